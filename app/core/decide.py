@@ -1,0 +1,144 @@
+"""What happens next. `next_commands` is pure and decides; the driver performs.
+
+Waiting for a person is no state of its own anywhere: it is a session for which `next_commands`
+returns nothing. A closed tab or a killed server therefore loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from app.core.events import CallDecided, CallEnded, Event, RunPaused
+from app.core.rules import Rule, first_match
+from app.core.state import Call, Prompt, Session, Turn
+from app.core.tools import ToolChoice, ToolResult, text_result
+
+
+@dataclass(frozen=True)
+class SendRequest:
+    """Ask the model. `note` says what of the settings could not stay in force, or is ""."""
+
+    choice: ToolChoice
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class CheckCall:
+    call_id: str
+
+
+@dataclass(frozen=True)
+class RunCall:
+    call_id: str
+    attempt: int
+    arguments: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """Write a fact that follows from the others."""
+
+    event: Event
+
+
+Command = SendRequest | CheckCall | RunCall | Record
+
+
+def next_commands(session: Session, rules: Sequence[Rule] = ()) -> list[Command]:
+    """All that can be done now; empty while something is under way or a person is needed."""
+    if session.settings is None or session.stopped or session.paused:
+        return []
+    item = session.last_item
+    if item is None or (isinstance(item, Turn) and item.end is None):
+        return []
+    if isinstance(item, Prompt):
+        return [SendRequest(session.settings.tool_choice)]
+    commands = list(_call_commands(session, item, rules))
+    if commands or any(call.status != "done" for call in item.calls):
+        return commands
+    if item.calls or (item.end is not None and item.end.reason == "pause"):
+        return [_go_on(session)]
+    return []
+
+
+def _go_on(session: Session) -> Command:
+    """The request after a turn that is settled, or a pause where a limit is reached."""
+    assert session.settings is not None
+    if session.turns_since_prompt >= session.settings.limits.max_turns:
+        return Record(RunPaused("max_turns"))
+    choice = session.settings.tool_choice
+    if not choice.forced:
+        return SendRequest(choice)
+    note = f"tool_choice was {choice.label} for the first request; from here on it is auto."
+    return SendRequest(replace(choice, mode="auto", name=""), note)
+
+
+def _call_commands(session: Session, turn: Turn, rules: Sequence[Rule]) -> Iterable[Command]:
+    assert session.settings is not None
+    limits = session.settings.limits
+    running = [call for call in turn.calls if call.status == "running"]
+    for place, call in enumerate(turn.calls):
+        match call.status:
+            case "proposed":
+                yield CheckCall(call.id)
+            case "waiting":
+                # An interrupted call is never decided by a rule: only a person knows its effect.
+                event = _by_rule(turn, call, rules, place, limits.max_calls_per_turn)
+                if event is not None:
+                    yield Record(event)
+            case "decided":
+                assert call.decided is not None
+                if call.decided.decision != "run":
+                    yield Record(CallEnded(call.id, decided_result(call.decided)))
+                elif _may_start(call, running, limits.max_parallel):
+                    running.append(call)
+                    yield RunCall(call.id, call.attempt, call.arguments)
+            case _:
+                pass
+
+
+def _may_start(call: Call, running: Sequence[Call], max_parallel: int) -> bool:
+    """Parallel-safe calls run together, any other runs alone."""
+    if not running:
+        return True
+    return (
+        call.parallel_safe
+        and all(other.parallel_safe for other in running)
+        and len(running) < max_parallel
+    )
+
+
+def _by_rule(
+    turn: Turn, call: Call, rules: Sequence[Rule], place: int, most: int
+) -> CallDecided | None:
+    rule = first_match(rules, call)
+    if rule is None:
+        return None
+    if rule.action == "run" and (not may_run(turn, call) or call.unsatisfied or place >= most):
+        return None
+    decision = rule.action
+    assert decision != "ask"
+    return CallDecided(
+        call.id, decision, by="rule", rule=rule.words, digest=call.digest, text=rule.text
+    )
+
+
+def may_run(turn: Turn, call: Call) -> bool:
+    """Whether the call can run as it came (a schema problem aside): the table in docs/house.md."""
+    tool = call.tool
+    return (
+        turn.runnable
+        and call.part.complete
+        and not call.malformed
+        and tool is not None
+        and tool.answered_by != "person"
+    )
+
+
+def decided_result(decided: CallDecided) -> ToolResult:
+    """The result of a call that was answered or denied instead of run."""
+    if decided.decision == "deny":
+        reason = decided.text.strip() or "The person did not allow this call."
+        return text_result(reason, is_error=True, kind="denied")
+    return text_result(decided.text, is_error=decided.is_error)

@@ -1,0 +1,63 @@
+"""Every exception a person can cause. Each carries one sentence that says what to do.
+
+    PlaygroundError
+    ├── BadInput            what was given cannot be used (usage, a tool, a setting)
+    │   └── BadTool         ... with the place of the error in the tool
+    ├── NotFound            there is no such session, call, tool or profile
+    ├── Refused             the table "when a call may run" forbids it
+    ├── Conflict            somebody was quicker, or the card is stale; `outcome` says what holds
+    ├── IllegalEvent        an event that cannot follow what came before (a bug, or a race lost)
+    └── StoreError          the database cannot be used
+        └── StoreBusy       ... right now, because another process holds it
+
+Trouble at a provider or in a tool is no exception: it is an event, or a result with `is_error`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class PlaygroundError(Exception):
+    """Base of all. `str(error)` is the sentence for the person."""
+
+
+class BadInput(PlaygroundError):
+    """What was given cannot be used."""
+
+
+class BadTool(BadInput):
+    """A tool definition that cannot be saved. `pointer` is the JSON pointer of the place."""
+
+    def __init__(self, sentence: str, pointer: str = "") -> None:
+        super().__init__(sentence)
+        self.pointer = pointer
+
+
+class NotFound(PlaygroundError):
+    """There is no such thing."""
+
+
+class Refused(PlaygroundError):
+    """The rules forbid it as it stands."""
+
+
+class Conflict(PlaygroundError):
+    """The decision came too late or from a stale card. `outcome` is what was decided instead."""
+
+    def __init__(self, sentence: str, outcome: Mapping[str, Any] | None = None) -> None:
+        super().__init__(sentence)
+        self.outcome = dict(outcome or {})
+
+
+class IllegalEvent(PlaygroundError):
+    """An event that cannot follow what the session holds; nothing was changed."""
+
+
+class StoreError(PlaygroundError):
+    """The database cannot be opened, read or written."""
+
+
+class StoreBusy(StoreError):
+    """Another process holds the database."""

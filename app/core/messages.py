@@ -1,0 +1,169 @@
+"""Session -> ModelRequest: the history a provider accepts, whatever happened on the way.
+
+Turns that were dropped or failed without a word are left out; of a turn that was cut only its
+text remains; every call that goes back is followed by its result, in the order of the calls.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from app.core.state import Call, Prompt, Session, Turn
+from app.core.tools import Content, Tool, ToolChoice, text_result
+
+Role = Literal["user", "assistant", "results"]
+
+
+@dataclass(frozen=True)
+class MessagePart:
+    """One piece of a message, in neutral words.
+
+    kind `text`, `thinking`, `refusal`, `other` (opaque), `server_call`, `server_result`: as the
+    parts of an answer; `meta` holds the provider's own block, `protocol` whose it is. `call`:
+    `name`, `call_id` (the provider's id, or ours where it sent none), `text` the arguments as JSON
+    text. `result`: `call_id`, `name`, `content`, `is_error`.
+    """
+
+    kind: str
+    text: str = ""
+    name: str = ""
+    call_id: str = ""
+    content: tuple[Content, ...] = ()
+    is_error: bool = False
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    protocol: str = ""
+
+
+@dataclass(frozen=True)
+class Message:
+    """role `user` (prompts), `assistant` (a turn), `results` (the answers to its calls)."""
+
+    role: Role
+    parts: tuple[MessagePart, ...]
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """All that a codec needs to write a request. `tools` are those the choice allows."""
+
+    model: str
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...]
+    choice: ToolChoice
+    params: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    stream: bool = True
+    quirks: tuple[str, ...] = ()
+
+
+def model_request(session: Session, choice: ToolChoice) -> ModelRequest:
+    """The next request of `session` under `choice`."""
+    settings = session.settings
+    assert settings is not None
+    allowed = choice.allowed
+    return ModelRequest(
+        model=settings.model or settings.profile.model,
+        system=settings.system,
+        messages=tuple(_merged(_messages(session))),
+        tools=tuple(t for t in settings.tools if allowed is None or t.name in allowed),
+        choice=choice,
+        params=settings.params,
+        extra=settings.extra,
+        stream=settings.stream,
+        quirks=settings.profile.quirks,
+    )
+
+
+def _messages(session: Session) -> Iterator[Message]:
+    for item in session.items:
+        if isinstance(item, Prompt):
+            yield Message("user", (MessagePart("text", item.text),))
+        elif not item.dropped:
+            parts = tuple(_assistant_parts(item))
+            if not parts:
+                continue
+            yield Message("assistant", parts)
+            if item.end is not None and item.calls:
+                yield Message("results", tuple(_result(call) for call in item.calls))
+
+
+def _merged(messages: Iterator[Message]) -> Iterator[Message]:
+    """Two messages of one role in a row (a prompt after a cut turn) become one."""
+    held: Message | None = None
+    for message in messages:
+        if held is not None and held.role == message.role:
+            held = Message(held.role, held.parts + message.parts)
+            continue
+        if held is not None:
+            yield held
+        held = message
+    if held is not None:
+        yield held
+
+
+def _assistant_parts(turn: Turn) -> Iterator[MessagePart]:
+    protocol = turn.request.protocol
+    for part in turn.parts:
+        if turn.end is None and (part.kind != "text" or not part.text.strip()):
+            continue  # of a cut turn only what was said stays: a half block goes nowhere
+        if part.kind == "call":
+            call = next(c for c in turn.calls if c.part is part)
+            yield MessagePart(
+                "call",
+                sent_arguments(call),
+                name=part.name,
+                call_id=wire_id(call),
+                meta=part.meta,
+                protocol=protocol,
+            )
+        else:
+            yield MessagePart(
+                part.kind,
+                part.text,
+                name=part.name,
+                call_id=part.provider_id,
+                meta=part.meta,
+                protocol=protocol,
+            )
+
+
+def wire_id(call: Call) -> str:
+    """The id a result is sent back under: the provider's, or one made from ours."""
+    return call.provider_id or "call_" + call.id.replace(".", "_")
+
+
+def sent_arguments(call: Call) -> str:
+    """The arguments that go back with the history: what ran, or what the model wrote.
+
+    A text that is no JSON object stays as it is where the protocol carries text; a codec whose
+    protocol carries an object sends `{}` for it (the result tells the model what was wrong).
+    """
+    return call.arguments
+
+
+def _result(call: Call) -> MessagePart:
+    result = call.result or text_result(
+        "Not run: the person stopped the run before this call was decided.",
+        is_error=True,
+        kind="interrupted",
+    )
+    return MessagePart(
+        "result",
+        name=call.name,
+        call_id=wire_id(call),
+        content=result.content,
+        is_error=result.is_error,
+    )
+
+
+def arguments_object(text: str) -> dict[str, Any] | None:
+    """The object that `text` spells, or None."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

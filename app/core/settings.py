@@ -1,0 +1,80 @@
+"""What a request is made from. Settings are stored whole in the log: an old session replays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from app.core.tools import Tool, ToolChoice
+
+Protocol = Literal["anthropic", "openai_chat", "openai_responses", "gemini", "ollama"]
+PROTOCOLS: tuple[Protocol, ...] = (
+    "anthropic",
+    "openai_chat",
+    "openai_responses",
+    "gemini",
+    "ollama",
+)
+
+SIMULATOR_URL = "sim:"
+"""The base URL of the built-in simulator; resolved to this process's own port when used."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A vendor as a row of data.
+
+    `key_name` names an environment variable; the key itself is read in `net` alone. `base_url` is
+    what stands before the protocol's own path (`/v1/messages`, `/chat/completions`).
+    """
+
+    name: str
+    protocol: Protocol
+    base_url: str
+    key_name: str = ""
+    model: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    quirks: tuple[str, ...] = ()
+
+    @property
+    def simulated(self) -> bool:
+        return self.base_url.startswith(SIMULATOR_URL)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where a run stops and asks. Times in seconds, sizes in bytes."""
+
+    max_turns: int = 10
+    max_calls_per_turn: int = 32
+    max_parallel: int = 4
+    connect_s: float = 10.0
+    first_byte_s: float = 60.0
+    idle_s: float = 60.0
+    wall_s: float = 1800.0
+    max_event_bytes: int = 8 * 1024 * 1024
+    max_stream_bytes: int = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything a request depends on but the history.
+
+    `params` are the neutral ones (`temperature`, `max_tokens`, `top_p`, `stop`, `thinking`);
+    `extra` is merged into the request body as it is.
+    """
+
+    profile: Profile
+    model: str = ""
+    system: str = ""
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = field(default_factory=ToolChoice)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    stream: bool = True
+    limits: Limits = field(default_factory=Limits)
+
+    def tool(self, name: str) -> Tool | None:
+        """The tool of that name, or None."""
+        return next((tool for tool in self.tools if tool.name == name), None)

@@ -1,0 +1,104 @@
+"""What a tool is, what choice a model is given, and what comes back from a call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+AnsweredBy = Literal["mock", "python", "http", "mcp", "person", "workspace"]
+ANSWERED_BY: tuple[AnsweredBy, ...] = ("mock", "python", "http", "mcp", "person", "workspace")
+BUILT: tuple[AnsweredBy, ...] = ("mock", "python", "person")
+"""The kinds this version can run; the others are refused with a sentence when a tool is saved."""
+
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+"""Our own rule for names; what a protocol demands beyond it is a matter of lint."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool as the person defined it.
+
+    `parameters` is a JSON Schema of an object. `config` belongs to `answered_by`: see
+    docs/contract.md. `timeout_s` is in seconds.
+    """
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] = field(
+        default_factory=lambda: {"type": "object", "properties": {}}
+    )
+    answered_by: AnsweredBy = "mock"
+    config: Mapping[str, Any] = field(default_factory=dict)
+    strict: bool = False
+    parallel_safe: bool = False
+    timeout_s: float = 30.0
+    group: str = ""
+
+
+ChoiceMode = Literal["auto", "required", "none", "tool"]
+
+
+@dataclass(frozen=True)
+class ToolChoice:
+    """Which tools a model may or must call. `name` is set for mode `tool` only.
+
+    `allowed` is a subset of the tools' names (None: all). `parallel` False asks for at most one
+    call in a turn.
+    """
+
+    mode: ChoiceMode = "auto"
+    name: str = ""
+    allowed: tuple[str, ...] | None = None
+    parallel: bool = True
+
+    @property
+    def forced(self) -> bool:
+        return self.mode in ("required", "tool")
+
+    @property
+    def label(self) -> str:
+        return self.name if self.mode == "tool" else self.mode
+
+
+ResultKind = Literal[
+    "",
+    "malformed",
+    "invalid",
+    "denied",
+    "timeout",
+    "failed",
+    "too_large",
+    "interrupted",
+    "unknown_tool",
+]
+
+
+@dataclass(frozen=True)
+class Content:
+    """One piece of a tool result: text, or an image as base64 `data` with its `media_type`."""
+
+    type: Literal["text", "image"] = "text"
+    text: str = ""
+    media_type: str = ""
+    data: str = ""
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What the model will read. `kind` says why it is an error; `staged` that it was made up."""
+
+    content: tuple[Content, ...] = ()
+    is_error: bool = False
+    kind: ResultKind = ""
+    staged: bool = False
+
+    @property
+    def text(self) -> str:
+        return "\n".join(piece.text for piece in self.content if piece.type == "text")
+
+
+def text_result(text: str, *, is_error: bool = False, kind: ResultKind = "") -> ToolResult:
+    """A result of one piece of text."""
+    return ToolResult((Content(text=text),), is_error=is_error, kind=kind)

@@ -1,0 +1,1 @@
+"""What answers a call. One file a kind, one line in `table`."""

@@ -1,0 +1,1 @@
+"""The providers' protocols as pure functions: requests to bytes, bytes to events."""
