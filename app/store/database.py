@@ -1,0 +1,256 @@
+"""The SQLite file: opening it, its schema by user_version, and its one writer.
+
+Every write goes through `Database.write`: the writer commits whatever is queued, over all
+sessions, as soon as the last commit is done. A write that asks for full durability is synced to
+the disk before it counts; the others are safe against a killed process, not against a power cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sqlite3
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiosqlite
+
+from app.core.errors import StoreBusy, StoreError
+
+APPLICATION_ID = 0x706C6179  # "play"
+QUICK_CHECK_BYTES = 64 * 1024 * 1024
+"""A file up to this size is checked when it is opened; a larger one would hold up the start."""
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE sessions (
+        id TEXT PRIMARY KEY, title TEXT NOT NULL DEFAULT '', created_ms INTEGER NOT NULL,
+        updated_ms INTEGER NOT NULL, state TEXT NOT NULL DEFAULT 'idle',
+        model TEXT NOT NULL DEFAULT '', calls INTEGER NOT NULL DEFAULT 0,
+        waiting INTEGER NOT NULL DEFAULT 0, deleted_ms INTEGER);
+    CREATE INDEX sessions_by_time ON sessions (updated_ms DESC, id);
+    CREATE TABLE events (
+        pos INTEGER PRIMARY KEY, session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+        seq INTEGER NOT NULL, at_ms INTEGER NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,
+        recording INTEGER, start INTEGER, stop INTEGER);
+    CREATE UNIQUE INDEX events_in_order ON events (session, seq);
+    CREATE TABLE recordings (
+        session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+        number INTEGER NOT NULL, clean INTEGER NOT NULL, PRIMARY KEY (session, number))
+        WITHOUT ROWID;
+    CREATE TABLE chunks (
+        session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+        recording INTEGER NOT NULL, start INTEGER NOT NULL, at_ms INTEGER NOT NULL,
+        bytes BLOB NOT NULL);
+    CREATE UNIQUE INDEX chunks_in_order ON chunks (session, recording, start);
+    CREATE TABLE tools (name TEXT PRIMARY KEY, body TEXT NOT NULL, enabled INTEGER NOT NULL,
+        updated_ms INTEGER NOT NULL);
+    """,
+)
+"""Step n brings a file from user_version n to n + 1. Steps are only ever added."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One SQL statement with the rows it is executed for."""
+
+    sql: str
+    rows: Sequence[Sequence[Any]]
+
+
+@dataclass
+class _Write:
+    statements: Sequence[Statement]
+    full: bool
+    done: asyncio.Future[None]
+
+
+class Database:
+    """Open with `open`, end with `close`. `owner` False opens read-only, for commands that look."""
+
+    def __init__(
+        self, path: Path, writer: aiosqlite.Connection | None, reader: aiosqlite.Connection
+    ):
+        self.path = path
+        self._writer = writer
+        self._reader = reader
+        self._queue: asyncio.Queue[_Write | None] = asyncio.Queue()
+        self._task = asyncio.create_task(self._write_all()) if writer is not None else None
+
+    @classmethod
+    async def open(cls, path: Path, *, owner: bool = True) -> Database:
+        """StoreError with a sentence where the file cannot be used; it is never overwritten."""
+        try:
+            writer = await _open_writer(path) if owner else None
+            reader = await _connect(path, read_only=True)
+            if not owner:
+                await _check_identity(reader, path)
+        except sqlite3.Error as error:
+            raise _store_error(error, path) from error
+        except OSError as error:
+            raise StoreError(
+                f"Cannot open {path}: {error.strerror}. Name another file with --db FILE."
+            ) from error
+        return cls(path, writer, reader)
+
+    async def write(self, statements: Sequence[Statement], *, full: bool = False) -> None:
+        """Returns when it is committed. A cancelled caller does not undo what it queued."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.put_nowait(_Write(statements, full, done))
+        await asyncio.shield(done)
+
+    async def rows(self, sql: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        """All rows of a query, as committed when it began."""
+        try:
+            async with self._reader.execute(sql, values) as cursor:
+                return list(await cursor.fetchall())
+        except sqlite3.Error as error:
+            raise _store_error(error, self.path) from error
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._queue.put_nowait(None)
+            await self._task
+        if self._writer is not None:
+            await self._writer.close()
+        await self._reader.close()
+
+    async def _write_all(self) -> None:
+        assert self._writer is not None
+        while True:
+            batch = [await self._queue.get()]
+            while not self._queue.empty():
+                batch.append(self._queue.get_nowait())
+            writes = [write for write in batch if write is not None]
+            if writes:
+                await self._commit(writes)
+            if len(writes) < len(batch):
+                return
+
+    async def _commit(self, writes: Sequence[_Write]) -> None:
+        try:
+            await self._transaction([w.statements for w in writes], any(w.full for w in writes))
+        except sqlite3.Error as error:
+            if len(writes) > 1:  # one bad write must not take the others with it
+                for write in writes:
+                    await self._commit([write])
+                return
+            if not writes[0].done.done():
+                writes[0].done.set_exception(_store_error(error, self.path))
+            return
+        for write in writes:
+            if not write.done.done():
+                write.done.set_result(None)
+
+    async def _transaction(self, groups: Sequence[Sequence[Statement]], full: bool) -> None:
+        connection = self._writer
+        assert connection is not None
+        await connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
+        await connection.execute("BEGIN IMMEDIATE")
+        try:
+            for statements in groups:
+                for statement in statements:
+                    await connection.executemany(statement.sql, statement.rows)
+            await connection.execute("COMMIT")
+        except sqlite3.Error:
+            with suppress(sqlite3.Error):
+                await connection.execute("ROLLBACK")
+            raise
+
+
+async def _connect(path: Path, *, read_only: bool) -> aiosqlite.Connection:
+    if read_only:
+        connection = await aiosqlite.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    else:
+        connection = await aiosqlite.connect(path)
+    connection.row_factory = sqlite3.Row
+    connection.isolation_level = None
+    await connection.execute("PRAGMA busy_timeout = 5000")
+    return connection
+
+
+async def _open_writer(path: Path) -> aiosqlite.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not path.exists():
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    connection = await _connect(path, read_only=False)
+    try:
+        await _check_identity(connection, path)
+        if path.stat().st_size <= QUICK_CHECK_BYTES:
+            verdict = await _value(connection, "PRAGMA quick_check(1)")
+            if verdict != "ok":
+                raise _damaged(path, str(verdict))
+        await connection.execute("PRAGMA journal_mode = WAL")
+        await connection.execute("PRAGMA foreign_keys = ON")
+        await _migrate(connection, path)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+async def _value(connection: aiosqlite.Connection, sql: str) -> Any:
+    async with connection.execute(sql) as cursor:
+        row = await cursor.fetchone()
+    return row[0] if row is not None else None
+
+
+async def _check_identity(connection: aiosqlite.Connection, path: Path) -> None:
+    identity = await _value(connection, "PRAGMA application_id")
+    tables = await _value(connection, "SELECT count(*) FROM sqlite_master")
+    if identity != APPLICATION_ID and tables:
+        raise StoreError(
+            f"{path} is a database of another program; it was left as it is. "
+            "Name another file with --db FILE."
+        )
+    version = await _value(connection, "PRAGMA user_version")
+    if version > len(MIGRATIONS):
+        raise StoreError(
+            f"{path} was written by a newer version of this program (schema {version}, this one "
+            f"reads up to {len(MIGRATIONS)}). Upgrade, or name another file with --db FILE."
+        )
+
+
+async def _migrate(connection: aiosqlite.Connection, path: Path) -> None:
+    version = await _value(connection, "PRAGMA user_version")
+    if version == len(MIGRATIONS):
+        return
+    if version > 0:
+        await connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        shutil.copy2(path, path.with_name(f"{path.name}.v{version}.backup"))
+    steps = "".join(MIGRATIONS[version:])
+    await connection.executescript(
+        f"BEGIN IMMEDIATE; {steps} PRAGMA user_version = {len(MIGRATIONS)};"
+        f" PRAGMA application_id = {APPLICATION_ID}; COMMIT;"
+    )
+
+
+def _damaged(path: Path, what: str) -> StoreError:
+    return StoreError(
+        f"{path} is damaged ({what.splitlines()[0][:120]}); it was left as it is. Start with a new "
+        f'file by --db FILE; "sqlite3 {path} .recover" can save what is readable.'
+    )
+
+
+def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
+    code = getattr(error, "sqlite_errorname", "") or ""
+    if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return StoreBusy(f"Another process has locked {path}; try again when it is done.")
+    if code == "SQLITE_NOTADB":
+        return StoreError(
+            f"{path} is not a database; it was left as it is. Name another file with --db FILE."
+        )
+    if code.startswith("SQLITE_CORRUPT"):
+        return _damaged(path, str(error))
+    if code.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")):
+        return StoreError(
+            f"Cannot write {path}: {error}. Check its permissions, or name another file with "
+            "--db FILE."
+        )
+    if code.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
+        return StoreError(f"Cannot write {path}: {error}. Is the disk full?")
+    return StoreError(f"The database {path} refused: {error}.")

@@ -1,0 +1,211 @@
+"""Events, recordings and the list of sessions as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.core.events import Logged, PartDelta, Source, from_row, kind_of, to_row
+from app.store.database import Database, Statement
+
+_DELTA = kind_of(PartDelta)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Bytes of a recording as they arrived, `start` being their place in it."""
+
+    recording: int
+    start: int
+    at_ms: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the list shows of a session: a projection, rebuilt from its fold at every change."""
+
+    id: str
+    title: str
+    created_ms: int
+    updated_ms: int
+    state: str
+    model: str
+    calls: int
+    waiting: int
+    deleted: bool = False
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What is written together. `closed` is (recording, clean) for a recording that has ended."""
+
+    session: str
+    events: Sequence[Logged] = ()
+    chunks: Sequence[Chunk] = ()
+    closed: tuple[int, bool] | None = None
+    summary: Summary | None = None
+    full: bool = False
+
+
+class Log:
+    """`position` is the global row position of the last event written; it only grows."""
+
+    def __init__(self, database: Database, position: int) -> None:
+        self._db = database
+        self.position = position
+
+    @classmethod
+    async def open(cls, database: Database) -> Log:
+        (row,) = await database.rows("SELECT coalesce(max(pos), 0) FROM events")
+        return cls(database, row[0])
+
+    async def append(self, batch: Batch) -> int:
+        """Write `batch`; the position of its first event."""
+        first = self.position + 1
+        self.position += len(batch.events)
+        await self._db.write(_statements(batch, first), full=batch.full)
+        return first
+
+    async def events(
+        self, session: str, after: int = 0, *, limit: int = -1, deltas: bool = True
+    ) -> list[Logged]:
+        """The log of `session` after seq `after`, in order; without the deltas if so wished."""
+        skip = "" if deltas else f"AND kind != '{_DELTA}'"
+        rows = await self._db.rows(
+            "SELECT seq, at_ms, kind, body, recording, start, stop FROM events"  # noqa: S608
+            f" WHERE session = ? AND seq > ? {skip} ORDER BY seq LIMIT ?",
+            (session, after, limit),
+        )
+        return [_logged(row) for row in rows]
+
+    async def opening(self, session: str) -> list[Logged]:
+        """What the fold needs: all events but the deltas of parts that have ended."""
+        (row,) = await self._db.rows(
+            "SELECT coalesce(max(seq), 0) FROM events WHERE session = ? AND kind IN"
+            " ('response_ended', 'response_failed')",
+            (session,),
+        )
+        rows = await self._db.rows(
+            "SELECT seq, at_ms, kind, body, recording, start, stop FROM events WHERE session = ?"
+            " AND (kind != ? OR seq > ?) ORDER BY seq",
+            (session, _DELTA, row[0]),
+        )
+        return [_logged(row) for row in rows]
+
+    async def chunks(self, session: str, recording: int | None = None) -> list[Chunk]:
+        """The recorded bytes, in order; of one recording or of all."""
+        where, values = (
+            ("", [session]) if recording is None else (" AND recording = ?", [session, recording])
+        )
+        rows = await self._db.rows(
+            "SELECT recording, start, at_ms, bytes FROM chunks WHERE session = ?"  # noqa: S608
+            f"{where} ORDER BY recording, start",
+            values,
+        )
+        return [Chunk(row[0], row[1], row[2], row[3]) for row in rows]
+
+    async def summaries(
+        self, search: str = "", *, limit: int = 200, deleted: bool = False
+    ) -> list[Summary]:
+        """Sessions, newest first; `search` is looked for in titles."""
+        like = "%" + search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+        rows = await self._db.rows(
+            "SELECT id, title, created_ms, updated_ms, state, model, calls, waiting,"
+            " deleted_ms IS NOT NULL FROM sessions WHERE title LIKE ? ESCAPE '\\'"
+            " AND (deleted_ms IS NOT NULL) = ? ORDER BY updated_ms DESC, id LIMIT ?",
+            (like, deleted, limit),
+        )
+        return [_summary(row) for row in rows]
+
+    async def summary(self, session: str) -> Summary | None:
+        rows = await self._db.rows(
+            "SELECT id, title, created_ms, updated_ms, state, model, calls, waiting,"
+            " deleted_ms IS NOT NULL FROM sessions WHERE id = ?",
+            (session,),
+        )
+        return _summary(rows[0]) if rows else None
+
+    async def rename(self, session: str, title: str) -> None:
+        await self._db.write(
+            [Statement("UPDATE sessions SET title = ? WHERE id = ?", [(title, session)])]
+        )
+
+    async def mark_deleted(self, session: str, at_ms: int | None) -> None:
+        """Hide a session (or show it again, with None); its log stays."""
+        await self._db.write(
+            [Statement("UPDATE sessions SET deleted_ms = ? WHERE id = ?", [(at_ms, session)])]
+        )
+
+    async def unfinished(self) -> list[str]:
+        """Sessions that were running when they were last written."""
+        rows = await self._db.rows("SELECT id FROM sessions WHERE state = 'running'")
+        return [row[0] for row in rows]
+
+
+def _statements(batch: Batch, first: int) -> list[Statement]:
+    statements = []
+    if batch.summary is not None:
+        one = batch.summary
+        statements.append(
+            Statement(
+                "INSERT INTO sessions (id, title, created_ms, updated_ms, state, model, calls,"
+                " waiting) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+                " updated_ms = excluded.updated_ms, state = excluded.state, model = excluded.model,"
+                " calls = excluded.calls, waiting = excluded.waiting,"
+                " title = CASE title WHEN '' THEN excluded.title ELSE title END",
+                [
+                    (
+                        one.id,
+                        one.title,
+                        one.created_ms,
+                        one.updated_ms,
+                        one.state,
+                        one.model,
+                        one.calls,
+                        one.waiting,
+                    )
+                ],
+            )
+        )
+    if batch.events:
+        statements.append(
+            Statement(
+                "INSERT INTO events (pos, session, seq, at_ms, kind, body, recording, start, stop)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [_row(batch.session, first + n, item) for n, item in enumerate(batch.events)],
+            )
+        )
+    if batch.chunks:
+        statements.append(
+            Statement(
+                "INSERT INTO chunks (session, recording, start, at_ms, bytes)"
+                " VALUES (?, ?, ?, ?, ?)",
+                [(batch.session, c.recording, c.start, c.at_ms, c.data) for c in batch.chunks],
+            )
+        )
+    if batch.closed is not None:
+        statements.append(
+            Statement(
+                "INSERT OR REPLACE INTO recordings (session, number, clean) VALUES (?, ?, ?)",
+                [(batch.session, *batch.closed)],
+            )
+        )
+    return statements
+
+
+def _summary(row: Sequence[Any]) -> Summary:
+    return Summary(*row[:8], bool(row[8]))
+
+
+def _row(session: str, position: int, logged: Logged) -> tuple[object, ...]:
+    source = logged.source
+    span = (source.recording, source.start, source.end) if source is not None else (None,) * 3
+    return (position, session, logged.seq, logged.at_ms, *to_row(logged.event), *span)
+
+
+def _logged(row: Sequence[Any]) -> Logged:
+    seq, at_ms, kind, body, recording, start, stop = row
+    source = None if recording is None else Source(recording, start, stop)
+    return Logged(seq, at_ms, from_row(kind, body), source)
