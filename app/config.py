@@ -1,0 +1,196 @@
+"""Where things are and what may be believed about the surroundings: folders, the database's path,
+templates and static files, .env, the kept token, one-line log records.
+
+Knows no HTTP and no database. Threats 4, 17, 28 and 29 of docs/safety.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import secrets
+import stat
+import traceback
+from collections.abc import Callable, Mapping, MutableMapping
+from pathlib import Path
+from typing import Literal
+
+from dotenv import dotenv_values
+from platformdirs import user_data_path
+
+from app import __version__
+from app.core.errors import BadInput, PlaygroundError
+
+APP = Path(__file__).resolve().parent
+NAME = "tool-playground"
+
+TOKEN = re.compile(r"[A-Za-z0-9._~-]{8,256}")
+"""What can stand in a link, a cookie and a header alike without being escaped."""
+
+STEERING = re.compile(r"(PYTHON|LD_|DYLD_|SSL_|XDG_|PLAYGROUND_)\w*|PATH|HOME|(\w+_)?PROXY", re.I)
+"""Names that steer this program itself: a .env that came with a folder may not set them."""
+
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+UNPAIRED = re.compile("[\ud800-\udfff]")
+
+
+def version() -> str:
+    return __version__
+
+
+def data_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """The person's own folder for databases; PLAYGROUND_HOME names another. Not created here."""
+    home = environ.get("PLAYGROUND_HOME", "").strip()
+    return Path(home).expanduser().absolute() if home else user_data_path(NAME, appauthor=False)
+
+
+def default_db(environ: Mapping[str, str] = os.environ) -> Path:
+    return data_folder(environ) / "playground.db"
+
+
+def private_folder(folder: Path) -> Path:
+    """`folder`, made with its parents where it is missing, for this user alone."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def resource(folder: Literal["templates", "static"]) -> Path:
+    """The folder of that name: inside the wheel, or beside `app/` in a checkout."""
+    for place in (APP / "_data" / folder, APP.parent / folder):
+        if place.is_dir():
+            return place
+    raise PlaygroundError(f"The installation has no {folder} folder; install {NAME} again.")
+
+
+def set_umask() -> None:
+    """From here on every file and folder this process makes is for its user alone."""
+    os.umask(0o077)
+
+
+def load_env(
+    start: Path,
+    env_file: Path | None = None,
+    environ: MutableMapping[str, str] = os.environ,
+) -> list[str]:
+    """Adds the variables of `env_file`, or of `start`/.env, to `environ`; what is set there wins.
+
+    Never looks into a parent of `start`. Returns sentences of warning. BadInput where a file that
+    was named cannot be read.
+    """
+    path = env_file if env_file is not None else start / ".env"
+    if env_file is None and not path.is_file():
+        return []
+    try:
+        mode = path.stat().st_mode
+        with path.open(encoding="utf-8") as stream:
+            found = dotenv_values(stream=stream, interpolate=False)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        sentence = f"{path} cannot be read ({reason}); name a readable file with --env-file."
+        if env_file is None:
+            return [sentence]
+        raise BadInput(sentence) from None
+    warnings = []
+    if os.name == "posix" and mode & 0o077:
+        warnings.append(f"Others can read {path}; run: chmod 600 {path}")
+    values = {name: value for name, value in found.items() if value}
+    if env_file is None:
+        # The folder may be somebody else's; a file named on the command line is the person's own.
+        foreign = [name for name in values if _unfit(name, environ)]
+        warnings += [
+            f"{name} in {path} was ignored; set it in the shell or name the file with --env-file."
+            for name in foreign
+        ]
+        values = {name: value for name, value in values.items() if name not in foreign}
+    for name, value in values.items():
+        environ.setdefault(name, value)
+    return warnings
+
+
+def _unfit(name: str, environ: Mapping[str, str]) -> bool:
+    """A folder's .env may neither steer the program nor send a key of the shell elsewhere."""
+    if STEERING.fullmatch(name):
+        return True
+    vendor, found, _ = name.partition("_BASE_URL")
+    return bool(found) and f"{vendor}_API_KEY" in environ
+
+
+# --- the kept token -------------------------------------------------------------------------
+
+
+def token_path(db: Path) -> Path:
+    return db.with_name(db.name + ".token")
+
+
+def read_token(db: Path, environ: Mapping[str, str] = os.environ) -> str | None:
+    """The token a server of `db` goes by, or None where none was made; changes nothing."""
+    named = environ.get("PLAYGROUND_TOKEN", "").strip()
+    if named:
+        if not TOKEN.fullmatch(named):
+            raise BadInput(
+                "PLAYGROUND_TOKEN must be 8 to 256 of the characters A-Z a-z 0-9 . _ ~ -; "
+                "set another, or unset it to have one made."
+            )
+        return named
+    try:
+        kept = token_path(db).read_text("ascii").strip()
+    except (OSError, ValueError):
+        return None
+    return kept if TOKEN.fullmatch(kept) else None
+
+
+def read_or_make_token(db: Path, environ: Mapping[str, str] = os.environ) -> str:
+    """The token of `db`: PLAYGROUND_TOKEN, or the kept one, or a new one of 256 bits, kept 0600.
+
+    A kept token that others could have read is replaced.
+    """
+    path = token_path(db)
+    token = read_token(db, environ)
+    if token is not None and (environ.get("PLAYGROUND_TOKEN", "").strip() or _private(path)):
+        return token
+    token = secrets.token_urlsafe(32)
+    try:
+        private_folder(path.parent)
+        path.unlink(missing_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(token + "\n")
+    except OSError as error:
+        raise PlaygroundError(
+            f"The token cannot be kept in {path} ({error.strerror}); "
+            "make the folder writable, set PLAYGROUND_TOKEN, or choose another --db."
+        ) from error
+    return token
+
+
+def _private(path: Path) -> bool:
+    found = path.lstat()
+    return stat.S_ISREG(found.st_mode) and (os.name != "posix" or not found.st_mode & 0o077)
+
+
+# --- log records ----------------------------------------------------------------------------
+
+
+def one_line(text: str) -> str:
+    r"""`text` with every control, format and unpaired character as `\uXXXX`: nothing in it can end
+    a line of the log or speak to a terminal. Applying it twice changes nothing."""
+    return UNPAIRED.sub(_escaped, UNPRINTABLE.sub(_escaped, text))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
+
+
+def log_filter(mask: Callable[[str], str]) -> Callable[[logging.LogRecord], bool]:
+    """A filter for a logging handler: each record becomes one masked line, traceback and all."""
+
+    def rewrite(record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        if record.exc_info and record.exc_info[0] is not None:
+            text += "\n" + "".join(traceback.format_exception(*record.exc_info))
+        record.msg, record.args = one_line(mask(text)), ()
+        record.exc_info = record.exc_text = record.stack_info = None
+        return True
+
+    return rewrite

@@ -1,0 +1,169 @@
+"""Keys: looked up by name when a request is made, kept in memory alone, each bound to an origin.
+
+A key of the environment goes to its vendor's own address, or to one the person has confirmed for
+it; a profile that names another address gets none. Threats 15 and 16 of docs/safety.md.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import urlsplit
+
+from app.core.errors import BadInput
+from app.core.settings import Profile
+from app.net.mask import Masker
+
+DEFAULT_ORIGINS: Mapping[str, str] = {
+    "ANTHROPIC_API_KEY": "https://api.anthropic.com",
+    "OPENAI_API_KEY": "https://api.openai.com",
+    "GOOGLE_API_KEY": "https://generativelanguage.googleapis.com",
+    "GEMINI_API_KEY": "https://generativelanguage.googleapis.com",
+    "OLLAMA_API_KEY": "https://ollama.com",
+    "MISTRAL_API_KEY": "https://api.mistral.ai",
+    "GROQ_API_KEY": "https://api.groq.com",
+    "OPENROUTER_API_KEY": "https://openrouter.ai",
+    "DEEPSEEK_API_KEY": "https://api.deepseek.com",
+    "XAI_API_KEY": "https://api.x.ai",
+}
+
+SAME: Mapping[str, tuple[str, ...]] = {
+    "GEMINI_API_KEY": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    "GOOGLE_API_KEY": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+}
+"""Names of one and the same key, the one that wins first, as the vendor's own client has it."""
+
+SECRET_NAME = re.compile(r"\w*(API_KEY|ACCESS_KEY|SECRET_KEY|_TOKEN|_SECRET|PASSWORD)", re.I)
+"""Variables whose values are masked wherever they turn up, used by a profile or not."""
+
+DEFAULT_PORTS = {"http": 80, "https": 443}
+AUTHORITY = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
+
+
+def origin(url: str) -> str:
+    """`scheme://host:port` of `url`, lower case, the scheme's own port left out.
+
+    BadInput where it is no plain http(s) address: with a user name, a backslash or anything else
+    in the host that two parsers might read in two ways.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        parts, host, port = urlsplit(""), None, None
+    scheme = parts.scheme.lower()
+    if scheme not in DEFAULT_PORTS or not host or not AUTHORITY.fullmatch(parts.netloc):
+        raise BadInput(f"{url[:200]!r} is no address; write it like https://host:port/path.")
+    name = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{name}" + ("" if port in (None, DEFAULT_PORTS[scheme]) else f":{port}")
+
+
+class Keys:
+    """Every key this process knows, by the name of its variable. Its repr shows no value.
+
+    `confirmed` are (name, base URL) pairs from earlier; `simulator_key` is what the simulator
+    takes: the page's token when it stands under the page's own port, else any word.
+    """
+
+    def __init__(
+        self,
+        environ: Mapping[str, str] | None = None,
+        confirmed: Iterable[tuple[str, str]] = (),
+        simulator_key: str = "sim",
+    ) -> None:
+        self._environ = os.environ if environ is None else environ
+        self._pasted: dict[str, str] = {}
+        self._confirmed: set[tuple[str, str]] = set()
+        self._simulator_key = simulator_key
+        self._masker: tuple[frozenset[str], Masker] = (frozenset(), Masker())
+        for name, url in confirmed:
+            self.confirm(name, url)
+
+    def __repr__(self) -> str:
+        return f"Keys({', '.join(self.found())})"
+
+    def paste(self, name: str, value: str, base_url: str = "") -> None:
+        """Keeps a key for this run; it wins over the environment's. BadInput where it is empty.
+
+        With `base_url` it is confirmed for that address as well.
+        """
+        if not value.strip():
+            raise BadInput(f"The key for {name} is empty; paste it again.")
+        if base_url:
+            self.confirm(name, base_url)
+        self._pasted[name] = value.strip()
+
+    def confirm(self, name: str, base_url: str) -> None:
+        """The person has said that the key `name` may go to the origin of `base_url`."""
+        self._confirmed.add((name, origin(base_url)))
+
+    def confirmations(self) -> list[tuple[str, str]]:
+        """What was confirmed, as (name, origin), in order: to be kept for the next start."""
+        return sorted(self._confirmed)
+
+    def found(self) -> list[str]:
+        """Names of the known keys that have a value; never a value."""
+        names = {name for name in DEFAULT_ORIGINS if self._environ.get(name, "").strip()}
+        return sorted(names | self._pasted.keys())
+
+    def key_for(self, profile: Profile) -> str | None:
+        """The key to send with a request of `profile`, or None: `missing` says why."""
+        if profile.simulated:
+            return self._simulator_key
+        if not profile.key_name or not self._bound(profile):
+            return None
+        return self._value(profile.key_name)
+
+    def missing(self, profile: Profile) -> str:
+        """A sentence that says which key is wanting, or "" where none is."""
+        name = profile.key_name
+        if profile.simulated or not name:
+            return ""
+        if not self._value(name):
+            return f"There is no {name}: set it in the environment, or paste it at the profile."
+        if self._bound(profile):
+            return ""
+        try:
+            place = origin(profile.base_url)
+        except BadInput as error:
+            return str(error)
+        return f"{name} is not confirmed for {place}: confirm it at the profile before it is sent."
+
+    def masker(self) -> Masker:
+        """Masks every secret known at this moment."""
+        secrets = frozenset(
+            [
+                *self._pasted.values(),
+                self._simulator_key,
+                *(
+                    value.strip()
+                    for name, value in self._environ.items()
+                    if SECRET_NAME.fullmatch(name) or name in DEFAULT_ORIGINS
+                ),
+            ]
+        )
+        if secrets != self._masker[0]:
+            self._masker = (secrets, Masker(secrets))
+        return self._masker[1]
+
+    def _value(self, name: str) -> str | None:
+        names = SAME.get(name, (name,))
+        values = [self._pasted.get(name), *(self._pasted.get(other) for other in names)]
+        values += [self._environ.get(other, "").strip() for other in names]
+        return next((value for value in values if value), None)
+
+    def _bound(self, profile: Profile) -> bool:
+        try:
+            place = origin(profile.base_url)
+        except BadInput:
+            return False
+        name = profile.key_name
+        if place == DEFAULT_ORIGINS.get(name) or (name, place) in self._confirmed:
+            return True
+        vendor, found, _ = name.partition("_API_KEY")
+        typed = self._environ.get(f"{vendor}_BASE_URL", "").strip() if found else ""
+        try:
+            return bool(typed) and place == origin(typed)
+        except BadInput:
+            return False

@@ -1,0 +1,207 @@
+"""Masking of known secrets: stars of the same length, so that spans over the bytes stay true.
+
+A byte is masked exactly when it lies in an occurrence of a secret's form (as it is, URL-encoded,
+JSON-escaped, base64 at any alignment). That makes the result independent of how a stream is cut.
+Knows no keys and no files; threat 16 of docs/safety.md.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, AnyStr
+from urllib.parse import quote, quote_plus
+
+SHORTEST = 8
+"""Characters; anything shorter would blank ordinary words."""
+
+
+class Masker:
+    """Masks the secrets of at least 8 characters among `secrets`. Its repr shows none of them."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        known = {secret for secret in secrets if len(secret) >= SHORTEST}
+        self._texts = sorted({form for secret in known for form in _forms(secret)})
+        self._bytes = [form.encode("utf-8", "surrogateescape") for form in self._texts]
+        self._prefixes = _Prefixes(self._bytes)
+
+    def __repr__(self) -> str:
+        return f"Masker({len(self._texts)} forms)"
+
+    def mask_text(self, text: str) -> str:
+        return _starred(text, _spans(text, self._texts), "*")
+
+    def mask_bytes(self, data: bytes) -> bytes:
+        return _starred(data, _spans(data, self._bytes), b"*")
+
+    def mask_data(self, value: Any) -> Any:
+        """A copy of JSON data with every string in it masked, names too; of any depth."""
+        box = [value]
+        unread: list[Any] = [box]
+        while unread:
+            holder = unread.pop()
+            places = list(holder.items() if isinstance(holder, dict) else enumerate(holder))
+            for place, item in places:
+                match item:
+                    case str():
+                        holder[place] = self.mask_text(item)
+                    case Mapping():
+                        holder[place] = {self._name(name): it for name, it in item.items()}
+                        unread.append(holder[place])
+                    case list() | tuple():
+                        holder[place] = list(item)
+                        unread.append(holder[place])
+        return box[0]
+
+    def mask_stream(self) -> MaskStream:
+        return MaskStream(self._bytes, self._prefixes)
+
+    def _name(self, name: Any) -> Any:
+        return self.mask_text(name) if isinstance(name, str) else name
+
+
+class MaskStream:
+    """One stream of bytes, cut anywhere.
+
+    `feed` returns what is certain: it keeps back only an end that may be the beginning of a
+    secret, so fewer bytes than the longest form has. `ranges` are the masked half-open spans of
+    what was returned so far, counted from the beginning of the stream.
+    """
+
+    def __init__(self, forms: Sequence[bytes], prefixes: _Prefixes) -> None:
+        self.ranges: list[tuple[int, int]] = []
+        self._forms, self._prefixes = forms, prefixes
+        self._kept = b""
+        self._covered = 0  # how much of _kept lies in a secret that began before it
+        self._state = 0
+        self._returned = 0
+
+    def feed(self, data: bytes) -> bytes:
+        self._state = self._prefixes.after(self._state, data)
+        buffer = self._kept + data
+        return self._release(buffer, len(buffer) - self._prefixes.pending[self._state])
+
+    def end(self) -> bytes:
+        """The bytes kept back; there were no more to make a secret of them."""
+        return self._release(self._kept, len(self._kept))
+
+    def _release(self, buffer: bytes, upto: int) -> bytes:
+        if upto == 0:
+            self._kept = buffer
+            return b""
+        spans = list(_merged([(0, self._covered), *_spans(buffer, self._forms)]))
+        certain = [(start, min(end, upto)) for start, end in spans if start < upto]
+        for start, end in certain:
+            self._add_range(self._returned + start, self._returned + end)
+        # What begins later is found again in what is kept; what began earlier is not.
+        self._covered = max([0, *(end - upto for start, end in spans if start < upto)])
+        self._kept = buffer[upto:]
+        self._returned += upto
+        return _starred(buffer[:upto], certain, b"*")
+
+    def _add_range(self, start: int, end: int) -> None:
+        if self.ranges and self.ranges[-1][1] == start:
+            start = self.ranges.pop()[0]
+        self.ranges.append((start, end))
+
+
+class _Prefixes:
+    """Aho and Corasick's automaton, to know at any byte how much of a secret may be pending.
+
+    State 0 is the root. `pending[state]` is the length of the longest end of the input that a
+    form begins with and goes on after.
+    """
+
+    def __init__(self, forms: Sequence[bytes]) -> None:
+        self._longest = max((len(form) for form in forms), default=0)
+        self._next: list[dict[int, int]] = [{}]
+        self._fail = [0]
+        depth = [0]
+        for form in forms:
+            state = 0
+            for byte in form:
+                if byte not in self._next[state]:
+                    self._next[state][byte] = len(self._next)
+                    self._next.append({})
+                    self._fail.append(0)
+                    depth.append(depth[state] + 1)
+                state = self._next[state][byte]
+        self.pending = depth
+        queue = deque(self._next[0].values())
+        while queue:
+            state = queue.popleft()
+            for byte, child in self._next[state].items():
+                self._fail[child] = self._step(self._fail[state], byte)
+                queue.append(child)
+            if not self._next[state]:
+                self.pending[state] = self.pending[self._fail[state]]
+
+    def after(self, state: int, data: bytes) -> int:
+        """The state after `data`. What lies further back than the longest form cannot matter."""
+        if len(data) >= self._longest:
+            state, data = 0, data[len(data) - self._longest :]
+        for byte in data:
+            state = self._step(state, byte)
+        return state
+
+    def _step(self, state: int, byte: int) -> int:
+        while state and byte not in self._next[state]:
+            state = self._fail[state]
+        return self._next[state].get(byte, 0)
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """How `secret` may look when it is echoed."""
+    raw = secret.encode("utf-8", "surrogateescape")
+    yield secret
+    for encoded in (quote(raw, safe=""), quote(raw), quote_plus(raw)):
+        yield encoded
+        yield re.sub("%..", lambda match: match[0].lower(), encoded)
+    for escaped in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
+        yield escaped
+        yield escaped.replace("/", "\\/")
+    encoders: tuple[Callable[[bytes], bytes], ...] = (base64.b64encode, base64.urlsafe_b64encode)
+    for encode in encoders:
+        yield encode(raw).decode("ascii").rstrip("=")
+        for shift in range(3):
+            # Of a longer text's base64, the characters that these bytes alone decide.
+            first, last = -(-shift * 8 // 6), (shift + len(raw)) * 8 // 6
+            yield encode(bytes(shift) + raw).decode("ascii")[first:last]
+
+
+def _spans(text: AnyStr, forms: Iterable[AnyStr]) -> list[tuple[int, int]]:
+    """Every occurrence, overlapping ones too; merged and in order."""
+    found = []
+    for form in forms:
+        place = text.find(form)
+        while place >= 0:
+            found.append((place, place + len(form)))
+            place = text.find(form, place + 1)
+    return list(_merged(found))
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    start = end = 0
+    for first, last in sorted(spans):
+        if first > end:
+            if end > start:
+                yield start, end
+            start = first
+        end = max(end, last)
+    if end > start:
+        yield start, end
+
+
+def _starred(text: AnyStr, spans: Sequence[tuple[int, int]], star: AnyStr) -> AnyStr:
+    if not spans:
+        return text
+    pieces: list[AnyStr] = []
+    done = 0
+    for start, end in spans:
+        pieces += [text[done:start], star * (end - start)]
+        done = end
+    pieces.append(text[done:])
+    return star[:0].join(pieces)

@@ -1,0 +1,136 @@
+"""Keys go to the origin they are bound to and nowhere else."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.core.errors import BadInput
+from app.core.settings import Profile
+from app.net.keys import DEFAULT_ORIGINS, Keys, origin
+
+ENV = {"ANTHROPIC_API_KEY": "sk-ant-canary-1234", "OPENAI_API_KEY": " sk-canary-5678\n"}
+
+
+def profile(base_url: str, key_name: str = "ANTHROPIC_API_KEY") -> Profile:
+    return Profile("p", "anthropic", base_url, key_name)
+
+
+ORIGINS = [
+    ("https://API.Anthropic.com", "https://api.anthropic.com"),
+    ("https://api.anthropic.com:443/v1?x=1", "https://api.anthropic.com"),
+    ("http://127.0.0.1:11434/", "http://127.0.0.1:11434"),
+    ("http://[::1]:80/v1", "http://[::1]"),
+    ("http://localhost:443", "http://localhost:443"),
+]
+
+
+@pytest.mark.parametrize(("url", "expected"), ORIGINS)
+def test_an_origin_is_scheme_host_and_port(url: str, expected: str) -> None:
+    assert origin(url) == expected
+
+
+NO_ADDRESS = [
+    "",
+    "sim:",
+    "api.anthropic.com",
+    "ftp://api.anthropic.com",
+    "file:///etc/passwd",
+    "https://",
+    "https://api.anthropic.com@evil.example",
+    "https://evil.example\\@api.anthropic.com",
+    "https://api.anthropic.com:99999",
+    "https://api.anthropic.com:x",
+    "https://api anthropic.com",
+    "https://api.anthropic.com%2eevil.example",
+    "https://[::1",
+    "https://аpi.anthropic.com",
+]
+
+
+@pytest.mark.parametrize("url", NO_ADDRESS)
+def test_what_two_parsers_might_read_differently_is_no_address(url: str) -> None:
+    with pytest.raises(BadInput, match="write it like"):
+        origin(url)
+    assert Keys(ENV).key_for(profile(url)) is None or url == "sim:"
+
+
+BOUND = [
+    ("https://api.anthropic.com", True),
+    ("https://api.anthropic.com:443/", True),
+    ("http://api.anthropic.com", False),
+    ("https://api.anthropic.com:8443", False),
+    ("https://api.anthropic.com.evil.example", False),
+    ("https://evil.example/https://api.anthropic.com", False),
+    ("https://api.openai.com", False),
+    ("http://127.0.0.1:9999", False),
+]
+
+
+@pytest.mark.parametrize(("url", "sent"), BOUND)
+def test_a_key_of_the_environment_goes_to_its_vendor_alone(url: str, sent: bool) -> None:
+    keys = Keys(ENV)
+    assert keys.key_for(profile(url)) == (ENV["ANTHROPIC_API_KEY"] if sent else None)
+    assert bool(keys.missing(profile(url))) is not sent
+
+
+def test_a_changed_address_gets_the_key_once_it_is_confirmed() -> None:
+    keys = Keys(ENV)
+    typed = profile("https://proxy.example:8443/v1")
+    assert "not confirmed for https://proxy.example:8443" in keys.missing(typed)
+    keys.confirm("ANTHROPIC_API_KEY", "https://proxy.example:8443")
+    assert keys.key_for(typed) == ENV["ANTHROPIC_API_KEY"]
+    assert keys.key_for(profile(typed.base_url, "OPENAI_API_KEY")) is None
+    again = Keys(ENV, confirmed=keys.confirmations())
+    assert again.key_for(typed) == ENV["ANTHROPIC_API_KEY"]
+
+
+def test_a_base_url_of_the_environment_counts_as_typed() -> None:
+    keys = Keys({**ENV, "ANTHROPIC_BASE_URL": "http://localhost:4000", "OPENAI_BASE_URL": "junk"})
+    assert keys.key_for(profile("http://localhost:4000/x")) == ENV["ANTHROPIC_API_KEY"]
+    assert keys.key_for(profile("http://localhost:4000", "OPENAI_API_KEY")) is None
+
+
+def test_a_pasted_key_wins_and_is_bound_as_well() -> None:
+    keys = Keys(ENV)
+    keys.paste("ANTHROPIC_API_KEY", " pasted-key-1 ")
+    keys.paste("MY_KEY", "pasted-key-2", "https://my.example")
+    assert keys.key_for(profile("https://api.anthropic.com")) == "pasted-key-1"
+    assert keys.key_for(profile("https://evil.example")) is None
+    assert keys.key_for(profile("https://my.example/v1", "MY_KEY")) == "pasted-key-2"
+    assert keys.key_for(profile("https://evil.example", "MY_KEY")) is None
+    with pytest.raises(BadInput, match="paste it again"):
+        keys.paste("MY_KEY", " ")
+
+
+def test_googles_two_names_are_one_key_and_google_wins() -> None:
+    url = DEFAULT_ORIGINS["GEMINI_API_KEY"]
+    keys = Keys({"GOOGLE_API_KEY": "google", "GEMINI_API_KEY": "gemini"})
+    assert keys.key_for(profile(url, "GEMINI_API_KEY")) == "google"
+    assert Keys({"GEMINI_API_KEY": "g"}).key_for(profile(url, "GOOGLE_API_KEY")) == "g"
+
+
+def test_a_profile_without_a_key_and_the_simulators() -> None:
+    keys = Keys({}, simulator_key="the-page-token")
+    assert keys.key_for(profile("http://localhost:11434", "")) is None
+    assert keys.missing(profile("http://localhost:11434", "")) == ""
+    assert keys.key_for(profile("sim:")) == "the-page-token"
+    assert keys.missing(profile("sim:")) == ""
+    assert "There is no ANTHROPIC_API_KEY" in keys.missing(profile("https://api.anthropic.com"))
+
+
+def test_names_are_told_and_values_never() -> None:
+    keys = Keys({**ENV, "GROQ_API_KEY": " ", "HOME": "/home/me"})
+    keys.paste("MY_KEY", "pasted-canary")
+    assert keys.found() == ["ANTHROPIC_API_KEY", "MY_KEY", "OPENAI_API_KEY"]
+    shown = repr(keys) + str(keys) + repr(keys.masker()) + repr(keys.confirmations())
+    assert "canary" not in shown
+
+
+def test_the_masker_knows_every_secret_also_those_pasted_later() -> None:
+    keys = Keys({**ENV, "GITHUB_TOKEN": "ghp_canary_token", "EDITOR": "canary-editor"})
+    text = "sk-ant-canary-1234 sk-canary-5678 ghp_canary_token pasted-canary canary-editor"
+    masker = keys.masker()
+    assert keys.masker() is masker
+    assert masker.mask_text(text).split()[3:] == ["pasted-canary", "canary-editor"]
+    keys.paste("MY_KEY", "pasted-canary")
+    assert keys.masker().mask_text(text).replace("*", "").split() == ["canary-editor"]

@@ -1,0 +1,146 @@
+"""Masking: every form of a secret, at every cut, with lengths kept."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import re
+import urllib.parse
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.net.mask import Masker, MaskStream
+
+KEY = 'sk-ant/Q+7_&"\\é=zz9'
+PLAIN = "sk-proj-abcdEFGH1234"
+
+
+def streamed(masker: Masker, pieces: list[bytes]) -> tuple[bytes, MaskStream]:
+    stream = masker.mask_stream()
+    return b"".join([*map(stream.feed, pieces), stream.end()]), stream
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    marks = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
+    return [data[start:end] for start, end in itertools.pairwise(marks)]
+
+
+FORMS = {
+    "as it is": KEY,
+    "url": urllib.parse.quote(KEY, safe=""),
+    "url, lower case": re.sub(
+        "%..", lambda found: found[0].lower(), urllib.parse.quote(KEY, safe="")
+    ),
+    "url, plus": urllib.parse.quote_plus(KEY),
+    "json": json.dumps(KEY)[1:-1],
+    "json, slashes": json.dumps(KEY)[1:-1].replace("/", "\\/"),
+    "json, unicode": json.dumps(KEY, ensure_ascii=False)[1:-1],
+    "base64": base64.b64encode(KEY.encode()).decode().rstrip("="),
+    "base64, url": base64.urlsafe_b64encode(KEY.encode()).decode().rstrip("="),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_every_form_is_masked_with_its_length_kept(form: str) -> None:
+    masker = Masker([KEY])
+    assert masker.mask_text(f"<{form}>") == f"<{'*' * len(form)}>"
+    data = form.encode()
+    assert masker.mask_bytes(b"<" + data + b">") == b"<" + b"*" * len(data) + b">"
+
+
+@pytest.mark.parametrize("before", ["", "u", "us", "user:"])
+def test_a_secret_inside_a_longer_base64_is_masked(before: str) -> None:
+    text = base64.b64encode(f"{before}{PLAIN}\n".encode()).decode()
+    masked = Masker([PLAIN]).mask_text(text)
+    assert len(masked) == len(text)
+    left = masked.rstrip("=").replace("*", "")
+    assert len(left) <= len(before) * 4 // 3 + 4
+
+
+def test_short_secrets_and_other_text_are_left_alone() -> None:
+    masker = Masker(["seven77", "", "eight888"])
+    assert masker.mask_text("seven77 eight88 eight888") == "seven77 eight88 ********"
+    assert Masker().mask_bytes(b"anything") == b"anything"
+
+
+def test_overlapping_secrets_leave_nothing() -> None:
+    masker = Masker(["abcdefgh1234", "1234WXYZabcd", "aaaaaaaa"])
+    assert masker.mask_text("abcdefgh1234WXYZabcdefgh1234") == "*" * 28
+    assert masker.mask_text("a" * 11 + "b") == "*" * 11 + "b"
+
+
+def test_json_data_is_masked_at_any_depth_and_the_original_is_not_touched() -> None:
+    data: Any = {"a": [f"x{PLAIN}", 7, None, {PLAIN: (True, PLAIN)}]}
+    stars = "*" * len(PLAIN)
+    assert Masker([PLAIN]).mask_data(data) == {"a": ["x" + stars, 7, None, {stars: [True, stars]}]}
+    assert data["a"][0] == f"x{PLAIN}"
+    deep: Any = PLAIN
+    for _ in range(100_000):
+        deep = [deep]
+    masked = Masker([PLAIN]).mask_data(deep)
+    while isinstance(masked, list):
+        [masked] = masked
+    assert masked == stars
+
+
+def test_no_repr_shows_a_secret() -> None:
+    masker = Masker([PLAIN])
+    assert PLAIN not in repr(masker) + repr(masker.mask_stream())
+
+
+def test_ordinary_bytes_are_never_kept_back() -> None:
+    stream = Masker([PLAIN]).mask_stream()
+    assert stream.feed(b'data: {"text": "task"}\n\n') == b'data: {"text": "task"}\n\n'
+    assert stream.feed(b"a sk") == b"a "  # may be the beginning of the secret
+    assert stream.feed(b"y is blue") == b"sky is blue"
+    assert stream.feed(PLAIN[:-1].encode()) == b""
+    assert stream.feed(PLAIN[-1].encode() + b" ") == b"*" * len(PLAIN) + b" "
+    assert stream.end() == b""
+    assert stream.ranges == [(24 + 13, 24 + 13 + len(PLAIN))]
+
+
+@pytest.mark.parametrize("size", range(1, 40))
+def test_a_secret_cut_anywhere_is_masked(size: int) -> None:
+    data = f"data: {PLAIN} {PLAIN[:9]}{PLAIN}{base64.b64encode(PLAIN.encode()).decode()}".encode()
+    masker = Masker([PLAIN])
+    pieces = [data[start : start + size] for start in range(0, len(data), size)]
+    masked, stream = streamed(masker, pieces)
+    assert masked == masker.mask_bytes(data)
+    covered = {place for start, end in stream.ranges for place in range(start, end)}
+    assert covered == {place for place, byte in enumerate(masked) if byte == ord("*")}
+
+
+@given(
+    secrets=st.lists(st.text("ab", min_size=8, max_size=12), max_size=4),
+    data=st.text("abYWJhYg", max_size=200).map(str.encode),
+    places=st.lists(st.integers(0, 10_000), max_size=30),
+)
+def test_a_stream_gives_what_the_whole_gives(
+    secrets: list[str], data: bytes, places: list[int]
+) -> None:
+    masker = Masker(secrets)
+    masked, _ = streamed(masker, cut(data, places))
+    assert masked == masker.mask_bytes(data)
+    assert len(masked) == len(data)
+
+
+@given(
+    secrets=st.lists(st.text("ab", min_size=8, max_size=12), min_size=1, max_size=3),
+    data=st.text("abc", max_size=80).map(str.encode),
+)
+def test_only_a_possible_beginning_is_kept_back(secrets: list[str], data: bytes) -> None:
+    masker = Masker(secrets)
+    stream = masker.mask_stream()
+    returned = 0
+    forms = masker._bytes
+    for place, byte in enumerate(data):
+        returned += len(stream.feed(bytes([byte])))
+        seen = data[: place + 1]
+        pending = max(
+            (n for form in forms for n in range(len(form)) if seen.endswith(form[:n])), default=0
+        )
+        assert returned == len(seen) - pending
