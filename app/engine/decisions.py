@@ -1,0 +1,115 @@
+"""A person's decision, checked against the table "when a call may run" and the card's digest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from app.core.decide import may_run
+from app.core.errors import BadInput, Conflict, Refused
+from app.core.events import CallDecided, Decision, to_data
+from app.core.state import Call, Session
+from app.schema.verdict import verdict
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a person (or a script in a person's name) wants. `arguments` is JSON text or None."""
+
+    decision: str
+    digest: str = ""
+    arguments: str | None = None
+    anyway: bool = False
+    text: str = ""
+    is_error: bool = False
+
+
+def decided(session: Session, call_id: str, asked: Asked) -> CallDecided:
+    """The event that `asked` makes.
+
+    NotFound: no such call. Conflict: too late, or the card is stale; it carries what was decided
+    instead. Refused: the table forbids it. BadInput: no decision at all.
+    """
+    call = session.call(call_id)
+    decision = _decision(asked.decision)
+    _check_time(session, call)
+    if not asked.digest:
+        raise BadInput("A decision needs the digest of the card it was made on.")
+    if asked.digest != call.digest:
+        raise Conflict("This card is out of date; look at the call again.", outcome(call))
+    arguments = asked.arguments if decision == "run" else None
+    if decision == "run":
+        _check_run(session, call, arguments, anyway=asked.anyway)
+    return CallDecided(
+        call.id,
+        decision,
+        digest=asked.digest,
+        arguments=arguments,
+        text=asked.text,
+        is_error=asked.is_error,
+        anyway=asked.anyway,
+    )
+
+
+def outcome(call: Call) -> dict[str, Any]:
+    """What a loser is told: what was decided instead."""
+    decided = call.decided
+    return {
+        "call": call.id,
+        "status": call.status,
+        "digest": call.digest,
+        "decision": decided.decision if decided else None,
+        "decided_by": decided.by if decided else None,
+        "result": to_data(call.result) if call.result else None,
+    }
+
+
+def needs_no_second_click(session: Session, call: Call) -> bool:
+    """Whether "Run all" may run this call."""
+    turn = session.turns[call.turn - 1]
+    return call.status == "waiting" and may_run(turn, call) and not call.unsatisfied
+
+
+def _decision(word: str) -> Decision:
+    for known in get_args(Decision):
+        if word == known:
+            return known  # type: ignore[no-any-return]
+    raise BadInput(f"A decision is run, answer or deny, not {word!r}.")
+
+
+def _check_time(session: Session, call: Call) -> None:
+    if call.status in ("decided", "running", "done"):
+        raise Conflict("This call was decided already.", outcome(call))
+    turn = session.turns[call.turn - 1]
+    if turn.open:
+        raise Refused("The answer is still arriving; this call can be decided when it has ended.")
+    if call not in session.current_calls:
+        raise Refused(
+            "The answer this call belongs to did not come to a good end: Retry it, or fork."
+        )
+    if session.stopped:
+        raise Refused("The run was stopped; press Continue to decide its calls.")
+
+
+def _check_run(session: Session, call: Call, arguments: str | None, *, anyway: bool) -> None:
+    if call.tool is None:
+        raise Refused(f"There is no tool {call.name!r} to run; answer by hand or deny.")
+    if call.tool.answered_by == "person":
+        raise Refused("This tool is answered by a person; answer by hand or deny.")
+    if arguments is None:
+        if not may_run(session.turns[call.turn - 1], call):
+            raise Refused(
+                "This call cannot run as it came; edit its arguments, answer by hand or deny."
+            )
+        unsatisfied = call.unsatisfied
+    else:
+        problems = verdict(call.tool, call.name, arguments)
+        malformed = next((p for p in problems if p.kind == "malformed"), None)
+        if malformed is not None:
+            raise Refused(f"The edited arguments cannot run: {malformed.message}")
+        unsatisfied = any(p.kind == "schema" for p in problems)
+        if unsatisfied and not anyway:
+            problem = next(p for p in problems if p.kind == "schema")
+            raise Refused(f"The edited arguments do not fit the schema: {problem.message}")
+    if unsatisfied and not anyway:
+        raise Refused("The arguments do not fit the schema; edit them, or run anyway.")

@@ -1,0 +1,95 @@
+"""The parts put together, for whoever runs sessions: the server, or a command without one."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.core.profiles import profile, profiles
+from app.core.settings import Profile
+from app.engine.client import Client
+from app.engine.driver import Driver
+from app.engine.hub import Hub
+from app.executors import table
+from app.executors.examples import EXAMPLES
+from app.net.client import Net
+from app.net.keys import Keys
+from app.store.database import Database
+from app.store.library import Library
+from app.store.lock import OwnerLock
+from app.store.log import Log
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def new_id() -> str:
+    return uuid.uuid4().hex[:16]
+
+
+@dataclass
+class Engine:
+    """Everything that runs sessions on one database. Made by `open`, ended by `close`."""
+
+    lock: OwnerLock
+    database: Database
+    log: Log
+    library: Library
+    hub: Hub
+    keys: Keys
+    net: Net
+    driver: Driver
+    environment: Mapping[str, str]
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path,
+        *,
+        simulator_url: Callable[[], str],
+        simulator_key: str,
+        clock: Callable[[], int] = now_ms,
+        environment: Mapping[str, str] | None = None,
+    ) -> Engine:
+        """Take the database at `path` for this process, and recover what was cut.
+
+        StoreBusy where another process owns it, StoreError where it cannot be used.
+        """
+        environment = os.environ if environment is None else environment
+        lock = OwnerLock(path)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock.take()
+        try:
+            database = await Database.open(path)
+            log = await Log.open(database)
+            hub = Hub(log, clock, new_id)
+            keys = Keys(environment, simulator_key=simulator_key)
+            net = Net()
+            client = Client(hub, net, keys, simulator_url)
+            folder = path.with_name(path.stem + "-files")
+            driver = Driver(hub, client, table.run, folder)
+            await hub.recover()
+        except BaseException:
+            lock.release()
+            raise
+        library = Library(database, EXAMPLES)
+        return cls(lock, database, log, library, hub, keys, net, driver, environment)
+
+    async def close(self) -> None:
+        """End what is under way and let the database go."""
+        await self.driver.close()
+        await self.net.close()
+        await self.database.close()
+        self.lock.release()
+
+    def profiles(self) -> tuple[Profile, ...]:
+        return profiles(self.environment)
+
+    def profile(self, name: str) -> Profile:
+        """NotFound names those there are."""
+        return profile(name, self.environment)

@@ -1,0 +1,308 @@
+"""The one door to a session: check, fold, save, wake.
+
+Whoever changes a session holds it (`async with hub.holding(id) as live`) and appends through
+`hub.append`; the lock is kept until the events are committed, so whoever else holds it sees only
+what is saved. Where saving fails, the fold in memory is thrown away and made anew from the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from app.core.decide import next_commands
+from app.core.errors import IllegalEvent, NotFound, StoreError
+from app.core.events import (
+    CallDecided,
+    CallEnded,
+    CallInterrupted,
+    CallStarted,
+    Event,
+    Logged,
+    PartDelta,
+    PartEnded,
+    PromptAdded,
+    ResponseFailed,
+    RunPaused,
+    SessionStarted,
+    Source,
+)
+from app.core.settings import Settings
+from app.core.state import Session, apply, fold
+from app.store.log import Batch, Chunk, Log, Summary
+
+FULL = (CallDecided, CallStarted, CallEnded, CallInterrupted)
+"""Decisions and effects are synced to the disk before anything follows from them."""
+
+RECENT = 50_000
+"""How many events are kept in memory for streams to catch up from; beyond it they start anew."""
+
+LIVE = 64
+"""How many folded sessions are kept in memory when nothing runs in them."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An event that is saved, with its global position."""
+
+    position: int
+    session: str
+    logged: Logged
+
+
+@dataclass
+class Live:
+    """A session in memory. `session` and all else is read and written under `lock` only."""
+
+    id: str
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    folded: Session | None = None
+    title: str = ""
+    created_ms: int = 0
+    deleted: bool = False
+    users: int = 0
+    listeners: list[Callable[[Sequence[Logged], Sequence[Chunk]], None]] = field(
+        default_factory=list
+    )
+
+    @property
+    def session(self) -> Session:
+        assert self.folded is not None
+        return self.folded
+
+
+class Hub:
+    """`clock` gives Unix time in ms; `new_id` a fresh session id."""
+
+    def __init__(self, log: Log, clock: Callable[[], int], new_id: Callable[[], str]) -> None:
+        self.log = log
+        self.clock = clock
+        self._new_id = new_id
+        self._live: dict[str, Live] = {}
+        self._bell = asyncio.Event()
+        self.recent: deque[Seen] = deque(maxlen=RECENT)
+        self.position = log.position
+        self.list_version = 0
+
+    async def create(self, settings: Settings, title: str = "") -> str:
+        """A new session; its id."""
+        live = Live(self._new_id(), folded=None, title=title, created_ms=self.clock())
+        live.folded = Session(live.id)
+        self._live[live.id] = live
+        async with live.lock:
+            await self.append(live, [SessionStarted(settings)])
+        return live.id
+
+    @asynccontextmanager
+    async def holding(self, session_id: str) -> AsyncIterator[Live]:
+        """The session, for as long as it is held; NotFound where there is none."""
+        live = self._live.get(session_id)
+        if live is None:
+            live = self._live.setdefault(session_id, Live(session_id))
+        live.users += 1
+        try:
+            async with live.lock:
+                if live.folded is None:
+                    await self._load(live)
+                yield live
+        finally:
+            live.users -= 1
+            self._trim()
+
+    async def append(
+        self,
+        live: Live,
+        events: Sequence[Event],
+        *,
+        at_ms: int | None = None,
+        sources: Sequence[Source] | None = None,
+        times: Sequence[int] | None = None,
+        chunks: Sequence[Chunk] = (),
+        closed: tuple[int, bool] | None = None,
+    ) -> list[Logged]:
+        """Fold and save `events`, all or none; the caller holds `live`.
+
+        `sources` and `times` (Unix ms), where given, are one for each event. IllegalEvent where
+        one cannot follow; StoreError where they could not be saved.
+        """
+        now = self.clock() if at_ms is None else at_ms
+        session = live.session
+        logged = [
+            Logged(
+                session.seq + 1 + place,
+                times[place] if times is not None else now,
+                event,
+                sources[place] if sources is not None else None,
+            )
+            for place, event in enumerate(events)
+        ]
+        for place, item in enumerate(logged):
+            try:
+                apply(session, item)
+            except IllegalEvent:
+                if place:  # the earlier ones are folded but not saved: forget them
+                    live.folded = None
+                raise
+        if not live.title:
+            live.title = next((_title(e.text) for e in events if isinstance(e, PromptAdded)), "")
+        saving = asyncio.create_task(self._save(live, logged, chunks, closed))
+        try:
+            await asyncio.shield(saving)
+        except asyncio.CancelledError:
+            await asyncio.wait([saving])  # what is folded gets saved, whoever has left
+            raise
+        for listener in live.listeners:
+            listener(logged, chunks)
+        return logged
+
+    async def rename(self, live: Live, title: str) -> None:
+        live.title = title
+        await self.log.rename(live.id, title)
+        self.ring_list()
+
+    async def delete(self, live: Live, *, deleted: bool) -> None:
+        live.deleted = deleted
+        await self.log.mark_deleted(live.id, self.clock() if deleted else None)
+        self.ring_list()
+
+    def since(self, position: int) -> list[Seen] | None:
+        """What was saved after `position`; None where that is not known any more."""
+        if position > self.position:
+            return None
+        if not self.recent:
+            return [] if position == self.position else None
+        if position < self.recent[0].position - 1:
+            return None
+        seen: list[Seen] = []
+        for item in reversed(self.recent):
+            if item.position <= position:
+                break
+            seen.append(item)
+        seen.reverse()
+        return seen
+
+    async def wait(self, position: int, list_version: int, timeout_s: float) -> bool:
+        """Until something was saved after `position` or the list changed; False on time-out."""
+        bell = self._bell
+        if self.position > position or self.list_version > list_version:
+            return True
+        try:
+            await asyncio.wait_for(bell.wait(), timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+    def ring_list(self) -> None:
+        """The list of sessions (or a title) changed without an event."""
+        self.list_version += 1
+        self._ring()
+
+    async def recover(self) -> list[str]:
+        """After a restart: close what was cut, ask about what was running. The sessions touched.
+
+        Only for the owner of the database, before anything runs.
+        """
+        touched = await self.log.unfinished()
+        for session_id in touched:
+            async with self.holding(session_id) as live:
+                events = closing_events(live.session, "interrupted", _RESTARTED)
+                if events:
+                    await self.append(live, events)
+                if next_commands(live.session):
+                    await self.append(live, [RunPaused("restart")])
+        return touched
+
+    async def _load(self, live: Live) -> None:
+        summary = await self.log.summary(live.id)
+        if summary is None:
+            if self._live.get(live.id) is live:
+                del self._live[live.id]
+            raise NotFound(f"There is no session {live.id!r}.")
+        live.folded = fold(live.id, await self.log.opening(live.id))
+        live.title, live.created_ms, live.deleted = (
+            summary.title,
+            summary.created_ms,
+            summary.deleted,
+        )
+
+    async def _save(
+        self,
+        live: Live,
+        logged: Sequence[Logged],
+        chunks: Sequence[Chunk],
+        closed: tuple[int, bool] | None,
+    ) -> None:
+        only_deltas = all(isinstance(item.event, PartDelta) for item in logged)
+        full = any(isinstance(item.event, FULL) for item in logged)
+        summary = None if only_deltas else summary_of(live)
+        try:
+            first = await self.log.append(
+                Batch(live.id, logged, chunks, closed, summary=summary, full=full)
+            )
+        except StoreError:
+            live.folded = None
+            raise
+        for place, item in enumerate(logged):
+            self.recent.append(Seen(first + place, live.id, item))
+        if logged:
+            self.position = max(self.position, first + len(logged) - 1)
+        self._ring()
+
+    def _ring(self) -> None:
+        bell, self._bell = self._bell, asyncio.Event()
+        bell.set()
+
+    def _trim(self) -> None:
+        if len(self._live) <= LIVE:
+            return
+        for session_id, live in list(self._live.items()):
+            idle = not live.users and not live.listeners
+            if idle and (live.folded is None or live.folded.state != "running"):
+                del self._live[session_id]
+            if len(self._live) <= LIVE:
+                return
+
+
+_RESTARTED = "The program was stopped while this answer was arriving."
+
+
+def closing_events(session: Session, failure: str, message: str) -> list[Event]:
+    """What makes an answer or a call that is under way a thing of the past."""
+    events: list[Event] = []
+    turn = session.turn
+    if turn is not None and turn.open:
+        events += [
+            PartEnded(part.index, part.text, part.name, part.provider_id, complete=False)
+            for part in turn.parts
+            if not part.ended
+        ]
+        kind = "stopped" if failure == "stopped" else "interrupted"
+        events.append(ResponseFailed(kind, message))  # type: ignore[arg-type]
+    events += [
+        CallInterrupted(call.id) for call in session.current_calls if call.status == "running"
+    ]
+    return events
+
+
+def summary_of(live: Live) -> Summary:
+    """The row of the list for a session."""
+    session = live.session
+    assert session.settings is not None
+    return Summary(
+        live.id,
+        live.title,
+        live.created_ms,
+        session.updated_ms,
+        session.state,
+        session.settings.model or session.settings.profile.model,
+        len(session.by_call),
+        len(session.waiting),
+    )
+
+
+def _title(prompt: str) -> str:
+    line = " ".join(prompt.split())
+    return line if len(line) <= 60 else line[:59].rstrip() + "…"
