@@ -1,0 +1,98 @@
+"""Where JSON Schema keeps schemas inside schemas, and how a local `$ref` is followed.
+
+Knows no validator. https://json-schema.org/draft/2020-12/json-schema-core#section-10
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Schema = Mapping[str, Any] | bool
+
+SAME_ONE = ("not", "if", "then", "else")
+SAME_MANY = ("allOf", "anyOf", "oneOf")
+SAME_NAMED = ("dependentSchemas", "dependencies")
+"""Applied to the very value the schema stands for."""
+
+CHILD_ONE = (
+    "additionalProperties",
+    "propertyNames",
+    "unevaluatedProperties",
+    "items",
+    "additionalItems",
+    "contains",
+    "unevaluatedItems",
+)
+CHILD_MANY = ("prefixItems", "items")
+CHILD_NAMED = ("properties", "patternProperties")
+"""Applied to the members of an object or the items of an array."""
+
+ASIDE_NAMED = ("$defs", "definitions")
+"""Applied to nothing until a `$ref` names them."""
+
+Place = tuple[str | int, ...]
+
+
+def pointer(place: Place) -> str:
+    """The JSON pointer (RFC 6901) of a place: ("a/b", 0) is `/a~1b/0`."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in place)
+
+
+def subschemas(schema: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
+    """The schemas one step inside `schema`, with their places; what is no schema is left out."""
+    if not isinstance(schema, Mapping):
+        return
+    for keyword, value in schema.items():
+        if keyword in SAME_ONE + CHILD_ONE and isinstance(value, Mapping | bool):
+            yield (*place, keyword), value
+        elif keyword in SAME_MANY + CHILD_MANY and isinstance(value, list):
+            for index, item in enumerate(value):
+                yield (*place, keyword, index), item
+        elif keyword in SAME_NAMED + CHILD_NAMED + ASIDE_NAMED and isinstance(value, Mapping):
+            for name, item in value.items():
+                if not isinstance(item, list):  # a `dependencies` entry may be a list of names
+                    yield (*place, keyword, name), item
+
+
+def all_subschemas(schema: Any) -> Iterator[tuple[Place, Any]]:
+    """`schema` and every schema written inside it, with its place; refs are not followed."""
+    todo: list[tuple[Place, Any]] = [((), schema)]
+    while todo:
+        place, inner = todo.pop()
+        yield place, inner
+        todo.extend(subschemas(inner, place))
+
+
+def is_local(ref: Any) -> bool:
+    """Whether a `$ref` is one this program follows: `#` or `#/...`, within the same schema."""
+    return isinstance(ref, str) and (ref == "#" or ref.startswith("#/"))
+
+
+def resolved(root: Any, ref: str) -> Any:
+    """What a local `$ref` names, or None where there is nothing at that place."""
+    here = root
+    for step in ref[1:].split("/")[1:]:
+        name = _unescaped(step)
+        match here:
+            case Mapping() if name in here:
+                here = here[name]
+            case list() if name.isascii() and name.isdigit() and int(name[:9]) < len(here):
+                here = here[int(name[:9])]
+            case _:
+                return None
+    return here
+
+
+def _unescaped(step: str) -> str:
+    """One step of a pointer in a URI fragment: percent signs first, then `~1` and `~0`."""
+    if "%" in step:
+        pieces = step.encode().split(b"%")
+        raw = pieces[0]
+        for piece in pieces[1:]:
+            try:
+                raw += bytes.fromhex(piece[:2].decode("ascii")) + piece[2:]
+            except ValueError:
+                raw += b"%" + piece
+        step = raw.decode("utf-8", "replace")
+    return step.replace("~1", "/").replace("~0", "~")

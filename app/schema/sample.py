@@ -1,0 +1,235 @@
+"""A plausible value for a schema, always the same for the same seed. Checks nothing.
+
+Where a schema says what it likes (const, default, examples, enum) that is taken; else the names
+of properties help ("city" is a city). What cannot be met (a pattern, a `not`) is not tried.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.schema.keywords import Place, is_local, resolved
+
+_MAX_DEPTH = 12
+_MAX_ITEMS = 200
+
+_FORMATS: dict[str, tuple[str, ...]] = {
+    "date": ("2026-05-04", "2026-11-21"),
+    "time": ("14:30:00Z", "08:05:00Z"),
+    "date-time": ("2026-05-04T14:30:00Z", "2026-11-21T08:05:00Z"),
+    "duration": ("PT30M", "P2D"),
+    "email": ("ada@example.com", "alan@example.org"),
+    "idn-email": ("ada@example.com",),
+    "hostname": ("www.example.com", "example.org"),
+    "idn-hostname": ("example.com",),
+    "ipv4": ("192.0.2.10", "198.51.100.7"),
+    "ipv6": ("2001:db8::10", "2001:db8::7"),
+    "uri": ("https://example.com/page", "https://example.org/"),
+    "uri-reference": ("/page",),
+    "iri": ("https://example.com/page",),
+    "iri-reference": ("/page",),
+    "uri-template": ("https://example.com/{id}",),
+    "uuid": ("6f1c2f0e-3c5b-4c0a-9d55-0c8f3b1d7a21",),
+    "json-pointer": ("/items/0",),
+    "relative-json-pointer": ("0/items",),
+    "regex": ("^[a-z]+$",),
+}
+_NAMED: dict[str, tuple[str, ...]] = {
+    "city": ("Paris", "Oslo", "Kyoto"),
+    "location": ("Paris, France", "Oslo, Norway"),
+    "country": ("France", "Norway", "Japan"),
+    "name": ("Ada Lovelace", "Alan Turing"),
+    "title": ("Weekly report", "Notes"),
+    "topic": ("solar energy", "tool calling"),
+    "query": ("weather in Paris", "open invoices"),
+    "expression": ("2 * (3 + 4)", "12 / 5"),
+    "path": ("notes.txt", "src/main.py"),
+    "language": ("en", "fr"),
+    "currency": ("EUR", "USD"),
+    "date": ("2026-05-04",),
+    "url": ("https://example.com/page",),
+    "email": ("ada@example.com",),
+    "text": ("Hello, world.", "A short text."),
+    "message": ("Hello, world.",),
+    "id": ("42", "a1b2"),
+}
+
+
+def sample(schema: Any, seed: int = 0) -> Any:
+    """A JSON value that satisfies `schema` where this can be done by construction."""
+    return _Sampler(schema, seed).of(schema, (), 0)
+
+
+class _Sampler:
+    def __init__(self, root: Any, seed: int) -> None:
+        self.root, self.seed = root, seed
+
+    def pick(self, options: Sequence[Any], place: Place) -> Any:
+        """Seed 0 takes the first; another seed any, but the same each time."""
+        if self.seed == 0 or len(options) < 2:
+            return options[0]
+        return options[zlib.crc32(f"{self.seed}{place}".encode()) % len(options)]
+
+    def of(self, schema: Any, place: Place, depth: int) -> Any:
+        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
+            return None
+        schema = self.merged(schema, depth)
+        for keyword in ("const", "default"):
+            if keyword in schema:
+                return schema[keyword]
+        for keyword in ("examples", "enum"):
+            if isinstance(options := schema.get(keyword), list) and options:
+                return self.pick(options, place)
+        match self.kind(schema, place):
+            case "object":
+                return self.an_object(schema, place, depth)
+            case "array":
+                return self.an_array(schema, place, depth)
+            case "integer":
+                return math.ceil(_number(schema, 1))
+            case "number":
+                return _number(schema, 0)
+            case "boolean":
+                return self.pick([True, False], place)
+            case "null":
+                return None
+        return self.a_string(schema, place)
+
+    def merged(self, schema: Mapping[str, Any], depth: int) -> Mapping[str, Any]:
+        """`schema` with its `$ref`, its `allOf` and its first branch folded into it."""
+        parts: list[Any] = []
+        ref = schema.get("$ref")
+        if isinstance(ref, str) and is_local(ref):
+            parts.append(resolved(self.root, ref))
+        parts.extend(schema.get("allOf", ()))
+        for keyword in ("anyOf", "oneOf"):
+            parts.extend(schema.get(keyword, ())[:1])
+        whole = {k: v for k, v in schema.items() if k not in ("$ref", "allOf", "anyOf", "oneOf")}
+        for part in parts:
+            if isinstance(part, Mapping) and depth < _MAX_DEPTH:
+                whole = _united(whole, self.merged(part, depth + 1))
+        return whole
+
+    def kind(self, schema: Mapping[str, Any], place: Place) -> str:
+        types = schema.get("type")
+        if isinstance(types, str):
+            return types
+        if isinstance(types, list) and types:
+            return str(next((name for name in types if name != "null"), "null"))
+        for keyword, kind in _IMPLIED.items():
+            if keyword in schema:
+                return kind
+        return "string"
+
+    def an_object(self, schema: Mapping[str, Any], place: Place, depth: int) -> dict[str, Any]:
+        properties = schema.get("properties", {})
+        required = list(schema.get("required", ()))
+        # Deep down only what must be there: a recursive schema would not end.
+        names = dict.fromkeys(required if depth > 3 else [*properties, *required])
+        value = {
+            name: self.of(properties.get(name, {}), (*place, name), depth + 1) for name in names
+        }
+        others = schema.get("additionalProperties", {})
+        while len(value) < min(schema.get("minProperties", 0), _MAX_ITEMS):
+            value[f"key{len(value) + 1}"] = self.of(others, (*place, "key"), depth + 1)
+        return value
+
+    def an_array(self, schema: Mapping[str, Any], place: Place, depth: int) -> list[Any]:
+        prefix = schema.get("prefixItems", ())
+        items = schema.get("items", {})
+        if isinstance(items, list):
+            prefix, items = items, schema.get("additionalItems", {})
+        low = min(schema.get("minItems", 0), _MAX_ITEMS)
+        some = 0 if depth > 3 or items is False else 1
+        count = min(max(low, len(prefix), some), schema.get("maxItems", _MAX_ITEMS))
+        value: list[Any] = []
+        for index in range(count):
+            inner = prefix[index] if index < len(prefix) else items
+            value.append(self.of(inner, (*place, index), depth + 1))
+        if schema.get("uniqueItems") and len({repr(item) for item in value}) < len(value):
+            return _told_apart(value, items)
+        return value
+
+    def a_string(self, schema: Mapping[str, Any], place: Place) -> str:
+        name = str(place[-1]).lower() if place else ""
+        known = _FORMATS.get(str(schema.get("format")))
+        if known is not None:
+            return str(self.pick(known, place))
+        last = name.rsplit("_", 1)[-1]
+        text = str(self.pick(_NAMED.get(name) or _NAMED.get(last) or ("example", "sample"), place))
+        low = min(schema.get("minLength", 0), 100_000)
+        if len(text) < low:
+            text = (text + " ") * (low // (len(text) + 1) + 1)
+        return text[: max(low, min(len(text), schema.get("maxLength", len(text))))]
+
+
+_IMPLIED = {
+    "properties": "object",
+    "required": "object",
+    "additionalProperties": "object",
+    "items": "array",
+    "prefixItems": "array",
+    "minItems": "array",
+    "minimum": "number",
+    "maximum": "number",
+    "multipleOf": "number",
+}
+
+
+def _united(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Both at once, as far as a sample needs it: properties and required add up."""
+    whole = {**other, **one}
+    whole["properties"] = {**other.get("properties", {}), **one.get("properties", {})}
+    whole["required"] = [*one.get("required", ()), *other.get("required", ())]
+    for keyword in ("properties", "required"):
+        if not whole[keyword]:
+            del whole[keyword]
+    return whole
+
+
+def _number(schema: Mapping[str, Any], whole: int) -> int | float:
+    """A number within the bounds; `whole` 1 asks for an integer. Small and round if it may be."""
+    step = schema.get("multipleOf", whole) or 0
+    low, high = schema.get("minimum"), schema.get("maximum")
+    over, under = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+    gap = step or _gap(over, under)
+    if _is_number(over):
+        low = over + gap if low is None or over >= low else low
+    if _is_number(under):
+        high = under - gap if high is None or under <= high else high
+    value = 1 if step == 0 else step
+    if low is not None and value < low:
+        value = low
+    if high is not None and value > high:
+        value = high
+    if not step:
+        return value
+    times = math.ceil(value / step)
+    if high is not None and times * step > high:
+        times = math.floor(high / step)
+    return times * step
+
+
+def _gap(over: Any, under: Any) -> float:
+    """A step inside two open bounds."""
+    return (under - over) / 2 if _is_number(over) and _is_number(under) else 1
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _told_apart(value: list[Any], items: Any) -> list[Any]:
+    """Items made different from each other, where their type makes that easy."""
+    options = items.get("enum") if isinstance(items, Mapping) else None
+    if isinstance(options, list) and len(options) >= len(value):
+        return options[: len(value)]
+    if all(isinstance(item, str) for item in value):
+        return [f"{item}{index}" if index else item for index, item in enumerate(value)]
+    if all(_is_number(item) for item in value):
+        step = items.get("multipleOf", 1) if isinstance(items, Mapping) else 1
+        return [item + index * step for index, item in enumerate(value)]
+    return value[:1]

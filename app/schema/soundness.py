@@ -1,0 +1,141 @@
+"""Whether a JSON Schema can be used at all, and the validator made from it. Fetches nothing.
+
+Every validator tried fetches a remote `$ref` by default; here such a schema is refused before the
+validator sees it, and the validator is given a retriever that raises besides.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NoReturn, Protocol
+
+import jsonschema_rs
+
+from app.schema.keywords import all_subschemas, is_local, pointer, resolved
+
+MAX_SCHEMA_BYTES = 256 * 1024
+MAX_SCHEMA_DEPTH = 64
+
+_DRAFTS: dict[str, Any] = {
+    "http://json-schema.org/draft-04/schema": jsonschema_rs.Draft4Validator,
+    "http://json-schema.org/draft-06/schema": jsonschema_rs.Draft6Validator,
+    "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
+    "https://json-schema.org/draft/2019-09/schema": jsonschema_rs.Draft201909Validator,
+    "https://json-schema.org/draft/2020-12/schema": jsonschema_rs.Draft202012Validator,
+}
+_PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=20_000)
+
+Fault = tuple[str, str]
+"""(sentence, JSON pointer within the schema)."""
+
+
+class Validator(Protocol):
+    """What is used of a validator of jsonschema-rs."""
+
+    def is_valid(self, value: Any, /) -> bool: ...
+    def iter_errors(self, value: Any, /) -> Any: ...
+
+
+def fault(schema: Any) -> Fault | None:
+    """Why `schema` cannot be used, or None. Linear in its size; never raises."""
+    try:
+        return _form_fault(schema) or _ref_fault(schema) or _meta_fault(schema)
+    except RecursionError:
+        return f"A schema may be nested {MAX_SCHEMA_DEPTH} levels deep; flatten it.", ""
+
+
+def validator(schema: Mapping[str, Any]) -> Validator:
+    """The validator of a schema without `fault`. `format` counts, unknown formats do not."""
+    made: Validator = _draft(schema)(
+        _without_draft(schema),
+        retriever=_refuse,
+        validate_formats=True,
+        pattern_options=_PATTERNS,
+    )
+    return made
+
+
+def _refuse(uri: str) -> NoReturn:
+    raise LookupError("a schema outside this one is never fetched")
+
+
+def _draft(schema: Mapping[str, Any]) -> Any:
+    named = str(schema.get("$schema", "")).rstrip("#")
+    return _DRAFTS.get(named, jsonschema_rs.Draft202012Validator)
+
+
+def _without_draft(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The draft was chosen above; an unknown one must not be looked for."""
+    return {key: value for key, value in schema.items() if key != "$schema"}
+
+
+def _form_fault(schema: Any) -> Fault | None:
+    if not isinstance(schema, Mapping):
+        return 'A schema is a JSON object, like {"type": "object", "properties": {}}.', ""
+    try:
+        size = len(json.dumps(schema, ensure_ascii=False).encode("utf-8"))
+    except UnicodeEncodeError:
+        return "The schema holds half of a surrogate pair, which is no character; remove it.", ""
+    except (TypeError, ValueError):
+        return "The schema holds something that is no JSON; remove it.", ""
+    if size > MAX_SCHEMA_BYTES:
+        return f"The schema has {size:,} bytes; at most {MAX_SCHEMA_BYTES:,} are allowed.", ""
+    level: list[Any] = [schema]
+    for _ in range(MAX_SCHEMA_DEPTH):
+        level = [
+            inner
+            for item in level
+            for inner in (item.values() if isinstance(item, Mapping) else item)
+            if isinstance(inner, Mapping | list)
+        ]
+    if level:
+        return f"A schema may be nested {MAX_SCHEMA_DEPTH} levels deep; flatten it.", ""
+    return None
+
+
+def _ref_fault(schema: Mapping[str, Any]) -> Fault | None:
+    for place, inner in all_subschemas(schema):
+        if not isinstance(inner, Mapping):
+            continue
+        if "$ref" in inner:
+            ref, where = inner["$ref"], pointer((*place, "$ref"))
+            if not is_local(ref):
+                said = "A $ref must point into this schema, like #/$defs/name; nothing is fetched."
+                return said, where
+            if not isinstance(resolved(schema, ref), Mapping | bool):
+                return f"There is no schema at {ref}; define it or correct the $ref.", where
+        for keyword in ("$dynamicRef", "$recursiveRef"):
+            if keyword in inner:
+                said = f"{keyword} is not supported here; use $ref."
+                return said, pointer((*place, keyword))
+        if "$id" in inner and place:
+            said = "A schema within a schema may have no $id; remove it."
+            return said, pointer((*place, "$id"))
+    return None
+
+
+def _meta_fault(schema: Mapping[str, Any]) -> Fault | None:
+    try:
+        validator(schema)
+    except jsonschema_rs.ValidationError as error:
+        place = tuple(error.instance_path)
+        return _meta_sentence(place, error), pointer(place)
+    except (ValueError, TypeError, LookupError, jsonschema_rs.ReferencingError) as error:
+        return f"This is no JSON Schema that can be used: {str(error)[:200]}.", ""
+    return None
+
+
+def _meta_sentence(place: tuple[str | int, ...], error: jsonschema_rs.ValidationError) -> str:
+    keyword = place[-1] if place else ""
+    shown = json.dumps(error.instance, ensure_ascii=False)[:80]
+    match keyword:
+        case "type":
+            known = "array, boolean, integer, null, number, object or string"
+            return f"{shown} is no type of JSON Schema; use {known}."
+        case "pattern":
+            return f"{shown} is no regular expression that can be used; correct it."
+        case "required":
+            return 'required must be a list of names, like ["city"]; correct it.'
+    what = error.message if len(error.message) <= 200 else error.message[:200] + " ..."
+    return f"This is no valid JSON Schema: {what}. Correct it."

@@ -1,0 +1,217 @@
+"""Strict JSON: one value or one sentence with the place, in linear time, whatever the text.
+
+Python's own parser reads the text (it is in C) and this file refuses what it lets through:
+duplicate keys, NaN, lone surrogates, and anything over the caps. The text is looked at token by
+token only to find the place of an error. https://www.rfc-editor.org/rfc/rfc8259
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from math import isinf
+from typing import Any, NoReturn
+
+MAX_BYTES = 4 * 1024 * 1024
+MAX_DEPTH = 64
+MAX_KEYS = 10_000
+MAX_DIGITS = 400
+
+_STRUCTURE = re.compile(r'("(?>[^"\\]+|\\.)*+")([ \t\r\n]*+:)?|[{}\[\]]', re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_LONG_NUMBER = re.compile(rf"[0-9][0-9.eE+-]{{{MAX_DIGITS},}}+")
+_CONSTANT = re.compile(r'"(?>[^"\\]+|\\.)*+"|(-?Infinity|NaN)', re.DOTALL)
+_NUMBER = re.compile(r'"(?>[^"\\]+|\\.)*+"|(-?[0-9][0-9.eE+-]*+)', re.DOTALL)
+
+_SYNTAX = (
+    ("Expecting property name", "a key in double quotes should stand here"),
+    ("Expecting value", "a value should stand here"),
+    ("Expecting ',' delimiter", "a comma or a closing bracket should stand here"),
+    ("Expecting ':' delimiter", "a colon should stand here"),
+    ("Unterminated string", "this string is never closed"),
+    ("Invalid control character", "a control character must be escaped inside a string"),
+    ("Invalid \\", "this escape is none that JSON knows"),
+    ("Extra data", "the text goes on after its end"),
+    ("Illegal trailing comma", "this comma has nothing after it"),
+    ("Unexpected UTF-8 BOM", "the text begins with a byte order mark"),
+)
+
+
+class Unsound(ValueError):
+    """The text is no sound JSON. `offset` is the character, from 0; `str` a sentence."""
+
+    def __init__(self, text: str, offset: int, what: str) -> None:
+        line, column = line_column(text, offset)
+        super().__init__(f"Line {line}, column {column}: {what}.")
+        self.offset = offset
+
+
+def line_column(text: str, offset: int) -> tuple[int, int]:
+    """The line and column of a character, both from 1; lines end at LF."""
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+
+
+def parse(text: str) -> Any:
+    """The value of one strict JSON text; Unsound otherwise, never another exception.
+
+    Numbers too large for a float become exact integers; other floats are rounded as ever, so
+    the value is for checking and showing, and the text is what is passed on.
+    """
+    _check_bytes(text)
+    try:
+        value = _loaded(text)
+    except json.JSONDecodeError as error:
+        raise _syntax(text, error) from None
+    except RecursionError:
+        _raise_structural(text)
+    except _Refused:
+        _raise_refused(text)
+    if _depth_exceeds(value, MAX_DEPTH):
+        _raise_structural(text)
+    _check_surrogates(text)
+    return value
+
+
+class _Refused(Exception):
+    """A hook met something that the parser would have let through."""
+
+
+def _loaded(text: str) -> Any:
+    keys = 0
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal keys
+        value = dict(pairs)
+        keys += len(pairs)
+        if len(value) != len(pairs) or keys > MAX_KEYS:
+            raise _Refused
+        return value
+
+    def refuse(word: str) -> NoReturn:
+        raise _Refused
+
+    # Hooks on numbers cost a call for each, so they are set only where a number may be long.
+    hooks: dict[str, Any] = {"object_pairs_hook": unique, "parse_constant": refuse}
+    if _LONG_NUMBER.search(text):
+        hooks["parse_int"] = _integer
+    return json.loads(text, parse_float=_float, **hooks)
+
+
+def _integer(word: str) -> int:
+    if _too_long(word):
+        raise _Refused
+    return int(word)
+
+
+def _float(word: str) -> float | int:
+    value = float(word)
+    if not isinf(value) and len(word) <= MAX_DIGITS:
+        return value
+    if _too_long(word):
+        raise _Refused
+    return int(Decimal(word)) if isinf(value) else value
+
+
+def _too_long(word: str) -> bool:
+    """More digits than the cap, as written or written out."""
+    mantissa, _, exponent = word.lower().lstrip("-").partition("e")
+    if sum(char.isdigit() for char in mantissa) > MAX_DIGITS:
+        return True
+    return isinf(float(word)) and (len(exponent) > 9 or Decimal(word).adjusted() > MAX_DIGITS)
+
+
+def _check_bytes(text: str) -> None:
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        raise Unsound(text, error.start, "half of a surrogate pair is no character") from None
+    if size > MAX_BYTES:
+        raise Unsound(text, 0, f"the text has {size:,} bytes, more than the {MAX_BYTES:,} allowed")
+
+
+def _check_surrogates(text: str) -> None:
+    """In sound JSON a backslash stands in strings only, so escapes can be read by themselves."""
+    if not _SURROGATE.search(text):
+        return
+    high = -1  # where a first half waits for its second
+    for match in _ESCAPE.finditer(text):
+        code = int(match[1], 16) if match[1] else 0
+        second = 0xDC00 <= code < 0xE000
+        if second and high >= 0 and match.start() == high + 6:
+            high = -1
+            continue
+        if second or high >= 0:
+            high = high if high >= 0 else match.start()
+            break
+        high = match.start() if 0xD800 <= code < 0xDC00 else -1
+    if high >= 0:
+        raise Unsound(text, high, "half of a surrogate pair is no character")
+
+
+def _depth_exceeds(value: Any, most: int) -> bool:
+    level = [value]
+    for _ in range(most + 1):
+        level = [item for item in level if isinstance(item, dict | list)]
+        if not level:
+            return False
+        level = [
+            inner for item in level for inner in (item.values() if isinstance(item, dict) else item)
+        ]
+    return True
+
+
+def _syntax(text: str, error: json.JSONDecodeError) -> Unsound:
+    if error.pos >= len(text.rstrip(" \t\r\n")) or error.msg.startswith("Unterminated"):
+        return Unsound(text, len(text), "the text ends before the JSON is complete")
+    what = next((what for start, what in _SYNTAX if error.msg.startswith(start)), error.msg)
+    return Unsound(text, error.pos, what)
+
+
+def _raise_refused(text: str) -> NoReturn:
+    """Say where the thing is that a hook refused; the first one found is told."""
+    for match in _CONSTANT.finditer(text):
+        if match[1]:
+            raise Unsound(text, match.start(1), f"{match[1]} is no JSON")
+    for match in _NUMBER.finditer(text):
+        if match[1] and _is_number(match[1]) and _too_long(match[1]):
+            raise Unsound(text, match.start(1), f"this number has more than {MAX_DIGITS} digits")
+    _raise_structural(text)
+
+
+def _is_number(word: str) -> bool:
+    return re.fullmatch(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", word) is not None
+
+
+def _raise_structural(text: str) -> NoReturn:
+    """Find the first place that is too deep, a key given twice, or one key too many."""
+    for offset, what in _structural(text):
+        raise Unsound(text, offset, what)
+    raise Unsound(text, len(text), "the text ends before the JSON is complete")
+
+
+def _structural(text: str) -> Iterator[tuple[int, str]]:
+    open_keys: list[set[str]] = []
+    keys = 0
+    for match in _STRUCTURE.finditer(text):
+        if match[2] is not None and open_keys:
+            key = json.loads(match[1], strict=False)
+            keys += 1
+            if key in open_keys[-1]:
+                yield match.start(), f"the duplicate key {_short(key)} stands here a second time"
+            if keys > MAX_KEYS:
+                yield match.start(), f"there are more than {MAX_KEYS:,} keys"
+            open_keys[-1].add(key)
+        elif match[0] in "{[":
+            open_keys.append(set())
+            if len(open_keys) > MAX_DEPTH:
+                yield match.start(), f"the JSON is nested deeper than {MAX_DEPTH} levels"
+        elif match[0] in "}]" and open_keys:
+            open_keys.pop()
+
+
+def _short(key: str) -> str:
+    word = json.dumps(key)
+    return word if len(word) <= 60 else word[:57] + '..."'

@@ -1,0 +1,250 @@
+"""Values against schemas, and tools in our own form against the rules for tools.
+
+Answers in bounded time whatever the schema: see `soundness` and `cost`. Fetches nothing, opens no
+file. The form of a tool is in docs/contract.md, "Data".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import Any, NoReturn
+
+from app.core.errors import BadTool
+from app.core.events import Problem
+from app.core.tools import ANSWERED_BY, BUILT, NAME, Tool
+from app.schema import cost, soundness
+from app.schema.arguments import json_text, kind_of
+from app.schema.keywords import pointer
+from app.schema.sentences import cut, problems_of
+from app.schema.strict import Unsound, parse
+
+MAX_PROBLEMS = 50
+MAX_DESCRIPTION = 64 * 1024
+TIMEOUT_S = (0.1, 3600.0)
+
+_EXPLAINED_STEPS = 40_000
+"""Above it a value is only found valid or not: listing its errors could take seconds."""
+
+_FIXED_STEPS = 2_000
+_FIXED_PROBLEMS = 8
+_FIXABLE = {"type", "enum", "const", "anyOf", "oneOf"}
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,399})")
+_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?")
+
+
+def schema_problems(schema: Mapping[str, Any], value: Any) -> tuple[Problem, ...]:
+    """All that keeps `value` from satisfying `schema`, at most MAX_PROBLEMS; () if nothing.
+
+    Bounded in time and memory; never raises. A schema that cannot be used is one problem.
+    """
+    if (bad := soundness.fault(schema)) is not None:
+        return (Problem("schema", f"This tool's schema cannot be used. {bad[0]}"),)
+    work = cost.steps(schema, value)
+    if work > cost.MAX_STEPS:
+        said = "Checking these arguments against this schema would take too long; read them."
+        return (Problem("schema", said),)
+    validator = soundness.validator(schema)
+    try:
+        if validator.is_valid(value):
+            return ()
+        if work > _EXPLAINED_STEPS:
+            said = "The schema is not satisfied; there is too much here to say where."
+            return (Problem("schema", said),)
+        errors = list(validator.iter_errors(value))
+    except (ValueError, RecursionError) as error:
+        said = f"The arguments could not be checked against the schema: {cut(str(error), 120)}."
+        return (Problem("schema", said),)
+    return _told(schema, value, errors, validator if work <= _FIXED_STEPS else None)
+
+
+def _told(
+    schema: Mapping[str, Any], value: Any, errors: list[Any], fixer: soundness.Validator | None
+) -> tuple[Problem, ...]:
+    problems: dict[Problem, None] = {}  # an ordered set: branches of a schema say the same twice
+    for number, error in enumerate(errors):
+        found = list(problems_of(error, schema))
+        if fixer is not None and number < _FIXED_PROBLEMS and error.kind.name in _FIXABLE:
+            fix = _fix(value, list(error.instance_path), error.instance, fixer)
+            found = [replace(problem, fix=fix) for problem in found]
+        problems.update(dict.fromkeys(found))
+        if len(problems) > MAX_PROBLEMS:
+            more = f"There are more problems than the {MAX_PROBLEMS} shown."
+            return (*list(problems)[:MAX_PROBLEMS], Problem("schema", more))
+    return tuple(problems)
+
+
+def _fix(root: Any, place: list[str | int], value: Any, validator: soundness.Validator) -> str:
+    """The same value in another JSON type, if exactly one satisfies the schema there; or ""."""
+    sound = []
+    for text in _other_forms(value):
+        errors = validator.iter_errors(_replaced(root, place, json.loads(text)))
+        if not any(list(error.instance_path)[: len(place)] == place for error in errors):
+            sound.append(text)
+    return sound[0] if len(sound) == 1 else ""
+
+
+def _other_forms(value: Any) -> list[str]:
+    """The lossless readings of a value in another type, as JSON text; nothing is guessed."""
+    match value:
+        case bool() | None:
+            return []
+        case int():
+            return [json_text(str(value))]
+        case float() if value.is_integer() and abs(value) < 2**53:
+            return [str(int(value))]
+        case str() if value in ("true", "false") or _INTEGER.fullmatch(value):
+            return [value]
+        case str() if _DECIMAL.fullmatch(value):
+            return [value]
+        case str() if value[:1] in ("{", "["):
+            try:
+                parse(value)
+            except Unsound:
+                return []
+            return [value]
+    return []
+
+
+def _replaced(root: Any, place: list[str | int], value: Any) -> Any:
+    """A copy of `root` with `value` at `place`; what lies beside the way is shared."""
+    if not place:
+        return value
+    copy = root.copy()
+    copy[place[0]] = _replaced(root[place[0]], place[1:], value)
+    return copy
+
+
+def parse_tool_json(text: str) -> dict[str, Any]:
+    """The JSON object of a tool as typed; BadTool with line and column where it is none."""
+    try:
+        value = parse(text)
+    except Unsound as error:
+        raise BadTool(f"{error} Correct it there.") from None
+    if not isinstance(value, dict):
+        raise BadTool(f"A tool is a JSON object, not {kind_of(value)}; begin with {{.")
+    return value
+
+
+def check_tool(tool_data: Mapping[str, Any]) -> Tool:
+    """The tool that `tool_data` describes in our own form.
+
+    BadTool otherwise: a sentence that says what to do, and the pointer of the place.
+    """
+    if not isinstance(tool_data, Mapping):
+        _bad('A tool is a JSON object with at least a "name".', "")
+    known = [item.name for item in fields(Tool)]
+    for name in tool_data:
+        if name not in known:
+            _bad(f"A tool has no {name!r}; it has {', '.join(known)}.", pointer((str(name),)))
+    _check_name(tool_data.get("name"))
+    _check_description(tool_data.get("description", ""))
+    parameters = tool_data.get("parameters", Tool("x").parameters)
+    _check_parameters(parameters)
+    kind = tool_data.get("answered_by", "mock")
+    _check_kind(kind)
+    config = tool_data.get("config", {})
+    if not isinstance(config, Mapping):
+        _bad(f"config is an object of what a {kind} tool needs, not {kind_of(config)}.", "/config")
+    _CONFIGS[kind](config)
+    for flag in ("strict", "parallel_safe"):
+        if not isinstance(tool_data.get(flag, False), bool):
+            _bad(f"{flag} is true or false.", f"/{flag}")
+    timeout_s = tool_data.get("timeout_s", 30.0)
+    low, high = TIMEOUT_S
+    if not _is_number(timeout_s) or not low <= timeout_s <= high:
+        _bad(f"timeout_s is a number of seconds from {low} to {high:g}.", "/timeout_s")
+    if not isinstance(tool_data.get("group", ""), str) or len(tool_data.get("group", "")) > 100:
+        _bad("group is a short text of at most 100 characters.", "/group")
+    return Tool(**{**tool_data, "parameters": parameters, "timeout_s": float(timeout_s)})
+
+
+def _bad(sentence: str, where: str) -> NoReturn:
+    raise BadTool(sentence, where)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        _bad(
+            "A tool needs a name of 1 to 128 letters, digits, underscores, dots or hyphens.",
+            "/name",
+        )
+
+
+def _check_description(description: Any) -> None:
+    if not isinstance(description, str):
+        _bad("description is a text that tells the model when to call the tool.", "/description")
+    if len(description) > MAX_DESCRIPTION:
+        _bad(f"The description has more than {MAX_DESCRIPTION:,} characters.", "/description")
+    if any("\ud800" <= char <= "\udfff" for char in description):
+        _bad("The description holds half of a surrogate pair; remove it.", "/description")
+
+
+def _check_parameters(parameters: Any) -> None:
+    if (bad := soundness.fault(parameters)) is not None:
+        _bad(bad[0], "/parameters" + bad[1])
+    if parameters.get("type") != "object":
+        _bad('Arguments are an object: give the schema "type": "object".', "/parameters/type")
+
+
+def _check_kind(kind: Any) -> None:
+    if kind not in ANSWERED_BY:
+        known = ", ".join(BUILT)
+        _bad(f"answered_by {json_text(kind)} is not known; use one of {known}.", "/answered_by")
+    if kind not in BUILT:
+        known = ", ".join(BUILT)
+        _bad(f"{kind} tools cannot be run by this version; use one of {known}.", "/answered_by")
+
+
+def _only(config: Mapping[str, Any], kind: str, *known: str) -> None:
+    for name in config:
+        if name not in known:
+            what = f"config of a {kind} tool has no {name!r}; it has {', '.join(known)}."
+            _bad(what, pointer(("config", str(name))))
+
+
+def _check_mock(config: Mapping[str, Any]) -> None:
+    _only(config, "mock", "result", "is_error", "delay_s")
+    if "result" not in config:
+        said = "A mock tool needs config.result: a text with {{ args.name }} in it, or any JSON."
+        _bad(said, "/config/result")
+    if not isinstance(config.get("is_error", False), bool):
+        _bad("config.is_error is true or false.", "/config/is_error")
+    delay_s = config.get("delay_s", 0)
+    if not _is_number(delay_s) or not 0 <= delay_s <= TIMEOUT_S[1]:
+        _bad(f"config.delay_s is from 0 to {TIMEOUT_S[1]:g} seconds.", "/config/delay_s")
+
+
+def _check_python(config: Mapping[str, Any]) -> None:
+    if "code" in config:
+        said = "Code in the tool cannot be run by this version; put it in a file and name that."
+        _bad(said, "/config/code")
+    _only(config, "python", "file", "function", "interpreter")
+    for name, what in (("file", "the path of a .py file"), ("function", "a function in it")):
+        value = config.get(name)
+        if not isinstance(value, str) or not value.strip() or "\0" in value:
+            _bad(f"A python tool needs config.{name}: {what}.", f"/config/{name}")
+    if not config["function"].isidentifier():
+        _bad("config.function is the bare name of a function.", "/config/function")
+    interpreter = config.get("interpreter", "")
+    if not isinstance(interpreter, str) or "\0" in interpreter:
+        _bad("config.interpreter is the path of a Python, or left out.", "/config/interpreter")
+
+
+def _check_person(config: Mapping[str, Any]) -> None:
+    _only(config, "person", "output_schema")
+    if "output_schema" in config and (bad := soundness.fault(config["output_schema"])):
+        _bad(bad[0], "/config/output_schema" + bad[1])
+
+
+_CONFIGS: dict[str, Callable[[Mapping[str, Any]], None]] = {
+    "mock": _check_mock,
+    "python": _check_python,
+    "person": _check_person,
+}
