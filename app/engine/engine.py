@@ -64,6 +64,7 @@ class Engine:
         lock = OwnerLock(path)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock.take()
+        database: Database | None = None
         try:
             database = await Database.open(path)
             log = await Log.open(database)
@@ -75,6 +76,8 @@ class Engine:
             driver = Driver(hub, client, table.run, folder)
             await hub.recover()
         except BaseException:
+            if database is not None:
+                await database.close()
             lock.release()
             raise
         library = Library(database, EXAMPLES)
@@ -83,7 +86,7 @@ class Engine:
     async def close(self) -> None:
         """End what is under way and let the database go."""
         await self.driver.close()
-        await self.net.close()
+        await self.net.aclose()
         await self.database.close()
         self.lock.release()
 

@@ -32,6 +32,7 @@ from app.core.events import (
 )
 from app.core.settings import Settings
 from app.core.state import Session, apply, fold
+from app.render.wire_rows import WireRows
 from app.store.log import Batch, Chunk, Log, Summary
 
 FULL = (CallDecided, CallStarted, CallEnded, CallInterrupted)
@@ -64,9 +65,7 @@ class Live:
     created_ms: int = 0
     deleted: bool = False
     users: int = 0
-    listeners: list[Callable[[Sequence[Logged], Sequence[Chunk]], None]] = field(
-        default_factory=list
-    )
+    wire: WireRows | None = None
 
     @property
     def session(self) -> Session:
@@ -154,9 +153,17 @@ class Hub:
         except asyncio.CancelledError:
             await asyncio.wait([saving])  # what is folded gets saved, whoever has left
             raise
-        for listener in live.listeners:
-            listener(logged, chunks)
+        if live.wire is not None:
+            _follow(live.wire, logged, chunks)
         return logged
+
+    async def wire(self, live: Live) -> WireRows:
+        """The rows of the wire view, made from the recordings when first asked for."""
+        if live.wire is None:
+            wire = WireRows()
+            _follow(wire, await self.log.events(live.id), await self.log.chunks(live.id))
+            live.wire = wire
+        return live.wire
 
     async def rename(self, live: Live, title: str) -> None:
         live.title = title
@@ -222,6 +229,7 @@ class Hub:
                 del self._live[live.id]
             raise NotFound(f"There is no session {live.id!r}.")
         live.folded = fold(live.id, await self.log.opening(live.id))
+        live.wire = None
         live.title, live.created_ms, live.deleted = (
             summary.title,
             summary.created_ms,
@@ -259,11 +267,31 @@ class Hub:
         if len(self._live) <= LIVE:
             return
         for session_id, live in list(self._live.items()):
-            idle = not live.users and not live.listeners
+            idle = not live.users
             if idle and (live.folded is None or live.folded.state != "running"):
                 del self._live[session_id]
             if len(self._live) <= LIVE:
                 return
+
+
+def _follow(wire: WireRows, logged: Sequence[Logged], chunks: Sequence[Chunk]) -> None:
+    """Feed bytes and facts in the order in which they came."""
+    waiting = deque(chunks)
+    for item in logged:
+        source = item.source
+        while source is not None and waiting and _before(waiting[0], source):
+            _feed(wire, waiting.popleft())
+        wire.log(item)
+    for chunk in waiting:
+        _feed(wire, chunk)
+
+
+def _before(chunk: Chunk, source: Source) -> bool:
+    return (chunk.recording, chunk.start) < (source.recording, max(source.end, 1))
+
+
+def _feed(wire: WireRows, chunk: Chunk) -> None:
+    wire.feed(chunk.recording, chunk.at_ms, chunk.data)
 
 
 _RESTARTED = "The program was stopped while this answer was arriving."

@@ -1,0 +1,173 @@
+"""Settings from what a person or a script asked for, in the words of docs/contract.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, get_args
+
+from app.core.errors import BadInput
+from app.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Protocol, Settings
+from app.core.tools import ChoiceMode, Tool, ToolChoice
+from app.engine.engine import Engine
+from app.net.keys import origin
+from app.schema.validate import check_tool
+from app.wire.protocols import CODECS
+
+KNOWN = frozenset(
+    "profile protocol base_url key_name model system tools tool_choice parallel stream params extra"
+    " max_turns".split()
+)
+
+KEY_NAMES: Mapping[str, str] = {
+    "anthropic": "ANTHROPIC_API_KEY",
+    "openai_chat": "OPENAI_API_KEY",
+}
+"""Which key a base URL that the person typed gets, where the environment has one."""
+
+
+async def settings_from(
+    engine: Engine, data: Mapping[str, Any], base: Settings | None = None
+) -> Settings:
+    """`base` (or the simulator's settings) changed by `data`; BadInput or BadTool say what is wrong.
+
+    What `data` does not name stays as it was.
+    """
+    settings = base or Settings(engine.profile("simulator"))
+    if "profile" in data or "protocol" in data or "base_url" in data:
+        profile = _profile(engine, data)
+        if profile != settings.profile:
+            settings = replace(settings, profile=profile, model="")
+    tools = settings.tools
+    if "tools" in data:
+        tools = tuple(await tools_from(engine, _list(data["tools"], "tools")))
+    limits = settings.limits
+    if "max_turns" in data:
+        limits = replace(limits, max_turns=_whole(data["max_turns"], "max_turns", 1, 1000))
+    settings = replace(
+        settings,
+        model=_text(data.get("model", settings.model), "model"),
+        system=_text(data.get("system", settings.system), "system"),
+        tools=tools,
+        params=_object(data.get("params", settings.params), "params"),
+        extra=_object(data.get("extra", settings.extra), "extra"),
+        stream=_truth(data.get("stream", settings.stream), "stream"),
+        limits=limits,
+    )
+    choice = settings.tool_choice
+    if "tool_choice" in data:
+        choice = _choice(data["tool_choice"], choice.parallel)
+    if "parallel" in data:
+        choice = replace(choice, parallel=_truth(data["parallel"], "parallel"))
+    return replace(settings, tool_choice=checked_choice(choice, tools))
+
+
+async def tools_from(engine: Engine, wanted: Sequence[Any]) -> list[Tool]:
+    """Tools by name from the library, or whole definitions; no name twice."""
+    library = {tool.name: tool for tool in await engine.library.tools()}
+    tools: dict[str, Tool] = {}
+    for one in wanted:
+        if isinstance(one, str):
+            if one not in library:
+                raise BadInput(f"There is no tool {one!r} in the library.")
+            tool = library[one]
+        else:
+            tool = check_tool(one)
+        if tool.name in tools:
+            raise BadInput(f"The tool {tool.name!r} is there twice; names must differ.")
+        tools[tool.name] = tool
+    return list(tools.values())
+
+
+def checked_choice(choice: ToolChoice, tools: Sequence[Tool]) -> ToolChoice:
+    """`choice` where `tools` can fulfil it; BadInput otherwise."""
+    names = {tool.name for tool in tools}
+    if choice.mode == "tool" and choice.name not in names:
+        raise BadInput(f"tool_choice names {choice.name!r}, which is not among the tools.")
+    if choice.mode == "required" and not names:
+        raise BadInput("tool_choice is required, but no tool is switched on.")
+    for name in choice.allowed or ():
+        if name not in names:
+            raise BadInput(f"The allowed subset names {name!r}, which is not among the tools.")
+    if choice.mode == "tool" and choice.allowed is not None and choice.name not in choice.allowed:
+        raise BadInput(f"tool_choice names {choice.name!r}, which the allowed subset leaves out.")
+    return choice
+
+
+def _profile(engine: Engine, data: Mapping[str, Any]) -> Profile:
+    if "protocol" not in data and "base_url" not in data:
+        return engine.profile(_text(data["profile"], "profile"))
+    protocol = _protocol(data.get("protocol"))
+    base_url = _text(data.get("base_url", ""), "base_url")
+    model = _text(data.get("model", ""), "model")
+    if base_url.startswith(SIMULATOR_URL):
+        name = "simulator" if protocol == "anthropic" else f"simulator-{protocol}"
+        return Profile(name, protocol, SIMULATOR_URL, model=model or "simulator")
+    place = origin(base_url)
+    key_name = _text(data.get("key_name", ""), "key_name")
+    if not key_name and KEY_NAMES.get(protocol, "") in engine.keys.found():
+        key_name = KEY_NAMES[protocol]
+    if key_name:
+        engine.keys.confirm(key_name, place)  # the person typed this address in this installation
+    return Profile(place.split("//")[1], protocol, base_url, key_name, model)
+
+
+def _protocol(value: Any) -> Protocol:
+    if value in CODECS:
+        for known in PROTOCOLS:
+            if known == value:
+                return known
+    raise BadInput(f"The protocol must be one of {', '.join(CODECS)}, not {value!r}.")
+
+
+def _choice(value: Any, parallel: bool) -> ToolChoice:
+    match value:
+        case "auto" | "required" | "none":
+            return ToolChoice(value, parallel=parallel)
+        case str() if value:
+            return ToolChoice("tool", value, parallel=parallel)
+        case {"mode": str(mode)} if mode in get_args(ChoiceMode) and not (
+            value.keys() - {"mode", "name", "allowed", "parallel"}
+        ):
+            allowed = value.get("allowed")
+            return ToolChoice(
+                mode,  # type: ignore[arg-type]
+                _text(value.get("name", ""), "tool_choice.name") if mode == "tool" else "",
+                None if allowed is None else tuple(_list(allowed, "tool_choice.allowed")),
+                _truth(value.get("parallel", parallel), "tool_choice.parallel"),
+            )
+    raise BadInput(
+        "tool_choice is auto, required, none, a tool's name, or an object with mode, name and"
+        f" allowed; not {json.dumps(value)[:80]}."
+    )
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise BadInput(f"{name} must be a text.")
+    return value
+
+
+def _truth(value: Any, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise BadInput(f"{name} must be true or false.")
+    return value
+
+
+def _whole(value: Any, name: str, least: int, most: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise BadInput(f"{name} must be a whole number from {least} to {most}.")
+    return value
+
+
+def _object(value: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise BadInput(f"{name} must be a JSON object.")
+    return value
+
+
+def _list(value: Any, name: str) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise BadInput(f"{name} must be a list.")
+    return list(value)

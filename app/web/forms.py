@@ -1,0 +1,111 @@
+"""What came in with a request, and the three ways to answer it: JSON, htmx or a plain page.
+
+A script (JSON body, Accept or a bearer token) gets JSON; htmx gets nothing, because the stream
+brings what changed; a form without script gets a redirect to where the change is seen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from app.core.errors import BadInput
+
+Kind = Literal["json", "htmx", "page"]
+
+
+def wants(request: Request) -> Kind:
+    """How the answer should look."""
+    if request.headers.get("hx-request"):
+        return "htmx"
+    accept = request.headers.get("accept", "")
+    scripted = (
+        "application/json" in accept
+        or request.headers.get("content-type", "").startswith("application/json")
+        or ("authorization" in request.headers and "text/html" not in accept)
+    )
+    return "json" if scripted else "page"
+
+
+@dataclass(frozen=True)
+class Body:
+    """The fields of a form or a JSON object. Form values are text; `all` keeps repeated ones."""
+
+    data: Mapping[str, Any]
+    form: FormData | None = None
+
+    @property
+    def is_json(self) -> bool:
+        return self.form is None
+
+    def text(self, name: str, default: str = "") -> str:
+        """A text field; BadInput where a script sent something else."""
+        value = self.data.get(name, default)
+        if not isinstance(value, str):
+            raise BadInput(f"{name} must be a text.")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """A truth: a JSON boolean, or a ticked box."""
+        value = self.data.get(name, False)
+        if isinstance(value, bool):
+            return value
+        if self.is_json:
+            raise BadInput(f"{name} must be true or false.")
+        return value in ("true", "on", "1")
+
+    def all(self, name: str) -> list[str]:
+        """Every value of a repeated form field, or a JSON list of texts."""
+        if self.form is not None:
+            return [value for value in self.form.getlist(name) if isinstance(value, str)]
+        value = self.data.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise BadInput(f"{name} must be a list of texts.")
+        return value
+
+
+async def body_of(request: Request) -> Body:
+    """The body of `request`; an empty one has no fields. BadInput where it is no object."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
+        form = await request.form()
+        return Body({key: value for key, value in form.items() if isinstance(value, str)}, form)
+    raw = await request.body()
+    if not raw.strip():
+        return Body({})
+    value = json_of(raw)
+    if not isinstance(value, dict):
+        raise BadInput("The body must be a JSON object.")
+    return Body(value)
+
+
+def json_of(raw: bytes) -> Any:
+    """The JSON value of a body; BadInput with the place of the error."""
+    try:
+        return json.loads(raw)
+    except json.JSONDecodeError as error:
+        raise BadInput(
+            f"The body is no JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise BadInput("The body is no JSON this program can read.") from error
+
+
+def answer(request: Request, data: Any, *, status: int = 200, location: str = "") -> Response:
+    """Say that it is done, in the way the asker wants it."""
+    match wants(request):
+        case "json":
+            headers = {"Location": location} if status == 201 and location else None
+            return JSONResponse(data, status, headers)
+        case "htmx" if location:
+            return Response(status_code=200, headers={"HX-Redirect": location})
+        case "htmx":
+            return Response(status_code=204)
+        case _:
+            return RedirectResponse(location or request.url.path, 303)

@@ -1,0 +1,65 @@
+"""What every page has at hand: the engine, the templates, and the Views made from both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from jinja2 import Environment
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from app.core.state import Session
+from app.engine.engine import Engine
+from app.engine.hub import Live
+from app.render.view import SessionRow, View
+from app.render.wire_rows import WireRows
+from app.store.log import Summary
+
+
+@dataclass
+class Site:
+    """`closing` is set when the server ends: streams look at it whenever they wake."""
+
+    engine: Engine
+    env: Environment
+    closing: bool = field(default=False)
+
+    def close(self) -> None:
+        """Let the streams end."""
+        self.closing = True
+        self.engine.hub.ring_list()
+
+    async def view(self, live: Live) -> View:
+        """The View of a session that is held."""
+        hub = self.engine.hub
+        return View(live.session, live.title, await hub.wire(live), hub.clock())
+
+    def no_view(self, rows: Sequence[SessionRow] | None) -> View:
+        """The View of a page that shows the list and no session."""
+        return View(Session(""), "", WireRows(), self.engine.hub.clock(), rows=rows)
+
+    async def rows(self, search: str = "") -> list[SessionRow]:
+        """The list of sessions, newest first."""
+        return [row_of(summary) for summary in await self.engine.log.summaries(search)]
+
+    def page(self, name: str, status: int = 200, **context: object) -> Response:
+        """A page from its template."""
+        return HTMLResponse(self.env.get_template(name).render(**context), status)
+
+
+def row_of(summary: Summary) -> SessionRow:
+    return SessionRow(
+        summary.id,
+        summary.title,
+        summary.state,  # type: ignore[arg-type]
+        summary.updated_ms,
+        summary.model,
+        summary.calls,
+        summary.waiting,
+    )
+
+
+def site_of(request: Request) -> Site:
+    site: Site = request.app.state.site
+    return site

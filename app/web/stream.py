@@ -1,0 +1,190 @@
+"""The live stream: a cursor, and what was touched since.
+
+A stream holds no state of a session. It wakes when something was saved, asks the hub what came
+after its cursor, renders the touched blocks as they are now, and sends them as one frame whose
+`id:` is the new cursor. A slow tab gets fewer, larger frames; whoever comes with a cursor that
+is not known any more gets everything once. Text that grows goes first, as a `grow` event that can
+be repeated harmlessly; the HTML goes last and carries the id, so that no block is added twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from app.core.errors import NotFound
+from app.core.events import Logged, logged_data
+from app.core.state import Session
+from app.engine.hub import Hub, Seen
+from app.render.blocks import Frame, Touch, frame, frame_html
+from app.render.view import SessionRow, View
+from app.web.site import Site, site_of
+
+FRAME_S = 0.016
+"""A stream sends its first frame after a pause at once, and then at most one each 16 ms."""
+
+SLOW_S = 0.2
+"""The list and the wire's rows follow at most this often; text never waits for them."""
+
+KEEP_ALIVE_S = 15.0
+
+SNAPSHOT = tuple(Touch(one, "changed") for one in ("head", "flow", "bar", "dock", "wire"))
+
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+@dataclass
+class Cursor:
+    """What this stream's reader has seen: global position, the session's seq, wire and list.
+
+    `behind` is whether something may be waiting for the slow beat.
+    """
+
+    position: int
+    seq: int
+    wire: int = 0
+    rows: Sequence[SessionRow] | None = None
+    slow_at: float = 0.0
+    behind: bool = True
+    by_seq: bool = False
+
+    @property
+    def id(self) -> int:
+        return self.seq if self.by_seq else self.position
+
+
+def message(data: str, *, event: str = "", id: int | None = None) -> str:
+    """One server-sent message. `data` is cut at every line end a browser knows, `\\n` only."""
+    lines = [f"event: {event}"] if event else []
+    text = data.replace("\r\n", "\n").replace("\r", "\n")
+    lines += ["data: " + line for line in text.split("\n")]
+    if id is not None:
+        lines.append(f"id: {id}")
+    return "\n".join(lines) + "\n\n"
+
+
+async def page_stream(request: Request) -> StreamingResponse:
+    """GET /stream?session=ID&after=POSITION: all that one page shows."""
+    site = site_of(request)
+    session_id = request.query_params.get("session", "")
+    if session_id:
+        await _exists(site, session_id)
+    position = _number(request)
+    return _response(_frames(site, session_id, Cursor(position, -1)))
+
+
+async def session_stream(request: Request) -> StreamingResponse:
+    """GET /sessions/ID/stream?after=SEQ: one session, `id:` is its seq."""
+    site = site_of(request)
+    session_id = request.path_params["id"]
+    await _exists(site, session_id)
+    return _response(_frames(site, session_id, Cursor(-1, _number(request), by_seq=True)))
+
+
+async def events_stream(site: Site, session_id: str, after: int) -> AsyncIterator[str]:
+    """The log itself as it grows: one JSON line a message."""
+    hub, position = site.engine.hub, -1
+    while not site.closing:
+        async with hub.holding(session_id):
+            position = hub.position
+            logged = await site.engine.log.events(session_id, after)
+        for item in logged:
+            after = item.seq
+            yield message(json.dumps(logged_data(item)), id=item.seq)
+        if not await hub.wait(position, hub.list_version, KEEP_ALIVE_S):
+            yield ": keep-alive\n\n"
+
+
+def _response(frames: AsyncIterator[str]) -> StreamingResponse:
+    return StreamingResponse(frames, media_type="text/event-stream", headers=HEADERS)
+
+
+async def _exists(site: Site, session_id: str) -> None:
+    if await site.engine.log.summary(session_id) is None:
+        raise NotFound(f"There is no session {session_id!r}.")
+
+
+def _number(request: Request) -> int:
+    """The cursor that was sent; -1, which is never known, for none or junk."""
+    sent = request.headers.get("last-event-id") or request.query_params.get("after", "")
+    return int(sent) if sent.isascii() and sent.isdigit() and len(sent) < 16 else -1
+
+
+async def _frames(site: Site, session_id: str, cursor: Cursor) -> AsyncIterator[str]:
+    hub, loop = site.engine.hub, asyncio.get_running_loop()
+    while not site.closing:
+        position, version = hub.position, hub.list_version
+        slow = loop.time() >= cursor.slow_at
+        sent = await _next(site, session_id, cursor, slow=slow)
+        if sent:
+            if slow:
+                cursor.slow_at = loop.time() + SLOW_S
+            yield sent
+            await asyncio.sleep(FRAME_S)
+            continue
+        cursor.behind = cursor.behind and not slow
+        wait_s = max(cursor.slow_at - loop.time(), 0.001) if cursor.behind else KEEP_ALIVE_S
+        if not await hub.wait(position, version, wait_s) and not cursor.behind:
+            yield ": keep-alive\n\n"
+
+
+async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> str:
+    """What the reader has not seen yet, as messages; "" where there is nothing to send now."""
+    hub, env = site.engine.hub, site.env
+    rows = None if cursor.by_seq or not slow else await site.rows()
+    if not session_id:
+        cursor.position = hub.position
+        return _messages(_list(site, site.no_view(rows), cursor), [], cursor.id)
+    async with hub.holding(session_id) as live:
+        seen = _since(hub, session_id, cursor, live.session)
+        cursor.position, cursor.seq = hub.position, live.session.seq
+        view = await site.view(live)
+        if seen is None:
+            made = Frame(frame_html(env, view, SNAPSHOT), [])
+            cursor.wire = view.wire.version
+        else:
+            made = frame(env, view, seen, cursor.wire if slow else None)
+            cursor.wire = view.wire.version if slow else cursor.wire
+        cursor.behind = cursor.behind or bool(seen)
+        html = made.html + _list(site, replace(view, rows=rows), cursor)
+    return _messages(html, made.grow, cursor.id)
+
+
+def _messages(html: str, grow: Sequence[object], id: int) -> str:
+    text = ""
+    if grow:
+        data = json.dumps(grow, ensure_ascii=False, separators=(",", ":"))
+        text = message(data, event="grow", id=None if html else id)
+    if html:
+        text += message(html, id=id)
+    return text
+
+
+def _list(site: Site, view: View, cursor: Cursor) -> str:
+    """The list of sessions where it is not what this reader has."""
+    if view.rows is None or view.rows == cursor.rows:
+        return ""
+    cursor.rows = view.rows
+    return frame_html(site.env, view, [Touch("list", "changed")])
+
+
+def _since(hub: Hub, session_id: str, cursor: Cursor, session: Session) -> list[Logged] | None:
+    """The events of this session after the cursor; None where that is not known any more."""
+    if not cursor.by_seq:
+        seen = hub.since(cursor.position) if cursor.position >= 0 else None
+        return None if seen is None else _of(seen, session_id)
+    if cursor.seq < 0 or cursor.seq > session.seq:
+        return None
+    if cursor.seq == session.seq:
+        return []
+    known = [item for item in _of(hub.recent, session_id) if item.seq > cursor.seq]
+    return known if known and known[0].seq == cursor.seq + 1 else None
+
+
+def _of(seen: Sequence[Seen], session_id: str) -> list[Logged]:
+    return [item.logged for item in seen if item.session == session_id]
