@@ -1,0 +1,237 @@
+"""What the simulator says: before it calls, with the results it got, and where no tool helps.
+
+It is a pleasant and honest little program: it never claims to know what a tool did not tell it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from app.core.messages import MessagePart, arguments_object
+from app.simulator.plan import Wanted
+from app.simulator.roles import role
+from app.simulator.words import concepts, words
+
+_MOST = 600
+_ECHOED = ("status", "ok", "success", "id", "type", "object")
+_DEGREES = {"celsius": " °C", "c": " °C", "fahrenheit": " °F", "f": " °F", "metric": " °C"}
+_VERBS = {"get": "look up", "fetch": "fetch", "list": "list", "run": "run", "do": "do"}
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A call of this turn with what came back."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    result: MessagePart
+
+    @property
+    def text(self) -> str:
+        return "\n".join(c.text for c in self.result.content if c.type == "text").strip()
+
+
+def answered(call: MessagePart, result: MessagePart) -> Answered:
+    return Answered(call.name, arguments_object(call.text) or {}, result)
+
+
+def lead(calls: Sequence[Wanted], chance: Random, *, again: bool) -> str:
+    """The sentence before the calls."""
+    opening = (
+        "Next, I'll" if again else chance.choice(("I'll", "Let me", "Sure, I'll", "Okay, I'll"))
+    )
+    doings = [_doing(one.tool.name, one.arguments) for one in calls]
+    return f"{opening} {joined(list(dict.fromkeys(doings)))}."
+
+
+def reasoning(prompt: str, calls: Sequence[Wanted], results: Sequence[Answered]) -> str:
+    """The thinking of a turn, for those who ask to see it."""
+    asked = " ".join(prompt.split())
+    steps = [f"The person says: “{asked[:200]}{'…' if len(asked) > 200 else ''}”"]
+    if results:
+        steps.append(f"I have {_count(len(results), 'result')} to work with.")
+    for one in calls:
+        given = ", ".join(f"{key} = {_short(value)}" for key, value in one.arguments.items())
+        steps.append(f"{one.tool.name} fits; I read {given or 'no arguments'} from that.")
+    if not calls:
+        steps.append("Nothing is left to call, so I answer.")
+    return "\n".join(steps)
+
+
+def woven(results: Sequence[Answered], chance: Random) -> str:
+    """The results as one friendly answer."""
+    good = [one for one in results if not one.result.is_error]
+    said = [_sentence(one) for one in results]
+    opening = ""
+    if len(good) > 1:
+        opening = chance.choice(("Here is what I found. ", "Both are in. ", "Here you go. "))
+        opening = opening if len(good) == 2 or "Both" not in opening else "All done. "
+    elif not good and results:
+        opening = "I am sorry. "
+    return opening + " ".join(said)
+
+
+def _sentence(one: Answered) -> str:
+    if one.result.is_error:
+        return _trouble(one)
+    if not one.text:
+        images = any(piece.type == "image" for piece in one.result.content)
+        return f"{_title(one)} {'sent an image' if images else 'is done; it gave nothing back'}."
+    said = salient(one.text, one.arguments)
+    if "math" in concepts(words(one.name)) and len(said) < 60:
+        return f"{_main(one.name, one.arguments) or _title(one)} is {_bare(said)}."
+    if _is_sentence(said):
+        return said
+    place = _place(one.arguments)
+    return f"{f'In {place}' if place else _title(one)}: {said.rstrip('.')}."
+
+
+def _trouble(one: Answered) -> str:
+    reason = _cut(one.text) or "no reason was given"
+    what = _doing(one.name, one.arguments)
+    if re.search(r"\b(?:denied|not allow|declined|refused|permission)", reason, re.I):
+        return (
+            f"I wanted to {what}, but that was not allowed ({_bare(reason)}). I leave it at that."
+        )
+    return (
+        f"I tried to {what}, but it failed: {_bare(reason)}. "
+        "I would try once more with other arguments; tell me which, or say that I should go on "
+        "without it."
+    )
+
+
+def salient(text: str, arguments: Mapping[str, Any]) -> str:
+    """A result in a few words: what a JSON object holds beside the arguments, else the text."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return _cut(text)
+    known = {str(given).lower() for given in arguments.values()}
+    return _cut(_told(value, known, 0)) or _cut(text)
+
+
+def _told(value: Any, known: set[str], depth: int) -> str:
+    match value:
+        case dict() if depth < 3:
+            degrees = _DEGREES.get(str(value.get("unit", value.get("units", ""))).lower(), "")
+            parts = [
+                _pair(key, inner, degrees, known, depth)
+                for key, inner in list(value.items())[:12]
+                if str(inner).lower() not in known
+                and not (degrees and key in ("unit", "units"))
+                and not (key in _ECHOED and len(value) > 1)
+                and inner not in (None, "", [], {})
+            ]
+            return joined(parts)
+        case list() if depth < 3:
+            names = [_told(_called(item), known, depth + 1) for item in value[:5]]
+            more = f" and {len(value) - 5} more" if len(value) > 5 else ""
+            listed = ", ".join(names) + more if more else joined(names)
+            return f"{_count(len(value), 'entry')}: {listed}" if value else "nothing"
+        case bool():
+            return "yes" if value else "no"
+        case str():
+            return value
+        case _:
+            return _short(value)
+
+
+def _pair(key: str, value: Any, degrees: str, known: set[str], depth: int) -> str:
+    said = _told(value, known, depth + 1)
+    if key.lower() in ("result", "value", "answer", "text", "message", "content", "output"):
+        return said
+    label = " ".join(words(key))
+    if degrees and isinstance(value, int | float) and "temp" in label:
+        said += degrees
+    return f"{label} {said}"
+
+
+def _called(item: Any) -> Any:
+    """What an entry of a list goes by: its title or name where it has one."""
+    if isinstance(item, dict):
+        return next(
+            (item[key] for key in ("title", "name", "headline", "subject") if key in item), item
+        )
+    return item
+
+
+def _doing(name: str, arguments: Mapping[str, Any]) -> str:
+    """A call as something one does: "check the weather in Paris"."""
+    kinds, main, place = concepts(words(name)), _main(name, arguments), _place(arguments)
+    where = f" in {place}" if place else f" for {main}" if main else ""
+    if "math" in kinds and main:
+        return f"work out {main}"
+    if "weather" in kinds:
+        return f"check the weather{where}"
+    if "search" in kinds and main and not place:
+        return f"search for {main}"
+    first, *rest = words(name) or [name]
+    thing = " ".join(rest)
+    if thing and first in _VERBS:
+        return f"{_VERBS[first]} the {thing}{where}"
+    if thing:
+        return f"use {name}{where}"
+    return f"use {name}{where}"
+
+
+def _main(name: str, arguments: Mapping[str, Any]) -> str:
+    """The argument that tells calls of one tool apart: the first short text or number."""
+    numbers = [
+        v for v in arguments.values() if isinstance(v, int | float) and not isinstance(v, bool)
+    ]
+    if "math" in concepts(words(name)) and len(numbers) > 1 and len(numbers) == len(arguments):
+        sign = {"add": "+", "subtract": "-", "multiply": "×", "divide": "/"}
+        kind = next((k for k in sign if k in concepts(words(name))), "")
+        return f" {sign[kind]} ".join(map(str, numbers)) if kind else ""
+    for value in arguments.values():
+        if isinstance(value, str) and 0 < len(value) <= 60:
+            return " ".join(value.split())
+    return str(numbers[0]) if numbers else ""
+
+
+def _place(arguments: Mapping[str, Any]) -> str:
+    for name, value in arguments.items():
+        if isinstance(value, str) and role(name, {}, set()) == "place" and len(arguments) < 3:
+            return value[:60]
+    return ""
+
+
+def _title(one: Answered) -> str:
+    main = _main(one.name, one.arguments)
+    said = words(one.name)
+    label = " ".join(said[1:] if len(said) > 1 and said[0] in ("get", "fetch") else said)
+    return (label[:1].upper() + label[1:] or one.name) + (f" ({main})" if main else "")
+
+
+def _is_sentence(text: str) -> bool:
+    return text.endswith((".", "!", "?")) and len(text.split()) > 2 and text[0].isupper()
+
+
+def _bare(text: str) -> str:
+    return text.strip().rstrip(".!")
+
+
+def _cut(text: str) -> str:
+    text = text.strip()
+    return text if len(text) <= _MOST else text[:_MOST].rstrip() + " …"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def _count(number: int, word: str) -> str:
+    plural = word[:-1] + "ies" if word.endswith("y") else word + "s"
+    return f"{number} {word if number == 1 else plural}"
+
+
+def joined(parts: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    said = [part for part in parts if part]
+    return f"{', '.join(said[:-1])} and {said[-1]}" if len(said) > 1 else "".join(said)

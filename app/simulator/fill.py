@@ -1,0 +1,405 @@
+"""A tool's arguments, filled from a clause: what was said first, then what the schema suggests.
+
+Knows nothing of which tool was chosen why (`plan` does that) and does not validate: where nothing
+was said, `app.schema.sample` makes up a value that fits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+from app.core.tools import Tool
+from app.schema.sample import sample
+from app.simulator import entities
+from app.simulator.roles import direction, role
+from app.simulator.shape import mapping, resolved, standalone, type_of
+from app.simulator.supply import Supply, plain
+from app.simulator.words import concepts, spaced, stem, words
+
+_MISSING = object()
+_LIMITS = spaced("limit max maximum page offset count n top results size per k skip")
+_SAME = {
+    "celsius": "metric c °c centigrade degreesc",
+    "fahrenheit": "imperial f °f degreesf",
+    "metric": "celsius c °c",
+    "imperial": "fahrenheit f °f",
+    "high": "urgent important critical asap",
+    "low": "whenever minor trivial",
+    "true": "on yes",
+    "false": "off no",
+    "km": "kilometers kilometres kilometer",
+    "mi": "miles mile",
+    "kg": "kilograms kilos kilogram",
+    "lb": "pounds lbs pound",
+}
+_ZONES = {
+    "tokyo": "Asia/Tokyo",
+    "london": "Europe/London",
+    "paris": "Europe/Paris",
+    "berlin": "Europe/Berlin",
+    "new york": "America/New_York",
+    "san francisco": "America/Los_Angeles",
+    "los angeles": "America/Los_Angeles",
+    "sydney": "Australia/Sydney",
+    "mumbai": "Asia/Kolkata",
+    "singapore": "Asia/Singapore",
+}
+
+
+@dataclass(frozen=True)
+class Filled:
+    """`said` counts the values that the person's words gave; `spread` are the other values of an
+    enumeration ("Paris and Rome") for the property `over`, each worth a call of its own.
+    """
+
+    arguments: Mapping[str, Any]
+    said: int
+    over: str = ""
+    spread: tuple[str, ...] = ()
+
+    def each(self) -> list[dict[str, Any]]:
+        """One set of arguments for each value of the enumeration."""
+        first = dict(self.arguments)
+        return [first, *({**first, self.over: value} for value in self.spread)]
+
+
+@dataclass
+class _Filling:
+    """The work on one call. `background` are earlier texts, the nearest first."""
+
+    clause: Supply
+    background: Sequence[Supply]
+    kinds: set[str]
+    root: Mapping[str, Any]
+    said: int = 0
+    over: str = ""
+    spread: list[str] = field(default_factory=list)
+
+
+def fill(
+    tool: Tool,
+    clause: str,
+    background: Sequence[str],
+    today: date,
+    before: Mapping[str, Any] | None = None,
+) -> Filled:
+    """Arguments for `tool` from `clause`; `before` are those of an earlier call it follows up."""
+    work = _Filling(
+        Supply.of(clause, today),
+        [Supply.of(text, today) for text in background],
+        concepts(words(tool.name)) or concepts(words(tool.description)),
+        tool.parameters,
+    )
+    arguments = _object(tool.parameters, work, before or {}, 0)
+    return Filled(arguments, work.said, work.over, tuple(work.spread))
+
+
+def _object(
+    schema: Mapping[str, Any], work: _Filling, before: Mapping[str, Any], depth: int
+) -> dict[str, Any]:
+    properties = mapping(schema.get("properties"))
+    required = schema.get("required")
+    needed = list(required) if isinstance(required, list) else []
+    if not needed and not work.root.get("required"):
+        needed = [name for name in list(properties)[:1] if depth == 0]
+    values: dict[str, Any] = {}
+    # What must be there is served first: an optional property takes nothing away from it.
+    for name in sorted(properties, key=lambda name: name not in needed):
+        value = _property(name, resolved(properties[name], work.root), name in needed, work, depth)
+        if value is _MISSING:
+            value = before.get(name, _MISSING)
+        if value is _MISSING and name in needed:
+            value = _suggested(name, resolved(properties[name], work.root), work)
+        if value is not _MISSING:
+            values[name] = value
+    return {name: values[name] for name in properties if name in values}
+
+
+def _property(
+    name: str, schema: Mapping[str, Any], needed: bool, work: _Filling, depth: int
+) -> Any:
+    """What the person said for this property, or _MISSING."""
+    if "const" in schema:
+        return schema["const"]
+    value: Any = _MISSING
+    match type_of(schema):
+        case _ if isinstance(schema.get("enum"), list):
+            value = _enum(name, schema["enum"], work)
+        case "number" | "integer" as kind:
+            value = _number(name, schema, kind, needed, work)
+        case "boolean":
+            value = _boolean(name, work.clause.text)
+        case "array":
+            value = _array(name, schema, work, depth)
+        case "object" if schema.get("properties") and depth < 5 and (needed or depth == 0):
+            known = work.said
+            inner = _object(schema, work, {}, depth + 1)
+            return inner if needed or work.said > known else _MISSING
+        case "string":
+            value = _string(name, schema, needed, work) or _MISSING
+        case _:
+            pass
+    work.said += value is not _MISSING
+    return value
+
+
+def _enum(name: str, values: Sequence[Any], work: _Filling) -> Any:
+    """The value that was named; of several, `from` takes the first and any other the last."""
+    text = work.clause.text.lower()
+    found: list[tuple[int, Any]] = []
+    for value in values:
+        spellings = [str(value).lower().replace("_", " ")]
+        spellings += [str(value).lower(), *_SAME.get(str(value).lower(), "").split()]
+        spellings += [language for language, code in entities.LANGUAGES.items() if code == value]
+        places = [_position(spelling, text) for spelling in spellings if spelling]
+        if any(place >= 0 for place in places):
+            found.append((min(place for place in places if place >= 0), value))
+    found.sort(key=lambda pair: pair[0])
+    if not found:
+        codes = work.clause.currencies
+        return work.clause.currency(direction(name)) if set(codes) & set(values) else _MISSING
+    return found[-1 if direction(name) == "to" else 0][1]
+
+
+def _position(spelling: str, text: str) -> int:
+    ending = "s?" if len(spelling) > 2 and spelling[-1].isalpha() else ""
+    found = re.search(
+        rf"(?<!\w){re.escape(spelling.removesuffix('s') or spelling)}{ending}(?!\w)", text
+    )
+    exact = re.search(rf"(?<!\w){re.escape(spelling)}(?!\w)", text)
+    hit = exact or (found if len(spelling) > 3 else None)
+    return hit.start() if hit else -1
+
+
+def _number(name: str, schema: Mapping[str, Any], kind: str, needed: bool, work: _Filling) -> Any:
+    said = set(words(name))
+    hints = set(words(str(schema.get("description", ""))))
+    if "duration" in said and not hints & set(entities.SECONDS) and not _has_unit(work):
+        hints |= {"minute" if "event" in work.kinds else "second"}
+    value = work.clause.number(said, hints, limit=bool(said & _LIMITS) and not needed)
+    if value is None:
+        return _MISSING
+    lowest, highest = schema.get("minimum"), schema.get("maximum")
+    if isinstance(lowest, int | float):
+        value = max(value, lowest)
+    if isinstance(highest, int | float):
+        value = min(value, highest)
+    return int(value) if kind == "integer" else value
+
+
+def _has_unit(work: _Filling) -> bool:
+    return any("unit" in words(name) for name in mapping(work.root.get("properties")))
+
+
+def _boolean(name: str, text: str) -> Any:
+    said = {stem(word) for word in words(text)}
+    own = {stem(word) for word in words(name)} - {"is", "should", "includ", "enabl", "use"}
+    if {stem(word) for word in words(name)} & {"on", "stat", "enabl", "pow", "power"}:
+        if re.search(r"\b(?:off|disable|stop)\b", text, re.I):
+            return False
+        if re.search(r"\b(?:on|enable|start)\b", text, re.I):
+            return True
+    if not own or not own & said:
+        return _MISSING
+    return not re.search(rf"\b(?:no|not|without|don'?t)\b[^.,]*\b{min(own & said)}", text, re.I)
+
+
+def _array(name: str, schema: Mapping[str, Any], work: _Filling, depth: int) -> Any:
+    items = resolved(mapping(schema.get("items")), work.root)
+    clause = work.clause
+    match type_of(items):
+        case "number" | "integer" as kind:
+            numbers = [n.value for n in clause.numbers]
+            clause.numbers.clear()
+            found: list[Any] = [int(n) if kind == "integer" else n for n in numbers]
+        case "object" if depth < 5:
+            known = work.said
+            one = _object(items, work, {}, depth + 1)
+            found = [one] if work.said > known else []
+        case _ if isinstance(items.get("enum"), list):
+            found = [
+                v for v in items["enum"] if _position(str(v).lower(), clause.text.lower()) >= 0
+            ]
+        case "string":
+            found = _strings(name, items, work)
+        case _:
+            found = []
+    return found or _MISSING
+
+
+def _strings(name: str, items: Mapping[str, Any], work: _Filling) -> list[Any]:
+    clause = work.clause
+    match role(name, items, work.kinds):
+        case "email" | "person":
+            return clause.people()
+        case "place":
+            return entities.listed(clause.text) or [place.name for place in clause.places]
+        case "url":
+            return clause.urls
+        case _:
+            enumerated = re.search(
+                r"(?::|\b(?i:of|with|buy|add|order|get))\s+([^:.?!]+)$", clause.text
+            )
+            listed = re.split(r",\s*(?:and\s+)?|\s+and\s+", enumerated[1]) if enumerated else []
+            listed = [re.sub(r"\s+(?:to|for)\s+.*$", "", item).strip() for item in listed]
+            return clause.quotes or [item for item in listed if item] or entities.names(clause.text)
+
+
+def _string(name: str, schema: Mapping[str, Any], needed: bool, work: _Filling) -> str:
+    clause, towards = work.clause, direction(name)
+    kind = role(name, schema, work.kinds)
+    match kind:
+        case "place" | "person" | "language" | "timezone":
+            return _listable(name, kind, schema, work)
+        case "expression":
+            return clause.expression() or (clause.rest() if needed else "")
+        case "email":
+            return _first(clause.emails) or next(iter(_people(work, name)), "")
+        case "url":
+            return _first(clause.urls) or _from_background("urls", work)
+        case "path":
+            return _first(clause.files)
+        case "currency":
+            return clause.currency(towards)
+        case "date" | "time":
+            return _moment(kind, schema, work)
+        case "code":
+            return _first(clause.codes) or _first([f"{n.value}" for n in clause.numbers])
+        case "sql":
+            return clause.sql()
+        case "query":
+            return clause.sql() if "sql" in work.kinds else _query(clause, needed)
+        case "body":
+            said = clause.task() if work.kinds & {"remind", "task", "note"} else clause.body()
+            return said or (_rest(work) if needed else "")
+        case "title":
+            return clause.subject() or (_rest(work).partition(" by ")[0] if needed else "")
+        case _:
+            return _unknown(name, needed, work)
+
+
+def _unknown(name: str, needed: bool, work: _Filling) -> str:
+    """A property whose name says nothing: an expression for a calculator, else what is left."""
+    if not needed:
+        found = re.search(
+            rf"\b{re.escape(name.replace('_', ' '))}\s+(?:is\s+|=\s*|of\s+)?([\w@.-]+)",
+            work.clause.text,
+            re.I,
+        )
+        return found[1] if found else ""
+    if "math" in work.kinds and work.clause.expression():
+        return work.clause.expression()
+    if work.clause.quotes:
+        return work.clause.quotes.pop(0)
+    if work.clause.places:
+        return work.clause.places.pop(0).name
+    return _first(work.clause.codes)
+
+
+def _listable(name: str, kind: str, schema: Mapping[str, Any], work: _Filling) -> str:
+    """A place, person or language; of an enumeration the first, the others are kept aside."""
+    clause = work.clause
+    match kind:
+        case "person":
+            several = _people(work, name)
+            one = several[0] if several else ""
+        case "language":
+            several = [language for before, language in clause.languages if before != "from"]
+            if direction(name) == "from":
+                several = []
+            one = clause.language(direction(name))
+        case _:
+            several = entities.listed(clause.text) if direction(name) != "from" else []
+            one = several[0] if several else clause.place(direction(name))
+            one = one or (_background_place(work) if direction(name) != "from" else "")
+    spelled = [_spelled(kind, value, schema) for value in [one, *several[1:]] if value]
+    if len(spelled) > 1 and not work.spread:
+        work.over, work.spread = name, spelled[1:]
+    return spelled[0] if spelled else ""
+
+
+def _spelled(kind: str, value: str, schema: Mapping[str, Any]) -> str:
+    hint = f"{schema.get('description', '')} {schema.get('examples', '')}".lower()
+    if kind == "language" and (
+        re.search(r"\b(?:iso|codes?)\b", hint) or schema.get("maxLength") == 2
+    ):
+        return entities.LANGUAGES[value.lower()]
+    if kind == "timezone":
+        return _ZONES.get(value.lower(), value)
+    return value
+
+
+def _people(work: _Filling, name: str) -> list[str]:
+    found = work.clause.people()
+    if "artist" in words(name):
+        by = re.search(r"\bby\s+((?:[Tt]he\s+)?[A-Z]\w*(?:\s+[A-Z]\w*)*)", work.clause.text)
+        return [by[1]] if by else []
+    return found
+
+
+def _background_place(work: _Filling) -> str:
+    return next((s.places[0].name for s in work.background if s.places), "")
+
+
+def _from_background(kind: str, work: _Filling) -> str:
+    return next((getattr(s, kind)[0] for s in work.background if getattr(s, kind)), "")
+
+
+def _query(clause: Supply, needed: bool) -> str:
+    if clause.quotes:
+        return clause.quotes.pop(0)
+    return clause.rest() if needed else ""
+
+
+def _rest(work: _Filling) -> str:
+    """What remains of the clause when the command is gone; for a message, all of it."""
+    text = re.sub(
+        r"\s+(?:in|into|to) (?:" + "|".join(entities.LANGUAGES) + r")\b.*$",
+        "",
+        work.clause.rest(),
+        flags=re.I,
+    )
+    return text or plain(work.clause.text)
+
+
+def _moment(kind: str, schema: Mapping[str, Any], work: _Filling) -> str:
+    """A day or time: ISO 8601 where the schema asks for it or says how, else as it was said."""
+    clause = work.clause
+    said = entities.when(clause.text) or (
+        entities.when(work.background[0].text) if work.background else ""
+    )
+    clock = entities.clock(clause.text)
+    hint = f"{schema.get('format', '')} {schema.get('description', '')}".lower()
+    day = entities.day(said, clause.today) if said else None
+    if kind == "date" and schema.get("format") != "date-time":
+        exact = day is not None and re.search(r"\bdate\b|iso|yyyy", hint)
+        return day.isoformat() if exact and day else " ".join(filter(None, (said, clock)))
+    if schema.get("format") == "date-time" or re.search(r"iso|yyyy", hint):
+        return f"{(day or clause.today).isoformat()}T{clock or '09:00'}:00" if day or clock else ""
+    return clock or said
+
+
+def _suggested(name: str, schema: Mapping[str, Any], work: _Filling) -> Any:
+    """What the schema itself offers for a value nobody gave."""
+    if "default" in schema:
+        return schema["default"]
+    examples = schema.get("examples")
+    if isinstance(examples, list) and examples:
+        return examples[0]
+    if type_of(schema) == "boolean" and set(words(name)) & {"on", "enabled", "active", "confirm"}:
+        return True
+    if type_of(schema) == "string" and not set(schema) & {"enum", "format", "pattern", "const"}:
+        quoted = re.search(r"e\.g\.,?\s*[\"'“]?([^\"'”).;]+)", str(schema.get("description", "")))
+        if quoted:
+            return quoted[1].strip()
+        if role(name, schema, work.kinds) in ("body", "title", "query", "other"):
+            return _rest(work)
+    return sample(standalone(schema, work.root))
+
+
+def _first(found: list[str]) -> str:
+    return found.pop(0) if found else ""

@@ -1,0 +1,66 @@
+"""What the simulator says in one turn, before any protocol has put it on the wire."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+BlockKind = Literal["thinking", "text", "call"]
+
+
+@dataclass(frozen=True)
+class Block:
+    """One piece of a turn.
+
+    `text` is the text, the thinking, or a call's arguments as raw text (which need not be JSON).
+    `piece` is the size of each delta in characters; 0 leaves it to the pace of a person reading.
+    """
+
+    kind: BlockKind
+    text: str
+    name: str = ""
+    piece: int = 0
+
+
+@dataclass(frozen=True)
+class Reply:
+    """`stop` is `stop`, `calls`, `length` or `refusal`, or a word that goes out as it stands."""
+
+    blocks: tuple[Block, ...]
+    stop: str = "stop"
+
+    @property
+    def calls(self) -> tuple[Block, ...]:
+        return tuple(block for block in self.blocks if block.kind == "call")
+
+    @property
+    def text(self) -> str:
+        return "".join(block.text for block in self.blocks if block.kind == "text")
+
+
+def call(name: str, arguments: Mapping[str, Any] | str) -> Block:
+    """A call; a mapping is written as JSON the way the providers do, a text stays as it is."""
+    raw = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return Block("call", raw, name)
+
+
+def tokens(text: str) -> int:
+    """A plausible number of tokens: four characters each, at least one for any text."""
+    return (len(text) + 3) // 4
+
+
+def shortened(reply: Reply, most: int | None) -> Reply:
+    """`reply` cut where `most` tokens are used up, as a provider cuts at `max_tokens`."""
+    if most is None:
+        return reply
+    room, kept = most * 4, list[Block]()
+    for block in reply.blocks:
+        if len(block.text) <= room:
+            kept.append(block)
+            room -= len(block.text)
+            continue
+        kept.append(Block(block.kind, block.text[:room], block.name, block.piece))
+        return Reply(tuple(kept), "length")
+    return reply

@@ -1,0 +1,115 @@
+"""What a property is for, told from its name, its description and the tool it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from app.simulator.words import spaced, words
+
+Role = Literal[
+    "expression",
+    "email",
+    "url",
+    "path",
+    "timezone",
+    "language",
+    "currency",
+    "unit",
+    "date",
+    "time",
+    "place",
+    "code",
+    "sql",
+    "body",
+    "query",
+    "title",
+    "person",
+    "other",
+]
+Direction = Literal["from", "to", ""]
+
+_ROLES: tuple[tuple[Role, frozenset[str]], ...] = (
+    ("expression", spaced("expression expr formula equation calculation math")),
+    ("email", spaced("email mail cc bcc")),
+    ("url", spaced("url uri link href website")),
+    ("path", spaced("path file filename filepath folder directory")),
+    ("timezone", spaced("timezone tz zone")),
+    ("language", spaced("language languages lang")),
+    ("currency", spaced("currency currencies")),
+    ("unit", spaced("unit units scale")),
+    ("sql", spaced("sql statement")),
+    ("date", spaced("date day when deadline due checkin checkout")),
+    ("time", spaced("time datetime hour clock at start end")),
+    (
+        "place",
+        spaced(
+            """city cities location locations place places destination origin country town address
+            where region departure arrival venue area room"""
+        ),
+    ),
+    ("query", spaced("query queries q search question keyword keywords term terms ingredient")),
+    ("code", spaced("id ids ticket sku tracking code number")),
+    (
+        "body",
+        spaced("body message text content contents note comment msg sentence phrase input prompt"),
+    ),
+    (
+        "person",
+        spaced(
+            """person recipient recipients attendee attendees guest guests contact who participants
+            participant username customer assignee artist people with invitees"""
+        ),
+    ),
+    (
+        "title",
+        spaced(
+            """title subject summary label task topic item items event reminder song track name
+            description what product company dish"""
+        ),
+    ),
+)
+_FORMATS: dict[str, Role] = {
+    "email": "email",
+    "uri": "url",
+    "date": "date",
+    "time": "time",
+    "date-time": "time",
+}
+_BARE: tuple[tuple[str, Role], ...] = (
+    ("currency", "currency"),
+    ("translate", "language"),
+    ("email", "email"),
+    ("message", "person"),
+    ("pay", "person"),
+    ("unit", "unit"),
+    ("convert", "unit"),
+)
+_FROM = spaced("from source origin departure base src")
+_TO = spaced("to target destination arrival dest dst into")
+
+
+def direction(name: str) -> Direction:
+    said = set(words(name))
+    return "from" if said & _FROM else "to" if said & _TO else ""
+
+
+def role(name: str, schema: Mapping[str, Any], kinds: set[str]) -> Role:
+    """`kinds` are the concepts of the tool's name: they say what a bare `to` means."""
+    said = words(name)
+    told = _FORMATS.get(str(schema.get("format", "")))
+    if told is not None:
+        return told
+    if "time" in said and "zone" in said:
+        return "timezone"
+    if direction(name) and not set(said) - _FROM - _TO:
+        return _bare(kinds)
+    for candidate, known in _ROLES:
+        if known & set(said):
+            return candidate
+    return "other"
+
+
+def _bare(kinds: set[str]) -> Role:
+    """What `from`, `to`, `source` or `target` alone stands for."""
+    return next((meaning for concept, meaning in _BARE if concept in kinds), "place")
