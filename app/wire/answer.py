@@ -1,0 +1,152 @@
+"""Where decoders write to: it keeps the grammar of docs/house.md ("Laws") whatever they ask for.
+
+Parts are numbered by first appearance, everything that was started is ended, there is exactly one
+end, and after it nothing but warnings. Knows no protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from app.core.events import (
+    EndReason,
+    FailKind,
+    PartDelta,
+    PartEnded,
+    PartKind,
+    PartStarted,
+    ResponseEnded,
+    ResponseFailed,
+    Usage,
+    Warned,
+    WireEvent,
+)
+from app.wire.codec import Spanned
+from app.wire.exact import joined
+
+MOST_ALIKE = 20
+"""Warnings of one code that are listed; a hostile stream may hold 200,000."""
+
+
+class OpenPart:
+    """A part being written. `name`, `provider_id` and `meta` may be set until it is stopped."""
+
+    __slots__ = ("ended", "index", "kind", "meta", "name", "pieces", "provider_id")
+
+    def __init__(self, index: int, kind: PartKind, name: str, provider_id: str) -> None:
+        self.index = index
+        self.kind = kind
+        self.name = name
+        self.provider_id = provider_id
+        self.meta: dict[str, Any] = {}
+        self.pieces: list[str] = []
+        self.ended = False
+
+
+class Answer:
+    """One response. `span` is the place of the frame at hand, given to every event it yields."""
+
+    def __init__(self) -> None:
+        self.span = (0, 0)
+        self.usage = Usage()
+        self.raw_reason = ""
+        self.done = False
+        self.parts: list[OpenPart] = []
+        self._events: list[Spanned] = []
+        self._warned: dict[str, int] = {}
+
+    def taken(self) -> list[Spanned]:
+        """The events since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    def start(self, kind: PartKind, name: str = "", provider_id: str = "") -> OpenPart:
+        part = OpenPart(len(self.parts), kind, name, provider_id)
+        self.parts.append(part)
+        self._yield(PartStarted(part.index, kind, name, provider_id))
+        return part
+
+    def delta(self, part: OpenPart, text: str) -> None:
+        """Append `text`; the empty text is no event."""
+        if text and not part.ended:
+            part.pieces.append(text)
+            self._events.append((*self.span, PartDelta(part.index, text)))
+
+    def stop(self, part: OpenPart, complete: bool = True) -> None:
+        """End the part; a second time does nothing."""
+        if part.ended:
+            return
+        part.ended = True
+        text = joined(part.pieces) if part.pieces else ""
+        part.pieces = []
+        self._yield(PartEnded(part.index, text, part.name, part.provider_id, part.meta, complete))
+
+    def whole(
+        self, kind: PartKind, text: str = "", name: str = "", provider_id: str = "", **meta: Any
+    ) -> OpenPart:
+        """A part that came in one piece."""
+        part = self.start(kind, name, provider_id)
+        part.meta.update(meta)
+        self.delta(part, text)
+        self.stop(part)
+        return part
+
+    def open_parts(self) -> Iterator[OpenPart]:
+        return (part for part in self.parts if not part.ended)
+
+    def has(self, *kinds: PartKind) -> bool:
+        return any(part.kind in kinds for part in self.parts)
+
+    def warn(self, code: str, message: str, **meta: Any) -> None:
+        count = self._warned[code] = self._warned.get(code, 0) + 1
+        if count < MOST_ALIKE:
+            self._yield(Warned(code, message, meta))
+        elif count == MOST_ALIKE:
+            self._yield(Warned(code, message + " There may be more of these.", meta))
+
+    def end(self, reason: EndReason, meta: Mapping[str, Any], complete: bool = True) -> None:
+        """The good end. `complete` is whether parts that are still open came to theirs."""
+        self._stop_all(complete)
+        if not self.parts:
+            self.warn("empty_answer", "The model ended its answer without saying anything.")
+        called = self.has("call")
+        if reason == "stop" and called:
+            reason = "calls"
+        elif reason == "calls" and not called:
+            reason = "stop"
+            if not self.has("server_call"):
+                self.warn("calls_missing", "The finish reason speaks of calls, but none came.")
+        self._yield(ResponseEnded(reason, self.raw_reason, self.usage, self._cost(), dict(meta)))
+        self.done = True
+
+    def fail(
+        self, failure: FailKind, message: str, *, error: Any = None, status: int | None = None
+    ) -> None:
+        """The bad end; nothing where the answer has ended already."""
+        if self.done:
+            return
+        self._stop_all(complete=False)
+        self._yield(
+            ResponseFailed(
+                failure,
+                message,
+                status=status,
+                error=error,
+                raw_reason=self.raw_reason,
+                usage=self.usage,
+            )
+        )
+        self.done = True
+
+    def _stop_all(self, complete: bool) -> None:
+        for part in list(self.open_parts()):
+            self.stop(part, complete)
+
+    def _cost(self) -> float | None:
+        """In US dollars, where the provider names it (OpenRouter does)."""
+        cost = self.usage.raw.get("cost")
+        return float(cost) if isinstance(cost, int | float) else None
+
+    def _yield(self, event: WireEvent) -> None:
+        self._events.append((*self.span, event))

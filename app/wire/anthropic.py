@@ -1,0 +1,261 @@
+"""Anthropic Messages, client side: answers to events. Requests: anthropic_encode.
+
+Knows blocks, deltas and stop reasons; knows no frames, errors or ends (decoding does).
+Spec: https://docs.anthropic.com/en/api/messages-streaming
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.core.events import EndReason, PartKind, Usage
+from app.wire.answer import Answer, OpenPart
+from app.wire.anthropic_encode import encode
+from app.wire.codec import Codec
+from app.wire.decoding import BodyDecoder, Took
+from app.wire.exact import member
+
+REASONS: Mapping[str, EndReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+    "pause_turn": "pause",
+}
+
+_GROWS = {"text": "text", "thinking": "thinking"}
+"""Block type -> the member that its deltas append to."""
+_DELTAS: Mapping[str, tuple[PartKind, str]] = {
+    "text_delta": ("text", "text"),
+    "thinking_delta": ("thinking", "thinking"),
+    "input_json_delta": ("call", "partial_json"),
+}
+"""Delta type -> the kind of part it belongs to, and its member that holds the text."""
+
+
+def decoder(status: int) -> BodyDecoder:
+    """A Decoder of one response."""
+    answer = Answer()
+    return BodyDecoder(status, answer, _Reader(answer))
+
+
+class _Block:
+    """An open block: its part, and the block as it goes back, without the part that grows."""
+
+    __slots__ = ("input", "part")
+
+    def __init__(self, part: OpenPart, input_text: str) -> None:
+        self.part = part
+        self.input = input_text  # of a call: the `input` its start came with, as JSON text
+
+
+class _Reader:
+    api = "Anthropic Messages API"
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._open: dict[int, _Block] = {}
+        self._closed: set[int] = set()
+        self._started = False
+        self._meta: dict[str, Any] = {}
+        self._usage: dict[str, Any] = {}
+
+    def read(self, value: Mapping[str, Any], text: str, event: str) -> Took:
+        match value.get("type") or event:
+            case "message":
+                return self._whole_message(value, text)
+            case "message_start":
+                self._message_start(_mapping(value.get("message")))
+            case "content_block_start":
+                block = _mapping(value.get("content_block"))
+                self._block_start(_index(value), block, member(text, "content_block", "input"))
+            case "content_block_delta":
+                self._block_delta(_index(value), _mapping(value.get("delta")))
+            case "content_block_stop":
+                self._block_stop(_index(value))
+            case "message_delta":
+                self._message_end(_mapping(value.get("delta")), value.get("usage"))
+            case "message_stop":
+                return "last"
+            case "ping":
+                pass
+            case _:
+                return "unknown"
+        return "known"
+
+    def ending(self) -> tuple[EndReason, Mapping[str, Any]]:
+        return REASONS.get(self._answer.raw_reason, "other"), self._meta
+
+    def settle(self, whole: bool) -> None:
+        """A block without its `content_block_stop` did not come to its end."""
+        for block in self._open.values():
+            self._stop(block, complete=False)
+        self._open.clear()
+
+    # The message around the blocks.
+
+    def _whole_message(self, value: Mapping[str, Any], text: str) -> Took:
+        self._message_start({**value, "content": None})
+        blocks = value.get("content")
+        for index, block in enumerate(blocks if isinstance(blocks, list) else []):
+            self._block_start(index, _mapping(block), member(text, "content", index, "input"))
+            self._block_stop(index)
+        self._message_end(value, None)
+        return "last"
+
+    def _message_start(self, message: Mapping[str, Any]) -> None:
+        if self._started:
+            # A gateway asked again in mid-answer: what was open stays as it is, unfinished.
+            self._answer.warn("restarted", "The message started anew in the middle of its stream.")
+            self.settle(whole=False)
+            self._closed.clear()
+            self._usage.clear()
+        self._started = True
+        for key in ("id", "model"):
+            if key in message:
+                self._meta[key] = message[key]
+        self._count(message.get("usage"))
+
+    def _message_end(self, delta: Mapping[str, Any], usage: Any) -> None:
+        reason = delta.get("stop_reason")
+        if isinstance(reason, str) and reason:
+            self._answer.raw_reason = reason
+        for key in ("stop_sequence", "stop_details", "container"):
+            if delta.get(key) is not None:
+                self._meta[key] = delta[key]
+        self._count(usage)
+
+    def _count(self, usage: Any) -> None:
+        """Counts come twice and the later ones hold; what is null then was told before."""
+        if not isinstance(usage, Mapping):
+            return
+        self._usage.update({key: item for key, item in usage.items() if item is not None})
+        self._answer.usage = Usage(
+            count(self._usage.get("input_tokens")),
+            count(self._usage.get("output_tokens")),
+            dict(self._usage),
+        )
+
+    # Blocks.
+
+    def _block_start(self, index: int, block: Mapping[str, Any], input_text: str) -> None:
+        left = self._open.pop(index, None)
+        if left is not None:
+            self._answer.warn("started_twice", f"Block {index} started twice.")
+            self._stop(left, complete=False)
+        self._closed.discard(index)
+        kind = _part_kind(str(block.get("type", "")))
+        own = dict(block)
+        first = own.pop(_GROWS.get(str(block.get("type")), ""), "")
+        if kind in ("call", "server_call"):
+            own.pop("input", None)
+        provider_id = block.get("tool_use_id" if kind == "server_result" else "id")
+        part = self._answer.start(kind, _text(block.get("name")), _text(provider_id))
+        part.meta["block"] = own
+        self._open[index] = _Block(part, input_text)
+        self._answer.delta(part, _text(first))
+
+    def _block_delta(self, index: int, delta: Mapping[str, Any]) -> None:
+        type_ = str(delta.get("type", ""))
+        block = self._open.get(index) or self._unannounced(index, type_)
+        if block is None:
+            return
+        own = block.part.meta["block"]
+        match type_:
+            case "text_delta" | "thinking_delta" | "input_json_delta":
+                self._answer.delta(block.part, _text(delta.get(_DELTAS[type_][1])))
+            case "signature_delta":
+                own["signature"] = delta.get("signature")
+            case "citations_delta":
+                if not isinstance(own.get("citations"), list):
+                    own["citations"] = []
+                own["citations"].append(delta.get("citation"))
+            case "compaction_delta":
+                own.update({key: item for key, item in delta.items() if key != "type"})
+            case _:
+                self._answer.warn("unknown_delta", f"This version does not know {type_[:80]!r}.")
+
+    def _unannounced(self, index: int, type_: str) -> _Block | None:
+        """A block for a delta that names none which is open, or None with a warning."""
+        if index in self._closed or type_ not in _DELTAS:
+            self._answer.warn("no_block", f"A {type_[:80]} for block {index} was left out.")
+            return None
+        kind = _DELTAS[type_][0]
+        self._answer.warn("no_start", f"Block {index} was never started.")
+        self._block_start(index, {"type": "tool_use" if kind == "call" else kind}, "")
+        return self._open[index]
+
+    def _block_stop(self, index: int) -> None:
+        block = self._open.pop(index, None)
+        self._closed.add(index)
+        if block is None:
+            self._answer.warn("no_block", f"Block {index} was stopped but is not open.")
+            return
+        self._stop(block, complete=True)
+
+    def _stop(self, block: _Block, complete: bool) -> None:
+        part = block.part
+        if part.kind in ("call", "server_call") and not part.pieces:
+            # No fragment came, or only empty ones: `input` of the start is all there is. Where
+            # the block was cut, the usual {} of a start says nothing.
+            if block.input and (complete or block.input != "{}"):
+                part.meta["as_object"] = True
+                self._answer.delta(part, block.input)
+            elif not block.input:
+                part.meta["absent"] = True
+        self._answer.stop(part, complete)
+
+
+def _part_kind(type_: str) -> PartKind:
+    match type_:
+        case "text":
+            return "text"
+        case "thinking" | "redacted_thinking":
+            return "thinking"
+        case "tool_use":
+            return "call"
+        case _ if type_.endswith("_tool_use"):
+            return "server_call"
+        case _ if type_.endswith("_tool_result"):
+            return "server_result"
+        case _:
+            return "other"
+
+
+def count(value: Any) -> int | None:
+    """A token count, or None for what is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _index(value: Mapping[str, Any]) -> int:
+    return count(value.get("index")) or 0
+
+
+def label(frame: Mapping[str, Any]) -> str:
+    """The frame in the protocol's own words: `content_block_delta input_json_delta`."""
+    words = [_text(frame.get("type"))]
+    for key in ("delta", "content_block"):
+        inner = _mapping(frame.get(key))
+        words.append(_text(inner.get("type")) or _text(inner.get("stop_reason")))
+    words.append(_text(_mapping(frame.get("error")).get("type")))
+    return " ".join(word for word in words if word)
+
+
+CODEC = Codec(
+    name="anthropic",
+    encode=encode,
+    decoder=decoder,
+    label=label,
+    key_header=lambda key: {"x-api-key": key},
+)

@@ -1,0 +1,186 @@
+"""The half of a decoder that is the same for every protocol: frames, errors, the end of bytes.
+
+A protocol's own half is a Reader: it takes one JSON object after the other and writes to an
+Answer. What the end of a body means is decided here and nowhere else: docs/house.md, "Laws".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol
+
+from app.core.events import EndReason
+from app.wire.answer import Answer
+from app.wire.codec import Spanned
+from app.wire.exact import parsed
+from app.wire.framing import Frame, Framer
+from app.wire.told import Told, error_sentence, http_sentence, not_api_sentence, told_error
+
+Took = Literal["unknown", "known", "last"]
+"""What a Reader made of an object: nothing, something, or the end of the answer."""
+
+DONE = "[DONE]"
+"""The closing marker of some protocols; gateways send it in others, too."""
+
+
+class Reader(Protocol):
+    """One answer in one protocol. `api` is its name for a sentence."""
+
+    api: str
+
+    def read(self, value: Mapping[str, Any], text: str, event: str) -> Took:
+        """Take one object; `text` is its JSON text, `event` the name of its event, or ""."""
+
+    def ending(self) -> tuple[EndReason, Mapping[str, Any]]:
+        """Called once before the good end, with `answer.raw_reason` set: its word for it, meta."""
+
+    def settle(self, whole: bool) -> None:
+        """Called once before any end: write what was held back. `whole`: it is a good end."""
+
+
+FAILED_REASONS = frozenset({"error", "insufficient_system_resource", "network_error"})
+"""Finish reasons that tell of trouble at the provider, not of an answer."""
+
+
+class BodyDecoder:
+    """A Decoder (app/wire/codec.py) of one response body of HTTP status `status`."""
+
+    def __init__(self, status: int, answer: Answer, reader: Reader) -> None:
+        self._status = status
+        self._answer = answer
+        self._reader = reader
+        self._framer = Framer()
+        self._size = 0
+        self._known = False  # something of the protocol was read
+        self._cut = False  # the body ended inside a frame
+        self._markers = 0
+        self._text = ""  # the start of what is no frame of any protocol
+        self._told: Told | None = None
+
+    def feed(self, data: bytes) -> list[Spanned]:
+        self._size += len(data)
+        for frame in self._framer.feed(data):
+            self._take(frame)
+        return self._answer.taken()
+
+    def end(self, clean: bool) -> list[Spanned]:
+        for frame in self._framer.end():
+            self._take(frame)
+        self._answer.span = (self._size, self._size)
+        self._close(clean)
+        return self._answer.taken()
+
+    def _take(self, frame: Frame) -> None:
+        self._answer.span = (frame.start, frame.end)
+        if not frame.sound:
+            self._answer.warn("bad_utf8", "Bytes that are no UTF-8 are shown as U+FFFD.")
+        match frame.kind:
+            case "sse" | "json":
+                self._take_data(frame)
+            case "text":
+                self._take_text(frame)
+            case "too_large":
+                self._fail_too_large(frame)
+            case "fields" | "comment":
+                self._cut = self._cut or not frame.complete
+
+    def _take_data(self, frame: Frame) -> None:
+        data = frame.data.strip()
+        if data == DONE:
+            self._take_marker()
+            return
+        if not data:
+            self._answer.warn("empty_event", "An event without data was left out.")
+            return
+        try:
+            value = parsed(data)
+        except ValueError:
+            self._cut = self._cut or not frame.complete
+            if frame.complete:
+                self._answer.warn("bad_json", "An event that is no JSON was left out.")
+            return
+        if not isinstance(value, dict):
+            self._answer.warn("not_an_object", "An event that is no JSON object was left out.")
+        elif self._status >= 400:
+            self._told = self._told or told_error(value, expected=True)
+        elif self._answer.done:
+            self._answer.warn("after_end", "Something came after the end of the answer.")
+        else:
+            self._take_object(value, data, frame.event)
+
+    def _take_object(self, value: dict[str, Any], text: str, event: str) -> None:
+        took = self._reader.read(value, text, event)
+        self._known = self._known or took != "unknown"
+        told = told_error(value, event) if took == "unknown" or value.get("error") else None
+        if told is not None:
+            self._reader.settle(whole=False)
+            self._answer.fail("error", error_sentence(told.words), error=told.error)
+        elif took == "last":
+            self._finish(marker=True)
+        elif took == "unknown":
+            self._text = self._text or text
+            kind = str(value.get("type") or event or "an object without a type")[:80]
+            self._answer.warn("unknown_event", f"This version does not know {kind}.")
+
+    def _take_marker(self) -> None:
+        self._markers += 1
+        if self._answer.done:
+            # One marker after the end is the end, told twice by a gateway.
+            if self._markers > 1:
+                self._answer.warn("after_end", "Something came after the end of the answer.")
+        elif self._status < 400 and self._known:
+            self._finish(marker=True)
+
+    def _take_text(self, frame: Frame) -> None:
+        self._text = self._text or frame.data
+        if self._known and self._status < 400:
+            code = "after_end" if self._answer.done else "stray_text"
+            start = " ".join(frame.data.split())[:80]
+            self._answer.warn(code, f'Between the events stood something else: "{start}".')
+
+    def _fail_too_large(self, frame: Frame) -> None:
+        megabytes = (frame.end - frame.start) // (1024 * 1024)
+        self._reader.settle(whole=False)
+        self._answer.fail(
+            "too_large",
+            f"A single event grew beyond {megabytes} MB, so the answer was broken off. "
+            "Ask for a shorter one.",
+        )
+
+    def _finish(self, marker: bool) -> None:
+        """The answer is over by its own word, or by a polite end of the bytes."""
+        answer = self._answer
+        self._reader.settle(whole=bool(answer.raw_reason))
+        if not answer.raw_reason:
+            answer.fail(
+                "interrupted",
+                "The answer stopped without a finish reason. Retry to ask again.",
+            )
+        elif answer.raw_reason in FAILED_REASONS:
+            answer.fail("error", error_sentence(f"finish reason {answer.raw_reason}"))
+        else:
+            if not marker:
+                answer.warn("no_marker", "The closing marker is missing; the answer is whole.")
+            reason, meta = self._reader.ending()
+            answer.end(reason, meta)
+
+    def _close(self, clean: bool) -> None:
+        answer = self._answer
+        if answer.done:
+            if not clean:
+                answer.warn("unclean_close", "The connection broke after the end of the answer.")
+            return
+        if self._status >= 400:
+            words = self._told.words if self._told else " ".join(self._text.split())[:200]
+            error = self._told.error if self._told else self._text[:2000] or None
+            message = http_sentence(self._status, words)
+            answer.fail("http", message, error=error, status=self._status)
+        elif self._known and clean and not self._cut:
+            self._finish(marker=False)
+        elif self._known or ((self._cut or not clean) and not self._text):
+            self._reader.settle(whole=False)
+            answer.fail("interrupted", "The answer broke off. Retry to ask again.")
+        else:
+            size = self._size if self._text else 0
+            message = not_api_sentence(self._reader.api, size, self._text)
+            answer.fail("not_api", message, error=self._text[:2000] or None)

@@ -1,0 +1,112 @@
+"""What went wrong, in the provider's own words: the shapes of error bodies, and our sentences.
+
+A person reads the sentence; the provider's error object stays beside it as it was sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MAX_WORDS = 2000
+
+
+@dataclass(frozen=True)
+class Told:
+    """An error as a provider told it: its object or text as sent, and its words for a person."""
+
+    error: Any
+    words: str
+
+
+def told_error(value: Mapping[str, Any], event: str = "", expected: bool = False) -> Told | None:
+    """The error in a JSON object, or None.
+
+    `event` is the name of the event that brought it; `expected` says that nothing but an error
+    can be meant (a status of 400 or above), so that looser shapes are believed.
+    """
+    error = value.get("error")
+    if isinstance(error, Mapping) and error:
+        return Told(error, _words(error))
+    if isinstance(error, str) and error:
+        # {"error": "text"} of Ollama, {"code", "error": "text"} of xAI.
+        return Told(dict(value) if len(value) > 1 else error, error)
+    named = event == "error" or "error" in (value.get("type"), value.get("object"))
+    if expected or named or _bare(value):
+        return Told(dict(value), _words(value)) if value else None
+    return None
+
+
+def _bare(value: Mapping[str, Any]) -> bool:
+    """`{"detail": ...}` and `{"code", "message", "type"}`, when nothing else is in it."""
+    keys = value.keys()
+    return bool(keys) and (
+        keys == {"detail"} or ("message" in keys and keys <= {"message", "code", "type", "status"})
+    )
+
+
+def _words(error: Mapping[str, Any]) -> str:
+    for key in ("message", "error", "detail", "msg", "error_description", "title"):
+        words = error.get(key)
+        if isinstance(words, str) and words.strip():
+            return words.strip()[:MAX_WORDS]
+        if isinstance(words, Mapping):
+            return _words(words)
+        if isinstance(words, list) and words:
+            return "; ".join(_item_words(item) for item in words[:5])[:MAX_WORDS]
+    code = error.get("code") or error.get("type")
+    return str(code)[:MAX_WORDS] if code else ""
+
+
+def _item_words(item: Any) -> str:
+    return (_words(item) if isinstance(item, Mapping) else str(item)) or str(item)
+
+
+_ADVICE = {
+    400: "Compare the request in the wire view with what it complains about, change the "
+    "settings, and retry.",
+    401: "Check the key that the profile names.",
+    402: "Check the account's balance with the provider.",
+    403: "Check that the key may use this model.",
+    404: "Check the model's name and the base URL.",
+    408: "Retry.",
+    413: "Shorten the session or start a new one.",
+    429: "Wait a moment, then retry.",
+}
+
+
+def http_sentence(status: int, words: str) -> str:
+    """A sentence on an answer whose status is 400 or above."""
+    advice = _ADVICE.get(status) or (
+        "Retry, or try again later." if status >= 500 else _ADVICE[400]
+    )
+    said = f"The provider answered with status {status}"
+    return f"{said}: {_closed(words)} {advice}" if words else f"{said}. {advice}"
+
+
+def error_sentence(words: str) -> str:
+    """A sentence on an error told inside an answer whose status was good."""
+    if not words:
+        return "The provider broke the answer off with an error. Retry."
+    return f"The provider broke the answer off: {_closed(words)} Retry."
+
+
+def not_api_sentence(api: str, size: int, text: str) -> str:
+    """A sentence on a body in which nothing of the protocol was found. `size` is in bytes."""
+    if not size:
+        what = "an empty body"
+    elif text.lstrip()[:1] == "<":
+        what = f"HTML or XML ({size} bytes)"
+    else:
+        what = f"{size} bytes of something else"
+    start = " ".join(text.split())[:120]
+    quoted = f', which begins "{start}"' if start else ""
+    return (
+        f"This is no answer of the {api}, but {what}{quoted}. "
+        "Check the profile's base URL and protocol."
+    )
+
+
+def _closed(words: str) -> str:
+    return words if words.endswith((".", "!", "?")) else words + "."
