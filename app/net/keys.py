@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
-from app.core.errors import BadInput
+from app.core.errors import BadInput, PlaygroundError
 from app.core.settings import Profile
 from app.net.mask import Masker
 
@@ -53,7 +53,8 @@ def origin(url: str) -> str:
     except ValueError:
         parts, host, port = urlsplit(""), None, None
     scheme = parts.scheme.lower()
-    if scheme not in DEFAULT_PORTS or not host or not AUTHORITY.fullmatch(parts.netloc):
+    odd = " " in url or not url.isprintable()  # urlsplit drops line breaks, others do not
+    if odd or scheme not in DEFAULT_PORTS or not host or not AUTHORITY.fullmatch(parts.netloc):
         raise BadInput(f"{url[:200]!r} is no address; write it like https://host:port/path.")
     name = f"[{host}]" if ":" in host else host
     return f"{scheme}://{name}" + ("" if port in (None, DEFAULT_PORTS[scheme]) else f":{port}")
@@ -130,19 +131,25 @@ class Keys:
             return str(error)
         return f"{name} is not confirmed for {place}: confirm it at the profile before it is sent."
 
-    def masker(self) -> Masker:
-        """Masks every secret known at this moment."""
-        secrets = frozenset(
-            [
-                *self._pasted.values(),
-                self._simulator_key,
-                *(
-                    value.strip()
-                    for name, value in self._environ.items()
-                    if SECRET_NAME.fullmatch(name) or name in DEFAULT_ORIGINS
-                ),
-            ]
+    def require(self, profile: Profile) -> str:
+        """The key to send, "" for a profile that needs none; PlaygroundError says what to do."""
+        sentence = self.missing(profile)
+        if sentence:
+            raise PlaygroundError(sentence)
+        return self.key_for(profile) or ""
+
+    def secrets(self) -> frozenset[str]:
+        """Every value to be masked wherever it turns up: known at this moment, used or not."""
+        named = (
+            value.strip()
+            for name, value in self._environ.items()
+            if SECRET_NAME.fullmatch(name) or name in DEFAULT_ORIGINS
         )
+        return frozenset([*self._pasted.values(), self._simulator_key, *named])
+
+    def masker(self) -> Masker:
+        """A masker of `secrets`, made anew only when they have changed."""
+        secrets = self.secrets()
         if secrets != self._masker[0]:
             self._masker = (secrets, Masker(secrets))
         return self._masker[1]

@@ -1,0 +1,343 @@
+"""HTTP, client side, and the only file that imports httpx: one request, its bytes as they arrive.
+
+Follows no redirect, keeps no cookie, asks for no compression, ends at a cap. Knows no protocol:
+what the bytes mean is the codecs' matter. https://www.rfc-editor.org/rfc/rfc9110
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from datetime import UTC, datetime
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from app import __version__
+from app.core.errors import BadInput, PlaygroundError
+from app.core.events import FailKind
+from app.core.settings import Limits
+from app.net.inflate import CODINGS, Inflate
+from app.net.keys import DEFAULT_PORTS, origin
+from app.net.reasons import connect_reason, retry_after
+
+WRITE_S = 30.0
+ERROR_BODY = 64 * 1024
+"""Bytes; of an answer that is an error, no more is read."""
+
+REQUEST_IDS = ("request-id", "x-request-id", "apim-request-id", "x-goog-request-id", "cf-ray")
+
+
+class NetTrouble(PlaygroundError):
+    """What went wrong with one request, as ResponseFailed will tell it.
+
+    `status` is the answer's, where there was one. `location` is where a redirect pointed to.
+    `began` is whether any byte of a body had come: then a second try would repeat output.
+    `retry_after` is in seconds.
+    """
+
+    def __init__(
+        self,
+        failure: FailKind,
+        message: str,
+        *,
+        status: int | None = None,
+        location: str = "",
+        began: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.failure = failure
+        self.status = status
+        self.location = location
+        self.began = began
+        self.retry_after = retry_after
+
+
+class Answer:
+    """A response whose head has come. Header names are lower case.
+
+    `retry_after` is in seconds and never negative; None where the server named none or junk.
+    """
+
+    def __init__(self, response: httpx.Response, place: str, limits: Limits, ends_at: float):
+        self.status = response.status_code
+        self.headers: Mapping[str, str] = dict(response.headers.items())
+        self.request_id = next(
+            (self.headers[name] for name in REQUEST_IDS if self.headers.get(name)), ""
+        )
+        self.retry_after = retry_after(self.headers, datetime.now(UTC))
+        self._response = response
+        self._place = place
+        self._limits = limits
+        self._ends_at = ends_at  # by the loop's clock
+        self._began = False
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """The body, unpacked, as it arrives; once. Ends where the connection closed politely.
+
+        NetTrouble: `interrupted` where it broke, `timeout` where nothing came for `idle_s` or the
+        whole took more than `wall_s`, `too_large` at `max_stream_bytes` (all up to the cap is
+        given), `not_api` for a compression nobody asked for and we cannot undo. Of an answer with
+        status 400 or above the first 64 KiB are given, and that is its end.
+        """
+        most = self._limits.max_stream_bytes
+        if self.status >= 400:
+            most = min(ERROR_BODY, most)
+        room = most
+        async with aclosing(self._unpacked()) as pieces:
+            async for piece in pieces:
+                if room:
+                    yield piece[:room]
+                if len(piece) > room:
+                    break
+                room -= len(piece)
+            else:
+                return
+        if self.status < 400:
+            raise self._trouble(
+                "too_large",
+                f"{self._place} sent more than {_size(most)}; the rest was not read. "
+                "Raise the limit if that is what you expect.",
+            )
+
+    async def _unpacked(self) -> AsyncGenerator[bytes, None]:
+        coding = self.headers.get("content-encoding", "").strip().lower()
+        if coding in ("", "identity"):
+            async with aclosing(self._arriving()) as arriving:
+                async for data in arriving:
+                    yield data
+            return
+        if coding not in CODINGS:
+            raise self._trouble(
+                "not_api",
+                f"{self._place} sent its answer in the coding {coding[:40]!r}; ask for "
+                "no compression at the proxy or server in between.",
+            )
+        inflate = Inflate()
+        async with aclosing(self._arriving()) as arriving:
+            async for data in arriving:
+                for piece in self._inflated(inflate, data):
+                    yield piece
+        if not inflate.complete:
+            raise self._broken("in the middle of its compressed data")
+
+    def _inflated(self, inflate: Inflate, data: bytes) -> Iterator[bytes]:
+        try:
+            yield from inflate.feed(data)
+        except ValueError:
+            raise self._broken("with data that is not compressed as it says") from None
+
+    async def _arriving(self) -> AsyncGenerator[bytes, None]:
+        """The bytes off the socket, each wait bounded. No yield stands inside the time-out."""
+        loop = asyncio.get_running_loop()
+        source = self._response.aiter_raw()
+        while True:
+            silent_at = loop.time() + self._limits.idle_s
+            try:
+                async with asyncio.timeout_at(min(silent_at, self._ends_at)):
+                    data = await anext(source, b"")
+            except TimeoutError:
+                raise self._too_slow(silent_at) from None
+            except httpx.HTTPError:
+                raise self._broken("before its answer was complete") from None
+            if not data:
+                return
+            self._began = True
+            yield data
+
+    def _too_slow(self, silent_at: float) -> NetTrouble:
+        if silent_at <= self._ends_at:
+            seconds = _seconds(self._limits.idle_s)
+            return self._trouble(
+                "timeout",
+                f"{self._place} fell silent for {seconds}; retry, or raise the idle limit.",
+            )
+        return self._trouble(
+            "timeout",
+            f"{self._place} was not done after {_seconds(self._limits.wall_s)}; "
+            "retry, or raise the time limit.",
+        )
+
+    def _broken(self, where: str) -> NetTrouble:
+        return self._trouble(
+            "interrupted", f"{self._place} broke off {where}; retry from the same point."
+        )
+
+    def _trouble(self, failure: FailKind, message: str) -> NetTrouble:
+        return NetTrouble(failure, message, status=self.status, began=self._began)
+
+
+class Net:
+    """The way out. Made and closed within one event loop; connections are kept for reuse."""
+
+    def __init__(self) -> None:
+        self._clients: dict[bool, httpx.AsyncClient] = {}
+
+    @asynccontextmanager
+    async def open(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes, limits: Limits
+    ) -> AsyncIterator[Answer]:
+        """Sends the request and gives its answer as soon as the head has come.
+
+        NetTrouble: `bad_request` (nothing was sent), `unreachable`, `timeout` (no head within
+        `first_byte_s` after the request was sent), `redirect`, `not_api`. Leaving the block
+        early closes the connection at once.
+        """
+        place = _place(url)
+        ends_at = asyncio.get_running_loop().time() + limits.wall_s
+        response = await self._head(method, url, headers, body, limits, place)
+        try:
+            _refuse_status(response, place)
+            yield Answer(response, place, limits, ends_at)
+        finally:
+            await response.aclose()
+
+    async def aclose(self) -> None:
+        for client in self._clients.values():
+            await client.aclose()
+        self._clients.clear()
+
+    async def _head(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        limits: Limits,
+        place: str,
+    ) -> httpx.Response:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(None) as waiting:
+
+                async def traced(name: str, _: Mapping[str, Any]) -> None:
+                    if name == "http11.receive_response_headers.started":
+                        waiting.reschedule(loop.time() + limits.first_byte_s)
+
+                client = self._client(_is_loopback(url), place)
+                request = client.build_request(
+                    method,
+                    url,
+                    headers={**headers, "accept-encoding": "identity"},
+                    content=body,
+                    timeout=httpx.Timeout(
+                        connect=limits.connect_s, write=WRITE_S, read=None, pool=None
+                    ),
+                    extensions={"trace": traced},
+                )
+                return await client.send(request, stream=True)
+        except TimeoutError:
+            raise NetTrouble(
+                "timeout",
+                f"{place} took the request and answered nothing for "
+                f"{_seconds(limits.first_byte_s)}; retry, or raise the first-byte limit.",
+            ) from None
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TypeError) as error:
+            # `from None`: the cause may hold a header's value, which may be a key.
+            raise _no_answer(error, place, limits) from None
+
+    def _client(self, loopback: bool, place: str) -> httpx.AsyncClient:
+        """A proxy of the environment is for hosts out there; this machine is reached directly."""
+        if loopback not in self._clients:
+            try:
+                self._clients[loopback] = httpx.AsyncClient(
+                    trust_env=not loopback,
+                    follow_redirects=False,
+                    headers={"user-agent": f"tool-playground/{__version__}"},
+                    cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+                    limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+                )
+            except (ImportError, ValueError, OSError) as error:
+                raise NetTrouble(
+                    "unreachable",
+                    f"cannot reach {place}: the proxy or certificate settings of the environment "
+                    f"cannot be used ({type(error).__name__}); mend HTTPS_PROXY, ALL_PROXY or "
+                    "SSL_CERT_FILE.",
+                ) from None
+        return self._clients[loopback]
+
+
+def _place(url: str) -> str:
+    """HOST:PORT for the person; NetTrouble where `url` is no plain http(s) address."""
+    try:
+        parts = urlsplit(origin(url))
+    except BadInput as error:
+        raise NetTrouble("bad_request", str(error)) from None
+    return (
+        f"{parts.netloc.removesuffix(f':{parts.port}')}:{parts.port or DEFAULT_PORTS[parts.scheme]}"
+    )
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+def _refuse_status(response: httpx.Response, place: str) -> None:
+    status = response.status_code
+    if status < 200:
+        raise NetTrouble(
+            "not_api", f"{place} answered {status}, which ends no request; check the URL."
+        )
+    if 300 <= status < 400:
+        location = response.headers.get("location", "")[:500]
+        target = f" to {location}" if location else ""
+        raise NetTrouble(
+            "redirect",
+            f"{place} redirects{target} (HTTP {status}); not followed. "
+            "Set the profile's base URL to the new address if you trust it.",
+            status=status,
+            location=location,
+        )
+
+
+def _no_answer(error: Exception, place: str, limits: Limits) -> NetTrouble:
+    """Why no head of an answer came."""
+    cannot = f"cannot reach {place}: "
+    match error:
+        case httpx.ConnectTimeout():
+            seconds = _seconds(limits.connect_s)
+            return NetTrouble(
+                "unreachable", f"{cannot}no connection within {seconds}; check the address."
+            )
+        case httpx.ProxyError():
+            return NetTrouble("unreachable", f"{cannot}the proxy refused; check HTTPS_PROXY.")
+        case httpx.ConnectError():
+            return NetTrouble("unreachable", cannot + connect_reason(error))
+        case httpx.RemoteProtocolError() if "disconnected" not in str(error):
+            return NetTrouble(
+                "not_api", f"{place} does not speak HTTP; check the port and http:// or https://."
+            )
+        case httpx.WriteTimeout():
+            return NetTrouble(
+                "timeout", f"{place} took no more of the request for {_seconds(WRITE_S)}; retry."
+            )
+        case httpx.NetworkError() | httpx.RemoteProtocolError():
+            return NetTrouble(
+                "unreachable",
+                f"{place} closed the connection without an HTTP answer; check the port, or retry.",
+            )
+    return NetTrouble(
+        "bad_request",
+        "The request cannot be written as HTTP; look for line breaks or foreign characters in "
+        "the profile's key, headers and URL.",
+    )
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:g} s"
+
+
+def _size(size: int) -> str:
+    return f"{size / 1024 / 1024:g} MiB" if size >= 1024 * 1024 else f"{size} bytes"

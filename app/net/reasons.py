@@ -1,0 +1,58 @@
+"""What a failed connection or a header tells: sentences and seconds, no socket and no clock."""
+
+from __future__ import annotations
+
+import math
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+
+
+def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
+    """Seconds to wait as the answer asks for them: a number or a date; None for junk or the past.
+
+    The caller decides how much of it to honour.
+    """
+    milliseconds = headers.get("retry-after-ms", "")
+    text = headers.get("retry-after", "").strip()
+    try:
+        seconds = float(milliseconds) / 1000 if milliseconds else float(text)
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(text) - now).total_seconds()
+        except (ValueError, TypeError, OverflowError):
+            return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def connect_reason(error: BaseException) -> str:
+    """Why no connection came about, and what to do, from the chain of causes."""
+    for cause in _causes(error):
+        match cause:
+            case socket.gaierror():
+                return "the name is not known (DNS); check the spelling and your network."
+            case ssl.SSLCertVerificationError():
+                reason = getattr(cause, "verify_message", "unknown issuer")
+                return f"its TLS certificate is not trusted ({reason}); check the host name."
+            case ssl.SSLError():
+                return "it does not speak TLS there; check the port, or use http://."
+            case ConnectionRefusedError():
+                return "the connection was refused; is the server running on that port?"
+    return "the connection failed; check the address and your network."
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """`error` and all that stands behind it, groups too."""
+    unread: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while unread:
+        cause = unread.pop()
+        if cause is None or id(cause) in seen:
+            continue
+        seen.add(id(cause))
+        yield cause
+        unread += [cause.__context__, cause.__cause__]
+        if isinstance(cause, BaseExceptionGroup):
+            unread += cause.exceptions

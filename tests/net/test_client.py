@@ -1,0 +1,398 @@
+"""HTTP against small servers on loopback, each of which misbehaves in its own way."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import socket
+import struct
+import time
+from asyncio import StreamReader as Reader
+from asyncio import StreamWriter as Writer
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from app.core.settings import Limits
+from app.net.client import Answer, Net, NetTrouble
+
+pytestmark = pytest.mark.anyio
+
+LIMITS = Limits(connect_s=2.0, first_byte_s=2.0, idle_s=2.0, wall_s=5.0)
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nRequest-Id: req_1\r\n"
+
+Play = Callable[[Reader, Writer], Awaitable[None]]
+
+
+class Server:
+    """Reads one request a connection, keeps it in `seen`, then does what the test says."""
+
+    def __init__(self, play: Play) -> None:
+        self.seen: list[bytes] = []
+        self.port = 0
+        self._play = play
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def serve(self, reader: Reader, writer: Writer) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            size = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0] or 0)
+            self.seen.append(head + await reader.readexactly(size))
+            await self._play(reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def serving(play: Play | bytes) -> AsyncIterator[Server]:
+    async def say(_: Reader, writer: Writer) -> None:
+        assert isinstance(play, bytes)
+        writer.write(play)
+        await writer.drain()
+
+    one = Server(say if isinstance(play, bytes) else play)
+    server = await asyncio.start_server(one.serve, "127.0.0.1", 0)
+    one.port = server.sockets[0].getsockname()[1]
+    try:
+        yield one
+    finally:
+        server.close()
+
+
+@asynccontextmanager
+async def opened(
+    url: str, limits: Limits = LIMITS, headers: dict[str, str] | None = None
+) -> AsyncIterator[Answer]:
+    net = Net()
+    try:
+        async with asyncio.timeout(10), net.open("POST", url, headers or {}, b"{}", limits) as one:
+            yield one
+    finally:
+        await net.aclose()
+
+
+async def read(url: str, limits: Limits = LIMITS) -> tuple[bytes, NetTrouble | None]:
+    """All that came, and what ended it: None for a clean end."""
+    got = b""
+    try:
+        async with opened(url, limits) as answer:
+            async for data in answer.chunks():
+                assert data
+                got += data
+    except NetTrouble as trouble:
+        return got, trouble
+    return got, None
+
+
+async def until_gone(reader: Reader) -> None:
+    """Holds the connection open until the client lets go."""
+    assert await asyncio.wait_for(reader.read(), 8) == b""
+
+
+async def test_an_answer_has_status_headers_and_id_and_ends_cleanly() -> None:
+    async with serving(HEAD + b"Content-Length: 5\r\nX-Two: a\r\nX-Two: b\r\n\r\nhello") as server:
+        async with opened(server.url + "/v1/x?a=b", headers={"x-api-key": "k"}) as answer:
+            assert (answer.status, answer.request_id) == (200, "req_1")
+            assert answer.headers["x-two"] == "a, b"
+            assert b"".join([data async for data in answer.chunks()]) == b"hello"
+        [request] = server.seen
+    assert request.startswith(b"POST /v1/x?a=b HTTP/1.1\r\n")
+    assert request.endswith(b"\r\n\r\n{}")
+    lower = request.lower()
+    assert b"x-api-key: k\r\n" in lower
+    assert b"accept-encoding: identity\r\n" in lower
+    assert b"user-agent: tool-playground/" in lower
+
+
+async def test_each_chunk_is_given_before_the_next_is_sent() -> None:
+    went_on = asyncio.Semaphore(0)
+
+    async def play(reader: Reader, writer: Writer) -> None:
+        writer.write(HEAD + b"\r\n")
+        for number in range(5):
+            writer.write(b"%d" % number)
+            await writer.drain()
+            await asyncio.wait_for(went_on.acquire(), 5)
+
+    async with serving(play) as server, opened(server.url) as answer:
+        got = []
+        async for data in answer.chunks():
+            got.append(data)
+            went_on.release()
+    assert got == [b"0", b"1", b"2", b"3", b"4"]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_told_and_its_target_never_contacted(status: int) -> None:
+    async with serving(HEAD + b"Content-Length: 2\r\n\r\n{}") as trap:
+        location = f"{trap.url}/elsewhere"
+        head = f"HTTP/1.1 {status} Moved\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"
+        async with serving(head.encode()) as server:
+            got, trouble = await read(server.url)
+        assert (got, trap.seen) == (b"", [])
+    assert trouble is not None
+    assert (trouble.failure, trouble.status, trouble.location) == ("redirect", status, location)
+    assert "not followed" in str(trouble)
+    assert location in str(trouble)
+
+
+async def test_no_cookie_is_kept() -> None:
+    async with serving(HEAD + b"Set-Cookie: a=b\r\nContent-Length: 0\r\n\r\n") as server:
+        net = Net()
+        for _ in range(2):
+            async with net.open("POST", server.url, {}, b"", LIMITS) as answer:
+                assert [data async for data in answer.chunks()] == []
+        await net.aclose()
+        assert b"cookie" not in server.seen[1].lower()
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+async def test_a_refused_port_and_an_unknown_name_are_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    port = free_port()
+    _, trouble = await read(f"http://127.0.0.1:{port}")
+    assert trouble is not None
+    assert trouble.failure == "unreachable"
+    assert str(trouble).startswith(f"cannot reach 127.0.0.1:{port}: the connection was refused")
+
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    _, trouble = await read("https://nowhere.invalid/v1")
+    assert trouble is not None
+    assert trouble.failure == "unreachable"
+    assert str(trouble).startswith("cannot reach nowhere.invalid:443: the name is not known (DNS)")
+
+
+async def test_https_to_an_http_port_names_tls() -> None:
+    async def plain(_: Reader, writer: Writer) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(plain, "127.0.0.1", 0)
+    _, trouble = await read(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    server.close()
+    assert trouble is not None
+    assert trouble.failure == "unreachable"
+    assert "TLS" in str(trouble)
+
+
+NO_ANSWER = [
+    ("close-at-once", b"", "unreachable"),
+    ("half-headers", b"HTTP/1.1 200 OK\r\nContent-Ty", "unreachable"),
+    ("not-http", b"SSH-2.0-OpenSSH_9.9\r\n\r\n", "not_api"),
+    ("banner", b"220 mail.example ESMTP\r\n", "unreachable"),
+    ("giant-header", HEAD + b"X: " + b"x" * 300_000 + b"\r\n\r\n", "not_api"),
+    ("upgrade", b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", "not_api"),
+]
+
+
+@pytest.mark.parametrize(
+    ("sent", "failure"), [row[1:] for row in NO_ANSWER], ids=[r[0] for r in NO_ANSWER]
+)
+async def test_what_is_no_http_answer(sent: bytes, failure: str) -> None:
+    async with serving(sent) as server:
+        got, trouble = await read(server.url)
+    assert got == b""
+    assert trouble is not None
+    assert trouble.failure == failure, trouble
+    assert f"127.0.0.1:{server.port}" in str(trouble)
+
+
+CUT = [
+    ("short-body", b"Content-Length: 9\r\n\r\npart"),
+    ("no-last-chunk", b"Transfer-Encoding: chunked\r\n\r\n4\r\npart\r\n"),
+    ("bad-chunk-size", b"Transfer-Encoding: chunked\r\n\r\n4\r\npart\r\nzz\r\n"),
+    ("gzip-lie", b"Content-Encoding: gzip\r\n\r\npart"),
+    ("gzip-cut", b"Content-Encoding: gzip\r\n\r\n" + gzip.compress(b"part" * 99)[:-5]),
+]
+
+
+@pytest.mark.parametrize("sent", [row[1] for row in CUT], ids=[row[0] for row in CUT])
+async def test_a_body_that_breaks_off_is_interrupted(sent: bytes) -> None:
+    async with serving(HEAD + sent) as server:
+        got, trouble = await read(server.url)
+    assert (b"part" * 99).startswith(got)
+    assert trouble is not None
+    assert (trouble.failure, trouble.status, trouble.began) == ("interrupted", 200, True)
+
+
+async def test_a_reset_is_interrupted() -> None:
+    first = asyncio.Event()
+
+    async def play(reader: Reader, writer: Writer) -> None:
+        writer.write(HEAD + b"\r\npart")
+        await asyncio.wait_for(first.wait(), 5)
+        linger = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        writer.transport.abort()
+
+    async def reading(url: str) -> None:
+        async with opened(url) as answer:
+            async for data in answer.chunks():
+                assert data == b"part"
+                first.set()
+
+    async with serving(play) as server:
+        with pytest.raises(NetTrouble) as caught:
+            await reading(server.url)
+    assert (caught.value.failure, caught.value.began) == ("interrupted", True)
+
+
+STALLS = [
+    ("stall-headers", b"HTTP/1.1 200", replace(LIMITS, first_byte_s=0.05), "answered nothing"),
+    ("stall-after", HEAD + b"\r\npart", replace(LIMITS, idle_s=0.05), "fell silent for 0.05 s"),
+    ("wall", HEAD + b"\r\npart", replace(LIMITS, wall_s=0.05), "not done after 0.05 s"),
+]
+
+
+@pytest.mark.parametrize(
+    ("sent", "limits", "words"), [row[1:] for row in STALLS], ids=[row[0] for row in STALLS]
+)
+async def test_a_server_that_stalls_is_left(sent: bytes, limits: Limits, words: str) -> None:
+    async def play(reader: Reader, writer: Writer) -> None:
+        writer.write(sent)
+        await writer.drain()
+        await until_gone(reader)
+
+    async with serving(play) as server:
+        began = time.monotonic()
+        got, trouble = await read(server.url, limits)
+        assert time.monotonic() - began < 1.5
+    assert trouble is not None
+    assert trouble.failure == "timeout"
+    assert words in str(trouble)
+    assert trouble.began is bool(got)
+
+
+async def test_pings_for_ever_end_at_the_wall() -> None:
+    async def play(reader: Reader, writer: Writer) -> None:
+        writer.write(HEAD + b"\r\n")
+        while not writer.is_closing():
+            writer.write(b": ping\n\n")
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    async with serving(play) as server:
+        got, trouble = await read(server.url, replace(LIMITS, idle_s=1.0, wall_s=0.2))
+    assert got.startswith(b": ping\n\n")
+    assert trouble is not None
+    assert (trouble.failure, "not done" in str(trouble)) == ("timeout", True)
+
+
+@pytest.mark.parametrize("coding", [b"", b"Content-Encoding: gzip\r\n"])
+async def test_a_flood_and_a_bomb_end_at_the_cap(coding: bytes) -> None:
+    cap = 200_000
+    body = gzip.compress(bytes(64 * 1024 * 1024)) if coding else bytes(cap + 1)
+    async with serving(HEAD + coding + b"\r\n" + body) as server:
+        got, trouble = await read(server.url, replace(LIMITS, max_stream_bytes=cap))
+    assert len(got) == cap
+    assert trouble is not None
+    assert (trouble.failure, trouble.status) == ("too_large", 200)
+    async with serving(HEAD + b"\r\n" + bytes(cap)) as server:
+        got, trouble = await read(server.url, replace(LIMITS, max_stream_bytes=cap))
+    assert (len(got), trouble) == (cap, None)
+
+
+async def test_gzip_that_nobody_asked_for_is_unpacked_and_other_codings_are_told() -> None:
+    packed = gzip.compress(b"data: x\n\n" * 99)
+    async with serving(HEAD + b"Content-Encoding: GZip\r\n\r\n" + packed) as server:
+        assert await read(server.url) == (b"data: x\n\n" * 99, None)
+    async with serving(HEAD + b"Content-Encoding: br\r\n\r\n" + packed) as server:
+        got, trouble = await read(server.url)
+    assert (got, trouble and trouble.failure) == (b"", "not_api")
+
+
+async def test_of_an_error_only_the_beginning_is_read() -> None:
+    head = b"HTTP/1.1 500 Oops\r\nRetry-After: 3\r\n\r\n"
+    async with serving(head + b"x" * 300_000) as server, opened(server.url) as answer:
+        body = b"".join([data async for data in answer.chunks()])
+        assert (answer.status, answer.retry_after, len(body)) == (500, 3.0, 65536)
+
+
+BAD = [
+    ("http://user@127.0.0.1/", {}),
+    ("ftp://127.0.0.1/", {}),
+    ("sim:", {}),
+    ("http://127.0.0.1:1/", {"x-api-key": "canary\nx"}),
+    ("http://127.0.0.1:1/", {"x-api-key": "cänary€"}),
+    ("http://127.0.0.1:1/", {"bad name": "canary"}),
+]
+
+
+@pytest.mark.parametrize(("url", "headers"), BAD)
+async def test_a_request_that_cannot_be_made_is_told_without_the_key(
+    url: str, headers: dict[str, str]
+) -> None:
+    port = free_port()
+    with pytest.raises(NetTrouble) as caught:
+        async with opened(url.replace(":1/", f":{port}/"), headers=headers):
+            pass
+    trouble = caught.value
+    assert "nary" not in str(trouble) + repr(trouble.__cause__)
+    if "bad" not in str(headers):
+        assert trouble.failure in ("bad_request", "unreachable")
+
+
+async def test_a_proxy_is_never_used_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = HEAD + b"Content-Length: 2\r\n\r\nok"
+    async with serving(answer) as proxy, serving(answer) as server:
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "all_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        for host in ("127.0.0.1", "localhost"):
+            assert await read(f"http://{host}:{server.port}") == (b"ok", None)
+        assert (len(server.seen), len(proxy.seen)) == (2, 0)
+        assert await read("http://remote.invalid/v1") == (b"ok", None)
+        assert proxy.seen[0].startswith(b"POST http://remote.invalid/v1 ")
+
+
+async def test_proxy_settings_that_cannot_be_used_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "nonsense://127.0.0.1:1")
+    _, trouble = await read("http://remote.invalid/v1")
+    assert trouble is not None
+    assert trouble.failure == "unreachable"
+    assert "ALL_PROXY" in str(trouble)
+
+
+async def test_a_cancelled_reader_lets_the_connection_go() -> None:
+    gone = asyncio.Event()
+
+    async def play(reader: Reader, writer: Writer) -> None:
+        writer.write(HEAD + b"\r\nfirst")
+        await writer.drain()
+        try:
+            await until_gone(reader)
+        finally:
+            gone.set()
+
+    async with serving(play) as server:
+        first = asyncio.Event()
+
+        async def reading() -> None:
+            async with opened(server.url) as answer:
+                async for _ in answer.chunks():
+                    first.set()
+
+        task = asyncio.create_task(reading())
+        await asyncio.wait_for(first.wait(), 5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.wait_for(gone.wait(), 5)
