@@ -15,10 +15,11 @@ from app.net.keys import origin
 from app.schema.validate import check_tool
 from app.wire.protocols import CODECS
 
-KNOWN = frozenset(
-    "profile protocol base_url key_name model system tools tool_choice parallel stream params extra"
-    " max_turns".split()
+KNOWN = (
+    *("profile", "protocol", "base_url", "key_name", "model", "system", "tools"),
+    *("tool_choice", "parallel", "stream", "params", "extra", "max_turns"),
 )
+"""The fields a script may name."""
 
 KEY_NAMES: Mapping[str, str] = {
     "anthropic": "ANTHROPIC_API_KEY",
@@ -30,7 +31,7 @@ KEY_NAMES: Mapping[str, str] = {
 async def settings_from(
     engine: Engine, data: Mapping[str, Any], base: Settings | None = None
 ) -> Settings:
-    """`base` (or the simulator's settings) changed by `data`; BadInput or BadTool say what is wrong.
+    """`base` (or the simulator's settings) changed by `data`; BadInput says what is wrong.
 
     What `data` does not name stays as it was.
     """
@@ -127,19 +128,23 @@ def _choice(value: Any, parallel: bool) -> ToolChoice:
             return ToolChoice(value, parallel=parallel)
         case str() if value:
             return ToolChoice("tool", value, parallel=parallel)
-        case {"mode": str(mode)} if mode in get_args(ChoiceMode) and not (
-            value.keys() - {"mode", "name", "allowed", "parallel"}
-        ):
-            allowed = value.get("allowed")
-            return ToolChoice(
-                mode,  # type: ignore[arg-type]
-                _text(value.get("name", ""), "tool_choice.name") if mode == "tool" else "",
-                None if allowed is None else tuple(_list(allowed, "tool_choice.allowed")),
-                _truth(value.get("parallel", parallel), "tool_choice.parallel"),
-            )
+        case dict() if not value.keys() - {"mode", "name", "allowed", "parallel"}:
+            mode = next((m for m in get_args(ChoiceMode) if m == value.get("mode")), None)
+            if mode is not None:
+                return _choice_of(mode, value, parallel)
     raise BadInput(
         "tool_choice is auto, required, none, a tool's name, or an object with mode, name and"
         f" allowed; not {json.dumps(value)[:80]}."
+    )
+
+
+def _choice_of(mode: ChoiceMode, value: Mapping[str, Any], parallel: bool) -> ToolChoice:
+    allowed = value.get("allowed")
+    return ToolChoice(
+        mode,
+        _text(value.get("name", ""), "tool_choice.name") if mode == "tool" else "",
+        None if allowed is None else tuple(_list(allowed, "tool_choice.allowed")),
+        _truth(value.get("parallel", parallel), "tool_choice.parallel"),
     )
 
 

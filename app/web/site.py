@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jinja2 import Environment
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.state import Session
 from app.engine.engine import Engine
 from app.engine.hub import Live
+from app.render.blocks import block
 from app.render.view import SessionRow, View
 from app.render.wire_rows import WireRows
 from app.store.log import Summary
@@ -44,7 +46,10 @@ class Site:
         return [row_of(summary) for summary in await self.engine.log.summaries(search)]
 
     def page(self, name: str, status: int = 200, **context: object) -> Response:
-        """A page from its template."""
+        """A page from its template; where it has a view, `block(id)` draws its blocks."""
+        view = context.get("view")
+        if isinstance(view, View):
+            context["block"] = lambda id: Markup(block(self.env, view, id))  # noqa: S704
         return HTMLResponse(self.env.get_template(name).render(**context), status)
 
 

@@ -1,0 +1,128 @@
+"""The routes, and what an error becomes. The guard stands around all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from app import config
+from app.core.errors import BadTool, Conflict, IllegalEvent, NotFound, PlaygroundError, StoreError
+from app.engine.engine import Engine
+from app.render.environment import environment
+from app.web.forms import wants
+from app.web.guard import Guard
+from app.web.pages import actions, session, sessions, tools
+from app.web.site import Site, site_of
+from app.web.stream import page_stream, session_stream
+
+STATUS: Sequence[tuple[type[PlaygroundError], int]] = (
+    (NotFound, 404),
+    (Conflict, 409),
+    (IllegalEvent, 409),
+    (StoreError, 503),
+    (PlaygroundError, 422),
+)
+"""The first that fits says the HTTP status of an error."""
+
+CALL = "/sessions/{id}/calls/{call}"
+
+
+def _routes() -> list[Route]:
+    here = "/sessions/{id}"
+    return [
+        Route("/", sessions.home),
+        Route("/healthz", healthz),
+        Route("/welcome", sessions.welcome),
+        Route("/sessions", sessions.sessions),
+        Route("/sessions", sessions.create, methods=["POST"]),
+        Route("/stream", page_stream),
+        Route("/keys", actions.paste_key, methods=["POST"]),
+        Route(here, session.show),
+        Route(here + "/stream", session_stream),
+        Route(here + "/events", session.events),
+        Route(here + "/replay", session.played),
+        Route(here + "/blocks/{block}", session.one_block),
+        Route(here + "/recordings/{number:int}", session.recording),
+        Route(here + "/requests/{number:int}", session.request_sent),
+        Route(here + "/prompts", actions.prompt, methods=["POST"]),
+        Route(here + "/decisions", actions.decide_several, methods=["POST"]),
+        Route(here + "/settings", actions.change_settings, methods=["POST"]),
+        Route(here + "/continue", actions.resume, methods=["POST"]),
+        Route(here + "/retry", actions.retry, methods=["POST"]),
+        Route(here + "/stop", actions.stop, methods=["POST"]),
+        Route(here + "/rename", actions.rename, methods=["POST"]),
+        Route(here + "/delete", actions.delete, methods=["POST"]),
+        Route(here + "/restore", actions.restore, methods=["POST"]),
+        Route(CALL + "/decision", actions.decide, methods=["POST"]),
+        Route(CALL + "/cancel", actions.cancel, methods=["POST"]),
+        Route("/tools", tools.tools),
+        Route("/tools", tools.save, methods=["POST"]),
+        Route("/tools/{name}", tools.tool),
+        Route("/tools/{name}/delete", tools.delete, methods=["POST"]),
+        Route("/tools/{name}/duplicate", tools.duplicate, methods=["POST"]),
+    ]
+
+
+def make_app(
+    engine: Engine,
+    *,
+    token: str | None,
+    port: Callable[[], int],
+    simulator: ASGIApp,
+    allow_hosts: Sequence[str] = (),
+) -> tuple[ASGIApp, Site]:
+    """The whole server as one ASGI app, and its Site, whose `close` ends the streams."""
+    site = Site(engine, environment(config.resource("templates")))
+    app = Starlette(
+        routes=[
+            *_routes(),
+            Mount("/static", StaticFiles(directory=config.resource("static"))),
+            Mount("/sim", simulator),
+        ],
+        exception_handlers={PlaygroundError: told, HTTPException: not_found},
+    )
+    app.state.site = site
+    return Guard(app, token=token, port=port, allow_hosts=allow_hosts), site
+
+
+async def healthz(request: Request) -> Response:
+    """GET /healthz: the one page that needs no credential."""
+    return PlainTextResponse("ok")
+
+
+async def told(request: Request, error: Exception) -> Response:
+    """An error a person can cause, as a sentence in the form the asker reads."""
+    assert isinstance(error, PlaygroundError)
+    status = next(code for cls, code in STATUS if isinstance(error, cls))
+    extra = dict(error.outcome) if isinstance(error, Conflict) else {}
+    if isinstance(error, BadTool):
+        extra["pointer"] = error.pointer
+    return sentence(request, str(error), status, extra)
+
+
+async def not_found(request: Request, error: Exception) -> Response:
+    """Starlette's own refusals: an unknown path or method, a body that is too large."""
+    assert isinstance(error, HTTPException)
+    words = {404: "There is nothing here.", 405: "This address takes another method."}
+    return sentence(request, words.get(error.status_code, error.detail), error.status_code, {})
+
+
+def sentence(request: Request, text: str, status: int, extra: dict[str, object]) -> Response:
+    """`text` for whoever asked: JSON, a toast, or a page."""
+    site = site_of(request)
+    match wants(request):
+        case "json":
+            return JSONResponse({"error": text, **extra}, status)
+        case "htmx":
+            html = site.env.get_template("_toast.html").render(sentence=text, tone="failed")
+            partial = f'<hx-partial hx-target="#toasts" hx-swap="beforeend">{html}</hx-partial>'
+            return HTMLResponse(partial, status)
+        case _:
+            return site.page("error.html", status, status=status, sentence=text)

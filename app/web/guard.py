@@ -1,0 +1,438 @@
+"""The guard: one ASGI middleware around the whole app, so that no route can forget a check.
+
+Order: size of headers, Host, method, Origin and Sec-Fetch-Site, credential, size of body, app.
+It judges `scope["path"]`, which is what is routed, and knows no route but /healthz, /static and
+the simulator's prefix. Threats 1 to 6, 10, 28, 32 and 34 of docs/safety.md.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import logging
+import re
+import secrets
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from urllib.parse import quote, unquote_plus
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.config import one_line
+
+MAX_HEAD = 32 * 1024
+MAX_BODY = 32 * 1024 * 1024
+METHODS = ("GET", "HEAD", "POST")
+SAFE = ("GET", "HEAD")
+
+SECURITY_HEADERS: Mapping[bytes, bytes] = {
+    b"content-security-policy": (
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        b"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"referrer-policy": b"no-referrer",
+}
+
+ODD_PATH = re.compile(r"//|/\.{1,2}(/|$)|[\\\x00-\x1f\x7f]")
+"""A path that somebody might read as another one. Nothing of ours has such a path."""
+
+logger = logging.getLogger("playground")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer the guard gives itself. `sentence` is for the person."""
+
+    status: int
+    sentence: str
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    error_id: str = ""
+
+
+OPEN_LINK = "Open the link that the terminal printed, or reload this page if you have just done so."
+NO_CREDENTIAL = Reply(401, OPEN_LINK, ((b"www-authenticate", b"Bearer"),))
+BIG_HEAD = Reply(431, "The request's headers are too large.", ((b"connection", b"close"),))
+BIG_BODY = Reply(
+    413,
+    f"The body is larger than {MAX_BODY // 1024 // 1024} MiB; send less at once.",
+    ((b"connection", b"close"),),
+)
+BAD_LENGTH = Reply(400, "Content-Length is no number; send it right.", ((b"connection", b"close"),))
+BAD_HOST = Reply(421, "This address is not served here; open the link that the terminal printed.")
+BAD_METHOD = Reply(405, "Use GET or POST.", ((b"allow", ", ".join(METHODS).encode()),))
+FOREIGN = Reply(403, "This request came from another site; use the page itself.")
+NO_ORIGIN = Reply(
+    403, "This request does not say where it came from; send the token as a Bearer header."
+)
+NOT_FOUND = Reply(404, "There is no such page; start again at the first page.")
+
+
+class Asked:
+    """What a request says of itself, each header as often as it came."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.query: str = scope["query_string"].decode("latin-1")
+        self._headers: list[tuple[bytes, bytes]] = list(scope["headers"])
+        self.size = len(scope.get("raw_path") or self.path) + len(self.query)
+        self.size += sum(len(name) + len(value) for name, value in self._headers)
+
+    def all(self, name: bytes) -> list[bytes]:
+        return [value.strip() for key, value in self._headers if key.lower() == name]
+
+    @cached_property
+    def odd(self) -> bool:
+        return not self.path.startswith("/") or ODD_PATH.search(self.path) is not None
+
+    def below(self, prefix: str) -> bool:
+        return not self.odd and (self.path == prefix or self.path.startswith(prefix + "/"))
+
+    @property
+    def navigates(self) -> bool:
+        """A page opened in a tab of its own, as by a link: it is read by the person alone."""
+        return (
+            self.method in SAFE
+            and self.all(b"sec-fetch-mode") == [b"navigate"]
+            and self.all(b"sec-fetch-dest") in ([], [b"document"])
+        )
+
+    @property
+    def scripted(self) -> bool:
+        """Asks for JSON, or comes from a program."""
+        kinds = b", ".join([*self.all(b"accept"), *self.all(b"content-type")])
+        return b"application/json" in kinds or bool(self.all(b"authorization"))
+
+    def link_tokens(self) -> list[bytes]:
+        return [value for name, value in self._pairs() if name == "token"]
+
+    def without_token(self) -> str:
+        """Path and query as they were but for `token`; always a path of this server."""
+        left = [
+            pair
+            for pair, (name, _) in zip(self.query.split("&"), self._pairs(), strict=True)
+            if pair and name != "token"
+        ]
+        query = quote("&".join(left), safe="%&=+:/?@!$'()*,;-._~")
+        return quote(self.path, safe="/:@!$&'()*+,;=-._~") + (f"?{query}" if query else "")
+
+    def _pairs(self) -> list[tuple[str, bytes]]:
+        split = [pair.partition("=") for pair in self.query.split("&")]
+        return [(unquote_plus(name), unquote_plus(value).encode()) for name, _, value in split]
+
+
+class Guard:
+    """`token` None switches the credential off and leaves all else; `port` is asked at each
+    request, for the free port is known only when the server stands.
+
+    `allow_hosts` are names besides the loopback ones, with or without a port of their own.
+    `mask` is applied to whatever goes into the log.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        token: str | None,
+        port: Callable[[], int],
+        allow_hosts: Sequence[str] = (),
+        sim_prefix: str = "/sim",
+        mask: Callable[[str], str] = str,
+    ) -> None:
+        self._app = app
+        self._token = None if token is None else token.encode()
+        self._port = port
+        self._allow_hosts = tuple(allow_hosts)
+        self._sim = sim_prefix
+        self._mask = mask
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match scope["type"]:
+            case "http":
+                asked = Asked(scope)
+                answering = _Answering(send, static=asked.below("/static"))
+                reply = self._reply(asked)
+                if reply is not None:
+                    await _say(answering, asked, reply, as_json=self._as_json(asked))
+                else:
+                    await self._inside(scope, receive, answering, asked)
+            case "websocket":  # there are none: closing before accepting refuses the handshake
+                await send({"type": "websocket.close", "code": 1008})
+            case _:
+                await self._app(scope, receive, send)
+
+    def _as_json(self, asked: Asked) -> bool:
+        return asked.scripted or asked.below(self._sim)
+
+    # --- the checks, in their order ---------------------------------------------------------
+
+    def _reply(self, asked: Asked) -> Reply | None:
+        """What the guard answers by itself; None lets the request in."""
+        if asked.size > MAX_HEAD:
+            return BIG_HEAD
+        host = self._host(asked)
+        if host is None:
+            return BAD_HOST
+        if asked.method not in METHODS:
+            return BAD_METHOD
+        if not self._own_origin(asked, host):
+            return FOREIGN
+        if asked.method == "GET" and asked.path == "/healthz":
+            return Reply(200, "ok")
+        return self._credential_reply(asked) or _body_reply(asked)
+
+    def _host(self, asked: Asked) -> str | None:
+        """The Host, where it is exactly one of ours."""
+        hosts = asked.all(b"host")
+        if len(hosts) != 1:
+            return None
+        host = hosts[0].lower().decode("latin-1")
+        return host if host in {*self._loopback_hosts(), *self._named_hosts()} else None
+
+    def _loopback_hosts(self) -> Iterable[str]:
+        return _with_port(("127.0.0.1", "localhost", "[::1]"), self._port())
+
+    def _named_hosts(self) -> Iterable[str]:
+        return _with_port((name.lower() for name in self._allow_hosts), self._port())
+
+    def _own_origin(self, asked: Asked, host: str) -> bool:
+        """Whether each of Origin and Sec-Fetch-Site, where sent, says that the page is ours."""
+        own = {f"http://{host}"}
+        if host in self._named_hosts():  # a name may stand for a proxy that speaks TLS
+            own.add(f"https://{host}")
+        if any(origin.decode("latin-1") not in own for origin in asked.all(b"origin")):
+            return False
+        sites = asked.all(b"sec-fetch-site")
+        return all(site in (b"same-origin", b"none") for site in sites) or asked.navigates
+
+    def _credential_reply(self, asked: Asked) -> Reply | None:
+        if asked.method in SAFE and asked.below("/static"):
+            return None
+        simulated = asked.below(self._sim)
+        tokens = asked.link_tokens() if asked.method == "GET" and not simulated else []
+        if tokens:
+            return self._link_reply(asked, tokens)
+        if self._token is not None and not self._known(self._credentials(asked, simulated)):
+            return NO_CREDENTIAL
+        told = asked.all(b"origin") + asked.all(b"sec-fetch-site") + asked.all(b"authorization")
+        if asked.method not in SAFE and not told and not simulated:
+            return NO_ORIGIN
+        return NOT_FOUND if asked.odd else None
+
+    def _link_reply(self, asked: Asked, tokens: list[bytes]) -> Reply:
+        """The printed link is exchanged for the cookie and leaves the address bar."""
+        if self._token is not None and not self._known([tokens]):
+            return NO_CREDENTIAL
+        if asked.odd:
+            return NOT_FOUND
+        headers = [(b"location", asked.without_token().encode("ascii"))]
+        if self._token is not None:
+            cookie = self._cookie_name() + b"=" + self._token
+            headers.append((b"set-cookie", cookie + b"; HttpOnly; SameSite=Strict; Path=/"))
+        return Reply(303, "The page has another address now.", tuple(headers))
+
+    def _credentials(self, asked: Asked, simulated: bool) -> list[list[bytes]]:
+        """What was presented, one list for each way of presenting it."""
+        bearers = [_bearer(value) for value in asked.all(b"authorization")]
+        if simulated:  # the key travels in the header of the protocol in question
+            return [bearers, asked.all(b"x-api-key"), asked.all(b"x-goog-api-key")]
+        crumbs = [crumb for value in asked.all(b"cookie") for crumb in value.split(b";")]
+        pairs = [crumb.strip().partition(b"=") for crumb in crumbs]
+        return [bearers, [value for name, _, value in pairs if name == self._cookie_name()]]
+
+    def _known(self, credentials: list[list[bytes]]) -> bool:
+        """Whether there is one, none is doubled, and each is right."""
+        presented = [value for values in credentials for value in values]
+        right = [secrets.compare_digest(value, self._token or b"") for value in presented]
+        return bool(right) and all(right) and all(len(values) <= 1 for values in credentials)
+
+    def _cookie_name(self) -> bytes:
+        return b"playground_%d" % self._port()
+
+    # --- the app, watched -------------------------------------------------------------------
+
+    async def _inside(
+        self, scope: Scope, receive: Receive, answering: _Answering, asked: Asked
+    ) -> None:
+        counted = _Counted(receive, answering)
+        reply = None
+        try:
+            await self._app(scope, counted, answering)
+        except ClientDisconnect:
+            return
+        except Exception as error:
+            # Whatever it was, the server gets to see no traceback: its log would not mask it.
+            if not counted.too_large:
+                reply = self._failed(error, asked)
+        if counted.too_large:
+            reply = BIG_BODY
+        if reply is None:
+            await answering.release()
+        elif not answering.started:
+            await _say(answering, asked, reply, as_json=self._as_json(asked))
+
+    def _failed(self, error: Exception, asked: Asked) -> Reply:
+        """The traceback goes to the log, an id to the person."""
+        error_id = secrets.token_hex(4)
+        told = "".join(traceback.format_exception(error))
+        logger.error(one_line(self._mask(f"error {error_id}: {asked.method} {asked.path}\n{told}")))
+        sentence = f"Something went wrong here; look for {error_id} in the log, then reload."
+        return Reply(500, sentence, error_id=error_id)
+
+
+class _Answering:
+    """An answer on its way out: gets the guard's headers, and tells whether it has begun.
+
+    A 500 is kept until the app has returned, for behind it an exception may stand that deserves
+    the guard's own page. `muted` drops what the app says.
+    """
+
+    def __init__(self, send: Send, *, static: bool) -> None:
+        self.started = False
+        self.muted = False
+        self._kept: list[Message] = []
+        self._send = send
+        self._static = static
+
+    async def __call__(self, message: Message) -> None:
+        begins = message["type"] == "http.response.start"
+        if self.muted and not self.started:
+            return
+        if self._kept or (begins and message["status"] == 500):
+            self._kept.append(message)
+            return
+        await self.pass_on(message)
+
+    async def release(self) -> None:
+        kept, self._kept = self._kept, []
+        for message in kept:
+            await self.pass_on(message)
+
+    async def pass_on(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            message = {**message, "headers": self._hardened(message.get("headers", ()))}
+        await self._send(message)
+
+    def _hardened(self, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        ours = dict(SECURITY_HEADERS)
+        if not self._static:
+            ours[b"cache-control"] = b"no-store"
+        theirs = [
+            (name, value)
+            for name, value in headers
+            if name.lower() not in ours and not name.lower().startswith(b"access-control-")
+        ]
+        return [*theirs, *ours.items()]
+
+
+class _Counted:
+    """The body on its way in. Past the cap the app gets an exception, and the person a 413."""
+
+    def __init__(self, receive: Receive, answering: _Answering) -> None:
+        self.too_large = False
+        self._receive = receive
+        self._answering = answering
+        self._size = 0
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        self._size += len(message.get("body", b""))
+        if self._size > MAX_BODY:
+            self.too_large = self._answering.muted = True
+            raise HTTPException(413, BIG_BODY.sentence)
+        return message
+
+
+def _with_port(names: Iterable[str], port: int) -> Iterable[str]:
+    """Each name as a browser writes it in Host: the port of the scheme is left out."""
+    for name in names:
+        named = name if re.search(r"[^:]:\d+$|\]:\d+$", name) else f"{name}:{port}"
+        yield named
+        yield re.sub(":(80|443)$", "", named)
+
+
+def _bearer(value: bytes) -> bytes:
+    scheme, _, token = value.partition(b" ")
+    return token.strip() if scheme.lower() == b"bearer" else b""
+
+
+def _body_reply(asked: Asked) -> Reply | None:
+    lengths = asked.all(b"content-length")
+    if any(not re.fullmatch(rb"\d{1,18}", length) for length in lengths):
+        return BAD_LENGTH
+    return BIG_BODY if any(int(length) > MAX_BODY for length in lengths) else None
+
+
+# --- the guard's own answers ----------------------------------------------------------------
+
+TITLES: Mapping[int, str] = {
+    401: "This page needs its key",
+    404: "Not found",
+    500: "Something went wrong",
+}
+
+PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<link rel="stylesheet" href="/static/app.css">
+<main class="notice">
+<h1>{title}</h1>
+<p role="alert">{sentence}</p>
+<p><a href="{again}">Try again</a></p>
+</main>
+</html>
+"""
+
+
+async def _say(answering: _Answering, asked: Asked, reply: Reply, *, as_json: bool) -> None:
+    kind, body = _body(asked, reply, as_json)
+    await answering.pass_on(
+        {
+            "type": "http.response.start",
+            "status": reply.status,
+            "headers": [
+                (b"content-type", kind),
+                (b"content-length", str(len(body)).encode()),
+                *reply.headers,
+            ],
+        }
+    )
+    await answering.pass_on(
+        {"type": "http.response.body", "body": b"" if asked.method == "HEAD" else body}
+    )
+
+
+def _body(asked: Asked, reply: Reply, as_json: bool) -> tuple[bytes, bytes]:
+    """(content type, bytes): JSON for programs, a fragment for htmx, a page for people."""
+    if reply.status < 400:
+        return b"text/plain; charset=utf-8", reply.sentence.encode()
+    if as_json:
+        data: dict[str, Any] = {"error": reply.sentence}
+        if reply.error_id:
+            data["id"] = reply.error_id
+        return b"application/json", json.dumps(data).encode()
+    sentence = html.escape(reply.sentence)
+    if asked.all(b"hx-request"):  # it is swapped into a page that stands already
+        return (
+            b"text/html; charset=utf-8",
+            f'<p class="notice" role="alert">{sentence}</p>'.encode(),
+        )
+    # The cookie is SameSite=Strict: it may be missing after a link from elsewhere, and comes
+    # with a click on our own page.
+    again = html.escape("/" if asked.odd else asked.without_token())
+    title = TITLES.get(reply.status, "Refused")
+    return b"text/html; charset=utf-8", PAGE.format(
+        title=title, sentence=sentence, again=again
+    ).encode()

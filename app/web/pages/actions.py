@@ -1,0 +1,222 @@
+"""What a person does in a session: prompt, decide, stop, go on, change its settings and name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.core.errors import BadInput, PlaygroundError
+from app.engine.decisions import Asked
+from app.engine.settings import settings_from
+from app.web.forms import Body, answer, body_of
+from app.web.site import site_of
+
+
+def _here(request: Request) -> str:
+    return f"/sessions/{request.path_params['id']}"
+
+
+async def prompt(request: Request) -> Response:
+    """POST /sessions/ID/prompts"""
+    body = await body_of(request)
+    await site_of(request).engine.driver.prompt(request.path_params["id"], body.text("text"))
+    return answer(request, {"ok": True}, status=202, location=_no_htmx(request))
+
+
+async def decide(request: Request) -> Response:
+    """POST /sessions/ID/calls/CALL/decision"""
+    body = await body_of(request)
+    site, session_id = site_of(request), request.path_params["id"]
+    call_id = request.path_params["call"]
+    await site.engine.driver.decide(session_id, call_id, asked(body))
+    return answer(request, {"ok": True, "call": call_id}, location=_no_htmx(request))
+
+
+def asked(body: Body) -> Asked:
+    """The decision of a form or a JSON body; `arguments` may be an object or JSON text."""
+    arguments = body.data.get("arguments")
+    if isinstance(arguments, Mapping):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    if arguments is not None and not isinstance(arguments, str):
+        raise BadInput("arguments must be an object, or its JSON as a text.")
+    if not body.is_json and not (arguments or "").strip():
+        arguments = None
+    return Asked(
+        body.text("decision"),
+        body.text("digest"),
+        arguments,
+        body.flag("anyway"),
+        body.text("text"),
+        body.flag("is_error"),
+    )
+
+
+async def decide_several(request: Request) -> Response:
+    """POST /sessions/ID/decisions: each decided for itself; says of each how it went."""
+    body = await body_of_list(request)
+    driver, session_id = site_of(request).engine.driver, request.path_params["id"]
+    outcomes = []
+    for call_id, one in body:
+        try:
+            await driver.decide(session_id, call_id, one)
+            outcomes.append({"call": call_id, "ok": True})
+        except PlaygroundError as error:
+            outcomes.append({"call": call_id, "ok": False, "error": str(error)})
+    return answer(request, outcomes, location=_no_htmx(request))
+
+
+async def body_of_list(request: Request) -> list[tuple[str, Asked]]:
+    """A JSON list of decisions, or a form with `decision` and repeated `call` = "ID DIGEST"."""
+    if not request.headers.get("content-type", "").startswith("application/json"):
+        body = await body_of(request)
+        pairs = [one.partition(" ") for one in body.all("call")]
+        return [(call, Asked(body.text("decision"), digest)) for call, _, digest in pairs]
+    try:
+        listed = json.loads(await request.body())
+    except (ValueError, RecursionError) as error:
+        raise BadInput("The body is no JSON.") from error
+    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+        raise BadInput("The body must be a list of decisions.")
+    return [(str(one.get("call", "")), asked(Body(one))) for one in listed]
+
+
+async def cancel(request: Request) -> Response:
+    """POST /sessions/ID/calls/CALL/cancel"""
+    params = request.path_params
+    await site_of(request).engine.driver.cancel(params["id"], params["call"])
+    return answer(request, {"ok": True}, location=_no_htmx(request))
+
+
+async def stop(request: Request) -> Response:
+    """POST /sessions/ID/stop"""
+    await site_of(request).engine.driver.stop(request.path_params["id"])
+    return answer(request, {"ok": True}, location=_no_htmx(request))
+
+
+async def resume(request: Request) -> Response:
+    """POST /sessions/ID/continue"""
+    await site_of(request).engine.driver.resume(request.path_params["id"])
+    return answer(request, {"ok": True}, location=_no_htmx(request))
+
+
+async def retry(request: Request) -> Response:
+    """POST /sessions/ID/retry"""
+    await site_of(request).engine.driver.retry(request.path_params["id"])
+    return answer(request, {"ok": True}, location=_no_htmx(request))
+
+
+async def rename(request: Request) -> Response:
+    """POST /sessions/ID/rename"""
+    body, hub = await body_of(request), site_of(request).engine.hub
+    title = " ".join(body.text("title").split())
+    if not title or len(title) > 200:
+        raise BadInput("A title has 1 to 200 characters.")
+    async with hub.holding(request.path_params["id"]) as live:
+        await hub.rename(live, title)
+    return answer(request, {"ok": True}, location=_no_htmx(request))
+
+
+async def delete(request: Request) -> Response:
+    """POST /sessions/ID/delete: hides it; `restore` shows it again."""
+    site, session_id = site_of(request), request.path_params["id"]
+    await site.engine.driver.stop(session_id)
+    async with site.engine.hub.holding(session_id) as live:
+        await site.engine.hub.delete(live, deleted=True)
+    return answer(request, {"ok": True}, location=f"/?deleted={session_id}")
+
+
+async def restore(request: Request) -> Response:
+    """POST /sessions/ID/restore"""
+    site, session_id = site_of(request), request.path_params["id"]
+    async with site.engine.hub.holding(session_id) as live:
+        await site.engine.hub.delete(live, deleted=False)
+    return answer(request, {"ok": True}, location=_here(request))
+
+
+async def change_settings(request: Request) -> Response:
+    """POST /sessions/ID/settings: what is named changes, from the next request on."""
+    body, site = await body_of(request), site_of(request)
+    session_id = request.path_params["id"]
+    async with site.engine.hub.holding(session_id) as live:
+        base = live.session.settings
+    assert base is not None
+    data = body.data if body.is_json else form_settings(body)
+    await site.engine.driver.settings(session_id, await settings_from(site.engine, data, base))
+    return answer(request, {"ok": True}, location=_no_htmx(request))
+
+
+def form_settings(body: Body) -> dict[str, Any]:
+    """The Setup form in the words of the JSON contract."""
+    data: dict[str, Any] = {
+        "profile": body.text("profile"),
+        "model": body.text("model").strip(),
+        "system": body.text("system"),
+        "tools": body.all("tools"),
+        "parallel": body.flag("parallel"),
+        "stream": body.flag("stream"),
+        "params": _params(body),
+        "extra": _extra(body.text("extra")),
+    }
+    if body.text("base_url").strip():
+        data.pop("profile")
+        data |= {
+            "protocol": body.text("protocol"),
+            "base_url": body.text("base_url").strip(),
+            "key_name": body.text("key_name").strip(),
+        }
+    mode = body.text("tool_choice", "auto")
+    choice: dict[str, Any] = {"mode": mode, "name": body.text("tool_choice_name")}
+    if body.flag("allowed_only"):
+        choice["allowed"] = body.all("allowed")
+    data["tool_choice"] = choice
+    if body.text("max_turns").strip():
+        data["max_turns"] = _number(body.text("max_turns"), "max_turns", whole=True)
+    return data
+
+
+def _params(body: Body) -> dict[str, Any]:
+    params: dict[str, Any] = {}
+    if body.text("temperature").strip():
+        params["temperature"] = _number(body.text("temperature"), "temperature", whole=False)
+    if body.text("max_tokens").strip():
+        params["max_tokens"] = _number(body.text("max_tokens"), "max_tokens", whole=True)
+    return params
+
+
+def _extra(text: str) -> Any:
+    if not text.strip():
+        return {}
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise BadInput(
+            f"Extra parameters: {error.msg} at line {error.lineno}, column {error.colno}."
+        ) from error
+
+
+def _number(text: str, name: str, *, whole: bool) -> int | float:
+    try:
+        return int(text) if whole else float(text)
+    except ValueError as error:
+        kind = "whole number" if whole else "number"
+        raise BadInput(f"{name} must be a {kind}, not {text.strip()[:40]!r}.") from error
+
+
+async def paste_key(request: Request) -> Response:
+    """POST /keys: a key for this run, kept in memory only."""
+    body, keys = await body_of(request), site_of(request).engine.keys
+    keys.paste(body.text("name").strip(), body.text("value"), body.text("base_url").strip())
+    site_of(request).engine.hub.ring_list()
+    back = urlsplit(request.headers.get("referer", "/")).path or "/"
+    location = "" if request.headers.get("hx-request") else back
+    return answer(request, {"ok": True}, location=location)
+
+
+def _no_htmx(request: Request) -> str:
+    """Where a plain form goes back to; htmx stays where it is and hears from the stream."""
+    return "" if request.headers.get("hx-request") else _here(request)

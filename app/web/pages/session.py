@@ -1,0 +1,149 @@
+"""One session: its page, its blocks, its bytes, its log and its replay."""
+
+from __future__ import annotations
+
+import json
+
+from starlette.requests import Request
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    Response,
+    StreamingResponse,
+)
+
+from app.core.errors import BadInput, NotFound
+from app.core.events import logged_data
+from app.core.state import folded
+from app.render.blocks import block
+from app.render.replay import replay
+from app.render.view import SessionPage
+from app.web.forms import wants
+from app.web.site import Site, site_of
+from app.web.stream import HEADERS, events_stream
+
+RAW_LIMIT = 64 * 1024
+"""Bytes of a recording that are shown at once in the page."""
+
+
+async def show(request: Request) -> Response:
+    """GET /sessions/ID: the page, or the folded session as JSON."""
+    site, session_id = site_of(request), request.path_params["id"]
+    if wants(request) == "json":
+        async with site.engine.hub.holding(session_id) as live:
+            return JSONResponse(folded(live.session, live.title))
+    return await page(site, session_id, tab=request.query_params.get("tab", ""))
+
+
+async def page(site: Site, session_id: str, *, tab: str = "") -> Response:
+    """The whole page as the session stands now."""
+    rows = await site.rows()
+    library = await site.engine.library.tools()
+    async with site.engine.hub.holding(session_id) as live:
+        view = await site.view(live)
+        settings = view.settings
+        profiles = list(site.engine.profiles())
+        if settings.profile not in profiles:
+            profiles.insert(0, settings.profile)
+        context = SessionPage(
+            view,
+            rows,
+            profiles,
+            {one.name: not site.engine.keys.missing(one) for one in profiles},
+            library,
+            tab or ("setup" if not live.session.turns else "wire"),
+            site.engine.hub.position,
+        )
+        return site.page("session.html", **context.__dict__, settings=settings)
+
+
+async def one_block(request: Request) -> Response:
+    """GET /sessions/ID/blocks/BLOCK: one block again; `?all=1` shows long arguments whole."""
+    site = site_of(request)
+    block_id = request.path_params["block"]
+    async with site.engine.hub.holding(request.path_params["id"]) as live:
+        view = await site.view(live)
+        if request.query_params.get("all"):
+            view = view.with_expanded(block_id)
+        return HTMLResponse(block(site.env, view, block_id))
+
+
+async def recording(request: Request) -> Response:
+    """GET /sessions/ID/recordings/N?start=A&end=B: the bytes as they came."""
+    site = site_of(request)
+    session_id, number = request.path_params["id"], request.path_params["number"]
+    async with site.engine.hub.holding(session_id) as live:
+        if not 0 < number <= len(live.session.turns):
+            raise NotFound(f"This session has no recording {number}.")
+        turn = live.session.turns[number - 1]
+    chunks = await site.engine.log.chunks(session_id, number)
+    data = b"".join(chunk.data for chunk in chunks)
+    start = _place(request, "start", 0, len(data))
+    end = _place(request, "end", len(data), len(data))
+    if wants(request) == "htmx":
+        shown = data[start : min(end, start + RAW_LIMIT)]
+        more = max(end - start - len(shown), 0)
+        return site.page(
+            "_raw.html",
+            turn=turn,
+            text=shown.decode("utf-8", "backslashreplace"),
+            start=start,
+            end=end,
+            more=more,
+        )
+    return PlainTextResponse(data[start:end])
+
+
+async def request_sent(request: Request) -> Response:
+    """GET /sessions/ID/requests/N: the request of a turn as it was sent."""
+    site, number = site_of(request), request.path_params["number"]
+    async with site.engine.hub.holding(request.path_params["id"]) as live:
+        if not 0 < number <= len(live.session.turns):
+            raise NotFound(f"This session has no request {number}.")
+        turn = live.session.turns[number - 1]
+    try:
+        pretty = json.dumps(json.loads(turn.request.body), indent=2, ensure_ascii=False)
+    except ValueError:
+        pretty = turn.request.body
+    return site.page("_request.html", turn=turn, pretty=pretty)
+
+
+async def events(request: Request) -> Response:
+    """GET /sessions/ID/events?after=SEQ: the log as JSON Lines, or live as a stream."""
+    site, session_id = site_of(request), request.path_params["id"]
+    sent = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
+    if not (sent.isascii() and sent.isdigit()):
+        raise BadInput("after must be a whole number, the seq of the last event you have.")
+    async with site.engine.hub.holding(session_id):
+        pass
+    if "text/event-stream" in request.headers.get("accept", ""):
+        return StreamingResponse(
+            events_stream(site, session_id, int(sent)),
+            media_type="text/event-stream",
+            headers=HEADERS,
+        )
+    lines = [
+        json.dumps(logged_data(item)) + "\n"
+        for item in await site.engine.log.events(session_id, int(sent))
+    ]
+    return Response("".join(lines), media_type="application/x-ndjson")
+
+
+async def played(request: Request) -> Response:
+    """GET /sessions/ID/replay: every frame of the session with its time."""
+    site, session_id = site_of(request), request.path_params["id"]
+    async with site.engine.hub.holding(session_id) as live:
+        title, now = live.title, site.engine.hub.clock()
+        log = await site.engine.log.events(session_id)
+        chunks = await site.engine.log.chunks(session_id)
+    return JSONResponse(replay(session_id, title, log, chunks, site.env, now))
+
+
+def _place(request: Request, name: str, default: int, most: int) -> int:
+    text = request.query_params.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit()):
+        raise BadInput(f"{name} must be a whole number of bytes.")
+    return min(int(text), most)

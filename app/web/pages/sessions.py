@@ -1,0 +1,94 @@
+"""The list of sessions, the first page, and new sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+
+from app.core.errors import BadInput, NotFound
+from app.core.events import to_data
+from app.engine.settings import KNOWN, settings_from
+from app.render.blocks import block
+from app.web.demos import DEMOS, demo
+from app.web.forms import answer, body_of, wants
+from app.web.site import Site, site_of
+
+
+async def home(request: Request) -> Response:
+    """GET /: the newest session, or the demos where there is none."""
+    site = site_of(request)
+    newest = await site.engine.log.summaries(limit=1)
+    if newest:
+        return RedirectResponse(f"/sessions/{newest[0].id}", 303)
+    return await welcome(request)
+
+
+async def welcome(request: Request) -> Response:
+    """GET /welcome: the demos."""
+    site = site_of(request)
+    rows = await site.rows()
+    after = site.engine.hub.position
+    return site.page("welcome.html", view=site.no_view(rows), rows=rows, demos=DEMOS, after=after)
+
+
+async def sessions(request: Request) -> Response:
+    """GET /sessions?q=: the list, as JSON or as its block."""
+    site = site_of(request)
+    search = request.query_params.get("q", "")
+    if wants(request) == "json":
+        return JSONResponse(await listed(site, search))
+    rows = await site.rows(search)
+    return HTMLResponse(block(site.env, site.no_view(rows), "list"))
+
+
+async def listed(site: Site, search: str = "") -> list[Mapping[str, Any]]:
+    """The list as scripts read it."""
+    return [
+        {"id": one.id, "title": one.title, "state": one.state, "updated": one.updated_ms}
+        for one in await site.engine.log.summaries(search)
+    ]
+
+
+async def create(request: Request) -> Response:
+    """POST /sessions: a new session from settings, from a demo, or as the last one was set up."""
+    site = site_of(request)
+    body = await body_of(request)
+    if body.is_json:
+        unknown = body.data.keys() - {*KNOWN, "title"}
+        if unknown:
+            raise BadInput(f"A session has no field {sorted(unknown)[0]!r}.")
+        settings = await settings_from(site.engine, body.data)
+        session_id = await site.engine.hub.create(settings, body.text("title").strip())
+    elif body.text("demo"):
+        session_id = await _start_demo(site, body.text("demo"))
+    else:
+        session_id = await _like_the_last(site)
+    return answer(request, {"id": session_id}, status=201, location=f"/sessions/{session_id}")
+
+
+async def _start_demo(site: Site, name: str) -> str:
+    one = demo(name)
+    if one is None:
+        raise NotFound(f"There is no demo {name!r}.")
+    tools: list[Any] = [*one.tools, *(to_data(tool) for tool in one.own)]
+    settings = await settings_from(site.engine, {"profile": one.profile, "tools": tools})
+    session_id = await site.engine.hub.create(settings, one.title)
+    await site.engine.driver.prompt(session_id, one.prompt)
+    return session_id
+
+
+async def _like_the_last(site: Site) -> str:
+    """A person's next session mostly wants the profile and tools of the one before."""
+    newest = await site.engine.log.summaries(limit=1)
+    if not newest:
+        settings = await settings_from(
+            site.engine, {"tools": [t.name for t in await site.engine.library.group("examples")]}
+        )
+        return await site.engine.hub.create(settings)
+    async with site.engine.hub.holding(newest[0].id) as live:
+        last = live.session.settings
+    assert last is not None
+    return await site.engine.hub.create(last)

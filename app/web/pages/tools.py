@@ -1,0 +1,201 @@
+"""The person's tools: the list, the editor, saving and deleting."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.core.errors import BadInput, BadTool
+from app.core.events import to_data
+from app.schema.validate import check_tool, parse_tool_json
+from app.web.forms import Body, answer, body_of, wants
+from app.web.site import site_of
+
+NEW = {
+    "name": "",
+    "description": "",
+    "parameters": {"type": "object", "properties": {}, "required": []},
+    "answered_by": "mock",
+    "config": {"result": ""},
+}
+
+
+async def tools(request: Request) -> Response:
+    """GET /tools: the first tool, or all as JSON."""
+    site = site_of(request)
+    if wants(request) == "json":
+        return JSONResponse([to_data(tool) for tool in await site.engine.library.tools()])
+    return await _editor(request, form_of(NEW), original="")
+
+
+async def tool(request: Request) -> Response:
+    """GET /tools/NAME: the editor of one tool."""
+    one = await site_of(request).engine.library.tool(request.path_params["name"])
+    if wants(request) == "json":
+        return JSONResponse(to_data(one))
+    return await _editor(request, form_of(to_data(one)), original=one.name)
+
+
+async def save(request: Request) -> Response:
+    """POST /tools: a tool in our own form, from a script or the editor; checked, then saved."""
+    site, body = site_of(request), await body_of(request)
+    original = body.text("original") if body.form is not None else ""
+    try:
+        checked = check_tool(body.data if body.is_json else _from_form(body))
+        await _check_taken(request, checked.name, original, is_json=body.is_json)
+    except BadTool as error:
+        if wants(request) != "page":
+            raise
+        return await _editor(request, dict(body.data), original=original, error=error, status=422)
+    await site.engine.library.save(checked, site.engine.hub.clock(), original=original)
+    here = f"/tools/{checked.name}"
+    if wants(request) == "json":
+        return JSONResponse(to_data(checked), 201, {"Location": here})
+    return answer(request, {"name": checked.name}, location=here + "?saved=1")
+
+
+async def delete(request: Request) -> Response:
+    """POST /tools/NAME/delete"""
+    site, name = site_of(request), request.path_params["name"]
+    one = await site.engine.library.tool(name)
+    if site.engine.library.is_shipped(one):
+        raise BadInput("A shipped example cannot be deleted; duplicate it to make your own.")
+    await site.engine.library.delete(name)
+    return answer(request, {"ok": True}, location="/tools")
+
+
+async def duplicate(request: Request) -> Response:
+    """POST /tools/NAME/duplicate: the same tool under the next free name."""
+    site = site_of(request)
+    one = await site.engine.library.tool(request.path_params["name"])
+    taken = {tool.name for tool in await site.engine.library.tools()}
+    number = 2
+    while f"{one.name}_{number}" in taken:
+        number += 1
+    copy = replace(one, name=f"{one.name}_{number}", group="")
+    await site.engine.library.save(copy, site.engine.hub.clock())
+    return answer(request, {"name": copy.name}, status=201, location=f"/tools/{copy.name}")
+
+
+def form_of(data: Mapping[str, Any]) -> dict[str, str]:
+    """The fields of the editor for a tool."""
+    config = data.get("config", {})
+    result = config.get("result", "")
+    schema = config.get("output_schema")
+    return {
+        "name": data["name"],
+        "description": data["description"],
+        "parameters": json.dumps(data["parameters"], indent=2, ensure_ascii=False),
+        "answered_by": data["answered_by"],
+        "result": result if isinstance(result, str) else _pretty(result),
+        "is_error": "on" if config.get("is_error") else "",
+        "delay_s": str(config.get("delay_s", "")),
+        "file": config.get("file", ""),
+        "function": config.get("function", ""),
+        "interpreter": config.get("interpreter", ""),
+        "output_schema": "" if schema is None else _pretty(schema),
+        "timeout_s": f"{data.get('timeout_s', 30):g}",
+        "parallel_safe": "on" if data.get("parallel_safe") else "",
+        "strict": "on" if data.get("strict") else "",
+        "group": data.get("group", ""),
+    }
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _from_form(body: Body) -> dict[str, Any]:
+    """The tool that the editor's fields spell; BadTool with the place of the error."""
+    kind = body.text("answered_by")
+    return {
+        "name": body.text("name").strip(),
+        "description": body.text("description").strip(),
+        "parameters": _json_field(body.text("parameters"), "/parameters"),
+        "answered_by": kind,
+        "config": _config(kind, body),
+        "strict": body.flag("strict"),
+        "parallel_safe": body.flag("parallel_safe"),
+        "timeout_s": _seconds(body.text("timeout_s", "30"), "/timeout_s"),
+        "group": body.text("group").strip(),
+    }
+
+
+def _config(kind: str, body: Body) -> dict[str, Any]:
+    config: dict[str, Any] = {}
+    match kind:
+        case "mock":
+            config["result"] = _result(body.text("result"))
+            if body.flag("is_error"):
+                config["is_error"] = True
+            if body.text("delay_s").strip():
+                config["delay_s"] = _seconds(body.text("delay_s"), "/config/delay_s")
+        case "python":
+            names = ("file", "function", "interpreter")
+            config = {name: text for name in names if (text := body.text(name).strip())}
+        case "person" if body.text("output_schema").strip():
+            config["output_schema"] = _json_field(
+                body.text("output_schema"), "/config/output_schema"
+            )
+    return config
+
+
+def _result(text: str) -> Any:
+    """A result that is a JSON object or list is one; anything else is a text."""
+    if text.strip()[:1] not in ("{", "["):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _json_field(text: str, pointer: str) -> Any:
+    try:
+        return parse_tool_json(text)
+    except BadTool as error:
+        raise BadTool(str(error), pointer) from error
+
+
+def _seconds(text: str, pointer: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise BadTool(f"{text.strip()[:40]!r} is no number of seconds.", pointer) from error
+
+
+async def _check_taken(request: Request, name: str, original: str, *, is_json: bool) -> None:
+    """In the editor another tool is never overwritten by giving this one its name."""
+    if is_json or name == original:
+        return
+    library = site_of(request).engine.library
+    if any(tool.name == name for tool in await library.tools()):
+        raise BadTool(f"There is a tool {name!r} already; choose another name.", "/name")
+
+
+async def _editor(
+    request: Request,
+    form: Mapping[str, Any],
+    *,
+    original: str,
+    error: BadTool | None = None,
+    status: int = 200,
+) -> Response:
+    site = site_of(request)
+    listed = await site.engine.library.tools()
+    current = next((one for one in listed if one.name == original), None)
+    return site.page(
+        "tools.html",
+        status,
+        tools=listed,
+        form=form,
+        original=original,
+        shipped=current is not None and site.engine.library.is_shipped(current),
+        error=error,
+        saved="saved" in request.query_params,
+    )
