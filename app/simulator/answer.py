@@ -15,12 +15,15 @@ from typing import Any
 from app.core.messages import MessagePart, arguments_object
 from app.simulator.plan import Wanted
 from app.simulator.roles import role
-from app.simulator.words import concepts, words
+from app.simulator.words import concepts, spaced, words
 
 _MOST = 600
 _ECHOED = ("status", "ok", "success", "id", "type", "object")
 _DEGREES = {"celsius": " °C", "c": " °C", "fahrenheit": " °F", "f": " °F", "metric": " °C"}
-_VERBS = {"get": "look up", "fetch": "fetch", "list": "list", "run": "run", "do": "do"}
+_VERBS = spaced(
+    """send add create set play book convert read write delete update open order roll run start stop
+    list schedule make cancel check fetch find post save show plan draw file close reserve"""
+)
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,10 @@ def woven(results: Sequence[Answered], chance: Random) -> str:
     good = [one for one in results if not one.result.is_error]
     said = [_sentence(one) for one in results]
     opening = ""
-    if len(good) > 1:
-        opening = chance.choice(("Here is what I found. ", "Both are in. ", "Here you go. "))
-        opening = opening if len(good) == 2 or "Both" not in opening else "All done. "
-    elif not good and results:
+    if not good and results:
         opening = "I am sorry. "
+    elif len(results) > 1 and len(good) == len(results):
+        opening = chance.choice(("Here is what I found. ", "All done. ", "Here you go. "))
     return opening + " ".join(said)
 
 
@@ -170,12 +172,17 @@ def _doing(name: str, arguments: Mapping[str, Any]) -> str:
         return f"check the weather{where}"
     if "search" in kinds and main and not place:
         return f"search for {main}"
+    if "translate" in kinds and main:
+        return f"translate “{main}”"
     first, *rest = words(name) or [name]
     thing = " ".join(rest)
+    if "@" in main or {"to", "recipient"} & set(arguments):
+        where = where.replace(" for ", " to ", 1)
+    if thing and first == "get":
+        return f"look up the {thing}{where}"
     if thing and first in _VERBS:
-        return f"{_VERBS[first]} the {thing}{where}"
-    if thing:
-        return f"use {name}{where}"
+        article = "the" if thing.endswith("s") else "an" if thing[0] in "aeiou" else "a"
+        return f"{first} {article} {thing}{where}"
     return f"use {name}{where}"
 
 
@@ -209,7 +216,7 @@ def _title(one: Answered) -> str:
 
 
 def _is_sentence(text: str) -> bool:
-    return text.endswith((".", "!", "?")) and len(text.split()) > 2 and text[0].isupper()
+    return text.endswith((".", "!", "?")) and len(text.split()) > 1 and text[0].isupper()
 
 
 def _bare(text: str) -> str:

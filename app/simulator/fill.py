@@ -275,7 +275,7 @@ def _string(name: str, schema: Mapping[str, Any], needed: bool, work: _Filling) 
             return clause.sql() if "sql" in work.kinds else _query(clause, needed)
         case "body":
             said = clause.task() if work.kinds & {"remind", "task", "note"} else clause.body()
-            return said or (_rest(work) if needed else "")
+            return said or (_letter(work) if needed else "")
         case "title":
             return clause.subject() or (_rest(work).partition(" by ")[0] if needed else "")
         case _:
@@ -366,6 +366,12 @@ def _rest(work: _Filling) -> str:
     return text or plain(work.clause.text)
 
 
+def _letter(work: _Filling) -> str:
+    """The text of a message of which only the subject was told."""
+    topic = work.clause.title() if work.kinds & {"email", "message"} else ""
+    return f"Hello, I am writing about {topic}." if topic else _rest(work)
+
+
 def _moment(kind: str, schema: Mapping[str, Any], work: _Filling) -> str:
     """A day or time: ISO 8601 where the schema asks for it or says how, else as it was said."""
     clause = work.clause
@@ -380,7 +386,8 @@ def _moment(kind: str, schema: Mapping[str, Any], work: _Filling) -> str:
         return day.isoformat() if exact and day else " ".join(filter(None, (said, clock)))
     if schema.get("format") == "date-time" or re.search(r"iso|yyyy", hint):
         return f"{(day or clause.today).isoformat()}T{clock or '09:00'}:00" if day or clock else ""
-    return clock or said
+    dated = any("date" in words(name) for name in mapping(work.root.get("properties")))
+    return clock or ("" if dated else said)
 
 
 def _suggested(name: str, schema: Mapping[str, Any], work: _Filling) -> Any:

@@ -32,7 +32,7 @@ _LINES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         r"\bjoke\b",
         (
-            "A model walks into a bar and orders {} beers. The barkeeper: “arguments empty, noted.”",
+            "A model walks into a bar and orders {} beers. The barkeeper: “Empty, noted.”",
             "Why did the tool call cross the stream? To get to the other delta.",
         ),
     ),

@@ -52,7 +52,7 @@ _TASK = re.compile(
 )
 _PERSON = re.compile(
     r"\b(?i:to|with|for|tell|ask|email|mail|message|text|call|invite|ping|pay|by|from|contact)\s+"
-    r"(?:my\s+)?([A-ZÀ-Þ][\w'’-]+(?:\s+[A-ZÀ-Þ][\w'’-]+)*|@[\w-]+|#[\w-]+|"
+    r"(?:my\s+)?([A-ZÀ-Þ][\w'’-]+(?:\s+(?!I\b)[A-ZÀ-Þ][\w'’-]+)*|@[\w-]+|#[\w-]+|"
     r"(?:my )?(?:mom|mum|dad|boss|team|wife|husband|landlord|everyone))"
 )
 _TAIL = re.compile(
@@ -214,7 +214,7 @@ class Supply:
 
 def plain(text: str) -> str:
     """`text` without courtesy in front and without its closing mark."""
-    text = text.strip()
+    text = text.strip(" \t\n,;")
     while (shorter := _POLITE.sub("", text, count=1)) != text:
         text = shorter
     return re.sub(r",?\s*(?:please|thanks|thank you|for me)?\s*[.?!,;]*$", "", text, flags=re.I)

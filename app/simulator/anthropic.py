@@ -1,0 +1,214 @@
+"""The server end of Anthropic Messages: what goes out. `anthropic_request` reads what comes in.
+
+https://docs.anthropic.com/en/api/messages-streaming
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import Any
+
+from app.simulator.anthropic_request import parse
+from app.simulator.end import (
+    FIRST_TOKEN_S,
+    Asked,
+    BadRequest,
+    End,
+    Frame,
+    Stamp,
+    Tag,
+    compact,
+    delta_pause,
+    encoded,
+    pieces,
+)
+from app.simulator.reply import Block, Reply, tokens
+
+MODELS = ("claude-simulated-1", "claude-simulated-1-mini")
+_STOP = {"stop": "end_turn", "calls": "tool_use", "length": "max_tokens"}
+_DELTAS: dict[str, tuple[str, str, Tag]] = {
+    "text": ("text_delta", "text", "text"),
+    "thinking": ("thinking_delta", "thinking", "text"),
+    "call": ("input_json_delta", "partial_json", "args"),
+}
+
+
+def _frame(event: Mapping[str, Any], pause: float = 0.0, tag: Tag = "other") -> Frame:
+    return Frame(_sse(event), pause, tag)
+
+
+def _sse(event: Mapping[str, Any]) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (event["type"].encode(), encoded(event))
+
+
+def frames(reply: Reply, asked: Asked, stamp: Stamp) -> Iterator[Frame]:
+    """The stream of one answer, as Anthropic frames it: a ping follows the first block's start."""
+    chance = stamp.chance()
+    message = _message(asked, stamp) | {"content": [], "stop_reason": None}
+    message["usage"] = _usage(asked, 1)
+    start = {"type": "message_start", "message": message}
+    yield _frame(start, chance.uniform(*FIRST_TOKEN_S), "start")
+    for index, block in enumerate(reply.blocks):
+        opened = _block(block, index, stamp, whole=False)
+        yield _frame({"type": "content_block_start", "index": index, "content_block": opened})
+        if index == 0:
+            yield _frame({"type": "ping"})
+        yield from _deltas(block, index, stamp, chance)
+        yield _frame({"type": "content_block_stop", "index": index})
+    yield _frame(
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": _stop_reason(reply), "stop_sequence": None},
+            "usage": {"input_tokens": asked.input_tokens, "output_tokens": _spent(reply)},
+        },
+        tag="finish",
+    )
+    yield _frame({"type": "message_stop"}, tag="marker")
+
+
+def _deltas(block: Block, index: int, stamp: Stamp, chance: Random) -> Iterator[Frame]:
+    kind, field, tag = _DELTAS[block.kind]
+    if block.kind == "call":
+        yield _frame(_delta(index, {"type": kind, field: ""}), tag="args")
+    for piece in pieces(block, chance):
+        yield _frame(_delta(index, {"type": kind, field: piece}), delta_pause(chance), tag)
+    if block.kind == "thinking":
+        signature = {"type": "signature_delta", "signature": _signature(block, stamp)}
+        yield _frame(_delta(index, signature))
+
+
+def _delta(index: int, delta: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "content_block_delta", "index": index, "delta": delta}
+
+
+def _block(block: Block, index: int, stamp: Stamp, *, whole: bool) -> dict[str, Any]:
+    text = block.text if whole else ""
+    match block.kind:
+        case "text":
+            return {"type": "text", "text": text}
+        case "thinking":
+            signature = _signature(block, stamp) if whole else ""
+            return {"type": "thinking", "thinking": text, "signature": signature}
+        case "call":
+            return {
+                "type": "tool_use",
+                "id": stamp.id("toolu_01", index, 22),
+                "name": block.name,
+                "input": _input(text),
+            }
+
+
+def _input(text: str) -> Any:
+    """Arguments in a JSON answer; what is no JSON cannot be said there but as a string."""
+    try:
+        return json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        return text
+
+
+def _signature(block: Block, stamp: Stamp) -> str:
+    """Opaque to the client; it is checked for being there, not for what it holds."""
+    return b64encode(f"simulator:{stamp.id('', len(block.text), 20)}".encode()).decode()
+
+
+def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
+    """The answer to a request with `stream` false."""
+    content = [_block(block, i, stamp, whole=True) for i, block in enumerate(reply.blocks)]
+    message = _message(asked, stamp) | {"content": content, "stop_reason": _stop_reason(reply)}
+    return encoded(message | {"usage": _usage(asked, _spent(reply))})
+
+
+def _message(asked: Asked, stamp: Stamp) -> dict[str, Any]:
+    return {
+        "id": stamp.id("msg_01", 0, 22),
+        "type": "message",
+        "role": "assistant",
+        "model": asked.request.model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+    }
+
+
+def _usage(asked: Asked, output_tokens: int) -> dict[str, Any]:
+    return {
+        "input_tokens": asked.input_tokens,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+        "output_tokens": output_tokens,
+        "service_tier": "standard",
+    }
+
+
+def _stop_reason(reply: Reply) -> str:
+    return _STOP.get(reply.stop, reply.stop)
+
+
+def _spent(reply: Reply) -> int:
+    return sum(tokens(block.text) + (12 if block.kind == "call" else 0) for block in reply.blocks)
+
+
+def _error_object(problem: BadRequest) -> dict[str, Any]:
+    return {"type": "error", "error": {"type": problem.kind, "message": str(problem)}}
+
+
+def error(problem: BadRequest, request_id: str) -> bytes:
+    return encoded(_error_object(problem) | {"request_id": request_id})
+
+
+def error_frame(problem: BadRequest) -> bytes:
+    """The error as an event of a stream that has begun."""
+    return _sse(_error_object(problem))
+
+
+def key(headers: Mapping[str, str]) -> str:
+    """`x-api-key`, or a bearer token as it is used with OAuth."""
+    bearer = headers.get("authorization", "")
+    return headers.get("x-api-key", "") or bearer.removeprefix("Bearer ").strip()
+
+
+def _headers(request_id: str) -> Mapping[str, str]:
+    limits = {
+        "requests": (4000, 3999),
+        "input-tokens": (400000, 399000),
+        "tokens": (480000, 478000),
+    }
+    told = {
+        f"anthropic-ratelimit-{what}-{word}": str(value)
+        for what, pair in limits.items()
+        for word, value in zip(("limit", "remaining"), pair, strict=True)
+    }
+    return {"request-id": request_id, "anthropic-organization-id": "simulator", **told}
+
+
+def models(created: int) -> bytes:
+    entries = [
+        {"type": "model", "id": name, "display_name": name, "created_at": "2026-01-01T00:00:00Z"}
+        for name in MODELS
+    ]
+    page = {"data": entries, "has_more": False, "first_id": MODELS[0], "last_id": MODELS[-1]}
+    return compact(page).encode()
+
+
+def _unauthorised(sentence: str) -> BadRequest:
+    return BadRequest(sentence, 401, kind="authentication_error")
+
+
+END = End(
+    name="anthropic",
+    base="/anthropic",
+    path="/v1/messages",
+    key=key,
+    parse=parse,
+    frames=frames,
+    whole=whole,
+    error=error,
+    error_frame=error_frame,
+    no_key=_unauthorised("x-api-key header is required"),
+    bad_key=lambda given: _unauthorised("invalid x-api-key"),
+    headers=_headers,
+    models=models,
+)

@@ -1,0 +1,147 @@
+"""What the server end of a protocol is, and what all of them share. No socket, clock or randomness:
+ids come from a `Stamp`, pauses are told in seconds at a person's pace and taken by `play`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Literal
+
+from app.core.errors import BadInput
+from app.core.messages import ModelRequest
+from app.simulator.reply import Block, Reply
+
+Tag = Literal["start", "text", "args", "other", "finish", "marker", "body", "cut", "stall"]
+
+FIRST_TOKEN_S = (0.25, 0.40)
+DELTA_S = (0.012, 0.025)
+PIECE = (3, 8)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Bytes to send, `pause` seconds after those before. `tag` says what they are; two tags say
+    what to do instead of sending: `cut` drops the connection, `stall` keeps it and sends no more.
+    """
+
+    data: bytes
+    pause: float = 0.0
+    tag: Tag = "other"
+
+
+CUT = Frame(b"", tag="cut")
+STALL = Frame(b"", tag="stall")
+
+
+class BadRequest(BadInput):
+    """A request that the provider refuses. `kind`, `param` and `code` are its own words."""
+
+    def __init__(
+        self,
+        sentence: str,
+        status: int = 400,
+        *,
+        kind: str = "invalid_request_error",
+        param: str | None = None,
+        code: str | None = None,
+    ) -> None:
+        super().__init__(sentence)
+        self.status, self.kind, self.param, self.code = status, kind, param, code
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as it was understood. `input_tokens` is what it will be said to have cost."""
+
+    request: ModelRequest
+    input_tokens: int
+    include_usage: bool = False
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """Where ids come from: the same request under the same seed gets the same ones.
+
+    `created` is in Unix seconds.
+    """
+
+    seed: str
+    created: int
+
+    @classmethod
+    def of(cls, body: bytes, seed: int, created: int) -> Stamp:
+        return cls(f"{seed}:{hashlib.sha256(body).hexdigest()}", created)
+
+    def id(self, prefix: str, place: int = 0, length: int = 24) -> str:
+        digest = hashlib.sha256(f"{self.seed}:{prefix}:{place}".encode()).digest()
+        return prefix + "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:length])
+
+    def chance(self) -> Random:
+        return Random(self.seed)
+
+
+_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz123456789"
+
+
+@dataclass(frozen=True)
+class End:
+    """A protocol's server end as a row of the table in `app`.
+
+    `base` is the path its clients are given; `path` where requests go below it. Header names are in
+    lower case. `parse` raises BadRequest.
+    """
+
+    name: str
+    base: str
+    path: str
+    key: Callable[[Mapping[str, str]], str]
+    parse: Callable[[bytes, Mapping[str, str]], Asked]
+    frames: Callable[[Reply, Asked, Stamp], Iterator[Frame]]
+    whole: Callable[[Reply, Asked, Stamp], bytes]
+    error: Callable[[BadRequest, str], bytes]
+    error_frame: Callable[[BadRequest], bytes]
+    no_key: BadRequest
+    bad_key: Callable[[str], BadRequest]
+    headers: Callable[[str], Mapping[str, str]]
+    models: Callable[[int], bytes]
+
+
+def compact(value: Any) -> str:
+    """JSON as the providers write it: no spaces, letters of all alphabets as they are."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def encoded(value: Any) -> bytes:
+    """JSON bytes; a lone surrogate goes out as its escape, for it has no UTF-8."""
+    try:
+        return compact(value).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def pieces(block: Block, chance: Random) -> Iterator[str]:
+    """The deltas of a block: 3 to 8 characters, or the size that the block asks for."""
+    start = 0
+    while start < len(block.text):
+        size = block.piece or chance.randint(*PIECE)
+        yield block.text[start : start + size]
+        start += size
+
+
+def delta_pause(chance: Random) -> float:
+    return chance.uniform(*DELTA_S)
+
+
+def object_of(body: bytes) -> dict[str, Any]:
+    """The JSON object of a request body."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"The body is not valid JSON ({error}). Send a JSON object.") from error
+    if not isinstance(value, dict):
+        raise BadRequest("The body is not a JSON object. Send one.")
+    return value
