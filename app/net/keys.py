@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
-from app.core.errors import BadInput, PlaygroundError
+from app.core.errors import BadInput
 from app.core.settings import Profile
 from app.net.mask import Masker
 
@@ -130,13 +130,6 @@ class Keys:
         except BadInput as error:
             return str(error)
         return f"{name} is not confirmed for {place}: confirm it at the profile before it is sent."
-
-    def require(self, profile: Profile) -> str:
-        """The key to send, "" for a profile that needs none; PlaygroundError says what to do."""
-        sentence = self.missing(profile)
-        if sentence:
-            raise PlaygroundError(sentence)
-        return self.key_for(profile) or ""
 
     def secrets(self) -> frozenset[str]:
         """Every value to be masked wherever it turns up: known at this moment, used or not."""

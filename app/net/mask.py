@@ -31,13 +31,13 @@ class Masker:
     def __repr__(self) -> str:
         return f"Masker({len(self._texts)} forms)"
 
-    def text(self, text: str) -> str:
+    def mask_text(self, text: str) -> str:
         return _starred(text, _spans(text, self._texts), "*")
 
-    def raw(self, data: bytes) -> bytes:
+    def mask_bytes(self, data: bytes) -> bytes:
         return _starred(data, _spans(data, self._bytes), b"*")
 
-    def data(self, value: Any) -> Any:
+    def mask_data(self, value: Any) -> Any:
         """A copy of JSON data with every string in it masked, names too; of any depth."""
         box = [value]
         unread: list[Any] = [box]
@@ -47,7 +47,7 @@ class Masker:
             for place, item in places:
                 match item:
                     case str():
-                        holder[place] = self.text(item)
+                        holder[place] = self.mask_text(item)
                     case Mapping():
                         holder[place] = {self._name(name): it for name, it in item.items()}
                         unread.append(holder[place])
@@ -56,11 +56,11 @@ class Masker:
                         unread.append(holder[place])
         return box[0]
 
-    def stream(self) -> MaskStream:
+    def mask_stream(self) -> MaskStream:
         return MaskStream(self._bytes, self._prefixes)
 
     def _name(self, name: Any) -> Any:
-        return self.text(name) if isinstance(name, str) else name
+        return self.mask_text(name) if isinstance(name, str) else name
 
 
 class MaskStream:

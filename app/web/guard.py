@@ -7,16 +7,12 @@ the simulator's prefix. Threats 1 to 6, 10, 28, 32 and 34 of docs/safety.md.
 
 from __future__ import annotations
 
-import html
-import json
 import logging
 import re
 import secrets
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 from urllib.parse import quote, unquote_plus
 
 from starlette.exceptions import HTTPException
@@ -24,10 +20,23 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.config import one_line
+from app.web.notice import (
+    BAD_HOST,
+    BAD_LENGTH,
+    BAD_METHOD,
+    BIG_BODY,
+    BIG_HEAD,
+    FOREIGN,
+    HEALTHY,
+    MAX_BODY,
+    METHODS,
+    NO_CREDENTIAL,
+    NO_ORIGIN,
+    NOT_FOUND,
+    Reply,
+)
 
 MAX_HEAD = 32 * 1024
-MAX_BODY = 32 * 1024 * 1024
-METHODS = ("GET", "HEAD", "POST")
 SAFE = ("GET", "HEAD")
 
 SECURITY_HEADERS: Mapping[bytes, bytes] = {
@@ -46,34 +55,6 @@ ODD_PATH = re.compile(r"//|/\.{1,2}(/|$)|[\\\x00-\x1f\x7f]")
 """A path that somebody might read as another one. Nothing of ours has such a path."""
 
 logger = logging.getLogger("playground")
-
-
-@dataclass(frozen=True)
-class Reply:
-    """An answer the guard gives itself. `sentence` is for the person."""
-
-    status: int
-    sentence: str
-    headers: tuple[tuple[bytes, bytes], ...] = ()
-    error_id: str = ""
-
-
-OPEN_LINK = "Open the link that the terminal printed, or reload this page if you have just done so."
-NO_CREDENTIAL = Reply(401, OPEN_LINK, ((b"www-authenticate", b"Bearer"),))
-BIG_HEAD = Reply(431, "The request's headers are too large.", ((b"connection", b"close"),))
-BIG_BODY = Reply(
-    413,
-    f"The body is larger than {MAX_BODY // 1024 // 1024} MiB; send less at once.",
-    ((b"connection", b"close"),),
-)
-BAD_LENGTH = Reply(400, "Content-Length is no number; send it right.", ((b"connection", b"close"),))
-BAD_HOST = Reply(421, "This address is not served here; open the link that the terminal printed.")
-BAD_METHOD = Reply(405, "Use GET or POST.", ((b"allow", ", ".join(METHODS).encode()),))
-FOREIGN = Reply(403, "This request came from another site; use the page itself.")
-NO_ORIGIN = Reply(
-    403, "This request does not say where it came from; send the token as a Bearer header."
-)
-NOT_FOUND = Reply(404, "There is no such page; start again at the first page.")
 
 
 class Asked:
@@ -186,8 +167,8 @@ class Guard:
             return BAD_METHOD
         if not self._own_origin(asked, host):
             return FOREIGN
-        if asked.method == "GET" and asked.path == "/healthz":
-            return Reply(200, "ok")
+        if asked.method in SAFE and asked.path == "/healthz":
+            return HEALTHY
         return self._credential_reply(asked) or _body_reply(asked)
 
     def _host(self, asked: Asked) -> str | None:
@@ -356,7 +337,9 @@ class _Counted:
 def _with_port(names: Iterable[str], port: int) -> Iterable[str]:
     """Each name as a browser writes it in Host: the port of the scheme is left out."""
     for name in names:
-        named = name if re.search(r"[^:]:\d+$|\]:\d+$", name) else f"{name}:{port}"
+        if name.count(":") > 1 and not name.startswith("["):
+            name = f"[{name}]"
+        named = name if re.fullmatch(r"(\[.*\]|[^:]*):\d+", name) else f"{name}:{port}"
         yield named
         yield re.sub(":(80|443)$", "", named)
 
@@ -373,66 +356,23 @@ def _body_reply(asked: Asked) -> Reply | None:
     return BIG_BODY if any(int(length) > MAX_BODY for length in lengths) else None
 
 
-# --- the guard's own answers ----------------------------------------------------------------
-
-TITLES: Mapping[int, str] = {
-    401: "This page needs its key",
-    404: "Not found",
-    500: "Something went wrong",
-}
-
-PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<link rel="stylesheet" href="/static/app.css">
-<main class="notice">
-<h1>{title}</h1>
-<p role="alert">{sentence}</p>
-<p><a href="{again}">Try again</a></p>
-</main>
-</html>
-"""
-
-
 async def _say(answering: _Answering, asked: Asked, reply: Reply, *, as_json: bool) -> None:
-    kind, body = _body(asked, reply, as_json)
-    await answering.pass_on(
-        {
-            "type": "http.response.start",
-            "status": reply.status,
-            "headers": [
-                (b"content-type", kind),
-                (b"content-length", str(len(body)).encode()),
-                *reply.headers,
-            ],
-        }
-    )
-    await answering.pass_on(
-        {"type": "http.response.body", "body": b"" if asked.method == "HEAD" else body}
-    )
-
-
-def _body(asked: Asked, reply: Reply, as_json: bool) -> tuple[bytes, bytes]:
-    """(content type, bytes): JSON for programs, a fragment for htmx, a page for people."""
+    """Tells `reply`: as JSON to programs, as a fragment to htmx, as a page to people."""
     if reply.status < 400:
-        return b"text/plain; charset=utf-8", reply.sentence.encode()
-    if as_json:
-        data: dict[str, Any] = {"error": reply.sentence}
-        if reply.error_id:
-            data["id"] = reply.error_id
-        return b"application/json", json.dumps(data).encode()
-    sentence = html.escape(reply.sentence)
-    if asked.all(b"hx-request"):  # it is swapped into a page that stands already
-        return (
-            b"text/html; charset=utf-8",
-            f'<p class="notice" role="alert">{sentence}</p>'.encode(),
-        )
-    # The cookie is SameSite=Strict: it may be missing after a link from elsewhere, and comes
-    # with a click on our own page.
-    again = html.escape("/" if asked.odd else asked.without_token())
-    title = TITLES.get(reply.status, "Refused")
-    return b"text/html; charset=utf-8", PAGE.format(
-        title=title, sentence=sentence, again=again
-    ).encode()
+        kind, body = "text/plain", reply.sentence
+    elif as_json:
+        kind, body = "application/json", reply.json()
+    elif asked.all(b"hx-request"):
+        kind, body = "text/html", reply.fragment()
+    else:
+        kind, body = "text/html", reply.page("/" if asked.odd else asked.without_token())
+    sent = body.encode()
+    headers = [
+        (b"content-type", f"{kind}; charset=utf-8".encode()),
+        (b"content-length", str(len(sent)).encode()),
+        *reply.headers,
+    ]
+    start = {"type": "http.response.start", "status": reply.status, "headers": headers}
+    await answering.pass_on(start)
+    rest = b"" if asked.method == "HEAD" else sent
+    await answering.pass_on({"type": "http.response.body", "body": rest})

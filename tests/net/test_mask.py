@@ -20,7 +20,7 @@ PLAIN = "sk-proj-abcdEFGH1234"
 
 
 def streamed(masker: Masker, pieces: list[bytes]) -> tuple[bytes, MaskStream]:
-    stream = masker.stream()
+    stream = masker.mask_stream()
     return b"".join([*map(stream.feed, pieces), stream.end()]), stream
 
 
@@ -47,15 +47,15 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_every_form_is_masked_with_its_length_kept(form: str) -> None:
     masker = Masker([KEY])
-    assert masker.text(f"<{form}>") == f"<{'*' * len(form)}>"
+    assert masker.mask_text(f"<{form}>") == f"<{'*' * len(form)}>"
     data = form.encode()
-    assert masker.raw(b"<" + data + b">") == b"<" + b"*" * len(data) + b">"
+    assert masker.mask_bytes(b"<" + data + b">") == b"<" + b"*" * len(data) + b">"
 
 
 @pytest.mark.parametrize("before", ["", "u", "us", "user:"])
 def test_a_secret_inside_a_longer_base64_is_masked(before: str) -> None:
     text = base64.b64encode(f"{before}{PLAIN}\n".encode()).decode()
-    masked = Masker([PLAIN]).text(text)
+    masked = Masker([PLAIN]).mask_text(text)
     assert len(masked) == len(text)
     left = masked.rstrip("=").replace("*", "")
     assert len(left) <= len(before) * 4 // 3 + 4
@@ -63,25 +63,25 @@ def test_a_secret_inside_a_longer_base64_is_masked(before: str) -> None:
 
 def test_short_secrets_and_other_text_are_left_alone() -> None:
     masker = Masker(["seven77", "", "eight888"])
-    assert masker.text("seven77 eight88 eight888") == "seven77 eight88 ********"
-    assert Masker().raw(b"anything") == b"anything"
+    assert masker.mask_text("seven77 eight88 eight888") == "seven77 eight88 ********"
+    assert Masker().mask_bytes(b"anything") == b"anything"
 
 
 def test_overlapping_secrets_leave_nothing() -> None:
     masker = Masker(["abcdefgh1234", "1234WXYZabcd", "aaaaaaaa"])
-    assert masker.text("abcdefgh1234WXYZabcdefgh1234") == "*" * 28
-    assert masker.text("a" * 11 + "b") == "*" * 11 + "b"
+    assert masker.mask_text("abcdefgh1234WXYZabcdefgh1234") == "*" * 28
+    assert masker.mask_text("a" * 11 + "b") == "*" * 11 + "b"
 
 
 def test_json_data_is_masked_at_any_depth_and_the_original_is_not_touched() -> None:
     data: Any = {"a": [f"x{PLAIN}", 7, None, {PLAIN: (True, PLAIN)}]}
     stars = "*" * len(PLAIN)
-    assert Masker([PLAIN]).data(data) == {"a": ["x" + stars, 7, None, {stars: [True, stars]}]}
+    assert Masker([PLAIN]).mask_data(data) == {"a": ["x" + stars, 7, None, {stars: [True, stars]}]}
     assert data["a"][0] == f"x{PLAIN}"
     deep: Any = PLAIN
     for _ in range(100_000):
         deep = [deep]
-    masked = Masker([PLAIN]).data(deep)
+    masked = Masker([PLAIN]).mask_data(deep)
     while isinstance(masked, list):
         [masked] = masked
     assert masked == stars
@@ -89,11 +89,11 @@ def test_json_data_is_masked_at_any_depth_and_the_original_is_not_touched() -> N
 
 def test_no_repr_shows_a_secret() -> None:
     masker = Masker([PLAIN])
-    assert PLAIN not in repr(masker) + repr(masker.stream())
+    assert PLAIN not in repr(masker) + repr(masker.mask_stream())
 
 
 def test_ordinary_bytes_are_never_kept_back() -> None:
-    stream = Masker([PLAIN]).stream()
+    stream = Masker([PLAIN]).mask_stream()
     assert stream.feed(b'data: {"text": "task"}\n\n') == b'data: {"text": "task"}\n\n'
     assert stream.feed(b"a sk") == b"a "  # may be the beginning of the secret
     assert stream.feed(b"y is blue") == b"sky is blue"
@@ -109,7 +109,7 @@ def test_a_secret_cut_anywhere_is_masked(size: int) -> None:
     masker = Masker([PLAIN])
     pieces = [data[start : start + size] for start in range(0, len(data), size)]
     masked, stream = streamed(masker, pieces)
-    assert masked == masker.raw(data)
+    assert masked == masker.mask_bytes(data)
     covered = {place for start, end in stream.ranges for place in range(start, end)}
     assert covered == {place for place, byte in enumerate(masked) if byte == ord("*")}
 
@@ -124,7 +124,7 @@ def test_a_stream_gives_what_the_whole_gives(
 ) -> None:
     masker = Masker(secrets)
     masked, _ = streamed(masker, cut(data, places))
-    assert masked == masker.raw(data)
+    assert masked == masker.mask_bytes(data)
     assert len(masked) == len(data)
 
 
@@ -134,7 +134,7 @@ def test_a_stream_gives_what_the_whole_gives(
 )
 def test_only_a_possible_beginning_is_kept_back(secrets: list[str], data: bytes) -> None:
     masker = Masker(secrets)
-    stream = masker.stream()
+    stream = masker.mask_stream()
     returned = 0
     forms = masker._bytes
     for place, byte in enumerate(data):
