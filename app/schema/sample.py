@@ -192,30 +192,22 @@ def _united(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 def _number(schema: Mapping[str, Any], whole: int) -> int | float:
     """A number within the bounds; `whole` 1 asks for an integer. Small and round if it may be."""
-    step = schema.get("multipleOf", whole) or 0
-    low, high = schema.get("minimum"), schema.get("maximum")
-    over, under = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
-    gap = step or _gap(over, under)
+    step = schema.get("multipleOf", whole)
+    low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
+    over: Any = schema.get("exclusiveMinimum")
+    under: Any = schema.get("exclusiveMaximum")
+    both_open = _is_number(over) and _is_number(under)
+    gap = step or ((under - over) / 2 if both_open else 1)
     if _is_number(over):
-        low = over + gap if low is None or over >= low else low
+        low = max(low, over + gap)
     if _is_number(under):
-        high = under - gap if high is None or under <= high else high
-    value = 1 if step == 0 else step
-    if low is not None and value < low:
-        value = low
-    if high is not None and value > high:
-        value = high
+        high = min(high, under - gap)
+    value: int | float = min(max(step or 1, low), high)
     if not step:
         return value
     times = math.ceil(value / step)
-    if high is not None and times * step > high:
-        times = math.floor(high / step)
-    return times * step
-
-
-def _gap(over: Any, under: Any) -> float:
-    """A step inside two open bounds."""
-    return (under - over) / 2 if _is_number(over) and _is_number(under) else 1
+    fitting: int | float = (times if times * step <= high else math.floor(high / step)) * step
+    return fitting
 
 
 def _is_number(value: Any) -> bool:

@@ -1,0 +1,265 @@
+"""A function of the person's own file, in a child process. No sandbox: it runs as the user.
+
+The child is `runner.py`, which ends everything the function started as soon as its stdin closes.
+What the function prints, or tells `report`, is progress; the result travels on a pipe of its own.
+config: {"file", "function", "interpreter"}; `file` may be `shipped:NAME` for one of our examples.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from app.core.tools import ToolResult, text_result
+from app.executors.executor import Invocation, Report
+from app.executors.progress import Progress
+
+SHIPPED = "shipped:"
+"""Marks a file of this package, wherever it is installed: a session stays valid elsewhere."""
+
+_HERE = Path(__file__).parent
+_RUNNER = _HERE / "runner.py"
+_ENVIRONMENT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR")
+_END_S = 6.0
+_LAST_WORDS_S = 1.0
+_CHUNK = 64 * 1024
+
+
+async def run(invocation: Invocation, report: Report) -> ToolResult:
+    """Run the function; cancelled, it ends the child with all its children and raises on."""
+    config = invocation.tool.config
+    file = _file(str(config.get("file", "")))
+    if not file.is_file():
+        return _failed(f"There is no file {file}; correct the tool's config.file.")
+    interpreter = str(config.get("interpreter", "")) or sys.executable
+    reader, writer = os.pipe()
+    channel, pipe = await _opened(reader)
+    try:
+        try:
+            process = await _started(interpreter, file.parent, writer)
+        finally:
+            os.close(writer)
+        try:
+            job = _job(invocation, file, str(config.get("function", "")), writer)
+            return await _Talk(process, channel, invocation, report).result(job)
+        finally:
+            # Shielded: whoever cancels twice must not leave the child behind.
+            await asyncio.shield(asyncio.ensure_future(_end(process)))
+    except OSError as error:
+        return _failed(f"{interpreter} cannot be started: {error.strerror}. Name another Python.")
+    finally:
+        pipe.close()
+
+
+async def _opened(reader: int) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
+    stream = asyncio.StreamReader()
+    pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reader, "rb", 0)
+    )
+    return stream, pipe
+
+
+async def _started(interpreter: str, folder: Path, writer: int) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        os.path.expanduser(interpreter),
+        "-B",
+        str(_RUNNER),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        pass_fds=(writer,),
+        start_new_session=True,
+        cwd=folder,
+        env=_environment(os.environ),
+    )
+
+
+def _file(name: str) -> Path:
+    if name.startswith(SHIPPED):
+        return _HERE / Path(name.removeprefix(SHIPPED)).name
+    return Path(name).expanduser().absolute()
+
+
+def _environment(ours: Mapping[str, str]) -> dict[str, str]:
+    """The few variables a program needs to find its way; no key is among them."""
+    return {
+        name: value
+        for name, value in ours.items()
+        if name in _ENVIRONMENT or name.startswith("LC_")
+    }
+
+
+def _job(invocation: Invocation, file: Path, function: str, channel: int) -> bytes:
+    """The line the runner reads first, then the arguments exactly as they were shown."""
+    arguments = invocation.arguments.encode("utf-8")
+    properties = invocation.tool.parameters.get("properties", {})
+    head = {
+        "file": str(file),
+        "function": function,
+        "channel": channel,
+        "size": len(arguments),
+        "report": "report" not in properties,
+        "timeout_s": invocation.timeout_s,
+        "max_output": invocation.max_output,
+    }
+    return json.dumps(head).encode("ascii") + b"\n" + arguments
+
+
+class _Talk:
+    """Everything that passes between one child and us while it lives."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        channel: asyncio.StreamReader,
+        invocation: Invocation,
+        report: Report,
+    ) -> None:
+        self.process = process
+        self.channel = channel
+        self.most = invocation.max_output
+        self.progress = Progress(report)
+        self.printed = 0
+        self.tail = b""
+        self.answer: Mapping[str, Any] | None = None
+        self.flooded = asyncio.Event()
+
+    async def result(self, job: bytes) -> ToolResult:
+        try:
+            async with asyncio.TaskGroup() as group:
+                await self.follow(group, job)
+        finally:
+            self.progress.close()
+        if self.flooded.is_set():
+            return _too_large(
+                f"The tool printed or returned more than {self.most:,} bytes and was stopped."
+            )
+        return self.verdict(self.process.returncode)
+
+    async def follow(self, group: asyncio.TaskGroup, job: bytes) -> None:
+        """Until the child and all it started have ended, or it has said too much."""
+        stdin, stdout, stderr = _pipes(self.process)
+        readers = [
+            group.create_task(self.listen()),
+            group.create_task(self.read_prints(stdout)),
+            group.create_task(self.read_prints(stderr)),
+        ]
+        group.create_task(self.send(job, stdin))
+        ended = group.create_task(self.process.wait())
+        flooded = group.create_task(self.flooded.wait())
+        await asyncio.wait({ended, flooded}, return_when=asyncio.FIRST_COMPLETED)
+        stdin.close()
+        await ended
+        # Where a process got away (no subreaper) it may hold the pipes open: do not wait for it.
+        _, slow = await asyncio.wait(readers, timeout=_LAST_WORDS_S)
+        for task in (flooded, *slow):
+            task.cancel()
+
+    def verdict(self, code: int | None) -> ToolResult:
+        match self.answer:
+            case {"too_large": True}:
+                return _too_large(f"The result has more than {self.most:,} bytes; ask for less.")
+            case {"result": str(text), "is_error": bool(bad)}:
+                return _failed(text) if bad else text_result(text)
+        why = f"exit code {code}"
+        if code is not None and code > 128:
+            why = signal.strsignal(code - 128) or why
+        said = self.tail.decode("utf-8", "replace").strip()
+        return _failed(f"The tool's process ended without a result ({why}).\n{said}".strip())
+
+    async def send(self, job: bytes, stdin: asyncio.StreamWriter) -> None:
+        try:
+            stdin.write(job)
+            await stdin.drain()
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the child is gone, and `verdict` tells why
+
+    async def listen(self) -> None:
+        """Read the child's JSON lines, each at most as long as a result may be."""
+        pieces: list[bytes] = []
+        size = 0
+        while data := await self.channel.read(_CHUNK):
+            *lines, rest = data.split(b"\n")
+            for line in lines:
+                self.take(b"".join((*pieces, line)))
+                pieces, size = [], 0
+            pieces.append(rest)
+            size += len(rest)
+            if size > 6 * self.most + _CHUNK:  # JSON may spend six bytes on one
+                self.flooded.set()
+                pieces, size = [], 0
+
+    def take(self, line: bytes) -> None:
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            return
+        match message:
+            case {"progress": str(text), "fraction": None | int() | float() as fraction}:
+                self.progress.tell(text, fraction)
+            case {"result": str(), "is_error": bool()}:
+                self.answer = message
+
+    async def read_prints(self, stream: asyncio.StreamReader) -> None:
+        """What is printed becomes progress; all of it counts against the cap on output."""
+        while data := await stream.read(_CHUNK):
+            self.printed += len(data)
+            if self.printed > self.most:
+                self.flooded.set()
+                continue
+            self.progress.printed(data.decode("utf-8", "replace"))
+            if stream is self.process.stderr:
+                self.tail = (self.tail + data)[-2000:]
+
+
+def _pipes(
+    process: asyncio.subprocess.Process,
+) -> tuple[asyncio.StreamWriter, asyncio.StreamReader, asyncio.StreamReader]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    return process.stdin, process.stdout, process.stderr
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Close the lifeline and wait until the guard has ended everything; at last kill the guard.
+
+    The pipes are read to their end, for until then asyncio does not tell that a child has gone.
+    """
+    if process.returncode is not None:
+        return
+    stdin, stdout, stderr = _pipes(process)
+    stdin.close()
+    _signal(process, signal.SIGCONT)  # a tool may have stopped its guard
+    rest = asyncio.gather(process.wait(), _drain(stdout), _drain(stderr))
+    try:
+        async with asyncio.timeout(_END_S):
+            await rest
+    except TimeoutError:
+        _signal(process, signal.SIGKILL)
+
+
+def _signal(process: asyncio.subprocess.Process, number: int) -> None:
+    try:
+        process.send_signal(number)
+    except ProcessLookupError:
+        pass
+
+
+async def _drain(stream: asyncio.StreamReader) -> None:
+    while await stream.read(_CHUNK):
+        pass
+
+
+def _too_large(text: str) -> ToolResult:
+    return text_result(text, is_error=True, kind="too_large")
+
+
+def _failed(text: str) -> ToolResult:
+    return text_result(text, is_error=True, kind="failed")
