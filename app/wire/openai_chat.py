@@ -145,8 +145,8 @@ class _Reader:
                     self._say("text", text)
                 case {"type": "thinking", "thinking": list(thoughts)}:
                     for thought in thoughts:
-                        text = thought.get("text") if isinstance(thought, dict) else thought
-                        self._say("thinking", text if isinstance(text, str) else "", "content")
+                        said = thought.get("text") if isinstance(thought, dict) else thought
+                        self._say("thinking", said if isinstance(said, str) else "", "content")
                 case {"type": "thinking", "thinking": str(text)}:
                     self._say("thinking", text, "content")
                 case dict():

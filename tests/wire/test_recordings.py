@@ -15,9 +15,7 @@ from app.wire.protocols import CODECS
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / os.environ.get("PLAYGROUND_RECORDINGS", "../shared/recordings")
 BODIES = ("response.sse", "response.json", "response.ndjson")
-WITHOUT = (
-    f"No recordings in {FOLDER}: set PLAYGROUND_RECORDINGS to the folder that holds them."
-)
+WITHOUT = f"No recordings in {FOLDER}: set PLAYGROUND_RECORDINGS to the folder that holds them."
 
 
 def _recordings() -> list[Path]:

@@ -1,0 +1,118 @@
+"""The half of an encoder that is the same for every protocol: ids, arguments, bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from app.core.errors import BadInput
+from app.core.messages import ModelRequest
+from app.wire.codec import WireRequest
+
+JSON_HEADERS = {"content-type": "application/json"}
+
+
+class Ids:
+    """The ids that calls and their results go by in one request: allowed ones, none twice.
+
+    A provider may have sent one id for two calls, or the calls come from another provider, whose
+    ids this one refuses; `pattern` is what it takes. Results come in the order of their calls.
+    """
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self._pattern = pattern
+        self._given: set[str] = set()
+        self._waiting: dict[str, deque[str]] = {}
+
+    def of_call(self, call_id: str) -> str:
+        given, again = self._allowed(call_id), 2
+        while given in self._given:
+            given, again = self._allowed(f"{call_id}_{again}"), again + 1
+        self._given.add(given)
+        self._waiting.setdefault(call_id, deque()).append(given)
+        return given
+
+    def of_result(self, call_id: str) -> str:
+        waiting = self._waiting.get(call_id)
+        return waiting.popleft() if waiting else self._allowed(call_id)
+
+    def _allowed(self, call_id: str) -> str:
+        if self._pattern.fullmatch(call_id):
+            return call_id
+        return hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:9]
+
+
+class Notes:
+    """Sentences about what a protocol could not say, each once."""
+
+    def __init__(self) -> None:
+        self._notes: dict[str, None] = {}
+
+    def add(self, sentence: str) -> None:
+        self._notes[sentence] = None
+
+    def foreign(self, kind: str) -> None:
+        """A part that only the provider it came from could read."""
+        word = kind.replace("_", " ")
+        self.add(f"Left out of the history: {word} parts that came by another protocol.")
+
+    def unused(self, params: Mapping[str, Any], known: Iterable[str]) -> None:
+        for name in sorted(params.keys() - set(known)):
+            self.add(f"The setting {name} was left out: this protocol has no word for it.")
+
+    def all(self) -> tuple[str, ...]:
+        return tuple(self._notes)
+
+
+def sound_object(text: str) -> dict[str, Any] | None:
+    """The object that `text` spells in strict JSON, or None."""
+    try:
+        value = json.loads(text, parse_constant=_refused)
+        # What cannot be written again (an infinity, a depth) is no sound object either.
+        json.dumps(value, allow_nan=False)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _refused(name: str) -> Any:
+    raise ValueError(name)
+
+
+def stop_words(value: Any) -> list[str]:
+    """The setting `stop` as a list, whether one word or several were given."""
+    words = [value] if isinstance(value, str) else list(value or [])
+    return [word for word in words if isinstance(word, str) and word]
+
+
+def wire_request(
+    request: ModelRequest,
+    path: str,
+    headers: Mapping[str, str],
+    body: Mapping[str, Any],
+    notes: Notes,
+) -> WireRequest:
+    """The request with `extra` merged over its body. BadInput where no JSON can say it."""
+    accept = {"accept": "text/event-stream"} if request.stream else {}
+    merged = {**body, **request.extra}
+    return WireRequest(
+        "POST", path, {**JSON_HEADERS, **accept, **headers}, _json_bytes(merged), notes.all()
+    )
+
+
+def _json_bytes(body: Mapping[str, Any]) -> bytes:
+    try:
+        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise BadInput(
+            f"The request cannot be written as JSON ({error}): change the settings."
+        ) from error
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        # A lone surrogate has no UTF-8: as an escape it goes through unharmed.
+        return json.dumps(body, separators=(",", ":")).encode("ascii")
