@@ -8,13 +8,15 @@ from typing import Literal
 
 from app.core.state import Call
 
+Action = Literal["run", "answer", "deny", "ask"]
+
 
 @dataclass(frozen=True)
 class Rule:
     """`tool` is an exact name or `*`; `words` is how the person wrote the rule."""
 
     tool: str
-    action: Literal["run", "answer", "deny", "ask"]
+    action: Action
     text: str = ""
     words: str = ""
 

@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 
 class Driver:
-    """`rules` decide without asking; `folder` holds the sessions' scratch folders."""
+    """`rules`, by session, decide without asking; `folder` holds the sessions' scratch folders."""
 
     def __init__(self, hub: Hub, client: Client, run_tool: RunTool, folder: Path) -> None:
         self._hub = hub
@@ -60,7 +60,7 @@ class Driver:
         self._answers: dict[str, tuple[asyncio.Task[None], Answering]] = {}
         self._calls: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._closing = False
-        self.rules: Sequence[Rule] = ()
+        self.rules: dict[str, Sequence[Rule]] = {}
 
     # What a person does.
 
@@ -147,7 +147,8 @@ class Driver:
     # What follows.
 
     async def _advance(self, live: Live) -> None:
-        while not self._closing and (commands := next_commands(live.session, self.rules)):
+        rules = self.rules.get(live.id, ())
+        while not self._closing and (commands := next_commands(live.session, rules)):
             for command in commands:
                 await self._perform(live, command)
 

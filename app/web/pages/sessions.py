@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from app.core.errors import BadInput, NotFound
-from app.core.events import to_data
+from app.core.events import from_data, to_data
+from app.core.rules import Action, Rule
 from app.engine.settings import KNOWN, settings_from
 from app.render.blocks import block
 from app.web.demos import DEMOS, demo
@@ -57,16 +58,28 @@ async def create(request: Request) -> Response:
     site = site_of(request)
     body = await body_of(request)
     if body.is_json:
-        unknown = body.data.keys() - {*KNOWN, "title"}
+        unknown = body.data.keys() - {*KNOWN, "title", "rules"}
         if unknown:
             raise BadInput(f"A session has no field {sorted(unknown)[0]!r}.")
+        rules = _rules(body.data.get("rules", []))
         settings = await settings_from(site.engine, body.data)
         session_id = await site.engine.hub.create(settings, body.text("title").strip())
+        site.engine.driver.rules[session_id] = rules
     elif body.text("demo"):
         session_id = await _start_demo(site, body.text("demo"))
     else:
         session_id = await _like_the_last(site)
     return answer(request, {"id": session_id}, status=201, location=f"/sessions/{session_id}")
+
+
+def _rules(value: Any) -> tuple[Rule, ...]:
+    """The rules of a session that a script starts; they hold as long as the server runs."""
+    if not isinstance(value, list):
+        raise BadInput("rules must be a list.")
+    rules = tuple(from_data(Rule, one) for one in value)
+    if any(rule.action not in get_args(Action) for rule in rules):
+        raise BadInput(f"A rule's action is one of {', '.join(get_args(Action))}.")
+    return rules
 
 
 async def _start_demo(site: Site, name: str) -> str:

@@ -1,0 +1,172 @@
+"""The command line: what can be typed, and what an error becomes. See docs/contract.md.
+
+Exit codes: 0 done; 1 the work failed; 2 wrong usage or unreadable input; 3 a person must decide.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from app import __version__, config
+from app.core.errors import BadInput, NotFound, PlaygroundError
+
+COMMANDS = {
+    "serve": "app.commands.serve",
+    "run": "app.commands.run",
+    "decode": "app.commands.decode",
+    "simulate": "app.commands.simulate",
+    "sessions": "app.commands.sessions",
+}
+"""Each module has `main(arguments) -> exit code`."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    arguments = parser().parse_args(argv)
+    config.set_umask()
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    try:
+        command: Callable[[argparse.Namespace], int]
+        command = import_module(COMMANDS[arguments.command]).main
+        return command(arguments)
+    except KeyboardInterrupt:
+        return 1
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    except PlaygroundError as error:
+        print(f"playground: {error}", file=sys.stderr)
+        if getattr(arguments, "json", False):
+            print(json.dumps({"error": str(error)}))
+        return 2 if isinstance(error, BadInput | NotFound) else 1
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands with their options."""
+    top = argparse.ArgumentParser(
+        prog="playground",
+        description="A local playground for tool-calling models: watch the wire, decide each call, "
+        "find it all again.",
+        epilog="Exit codes: 0 done; 1 the work failed; 2 wrong usage or unreadable input; "
+        "3 stopped because a person must decide.",
+    )
+    top.add_argument("--version", action="version", version=f"playground {__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _serve(commands)
+    _run(commands)
+    _decode(commands)
+    _simulate(commands)
+    _sessions(commands)
+    return top
+
+
+def _serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    one = commands.add_parser(
+        "serve",
+        help="start the server and print its link",
+        description="Start the server; prints one line with the link to open.",
+    )
+    one.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    one.add_argument("--port", type=_port, default=8765, help="0 takes a free one (%(default)s)")
+    one.add_argument("--open", action="store_true", help="open the link in a browser")
+    one.add_argument("--no-token", action="store_true", help="no login; on loopback only")
+    one.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME", help="a further Host to answer"
+    )
+    one.add_argument("--env-file", type=Path, metavar="FILE", help="keys from FILE, not ./.env")
+    _db(one)
+
+
+def _run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    one = commands.add_parser(
+        "run",
+        help="one run without a browser",
+        description="One run without a browser, saved as a session like any other. Precedence: "
+        "deny, answer, allow, ask; a call that nothing decides ends the run with exit code 3.",
+    )
+    one.add_argument("prompt")
+    one.add_argument("--profile", help="default: the simulator")
+    one.add_argument("--protocol", help="with --base-url and --model: any compatible server")
+    one.add_argument("--base-url", metavar="URL")
+    one.add_argument("--model")
+    one.add_argument("--system", default="", metavar="TEXT")
+    one.add_argument(
+        "--tools",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FILE|GROUP",
+        help="a word with / or . is a file; `examples` is the shipped group",
+    )
+    one.add_argument("--tool-choice", default="auto", metavar="auto|required|none|NAME")
+    for flag, words in (("allow", "run this tool's calls"), ("deny", "deny this tool's calls")):
+        one.add_argument(
+            f"--{flag}", nargs="+", action="extend", default=[], metavar="NAME|all", help=words
+        )
+    one.add_argument(
+        "--answer",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=TEXT",
+        help="answer this tool's calls with TEXT",
+    )
+    one.add_argument("--max-turns", type=int, default=10, metavar="N", help="(%(default)s)")
+    one.add_argument("--json", action="store_true", help="the session's events, one a line")
+    one.add_argument("--env-file", type=Path, metavar="FILE", help="keys from FILE, not ./.env")
+    _db(one)
+
+
+def _decode(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    one = commands.add_parser(
+        "decode",
+        help="decode recorded response bodies",
+        description="Decode recorded response bodies (SSE, NDJSON or JSON, told by their bytes).",
+    )
+    one.add_argument("protocol", help="anthropic or openai_chat")
+    one.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    one.add_argument("--status", type=int, default=200, help="HTTP status (%(default)s)")
+    one.add_argument("--chunk", type=int, default=0, metavar="N", help="feed N bytes at a time")
+    one.add_argument("--json", action="store_true", help="one object a file")
+
+
+def _simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    one = commands.add_parser(
+        "simulate",
+        help="the simulator alone, for other programs",
+        description="The simulator alone. It takes any key. Base URLs: /anthropic, /openai/v1.",
+    )
+    one.add_argument("--port", type=_port, default=0, help="0 takes a free one (%(default)s)")
+    one.add_argument("--scenario", type=Path, metavar="FILE", help="play this script")
+    one.add_argument("--pace", type=float, default=1.0, help="1 is human, 0 at once (%(default)s)")
+
+
+def _sessions(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    one = commands.add_parser("sessions", help="list the sessions, newest first")
+    one.add_argument("--search", default="", metavar="TEXT")
+    one.add_argument("--json", action="store_true", help="one array of objects")
+    _db(one)
+
+
+def _db(one: argparse.ArgumentParser) -> None:
+    one.add_argument("--db", type=Path, metavar="FILE", help="default: the user's data folder")
+
+
+def _port(text: str) -> int:
+    try:
+        port = int(text)
+    except ValueError:
+        port = -1
+    if not 0 <= port <= 65535:
+        raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, not {text!r}")
+    return port
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""A uvicorn server on a socket of ours, for the commands that listen."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from app.core.errors import BadInput, PlaygroundError
+
+READY_S = 0.01
+GRACE_S = 2
+"""How long open answers may take to end when the server does; streams end by themselves."""
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A listening socket; PlaygroundError with a sentence where the port is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+        sock.listen(128)
+    except OSError as error:
+        sock.close()
+        if error.errno == errno.EADDRINUSE:
+            raise PlaygroundError(
+                f"Port {port} on {host} is in use, perhaps by another playground. "
+                "Choose another with --port, or --port 0 for a free one."
+            ) from error
+        if error.errno in (errno.EACCES, errno.EPERM):
+            raise PlaygroundError(
+                f"Port {port} needs more rights; choose one above 1023."
+            ) from error
+        raise BadInput(f"Cannot listen on {host}: {error.strerror or error}.") from error
+    return sock
+
+
+def port_of(sock: socket.socket) -> int:
+    port: int = sock.getsockname()[1]
+    return port
+
+
+def url_host(host: str) -> str:
+    """`host` as it stands in a URL; a wildcard address is reached on loopback."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)
+    return f"[{host}]" if ":" in host else host
+
+
+def server(app: ASGIApp, **options: Any) -> uvicorn.Server:
+    """A quiet server: no access log (it would hold tokens), no lifespan."""
+    config = uvicorn.Config(
+        app,
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_S,
+        **options,
+    )
+    return uvicorn.Server(config)
+
+
+async def serve(
+    one: uvicorn.Server, sock: socket.socket, ready: Callable[[], Awaitable[None] | None]
+) -> None:
+    """Serve until a signal or `should_exit`; `ready` is called once connections are taken."""
+    task = asyncio.create_task(one.serve(sockets=[sock]))
+    while not one.started and not task.done():
+        await asyncio.sleep(READY_S)
+    if one.started:
+        told = ready()
+        if told is not None:
+            await told
+    await task

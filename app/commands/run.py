@@ -1,0 +1,119 @@
+"""`playground run`: one run without a browser, here or through the server that owns it all."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import secrets
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from app import config
+from app.commands.listening import bound, port_of, serve, server
+from app.commands.remote import run_there, waiting_in
+from app.commands.told import Teller
+from app.commands.toolfiles import check_names, tools_of
+from app.core.errors import BadInput
+from app.core.events import to_data
+from app.core.rules import Rule, rules_from_flags
+from app.core.state import folded
+from app.engine.engine import Engine
+from app.engine.settings import settings_from
+from app.simulator.app import simulator_app
+from app.store.lock import owner_of
+
+EXIT = {"idle": 0, "waiting": 3, "paused": 3}
+"""By the state in which the session rests; any other is 1."""
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """0 done, 1 failed, 3 a person must decide."""
+    if not arguments.prompt.strip():
+        raise BadInput("The prompt is empty; say what the model should do.")
+    for warning in config.load_env(Path.cwd(), arguments.env_file):
+        print(f"playground: {warning}", file=sys.stderr)
+    rules = rules_from_flags(arguments.allow, arguments.deny, _answers(arguments.answer))
+    asked = _asked(arguments)
+    db = arguments.db or config.default_db()
+    owner = owner_of(db)
+    if owner is not None and owner.url:
+        token = config.read_token(db) or ""
+        state = asyncio.run(run_there(owner.url, token, arguments, asked, rules))
+    else:
+        state = asyncio.run(_run_here(db, arguments, asked, rules))
+    return EXIT.get(state, 1)
+
+
+async def _run_here(
+    db: Path, arguments: argparse.Namespace, asked: dict[str, Any], rules: Sequence[Rule]
+) -> str:
+    key = secrets.token_urlsafe(16)
+    sock = bound("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{port_of(sock)}"
+    simulator = server(simulator_app(pace=0.0, key=lambda sent: sent == key))
+    engine = await Engine.open(db, simulator_url=lambda: url, simulator_key=key)
+    serving = asyncio.create_task(serve(simulator, sock, lambda: None))
+    try:
+        library = [to_data(tool) for tool in await engine.library.tools()]
+        asked["tools"] = tools_of(library, arguments.tools)
+        settings = await settings_from(engine, asked)
+        check_names(rules, [tool.name for tool in settings.tools])
+        session_id = await engine.hub.create(settings)
+        engine.driver.rules[session_id] = rules
+        return await _told(engine, arguments, session_id)
+    finally:
+        await engine.close()
+        simulator.should_exit = True
+        await serving
+        sock.close()
+
+
+async def _told(engine: Engine, arguments: argparse.Namespace, session_id: str) -> str:
+    """Run it to its rest, telling each event as it is saved; the state it rests in."""
+    teller = Teller(arguments.json, session_id)
+    hub, seq = engine.hub, 0
+    await engine.driver.prompt(session_id, arguments.prompt)
+    while True:
+        position = hub.position
+        async with hub.holding(session_id) as live:
+            state = live.session.state
+        for logged in await engine.log.events(session_id, seq):
+            seq = logged.seq
+            teller.tell(logged)
+        if state != "running":
+            async with hub.holding(session_id) as live:
+                teller.rest(state, waiting_in(folded(live.session)))
+            return state
+        await hub.wait(position, hub.list_version, 60.0)
+
+
+def _answers(pairs: Sequence[str]) -> list[tuple[str, str]]:
+    answers = []
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise BadInput(f"--answer takes NAME=TEXT, not {pair!r}.")
+        answers.append((name, text))
+    return answers
+
+
+def _asked(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The settings of the command line in the words of the JSON contract."""
+    asked: dict[str, Any] = {
+        "system": arguments.system,
+        "tool_choice": arguments.tool_choice,
+        "max_turns": arguments.max_turns,
+    }
+    if arguments.protocol or arguments.base_url:
+        if arguments.profile:
+            raise BadInput("Give either --profile, or --protocol with --base-url and --model.")
+        if not (arguments.protocol and arguments.base_url):
+            raise BadInput("--protocol and --base-url go together, with --model.")
+        asked |= {"protocol": arguments.protocol, "base_url": arguments.base_url}
+    elif arguments.profile:
+        asked["profile"] = arguments.profile
+    if arguments.model:
+        asked["model"] = arguments.model
+    return asked

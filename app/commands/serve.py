@@ -1,0 +1,102 @@
+"""`playground serve`: the server, from the lock on its database to its last stream."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ipaddress
+import os
+import secrets
+import socket
+import sys
+import webbrowser
+from pathlib import Path
+from types import FrameType
+
+from app import config
+from app.commands.listening import bound, port_of, serve, server, url_host
+from app.core.errors import BadInput
+from app.engine.engine import Engine
+from app.simulator.app import simulator_app
+from app.web.app import make_app
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Serve until stopped; 0 then."""
+    if arguments.no_token and not _is_loopback(arguments.host):
+        raise BadInput("--no-token is for loopback only: without it anybody could run your tools.")
+    for warning in config.load_env(Path.cwd(), arguments.env_file):
+        print(f"playground: {warning}", file=sys.stderr)
+    asyncio.run(_serve(arguments))
+    return 0
+
+
+async def _serve(arguments: argparse.Namespace) -> None:
+    db = arguments.db or config.default_db()
+    sock = bound(arguments.host, arguments.port)
+    try:
+        await _serve_on(sock, db, arguments)
+    finally:
+        sock.close()
+
+
+async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace) -> None:
+    port = port_of(sock)
+    base = f"http://{url_host(arguments.host)}:{port}"
+    token = None if arguments.no_token else config.read_or_make_token(db)
+    key = token or secrets.token_urlsafe(16)
+    engine = await Engine.open(db, simulator_url=lambda: base + "/sim", simulator_key=key)
+    try:
+        engine.lock.tell(base)
+        app, site = make_app(
+            engine,
+            token=token,
+            port=lambda: port,
+            simulator=simulator_app(
+                pace=_pace(),
+                key=lambda sent: secrets.compare_digest(
+                    sent.encode("utf-8", "replace"), key.encode()
+                ),
+            ),
+            allow_hosts=[*arguments.allow_host, *_own_name(arguments.host)],
+        )
+        one = server(app, limit_concurrency=500, timeout_keep_alive=30)
+        exit_uvicorn = one.handle_exit
+
+        def handle_exit(sig: int, frame: FrameType | None) -> None:
+            site.close()
+            exit_uvicorn(sig, frame)
+
+        one.handle_exit = handle_exit  # type: ignore[method-assign]
+
+        def ready() -> None:
+            link = base + "/" + (f"?token={token}" if token else "")
+            print(f"Playground on {link}", flush=True)
+            if arguments.open:
+                webbrowser.open(link)
+
+        await serve(one, sock, ready)
+    finally:
+        await engine.close()
+
+
+def _pace() -> float:
+    """PLAYGROUND_PACE slows or speeds the simulator: 1 is human, 0 is at once."""
+    try:
+        return max(0.0, float(os.environ.get("PLAYGROUND_PACE", "1")))
+    except ValueError as error:
+        raise BadInput("PLAYGROUND_PACE must be a number: 1 is human, 0 is at once.") from error
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _own_name(host: str) -> list[str]:
+    """The address that was asked for answers to its own name."""
+    return [] if host in ("0.0.0.0", "::", "") else [host]

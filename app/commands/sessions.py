@@ -1,0 +1,38 @@
+"""`playground sessions`: the list, without touching anything."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from datetime import datetime
+from pathlib import Path
+
+from app import config
+from app.store.database import Database
+from app.store.log import Log, Summary
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """0; an absent database has no sessions."""
+    path = arguments.db or config.default_db()
+    found = asyncio.run(_sessions(path, arguments.search)) if path.exists() else []
+    if arguments.json:
+        print(json.dumps([_data(one) for one in found]))
+        return 0
+    for one in found:
+        when = datetime.fromtimestamp(one.updated_ms / 1000).strftime("%Y-%m-%d %H:%M")
+        print(f"{one.id}  {when}  {one.state:<11}  {config.one_line(one.title)}")
+    return 0
+
+
+async def _sessions(path: Path, search: str) -> list[Summary]:
+    database = await Database.open(path, owner=False)
+    try:
+        return await (await Log.open(database)).summaries(search, limit=-1)
+    finally:
+        await database.close()
+
+
+def _data(one: Summary) -> dict[str, object]:
+    return {"id": one.id, "title": one.title, "state": one.state, "updated": one.updated_ms}
