@@ -74,7 +74,7 @@ def _deltas(block: Block, index: int, stamp: Stamp, chance: Random) -> Iterator[
     if block.kind == "call":
         yield _frame(_delta(index, {"type": kind, field: ""}), tag="args")
     for piece in pieces(block, chance):
-        yield _frame(_delta(index, {"type": kind, field: piece}), delta_pause(chance), tag)
+        yield _frame(_delta(index, {"type": kind, field: piece}), delta_pause(block, chance), tag)
     if block.kind == "thinking":
         signature = {"type": "signature_delta", "signature": _signature(block, stamp)}
         yield _frame(_delta(index, signature))
@@ -201,6 +201,7 @@ END = End(
     name="anthropic",
     base="/anthropic",
     path="/v1/messages",
+    models_path="/v1/models",
     key=key,
     parse=parse,
     frames=frames,

@@ -98,6 +98,7 @@ class End:
     name: str
     base: str
     path: str
+    models_path: str
     key: Callable[[Mapping[str, str]], str]
     parse: Callable[[bytes, Mapping[str, str]], Asked]
     frames: Callable[[Reply, Asked, Stamp], Iterator[Frame]]
@@ -132,8 +133,9 @@ def pieces(block: Block, chance: Random) -> Iterator[str]:
         start += size
 
 
-def delta_pause(chance: Random) -> float:
-    return chance.uniform(*DELTA_S)
+def delta_pause(block: Block, chance: Random) -> float:
+    """Seconds before a delta; none where the block sets the size itself, for these are many."""
+    return 0.0 if block.piece else chance.uniform(*DELTA_S)
 
 
 def object_of(body: bytes) -> dict[str, Any]:

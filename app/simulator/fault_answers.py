@@ -1,0 +1,110 @@
+"""Faults that replace the whole answer: an error status, a page of HTML, a redirect, nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from app.simulator.end import BadRequest, End
+
+_KINDS: Mapping[str, Mapping[int, tuple[str, str | None]]] = {
+    "anthropic": {
+        401: ("authentication_error", None),
+        402: ("billing_error", None),
+        403: ("permission_error", None),
+        404: ("not_found_error", None),
+        413: ("request_too_large", None),
+        429: ("rate_limit_error", None),
+        500: ("api_error", None),
+        503: ("api_error", None),
+        529: ("overloaded_error", None),
+    },
+    "openai_chat": {
+        401: ("invalid_request_error", "invalid_api_key"),
+        402: ("insufficient_quota", "insufficient_quota"),
+        404: ("invalid_request_error", "model_not_found"),
+        429: ("requests", "rate_limit_exceeded"),
+        500: ("server_error", None),
+        503: ("server_error", None),
+        529: ("server_error", "overloaded"),
+    },
+}
+_SENTENCES = {
+    400: "This request is refused on purpose: the simulator plays a fault.",
+    402: "Your credit balance is too low.",
+    403: "Your key does not have permission to use this resource.",
+    404: "The model does not exist or you do not have access to it.",
+    408: "The request took too long.",
+    409: "The request conflicts with another one.",
+    413: "Request exceeds the maximum size.",
+    422: "The request cannot be processed.",
+    429: "Rate limit reached. Please slow down.",
+    500: "The server had an error while processing your request.",
+    502: "Bad gateway.",
+    503: "The server is temporarily unavailable.",
+    504: "The gateway timed out.",
+    529: "Overloaded",
+}
+_HTML = b"<!doctype html><html><body><h1>It works!</h1><p>This is no API.</p></body></html>"
+
+
+@dataclass(frozen=True)
+class Canned:
+    """An answer as it goes out, whatever the request was."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
+
+
+Answer = Callable[[End, int, str], Canned]
+"""(end, the number in the fault's name, the key that was given) -> the answer."""
+
+
+def told(end: End, status: int, sentence: str = "") -> BadRequest:
+    """An error of this status in the words of the protocol."""
+    kind, code = _KINDS[end.name].get(status, ("invalid_request_error", None))
+    return BadRequest(sentence or _SENTENCES[status], status, kind=kind, code=code)
+
+
+def status(status: int, headers: Mapping[str, str] | None = None) -> Answer:
+    """An error answer of `status`."""
+
+    def answer(end: End, number: int, key: str) -> Canned:
+        body = end.error(told(end, status), "req_fault")
+        return Canned(status, body, {"content-type": "application/json", **(headers or {})})
+
+    return answer
+
+
+def retry(end: End, number: int, key: str) -> Canned:
+    """429 that asks to come back after so many seconds."""
+    return status(429, {"retry-after": str(number)})(end, number, key)
+
+
+def echo_key(end: End, number: int, key: str) -> Canned:
+    """401 that repeats the key, as careless gateways do."""
+    problem = told(end, 401, f"Incorrect API key provided: {key}. Check your key.")
+    return Canned(401, end.error(problem, "req_fault"))
+
+
+def html(status: int) -> Answer:
+    return lambda end, number, key: Canned(
+        status, _HTML, {"content-type": "text/html; charset=utf-8"}
+    )
+
+
+def empty(status: int, kind: str = "application/json") -> Answer:
+    return lambda end, number, key: Canned(status, b"", {"content-type": kind})
+
+
+def error_as_success(end: End, number: int, key: str) -> Canned:
+    """An error object under status 200."""
+    return Canned(200, end.error(told(end, 500), "req_fault"))
+
+
+def redirect(status: int) -> Answer:
+    """A redirect into a name that leads nowhere: nobody should follow it with a key in hand."""
+    return lambda end, number, key: Canned(
+        status, b"", {"location": f"https://elsewhere.invalid{end.path}"}
+    )

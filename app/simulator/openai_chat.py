@@ -1,0 +1,214 @@
+"""The server end of OpenAI Chat Completions: what goes out. `openai_chat_request` reads the rest.
+
+https://platform.openai.com/docs/api-reference/chat-streaming
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from app.simulator.end import (
+    FIRST_TOKEN_S,
+    Asked,
+    BadRequest,
+    End,
+    Frame,
+    Stamp,
+    Tag,
+    compact,
+    delta_pause,
+    encoded,
+    pieces,
+)
+from app.simulator.openai_chat_request import parse
+from app.simulator.reply import Block, Reply, tokens
+
+MODELS = ("gpt-simulated-1", "gpt-simulated-1-mini")
+_STOP = {"calls": "tool_calls", "refusal": "content_filter"}
+_FINGERPRINT = "fp_simulator"
+
+
+def frames(reply: Reply, asked: Asked, stamp: Stamp) -> Iterator[Frame]:
+    """The stream of one answer: the role first, a call's id and name before its arguments."""
+    chance = stamp.chance()
+    usage: dict[str, Any] = {"usage": None} if asked.include_usage else {}
+
+    def chunk(delta: Mapping[str, Any], pause: float, tag: Tag, finish: str | None = None) -> Frame:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        return Frame(_sse(_head(asked, stamp) | {"choices": [choice]} | usage), pause, tag)
+
+    text = any(block.kind == "text" for block in reply.blocks)
+    opening = {"role": "assistant", "content": "" if text else None, "refusal": None}
+    yield chunk(opening, chance.uniform(*FIRST_TOKEN_S), "start")
+    place = -1
+    for block in reply.blocks:
+        if block.kind == "call":
+            place += 1
+            yield chunk({"tool_calls": [_opened(block, place, stamp)]}, 0.0, "args")
+        for piece in pieces(block, chance):
+            tag: Tag = "args" if block.kind == "call" else "text"
+            yield chunk(_delta(block, piece, place), delta_pause(block, chance), tag)
+    yield chunk({}, 0.0, "finish", _finish_reason(reply))
+    if asked.include_usage:
+        last = _head(asked, stamp) | {"choices": [], "usage": _usage(reply, asked)}
+        yield Frame(_sse(last))
+    yield Frame(b"data: [DONE]\n\n", tag="marker")
+
+
+def _sse(chunk: Mapping[str, Any]) -> bytes:
+    return b"data: %s\n\n" % encoded(chunk)
+
+
+def _head(asked: Asked, stamp: Stamp) -> dict[str, Any]:
+    return {
+        "id": stamp.id("chatcmpl-", 0, 29),
+        "object": "chat.completion.chunk",
+        "created": stamp.created,
+        "model": asked.request.model,
+        "service_tier": "default",
+        "system_fingerprint": _FINGERPRINT,
+    }
+
+
+def _opened(block: Block, place: int, stamp: Stamp) -> dict[str, Any]:
+    function = {"name": block.name, "arguments": ""}
+    return {"index": place, "id": _id(place, stamp), "type": "function", "function": function}
+
+
+def _delta(block: Block, piece: str, place: int) -> dict[str, Any]:
+    match block.kind:
+        case "text":
+            return {"content": piece}
+        case "thinking":  # the word of DeepSeek and others; OpenAI itself shows no reasoning here
+            return {"reasoning_content": piece}
+        case "call":
+            return {"tool_calls": [{"index": place, "function": {"arguments": piece}}]}
+
+
+def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
+    """The answer to a request with `stream` false."""
+    calls = [
+        {
+            "id": _id(place, stamp),
+            "type": "function",
+            "function": {"name": block.name, "arguments": block.text},
+        }
+        for place, block in enumerate(reply.calls)
+    ]
+    thinking = "".join(block.text for block in reply.blocks if block.kind == "thinking")
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": reply.text or None,
+        "refusal": None,
+        "annotations": [],
+    }
+    message |= {"tool_calls": calls} if calls else {}
+    message |= {"reasoning_content": thinking} if thinking else {}
+    choice = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": _finish_reason(reply),
+    }
+    body = _head(asked, stamp) | {"object": "chat.completion", "choices": [choice]}
+    return encoded(body | {"usage": _usage(reply, asked)})
+
+
+def _id(place: int, stamp: Stamp) -> str:
+    return stamp.id("call_", place, 24)
+
+
+def _finish_reason(reply: Reply) -> str:
+    return _STOP.get(reply.stop, reply.stop)
+
+
+def _usage(reply: Reply, asked: Asked) -> dict[str, Any]:
+    spent = sum(tokens(b.text) + (8 if b.kind == "call" else 0) for b in reply.blocks)
+    thought = sum(tokens(block.text) for block in reply.blocks if block.kind == "thinking")
+    return {
+        "prompt_tokens": asked.input_tokens,
+        "completion_tokens": spent,
+        "total_tokens": asked.input_tokens + spent,
+        "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": thought, "audio_tokens": 0},
+    }
+
+
+def _error_object(problem: BadRequest) -> dict[str, Any]:
+    told = {
+        "message": str(problem),
+        "type": problem.kind,
+        "param": problem.param,
+        "code": problem.code,
+    }
+    return {"error": told}
+
+
+def error(problem: BadRequest, request_id: str) -> bytes:
+    """The error body; the id of the request travels in a header alone."""
+    return encoded(_error_object(problem))
+
+
+def error_frame(problem: BadRequest) -> bytes:
+    """The error as a chunk of a stream that has begun."""
+    return _sse(_error_object(problem))
+
+
+def key(headers: Mapping[str, str]) -> str:
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    return given.strip() if scheme.lower() == "bearer" else ""
+
+
+def _headers(request_id: str) -> Mapping[str, str]:
+    return {
+        "x-request-id": request_id,
+        "openai-processing-ms": "250",
+        "openai-version": "2020-10-01",
+        "openai-organization": "simulator",
+        "x-ratelimit-limit-requests": "10000",
+        "x-ratelimit-remaining-requests": "9999",
+        "x-ratelimit-reset-requests": "6ms",
+        "x-ratelimit-limit-tokens": "2000000",
+        "x-ratelimit-remaining-tokens": "1999500",
+        "x-ratelimit-reset-tokens": "15ms",
+    }
+
+
+def models(created: int) -> bytes:
+    entries = [
+        {"id": name, "object": "model", "created": created, "owned_by": "simulator"}
+        for name in MODELS
+    ]
+    return compact({"object": "list", "data": entries}).encode()
+
+
+def _bad_key(given: str) -> BadRequest:
+    shown = given if len(given) < 9 else f"{given[:4]}{'*' * (len(given) - 8)}{given[-4:]}"
+    return BadRequest(
+        f"Incorrect API key provided: {shown}. The simulator inside a server takes its token.",
+        401,
+        code="invalid_api_key",
+    )
+
+
+END = End(
+    name="openai_chat",
+    base="/openai/v1",
+    path="/chat/completions",
+    models_path="/models",
+    key=key,
+    parse=parse,
+    frames=frames,
+    whole=whole,
+    error=error,
+    error_frame=error_frame,
+    no_key=BadRequest(
+        "You didn't provide an API key. You need to provide your API key in an Authorization "
+        "header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
+        401,
+    ),
+    bad_key=_bad_key,
+    headers=_headers,
+    models=models,
+)
