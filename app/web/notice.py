@@ -78,11 +78,9 @@ BIG_HEAD = Reply(
     "The request's headers are too large; clear the cookies of this address, or send fewer.",
     CLOSE,
 )
-BIG_BODY = Reply(
-    413,
-    f"The body is larger than {MAX_BODY // 1024 // 1024} MiB; send less at once.",
-    CLOSE,
-)
+# No "connection: close" here: the rest of the body is still on its way, and closing on it resets
+# the connection before the other side has read a word. The server discards it instead.
+BIG_BODY = Reply(413, f"The body is larger than {MAX_BODY >> 20} MiB; send less at once.")
 BAD_LENGTH = Reply(400, "Content-Length is no number; send it right.", CLOSE)
 BAD_HOST = Reply(421, "This address is not served here; open the link that the terminal printed.")
 BAD_METHOD = Reply(405, "Use GET or POST.", ((b"allow", ", ".join(METHODS).encode()),))
