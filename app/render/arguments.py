@@ -1,0 +1,224 @@
+"""A call's arguments for the eye: laid out, coloured, with the places of problems marked.
+
+Works on the raw text, so that digits, escapes and order are exactly those that will run. What is
+no JSON is one plain token: whether a call may run is never decided here (app/schema does).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, groupby
+from typing import Any, Literal, cast
+
+from app.core.events import Problem
+
+TokenKind = Literal["key", "string", "number", "word", "mark", "raw"]
+
+WIDTH = 76
+"""A container that fits into this many columns stays on one line."""
+LAYOUT_LIMIT = 64_000
+"""Longer texts, and deeper ones, are shown as they came."""
+_DEPTH_LIMIT = 64
+_DEEPEST_COLUMN = 40
+
+_LEXEME = re.compile(
+    r'(?P<string>"(?:[^"\\]|\\.)*+")'
+    r"|(?P<number>-?[0-9][0-9.eE+-]*)"
+    r"|(?P<word>true|false|null)"
+    r"|(?P<mark>[{}\[\],:])"
+    r"|(?P<space>[ \t\r\n]+)",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Token:
+    """A piece of the layout; `wrong` where a problem points at it."""
+
+    kind: TokenKind
+    text: str
+    wrong: bool = False
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What a person changed in one argument; "" is absent."""
+
+    name: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class _Lexeme:
+    """A token of the raw text. `pointer` is set on values, and on the mark that opens one."""
+
+    kind: TokenKind
+    text: str
+    start: int
+    pointer: str | None = None
+
+
+def laid_out(raw: str, problems: Sequence[Problem] = ()) -> tuple[Token, ...]:
+    """The tokens of `raw` on as few lines as are legible, problems marked by their pointer.
+
+    A malformed text comes back as it is, with the character at the problem's offset marked.
+    """
+    malformed = [p for p in problems if p.kind == "malformed"]
+    if malformed:
+        return _raw(raw, max(p.offset for p in malformed))
+    lexemes = _lexemes(raw)
+    if lexemes is None:
+        return _raw(raw, -1)
+    wrong = {p.pointer for p in problems if p.kind == "schema"}
+    return tuple(_merged(_layout(lexemes, wrong)))
+
+
+def fixed(raw: str, problem: Problem) -> str:
+    """`raw` with the problem's safe replacement in its place, or "" where there is none."""
+    lexemes = _lexemes(raw) if problem.fix else None
+    for place, lexeme in enumerate(lexemes or ()):
+        if lexeme.pointer == problem.pointer:
+            assert lexemes is not None
+            last = lexemes[_closing(lexemes).get(place, place)]
+            return raw[: lexeme.start] + problem.fix + raw[last.start + len(last.text) :]
+    return ""
+
+
+def edits(raw: str, edited: str, most: int = 6) -> tuple[Edit, ...]:
+    """Which arguments a person changed, by name; empty where that cannot be told."""
+    old, new = _object(raw), _object(edited)
+    if old is None or new is None:
+        return ()
+    names = [*old, *(name for name in new if name not in old)]
+    changed = (
+        Edit(name, _spelled(old, name), _spelled(new, name))
+        for name in names
+        if _spelled(old, name) != _spelled(new, name)
+    )
+    return tuple(edit for edit, _ in zip(changed, range(most), strict=False))
+
+
+def _raw(raw: str, offset: int) -> tuple[Token, ...]:
+    if not 0 <= offset <= len(raw):
+        return (Token("raw", raw),)
+    # An error at the very end has no character to underline: the mark stands for what is missing.
+    place = raw[offset : offset + 1] or " "
+    pieces = (
+        Token("raw", raw[:offset]),
+        Token("raw", place, True),
+        Token("raw", raw[offset + 1 :]),
+    )
+    return tuple(piece for piece in pieces if piece.text)
+
+
+def _lexemes(raw: str) -> list[_Lexeme] | None:
+    """The tokens of `raw` without white space; None where it is too long, deep or no JSON."""
+    found: list[_Lexeme] = []
+    path: list[str] = []  # the key or index of each open container
+    opened: list[str] = []
+    key_next = False
+    position = 0
+    while position < len(raw) <= LAYOUT_LIMIT:
+        match = _LEXEME.match(raw, position)
+        if match is None:
+            return None
+        position = match.end()
+        kind, text, pointer = str(match.lastgroup), match[0], None
+        if kind == "space":
+            continue
+        if text in "}]" and kind == "mark":
+            if not opened:
+                return None
+            opened.pop()
+            path.pop()
+            key_next = False
+        elif text == "," and kind == "mark" and opened:
+            key_next = opened[-1] == "{"
+            path[-1] = path[-1] if key_next else str(int(path[-1]) + 1)
+        elif kind == "string" and key_next:
+            kind, key_next = "key", False
+            path[-1] = _key(text)
+        elif kind != "mark" or text in "{[":
+            pointer = "".join("/" + step for step in path)
+        found.append(_Lexeme(cast(TokenKind, kind), text, match.start(), pointer))
+        if text in "{[" and kind == "mark":
+            opened.append(text)
+            path.append("0")
+            key_next = text == "{"
+            if len(opened) > _DEPTH_LIMIT:
+                return None
+    return found if found and not opened and len(raw) <= LAYOUT_LIMIT else None
+
+
+def _key(literal: str) -> str:
+    """A key as a step of a JSON pointer."""
+    try:
+        return str(json.loads(literal)).replace("~", "~0").replace("/", "~1")
+    except ValueError:
+        return literal
+
+
+def _closing(lexemes: Sequence[_Lexeme]) -> dict[int, int]:
+    """Where each container that opens at an index closes."""
+    opened: list[int] = []
+    closing: dict[int, int] = {}
+    for place, lexeme in enumerate(lexemes):
+        if lexeme.kind == "mark" and lexeme.text in "{[":
+            opened.append(place)
+        elif lexeme.kind == "mark" and lexeme.text in "}]":
+            closing[opened.pop()] = place
+    return closing
+
+
+def _layout(lexemes: Sequence[_Lexeme], wrong: set[str]) -> Iterator[Token]:
+    """Items of a container that does not fit stand below each other, after its bracket."""
+    closing = _closing(lexemes)
+    ends = [0, *accumulate(len(x.text) + (x.text in (",", ":")) for x in lexemes)]
+    column = 0
+    indents: list[int | None] = []  # None: the container stands on one line
+    for place, lexeme in enumerate(lexemes):
+        yield Token(lexeme.kind, lexeme.text, lexeme.pointer in wrong)
+        column += len(lexeme.text)
+        inline = bool(indents) and indents[-1] is None
+        match lexeme.text if lexeme.kind == "mark" else "":
+            case "{" | "[":
+                width = ends[closing[place] + 1] - ends[place]
+                if inline or width <= 2 or column - 1 + width <= WIDTH:
+                    indents.append(None)
+                elif column <= _DEEPEST_COLUMN:
+                    indents.append(column)
+                else:
+                    column = 2 * (1 + len(indents))
+                    indents.append(column)
+                    yield Token("mark", "\n" + " " * column)
+            case "}" | "]":
+                indents.pop()
+            case ",":
+                indent = indents[-1] if indents else None
+                column = column + 1 if indent is None else indent
+                yield Token("mark", " " if indent is None else "\n" + " " * indent)
+            case ":":
+                column += 1
+                yield Token("mark", " ")
+
+
+def _merged(tokens: Iterable[Token]) -> Iterator[Token]:
+    """Neighbours of one kind become one, for fewer elements in the page."""
+    for (kind, wrong), run in groupby(tokens, key=lambda token: (token.kind, token.wrong)):
+        yield Token(kind, "".join(token.text for token in run), wrong)
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text) if len(text) <= LAYOUT_LIMIT else None
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _spelled(value: dict[str, Any], name: str) -> str:
+    return json.dumps(value[name], ensure_ascii=False) if name in value else ""

@@ -1,0 +1,302 @@
+"""Blocks: which parts of the page an event touches, and what each part looks like.
+
+Theory of operation. The page is a tree of blocks. Every block has an id that never changes and
+one template, `templates/_NAME.html`, whose single root element bears that id; what it shows
+follows from the View alone. So there is one renderer and three ways to use it:
+
+    the page     block(page) for every block
+    the stream   events since the cursor -> touched -> pieces -> frame
+    the replay   the same, by the clock (replay.py)
+
+`touched` names the blocks an event changes: `new` ones (with the parent they are appended to),
+`changed` ones (drawn again and morphed), and `grown` ones (a text that got longer: only what was
+added travels). Many events at once are united: what lies inside a block that is drawn anyway is
+dropped, so a slow reader gets fewer and larger frames and ends with the same page. The session
+given may be further on than the event: all numbers are looked up by the event's place in the log.
+
+    head  bar  dock  list
+    flow  > prompt-N
+          > turn-N > turnhead-N, parts-N > part-N-I | call-N-I > text-N-I, prefix-N-I
+                     turnfoot-N
+    wire  > wire-N > wirehead-N, wirerows-N > wirerow-N-K
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from jinja2 import Environment
+from markupsafe import Markup
+
+from app.core.events import (
+    CallChecked,
+    CallDecided,
+    CallEnded,
+    CallInterrupted,
+    CallProgressed,
+    CallStarted,
+    Logged,
+    PartDelta,
+    PartEnded,
+    PartStarted,
+    PromptAdded,
+    RequestSent,
+    ResponseEnded,
+    ResponseFailed,
+    ResponseStarted,
+    RunPaused,
+    RunResumed,
+    RunStopped,
+    SessionStarted,
+    SettingsChanged,
+    TurnDropped,
+    Warned,
+)
+from app.core.state import Part, Prompt, Session, Turn
+from app.render.draw import drawn
+from app.render.filters import shown
+from app.render.view import View
+
+How = Literal["new", "changed", "grown"]
+Grow = tuple[str, int, int, str, int, str]
+"""(element id, from, to, shown text, deltas so far, block id); lengths in code points, raw."""
+
+
+@dataclass(frozen=True)
+class Touch:
+    """Block `id` is new in `parent`, changed, or grown."""
+
+    id: str
+    how: How
+    parent: str = ""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One step of the page: `html` first, then `grow`."""
+
+    html: str
+    grow: list[Grow]
+
+    @property
+    def empty(self) -> bool:
+        return not self.html and not self.grow
+
+
+def block(env: Environment, view: View, block_id: str) -> str:
+    """The HTML of one block; NotFound where the session has no such block."""
+
+    def nested(inner: str) -> Markup:
+        return Markup(block(env, view, inner))
+
+    template, values = drawn(view, block_id)
+    return env.get_template(template).render(view=view, id=block_id, block=nested, **values)
+
+
+def touched(logged: Logged, session: Session) -> tuple[Touch, ...]:
+    """The blocks that `logged` changes. `session` stands at the event or further on."""
+    return tuple(_touched(logged, session))
+
+
+def pieces(touches: Iterable[Touch]) -> list[Touch]:
+    """The touches united: new blocks first, then changed, then grown; nothing drawn twice."""
+    united: dict[str, Touch] = {}
+    for touch in touches:
+        before = united.get(touch.id)
+        if before is None or _RANK[touch.how] < _RANK[before.how]:
+            united[touch.id] = touch
+    whole = {touch.id for touch in united.values() if touch.how != "grown"}
+    kept = [touch for touch in united.values() if not any(a in whole for a in ancestors(touch.id))]
+    return sorted(kept, key=lambda touch: _RANK[touch.how])
+
+
+def frame(
+    env: Environment,
+    view: View,
+    events: Sequence[Logged],
+    wire_since: int | None = None,
+    leave: frozenset[str] = frozenset(),
+) -> Frame:
+    """The step that brings a page from before `events` to `view`, whose session has them all.
+
+    `wire_since` is the version of `view.wire` that the page shows; None leaves the wire alone.
+    `leave` are ids of blocks that are not to be drawn.
+    """
+    touches = [touch for logged in events for touch in _touched(logged, view.session)]
+    if wire_since is not None:
+        touches.extend(_wire_touched(view, wire_since))
+    hidden = leave if view.rows is not None else leave | {"list"}
+    steps = pieces(touch for touch in touches if touch.id not in hidden)
+    html = frame_html(env, view, (step for step in steps if step.how != "grown"))
+    grown = {step.id for step in steps if step.how == "grown"}
+    return Frame(html, list(_grow(view.session, events, grown)) if grown else [])
+
+
+def frame_html(env: Environment, view: View, steps: Iterable[Touch]) -> str:
+    """New and changed blocks as the partials that htmx puts in their places."""
+    return "".join(
+        f'<hx-partial hx-target="#{step.parent if step.how == "new" else step.id}" '
+        f'hx-swap="{"beforeend" if step.how == "new" else "outerMorph"}">'
+        f"{block(env, view, step.id)}</hx-partial>"
+        for step in steps
+    )
+
+
+def ancestors(block_id: str) -> Iterator[str]:
+    """The ids of the blocks that `block_id` may lie in, from the inside out."""
+    name, _, rest = block_id.partition("-")
+    number, _, _ = rest.partition("-")
+    match name:
+        case "text" | "prefix":
+            yield from (f"part-{rest}", f"call-{rest}")
+            yield from (f"parts-{number}", f"turn-{number}", "flow")
+        case "part" | "call":
+            yield from (f"parts-{number}", f"turn-{number}", "flow")
+        case "turnhead" | "parts" | "turnfoot":
+            yield from (f"turn-{number}", "flow")
+        case "turn" | "prompt":
+            yield "flow"
+        case "wirerow":
+            yield from (f"wirerows-{number}", f"wire-{number}", "wire")
+        case "wirehead" | "wirerows":
+            yield from (f"wire-{number}", "wire")
+        case "wire" if number:
+            yield "wire"
+
+
+_RANK = {"new": 0, "changed": 1, "grown": 2}
+_STATE = ("head", "dock", "list")
+_RUN = ("head", "dock", "bar", "list")
+
+
+def _touched(logged: Logged, session: Session) -> Iterator[Touch]:
+    event = logged.event
+    match event:
+        case SessionStarted() | SettingsChanged():
+            yield from _changed(*_STATE)
+        case PromptAdded():
+            prompt = _prompt_at(session, logged.seq)
+            yield Touch(f"prompt-{prompt.number}", "new", "flow")
+            yield from _changed(*_RUN, *_left_open(_turn_before(session, logged.seq)))
+        case RequestSent():
+            yield Touch(f"turn-{event.recording}", "new", "flow")
+            yield from _changed(*_RUN, *_left_open(_turn_before(session, logged.seq - 1)))
+        case ResponseStarted():
+            yield from _of_turn(session, logged, "turnhead")
+        case PartStarted(index=index):
+            turn = _turn_at(session, logged.seq)
+            new = _part_block(turn, turn.parts[index])
+            yield Touch(new, "new", f"parts-{turn.number}")
+            yield from _changed("head", "bar", f"turnhead-{turn.number}", f"turnfoot-{turn.number}")
+        case PartDelta(index=index):
+            yield from _delta(_turn_at(session, logged.seq), index)
+        case PartEnded(index=index):
+            turn = _turn_at(session, logged.seq)
+            yield from _changed("head", "bar", _part_block(turn, turn.parts[index]))
+        case ResponseEnded() | ResponseFailed():
+            turn = _turn_at(session, logged.seq)
+            yield from _of_turn(session, logged, "turnhead", "turnfoot")
+            yield from _changed(*_RUN, *(_part_block(turn, call.part) for call in turn.calls))
+        case Warned():
+            if _turn_before(session, logged.seq) is not None:
+                yield from _of_turn(session, logged, "turnfoot")
+        case CallChecked() | CallDecided() | CallStarted() | CallEnded() | CallInterrupted():
+            number = event.call_id.split(".")[0]
+            yield from _changed(*_RUN, _call_block(event.call_id), f"turnfoot-{number}")
+        case CallProgressed(call_id=call_id):
+            yield from _changed(_call_block(call_id))
+        case RunPaused() | RunResumed() | RunStopped():
+            yield from _changed(*_RUN, *_left_open(_turn_before(session, logged.seq)))
+        case TurnDropped(turn=number):
+            before = session.turns[number - 2] if number > 1 else None
+            yield from _changed(*_RUN, f"turn-{number}", *_left_open(before))
+        case _:
+            assert_never(event)
+
+
+def _changed(*ids: str) -> Iterator[Touch]:
+    return (Touch(one, "changed") for one in ids)
+
+
+def _of_turn(session: Session, logged: Logged, *names: str) -> Iterator[Touch]:
+    number = _turn_at(session, logged.seq).number
+    return _changed(*(f"{name}-{number}" for name in names))
+
+
+def _delta(turn: Turn, index: int) -> Iterator[Touch]:
+    part = turn.parts[index]
+    if part.ended:
+        # The session is further on than the event: the text that grew is a whole block now.
+        yield Touch(_part_block(turn, part), "changed")
+        return
+    yield Touch(f"text-{turn.number}-{index}", "grown")
+    if part.kind == "call":
+        yield Touch(f"prefix-{turn.number}-{index}", "changed")
+
+
+def _left_open(turn: Turn | None) -> Iterator[str]:
+    """What of the last turn looks different once the run goes on, stops or pauses."""
+    if turn is None:
+        return
+    yield f"turnfoot-{turn.number}"
+    for call in turn.calls:
+        if call.status != "done":
+            yield _part_block(turn, call.part)
+
+
+def _wire_touched(view: View, since: int) -> Iterator[Touch]:
+    for section, row, new in view.wire.changed(since):
+        number = section.number
+        if row is None:
+            kind = "wire" if new else "wirehead"
+            yield Touch(f"{kind}-{number}", "new" if new else "changed", "wire" if new else "")
+        else:
+            block_id = f"wirerow-{number}-{row.number}"
+            parent = f"wirerows-{number}" if new else ""
+            yield Touch(block_id, "new" if new else "changed", parent)
+
+
+def _grow(session: Session, events: Sequence[Logged], ids: set[str]) -> Iterator[Grow]:
+    """What each grown text gained. Counted back from its end, where `events` ended."""
+    gained: dict[str, list[str]] = {}
+    parts: dict[str, tuple[str, Part]] = {}
+    for logged in events:
+        if isinstance(logged.event, PartDelta):
+            turn = _turn_at(session, logged.seq)
+            element = f"text-{turn.number}-{logged.event.index}"
+            if element in ids:
+                gained.setdefault(element, []).append(logged.event.text)
+                part = turn.parts[logged.event.index]
+                parts[element] = (_part_block(turn, part), part)
+    for element, texts in gained.items():
+        block_id, part = parts[element]
+        text = "".join(texts)
+        length = part.length
+        yield element, length - len(text), length, shown(text), part.deltas, block_id
+
+
+def _part_block(turn: Turn, part: Part) -> str:
+    return f"{'call' if part.kind == 'call' else 'part'}-{turn.number}-{part.index}"
+
+
+def _call_block(call_id: str) -> str:
+    return "call-" + call_id.replace(".", "-")
+
+
+def _turn_at(session: Session, seq: int) -> Turn:
+    turn = _turn_before(session, seq)
+    assert turn is not None
+    return turn
+
+
+def _turn_before(session: Session, seq: int) -> Turn | None:
+    """The last turn that had begun with event `seq`."""
+    place = bisect_right(session.turns, seq, key=lambda turn: turn.seq)
+    return session.turns[place - 1] if place else None
+
+
+def _prompt_at(session: Session, seq: int) -> Prompt:
+    return next(i for i in reversed(session.items) if isinstance(i, Prompt) and i.seq == seq)

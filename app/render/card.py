@@ -1,0 +1,237 @@
+"""What the card of a tool call says and offers, decided before any HTML is written.
+
+The table "When a call may run" (docs/house.md) becomes buttons here; that a button is offered is
+a courtesy, the check that counts is made where the decision is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from app.core.decide import may_run
+from app.core.events import Problem
+from app.core.state import Call, Turn
+from app.core.tools import Tool
+from app.render.arguments import Edit, Token, edits, fixed, laid_out
+from app.render.filters import duration, hidden_count
+from app.render.timeline import call_block
+from app.render.view import SHOWN_ARGUMENTS, View
+
+Tone = Literal["", "live", "ran", "waiting", "failed"]
+Lead = Literal["run", "edit", "answer"]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A problem as the card tells it; `fixed` is the whole text with its safe fix, or ""."""
+
+    problem: Problem
+    place: str
+    fixed: str
+
+    @property
+    def severe(self) -> bool:
+        return self.problem.kind != "note"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The decisions a card offers. `lead` is the one that stands out; `anyway`: Run asks twice.
+
+    `blocked` says why Run cannot be pressed yet. `again`: the call ran before a crash.
+    """
+
+    lead: Lead
+    run: bool
+    anyway: bool
+    edit: bool
+    blocked: bool
+    again: bool
+
+
+@dataclass(frozen=True)
+class Card:
+    """`more` counts the characters of the arguments that are not shown."""
+
+    call: Call
+    block: str
+    words: str
+    tone: Tone
+    place: str
+    took: str
+    who: str
+    source: str
+    tokens: tuple[Token, ...]
+    more: int
+    hidden: int
+    faults: tuple[Fault, ...]
+    edits: tuple[Edit, ...]
+    offer: Offer | None
+    hint: str
+
+
+def card(view: View, turn: Turn, call: Call) -> Card:
+    """The card of `call` as `view` shows it."""
+    block = call_block(call)
+    words, tone = _words(view, turn, call)
+    limit = len(call.raw) if block in view.expanded else SHOWN_ARGUMENTS
+    more = max(len(call.raw) - limit, 0)
+    done = call.part.ended
+    return Card(
+        call=call,
+        block=block,
+        words=words,
+        tone=tone,
+        place=_place(turn, call),
+        took=_took(call),
+        who=_who(call),
+        source=source(call.tool) if call.tool is not None else "",
+        tokens=laid_out(call.raw[:limit], () if more else call.problems) if done else (),
+        more=more if done else 0,
+        hidden=hidden_count(call.name) + (hidden_count(call.raw) if done else 0),
+        faults=tuple(_fault(call, problem) for problem in call.problems),
+        edits=_edits(call),
+        offer=_offer(view, turn, call, more > 0),
+        hint=_hint(view, turn, call),
+    )
+
+
+def source(tool: Tool) -> str:
+    """Where a tool's answers come from, in one line: `python · tools.py:add`."""
+    config = tool.config
+    match tool.answered_by:
+        case "python" if config.get("file"):
+            name = config.get("function") or tool.name
+            return f"python · {config['file']}:{name}"
+        case "python":
+            return "python · code of the tool"
+        case "http":
+            return f"http · {config.get('method', 'GET')} {config.get('url', '')}"
+        case "mcp":
+            return f"mcp · {config.get('server', '')}/{config.get('tool', tool.name)}"
+        case "person":
+            return "answered by you"
+        case other:
+            return other
+
+
+def _words(view: View, turn: Turn, call: Call) -> tuple[str, Tone]:
+    """The state of a call in words, and the colour that goes with them."""
+    match call.status:
+        case "streaming":
+            return ("arguments streaming", "live") if turn.open else ("cut off", "failed")
+        case "proposed" | "waiting" | "interrupted" if turn.failure is not None:
+            return "not run", ""
+        case "proposed":
+            return ("complete", "") if turn.open else ("checking", "")
+        case "waiting":
+            return ("waiting for you", "waiting") if _decidable(view, call) else ("not decided", "")
+        case "interrupted":
+            return "was running when the server stopped", "waiting"
+        case "decided":
+            return "queued", "live"
+        case "running":
+            return "running", "live"
+        case "done":
+            return _done_words(call)
+
+
+def _done_words(call: Call) -> tuple[str, Tone]:
+    result, decided = call.result, call.decided
+    if result is None:
+        return "done", "ran"
+    if result.kind == "denied":
+        return "denied", "failed"
+    if decided is not None and decided.decision == "answer":
+        return ("answered with an error", "failed") if result.is_error else ("answered", "ran")
+    if result.is_error:
+        return {"": "error", "timeout": "timed out", "too_large": "result too large"}.get(
+            result.kind, result.kind.replace("_", " ")
+        ), "failed"
+    return "ran", "ran"
+
+
+def _place(turn: Turn, call: Call) -> str:
+    # While the answer streams nobody knows how many there will be, and counting on would mean
+    # to draw every card again for each new one.
+    number = next(place for place, one in enumerate(turn.calls, 1) if one is call)
+    if turn.open:
+        return f"call {number}" if number > 1 else ""
+    return f"{number} of {len(turn.calls)}" if len(turn.calls) > 1 else ""
+
+
+def _took(call: Call) -> str:
+    if call.started_ms is None or call.ended_ms is None or call.status != "done":
+        return ""
+    return duration(call.ended_ms - call.started_ms)
+
+
+def _who(call: Call) -> str:
+    decided = call.decided
+    if decided is None:
+        return ""
+    if decided.by == "rule":
+        return f"by rule: {decided.rule}" if decided.rule else "by a rule"
+    if decided.arguments is not None:
+        return "edited by you"
+    return "run anyway by you" if decided.anyway else ""
+
+
+def _fault(call: Call, problem: Problem) -> Fault:
+    place = problem.pointer
+    if problem.kind == "malformed" and problem.offset >= 0:
+        line = call.raw.count("\n", 0, problem.offset) + 1
+        place = (
+            f"line {line}, character {problem.offset - call.raw.rfind(chr(10), 0, problem.offset)}"
+        )
+    return Fault(problem, place, fixed(call.raw, problem))
+
+
+def _edits(call: Call) -> tuple[Edit, ...]:
+    decided = call.decided
+    if decided is None or decided.arguments is None:
+        return ()
+    return edits(call.raw, decided.arguments)
+
+
+def _decidable(view: View, call: Call) -> bool:
+    session = view.session
+    return (
+        not session.stopped
+        and call.status in ("waiting", "interrupted")
+        and any(one is call for one in session.current_calls)
+    )
+
+
+def _offer(view: View, turn: Turn, call: Call, hides_some: bool) -> Offer | None:
+    if not view.acts or not _decidable(view, call):
+        return None
+    sound = may_run(turn, call)
+    person = call.tool is None or call.tool.answered_by == "person"
+    lead: Lead = "answer" if person else "edit" if call.unsatisfied or not sound else "run"
+    return Offer(
+        lead=lead,
+        run=sound,
+        anyway=sound and call.unsatisfied,
+        edit=not person,
+        blocked=hides_some,
+        again=call.status == "interrupted",
+    )
+
+
+def _hint(view: View, turn: Turn, call: Call) -> str:
+    """The sentence in place of buttons, or beside them."""
+    if call.status == "proposed" and turn.open:
+        return "You can decide when the answer has ended."
+    if turn.failure is not None and call.status != "done":
+        return "The answer was cut, so this call is only to be read."
+    if view.replay or not view.live or call.status not in ("waiting", "interrupted"):
+        return ""
+    if view.session.stopped and turn is view.session.last_item:
+        return "The run is stopped. Continue to decide this call."
+    if call.status == "interrupted":
+        return "It may have had its effect before: run it again only where that does no harm."
+    if turn.end is not None and not turn.runnable:
+        return f"The answer ended by {turn.end.reason}: edit the call, answer it or deny it."
+    return ""

@@ -1,0 +1,148 @@
+"""What each block shows: its template and the values it needs, looked up by the block's id.
+
+The other half of blocks.py, which knows when a block is drawn; this file knows from what.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from app.core.errors import NotFound
+from app.core.state import Part, Prompt, Session, Turn
+from app.render.card import card
+from app.render.timeline import Segment, clock, segments
+from app.render.view import View, runnable_at_once, state_words
+from app.schema.partial import readable_prefix
+
+Drawn = tuple[str, Mapping[str, Any]]
+
+_ID = re.compile(r"([a-z]+)(?:-([0-9]{1,9}))?(?:-([0-9]{1,9}))?")
+_READABLE_LIMIT = 64_000
+_PREFIX_LENGTH = 400
+
+
+def drawn(view: View, block_id: str) -> Drawn:
+    """(template, values) of a block; NotFound where the session has none of that id."""
+    match = _ID.fullmatch(block_id)
+    if match is None:
+        raise _missing(block_id)
+    name = match[1]
+    numbers = [int(number) for number in match.groups()[1:] if number is not None]
+    try:
+        match name, numbers:
+            case (("head" | "bar" | "dock" | "list" | "flow" | "wire"), []):
+                return _single(view, name)
+            case "prompt", [number]:
+                return "_prompt.html", {"prompt": _prompt(view.session, number)}
+            case (("turn" | "turnhead" | "parts" | "turnfoot"), [number]):
+                return _turn(view, name, _nth(view.session.turns, number - 1))
+            case (("part" | "call" | "prefix"), [number, index]):
+                turn = _nth(view.session.turns, number - 1)
+                return _part(view, name, turn, _nth(turn.parts, index))
+            case (("wire" | "wirehead" | "wirerows"), [number]):
+                section = _nth(view.wire.sections, number - 1)
+                template = "_wiresection" if name == "wire" else f"_{name}"
+                return f"{template}.html", {
+                    "section": section,
+                    "turn": view.session.turns[number - 1],
+                }
+            case "wirerow", [number, place]:
+                section = _nth(view.wire.sections, number - 1)
+                return "_wirerow.html", {"section": section, "row": _nth(section.rows, place)}
+    except IndexError:
+        pass
+    raise _missing(block_id)
+
+
+def _missing(block_id: str) -> NotFound:
+    return NotFound(f"This session has no block {block_id[:60]!r}. Load the page again.")
+
+
+def _nth(items: list[Any], place: int) -> Any:
+    if place < 0:
+        raise IndexError
+    return items[place]
+
+
+def _single(view: View, name: str) -> Drawn:
+    session = view.session
+    match name:
+        case "head":
+            at_once = runnable_at_once(session) if view.acts else []
+            return "_head.html", {"words": state_words(session), "at_once": at_once}
+        case "bar":
+            on = clock(session)
+            return "_bar.html", {"clock": on, "segments": bar_segments(session)}
+        case "flow":
+            return "_flow.html", {"items": [_item_id(item) for item in session.items]}
+        case _:
+            return f"_{name}.html", {}
+
+
+def _item_id(item: Prompt | Turn) -> str:
+    return f"{'prompt' if isinstance(item, Prompt) else 'turn'}-{item.number}"
+
+
+def _prompt(session: Session, number: int) -> Prompt:
+    for item in session.items:
+        if isinstance(item, Prompt) and item.number == number:
+            return item
+    raise IndexError
+
+
+def _turn(view: View, name: str, turn: Turn) -> Drawn:
+    last = turn is view.session.last_item
+    return f"_{name}.html", {"turn": turn, "last": last}
+
+
+def _part(view: View, name: str, turn: Turn, part: Part) -> Drawn:
+    values: dict[str, Any] = {"turn": turn, "part": part}
+    is_call = part.kind == "call"
+    if is_call != (name != "part"):
+        raise IndexError
+    if name == "call":
+        call = view.session.by_call[f"{turn.number}.{part.index}"]
+        return "_call.html", values | {"card": card(view, turn, call), "call": call}
+    if name == "prefix":
+        return "_prefix.html", values | {"prefix": _prefix(part)}
+    template = {"text": "_text", "refusal": "_text", "thinking": "_thinking"}
+    return f"{template.get(part.kind, '_other')}.html", values
+
+
+def _prefix(part: Part) -> str:
+    """What can be read of arguments that still stream, one `name: value` after the other."""
+    if part.length > _READABLE_LIMIT:
+        return ""
+    value = readable_prefix(part.text)
+    if not isinstance(value, dict):
+        return ""
+    words = " · ".join(f"{name}: {_brief(item)}" for name, item in value.items())
+    return words if len(words) <= _PREFIX_LENGTH else "…" + words[-_PREFIX_LENGTH:]
+
+
+def _brief(value: object, depth: int = 4) -> str:
+    match value:
+        case str():
+            return value
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case dict() | list() if depth == 0:
+            return "…"
+        case dict():
+            items = (f"{name}: {_brief(item, depth - 1)}" for name, item in value.items())
+            return "{" + ", ".join(items) + "}"
+        case list():
+            return "[" + ", ".join(_brief(item, depth - 1) for item in value) + "]"
+        case _:
+            return str(value)
+
+
+def bar_segments(session: Session) -> list[Segment]:
+    """The segments that are wide enough to be seen, so that a long session has a short bar."""
+    on = clock(session)
+    least = on.duration / 500
+    return [s for s in segments(session, on) if s.end_ms - s.start_ms >= least and on.duration]

@@ -1,0 +1,49 @@
+"""The Jinja environment: autoescape, strict, every string made visible by `shown`.
+
+`finalize` is the defence in depth: a template cannot forget to show a hidden character, because
+whatever it prints that is not markup already passes there. Form fields say `|verbatim`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from app.render import filters
+
+
+def environment(folder: Path, *, reload: bool = False) -> Environment:
+    """The environment over the templates in `folder`; `reload` reads changed files again."""
+    env = Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        finalize=_visible,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=reload,
+        cache_size=-1,
+    )
+    env.filters.update(
+        ago=filters.ago,
+        clip=filters.clip,
+        duration=filters.duration,
+        exact=filters.exact,
+        markdown=filters.markdown,
+        number=filters.number,
+        plural=filters.plural,
+        pretty=filters.pretty,
+        shown=filters.shown,
+        size=filters.size,
+        verbatim=filters.verbatim,
+    )
+    return env
+
+
+def _visible(value: Any) -> Any:
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return filters.shown(value)
+    return value

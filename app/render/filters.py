@@ -1,0 +1,192 @@
+"""What templates do to single values: make hidden characters visible, sizes, times, Markdown.
+
+All data passes `shown` on its way into HTML (the environment sees to it). Knows nothing of
+sessions. Threats: model text that hides what runs, and model text that is markup
+(docs/safety.md 9-12).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup, escape
+
+_NOT_PLAIN = re.compile(r"[^\n\t\x20-\x7e]+")
+# Letters and marks by category, yet drawn as nothing: fillers, and the variation selectors that
+# can carry smuggled text. U+FE0E and U+FE0F stay, they only choose how an emoji looks.
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0d]")
+_SMUGGLING = range(0xE0100, 0xE01F0)
+_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Cs", "Zl", "Zp"})
+_MARKDOWN_LIMIT = 100_000
+
+
+def shown(text: str) -> str:
+    """`text` with every hidden, bidi, control, tag or unassigned character as a visible escape.
+
+    Works character by character, so `shown(a) + shown(b) == shown(a + b)`. The escapes are those
+    of JSON (`\\u202e`, a pair beyond U+FFFF), so arguments mean the same when edited in this form.
+    """
+    return _NOT_PLAIN.sub(lambda match: _shown_run(match[0]), text)
+
+
+def hidden_count(text: str) -> int:
+    """How many characters of `text` are drawn as escapes by `shown`."""
+    return sum(
+        1
+        for match in _NOT_PLAIN.finditer(text)
+        for character in match[0]
+        if _escape(character) is not None
+    )
+
+
+def verbatim(text: str) -> Markup:
+    """For form fields, whose text comes back: as it is but for lone surrogates (no UTF-8 form)."""
+    return escape(text.encode("utf-8", "replace").decode("utf-8"))
+
+
+def _shown_run(run: str) -> str:
+    if run.isprintable() and not _BLANK.search(run) and not _smuggles(run):
+        return run
+    return "".join(_escape(character) or character for character in run)
+
+
+def _smuggles(run: str) -> bool:
+    return any(ord(character) in _SMUGGLING for character in run if character > "\uffff")
+
+
+@lru_cache(maxsize=4096)
+def _escape(character: str) -> str | None:
+    """The visible escape of a hidden character, or None where it can be shown as it is."""
+    code = ord(character)
+    hidden = (
+        unicodedata.category(character) in _HIDDEN_CATEGORIES
+        or _BLANK.match(character) is not None
+        or code in _SMUGGLING
+    )
+    if not hidden:
+        return None
+    if code > 0xFFFF:
+        high, low = divmod(code - 0x10000, 0x400)
+        return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+    return f"\\u{code:04x}"
+
+
+def size(count: int) -> str:
+    """Bytes or characters for a narrow column: `312 B`, `3.1k`, `2.0M`."""
+    if count < 1000:
+        return f"{count} B"
+    return f"{count / 1000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
+
+
+def number(count: int) -> str:
+    """`12 345`, with thin spaces as group marks."""
+    return f"{count:,}".replace(",", "\u2009")
+
+
+def duration(milliseconds: int) -> str:
+    """`182 ms`, `1.24 s`, `12.4 s`, `3 min 05 s`."""
+    if milliseconds < 1000:
+        return f"{max(milliseconds, 0)} ms"
+    seconds = milliseconds / 1000
+    if seconds < 60:
+        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def ago(at_ms: int, now_ms: int) -> str:
+    """`just now`, `4 min ago`, `3 h ago`, `2 days ago`, then the date (UTC)."""
+    seconds = (now_ms - at_ms) // 1000
+    match seconds:
+        case _ if seconds < 60:
+            return "just now"
+        case _ if seconds < 3600:
+            return f"{seconds // 60} min ago"
+        case _ if seconds < 86_400:
+            return f"{seconds // 3600} h ago"
+        case _ if seconds < 14 * 86_400:
+            days = seconds // 86_400
+            return f"{days} day{'s' if days > 1 else ''} ago"
+    return exact(at_ms)[:10]
+
+
+def exact(at_ms: int) -> str:
+    """`2026-11-21 09:24:34 UTC`; the page's script turns it into the reader's own zone."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def clip(text: str, limit: int) -> str:
+    """At most `limit` characters, with an ellipsis where something was left out."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def pretty(value: Any) -> str:
+    """Text as it is, other JSON data over several lines."""
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def plural(count: int, noun: str, nouns: str = "") -> str:
+    """`1 call`, `2 calls`."""
+    return f"{count} {noun if count == 1 else nouns or noun + 's'}"
+
+
+_TAGS = {
+    *("p", "br", "hr", "strong", "em", "s", "code", "pre", "blockquote", "ul", "ol", "li", "a"),
+    *("h1", "h2", "h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td"),
+}
+_SCHEMES = {"http", "https", "mailto"}
+# Without the image rule `![alt](src)` becomes a link: nothing is fetched unless it is clicked.
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+_MARKDOWN.disable("image")
+
+
+def markdown(text: str) -> Markup:
+    """Model text as HTML of an allow-list: no raw HTML, no images, links that name their host."""
+    if len(text) > _MARKDOWN_LIMIT:
+        return Markup('<div class="raw">{}</div>').format(shown(text))
+    tokens = _MARKDOWN.parse(shown(text))
+    for token in tokens:
+        if token.children:
+            token.children = _with_hosts(token.children)
+    html = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})
+    clean = nh3.clean(
+        html,
+        tags=_TAGS,
+        attributes={"a": {"href"}, "ol": {"start"}},
+        url_schemes=_SCHEMES,
+        link_rel="noopener noreferrer nofollow",
+    )
+    return Markup(clean)
+
+
+def _with_hosts(children: list[Token]) -> list[Token]:
+    """The tokens, each link followed by the host it leads to unless its text says so itself."""
+    result: list[Token] = []
+    host, words = "", ""
+    for token in children:
+        if token.type == "link_open":
+            host, words = _host(str(token.attrGet("href") or "")), ""
+        words += token.content
+        result.append(token)
+        if token.type == "link_close" and host and host not in words:
+            result.append(Token("text", "", 0, content=f" ({host})"))
+    return result
+
+
+def _host(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "unreadable address"
+    return parts.netloc or parts.path

@@ -1,0 +1,142 @@
+"""Whole pages and the small pieces around them, each a function from values to HTML.
+
+The blocks of a session are drawn by blocks.py; this file only puts them into their page.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from jinja2 import Environment
+from markupsafe import Markup
+
+from app.core.settings import Profile
+from app.core.tools import Tool
+from app.render.blocks import block
+from app.render.view import SessionRow, View
+
+
+@dataclass(frozen=True)
+class ToolForm:
+    """The editor's fields as text, so that what could not be saved comes back as it was typed."""
+
+    name: str = ""
+    description: str = ""
+    parameters: str = '{\n  "type": "object",\n  "properties": {},\n  "required": []\n}'
+    answered_by: str = "mock"
+    result: str = ""
+    file: str = ""
+    function: str = ""
+    interpreter: str = ""
+    group: str = ""
+    timeout_s: str = "30"
+    parallel_safe: bool = False
+    strict: bool = False
+
+
+def tool_form(tool: Tool) -> ToolForm:
+    """The editor's fields for a saved tool."""
+    result = tool.config.get("result", "")
+    return ToolForm(
+        name=tool.name,
+        description=tool.description,
+        parameters=json.dumps(tool.parameters, indent=2, ensure_ascii=False),
+        answered_by=tool.answered_by,
+        result=result if isinstance(result, str) else json.dumps(result, ensure_ascii=False),
+        file=str(tool.config.get("file", "")),
+        function=str(tool.config.get("function", "")),
+        interpreter=str(tool.config.get("interpreter", "")),
+        group=tool.group,
+        timeout_s=f"{tool.timeout_s:g}",
+        parallel_safe=tool.parallel_safe,
+        strict=tool.strict,
+    )
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What stands around a session: `keys` tells by profile name whether its key is there.
+
+    `after` is the cursor at which the page's stream begins.
+    """
+
+    profiles: Sequence[Profile] = ()
+    keys: Mapping[str, bool] = field(default_factory=dict)
+    library: Sequence[Tool] = ()
+    tab: str = "wire"
+    after: int = 0
+
+
+def session_page(env: Environment, view: View, around: Surroundings) -> str:
+    """The page of one session."""
+
+    def nested(block_id: str) -> Markup:
+        return Markup(block(env, view, block_id))
+
+    return env.get_template("session.html").render(
+        view=view,
+        block=nested,
+        profiles=around.profiles,
+        keys=around.keys,
+        library=around.library,
+        tab=around.tab,
+        after=around.after,
+    )
+
+
+def welcome_page(env: Environment, rows: Sequence[SessionRow], now_ms: int) -> str:
+    """The page without a session: demos to begin with, and the list where there is one."""
+    return env.get_template("welcome.html").render(rows=rows, now_ms=now_ms)
+
+
+def list_fragment(
+    env: Environment, rows: Sequence[SessionRow], now_ms: int, query: str = "", here: str = ""
+) -> str:
+    """The list block outside a session's page, or narrowed by a search."""
+    return env.get_template("_list.html").render(
+        rows=rows, now_ms=now_ms, query=query, here_id=here, id="list"
+    )
+
+
+def tools_page(
+    env: Environment,
+    library: Sequence[Tool],
+    form: ToolForm,
+    original: str = "",
+    errors: Mapping[str, str] | None = None,
+    error_line: int | None = None,
+    saved: bool = False,
+) -> str:
+    """The editor. `original` is the name the tool was saved under; `errors` by field, "" for all.
+
+    `error_line` counts from 1 within the parameters.
+    """
+    return env.get_template("tools.html").render(
+        library=library,
+        form=form,
+        original=original,
+        errors=dict(errors or {}),
+        error_line="" if error_line is None else error_line,
+        saved=saved,
+    )
+
+
+def error_page(env: Environment, status: int, title: str, sentence: str, error_id: str = "") -> str:
+    """A page that says what went wrong and what to do."""
+    return env.get_template("error.html").render(
+        status=status, title=title, sentence=sentence, error_id=error_id
+    )
+
+
+def toast(env: Environment, sentence: str, tone: str = "failed", undo: str = "") -> str:
+    """A message in the corner as the partial that htmx appends; `undo` is a path to POST to."""
+    html = env.get_template("_toast.html").render(sentence=sentence, tone=tone, undo=undo)
+    return f'<hx-partial hx-target="#toasts" hx-swap="beforeend">{html}</hx-partial>'
+
+
+def raw_bytes(env: Environment, data: bytes, start: int) -> str:
+    """The bytes of a row of the wire view; what is no UTF-8 shows as U+FFFD."""
+    text = data.decode("utf-8", "replace")
+    return env.get_template("_raw.html").render(text=text, start=start, end=start + len(data))

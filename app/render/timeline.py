@@ -1,0 +1,153 @@
+"""Where the time went: a clock without dead time, and the segments of the time bar.
+
+Both are computed from the folded session, so that the live page and the replay cannot differ.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from app.core.state import Call, Part, Prompt, Session, Turn
+
+SegmentKind = Literal["waiting", "thinking", "text", "arguments", "tool", "person"]
+
+IDLE_MS = 500
+"""What remains of the time between the end of one run and the next."""
+PERSON_MS = 3000
+"""What remains of the time a person took to decide."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Times in ms of the replay clock; `block` is the id of the block it belongs to."""
+
+    kind: SegmentKind
+    start_ms: int
+    end_ms: int
+    block: str
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Unix ms -> ms since the beginning, dead time squeezed. `marks` are the joints, ascending."""
+
+    marks: tuple[tuple[int, int], ...] = ((0, 0),)
+
+    @property
+    def duration(self) -> int:
+        return self.marks[-1][1]
+
+    def at(self, at_ms: int) -> int:
+        """Between two joints the time is stretched evenly; outside them it stands still."""
+        place = bisect_right(self.marks, at_ms, key=lambda mark: mark[0])
+        if place == 0:
+            return 0
+        if place == len(self.marks):
+            return self.duration
+        (real, shown), (next_real, next_shown) = self.marks[place - 1 : place + 1]
+        return shown + (at_ms - real) * (next_shown - shown) // max(next_real - real, 1)
+
+
+def clock(session: Session) -> Clock:
+    """Requests and tools run at their own pace; a person's time and idle time are capped."""
+    now = session.updated_ms
+    busy = list(_busy(session, now))
+    person = [(start, end) for _, start, end in _decisions(session, now)]
+    prompts = [(item.at_ms, item.at_ms) for item in session.items if isinstance(item, Prompt)]
+    joints = sorted({moment for pair in (*busy, *person, *prompts) for moment in pair})
+    if not joints:
+        return Clock()
+    busy_in, person_in = _coverage(joints, busy), _coverage(joints, person)
+    marks = [(joints[0], 0)]
+    left, state = 0, ""
+    for place, (start, end) in enumerate(pairwise(joints)):
+        now_state = "busy" if busy_in[place] else "person" if person_in[place] else "idle"
+        if now_state != state:
+            state, left = now_state, PERSON_MS if now_state == "person" else IDLE_MS
+        length = end - start if state == "busy" else min(end - start, left)
+        left -= length
+        marks.append((end, marks[-1][1] + length))
+    return Clock(tuple(marks))
+
+
+def segments(session: Session, on: Clock) -> tuple[Segment, ...]:
+    """Every stretch of time that has a name, in order of its start; stretches may overlap."""
+    now = session.updated_ms
+    found = [
+        Segment("person", on.at(start), on.at(end), call_block(call))
+        for call, start, end in _decisions(session, now)
+    ]
+    for turn in session.turns:
+        found.extend(_turn_segments(turn, on, now))
+    return tuple(sorted(found, key=lambda segment: segment.start_ms))
+
+
+def call_block(call: Call) -> str:
+    """The id of the block that shows `call`."""
+    return f"call-{call.turn}-{call.part.index}"
+
+
+def _turn_segments(turn: Turn, on: Clock, now: int) -> Iterator[Segment]:
+    closed = turn.closed_ms if turn.closed_ms is not None else now
+    first = turn.first_part_ms if turn.first_part_ms is not None else closed
+    yield Segment("waiting", on.at(turn.sent_ms), on.at(first), f"turnhead-{turn.number}")
+    for part in turn.parts:
+        block = f"{'call' if part.kind == 'call' else 'part'}-{turn.number}-{part.index}"
+        end = part.ended_ms if part.ended_ms is not None else closed
+        yield Segment(_kind(part), on.at(part.started_ms), on.at(end), block)
+    for call in turn.calls:
+        if call.started_ms is not None:
+            end = call.ended_ms if call.ended_ms is not None else now
+            yield Segment("tool", on.at(call.started_ms), on.at(end), call_block(call))
+
+
+def _kind(part: Part) -> SegmentKind:
+    match part.kind:
+        case "thinking":
+            return "thinking"
+        case "call":
+            return "arguments"
+        case "server_call" | "server_result":
+            return "tool"
+        case _:
+            return "text"
+
+
+def _busy(session: Session, now: int) -> Iterator[tuple[int, int]]:
+    for turn in session.turns:
+        yield turn.sent_ms, max(turn.closed_ms if turn.closed_ms is not None else now, turn.sent_ms)
+        for call in turn.calls:
+            if call.started_ms is not None:
+                end = call.ended_ms if call.ended_ms is not None else now
+                yield call.started_ms, max(end, call.started_ms)
+
+
+def _decisions(session: Session, now: int) -> Iterator[tuple[Call, int, int]]:
+    """How long each call has waited for a person."""
+    waiting = {call.id for call in session.waiting}
+    for call in session.calls():
+        if call.checked_ms is None:
+            continue
+        by_person = call.decided is not None and call.decided.by == "person"
+        if by_person and call.decided_ms is not None:
+            yield call, call.checked_ms, max(call.decided_ms, call.checked_ms)
+        elif call.id in waiting:
+            yield call, call.checked_ms, max(now, call.checked_ms)
+
+
+def _coverage(joints: list[int], spans: list[tuple[int, int]]) -> list[bool]:
+    """For each stretch between two joints, whether one of `spans` covers it."""
+    index = {moment: place for place, moment in enumerate(joints)}
+    steps = [0] * (len(joints) + 1)
+    for start, end in spans:
+        steps[index[start]] += 1
+        steps[index[end]] -= 1
+    covered, depth = [], 0
+    for step in steps[: len(joints)]:
+        depth += step
+        covered.append(depth > 0)
+    return covered

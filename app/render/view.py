@@ -1,0 +1,141 @@
+"""All that rendering may look at: a View for the blocks of a session, a context for each page.
+
+What a block looks like follows from its View alone. Knows no HTML and no clock: `now_ms` is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.core.settings import Settings
+from app.core.state import Call, Session, SessionState, Turn
+from app.render.filters import plural
+from app.render.wire_rows import WireRows
+
+
+@dataclass(frozen=True)
+class SessionRow:
+    """A session in the list. `calls` counts all of them, `waiting` those that need a person."""
+
+    id: str
+    title: str
+    state: SessionState
+    updated_ms: int
+    model: str = ""
+    calls: int = 0
+    waiting: int = 0
+
+    @property
+    def words(self) -> str:
+        """The second line of the row."""
+        last = {
+            "running": "running",
+            "paused": "paused",
+            "waiting": f"{self.waiting} waiting" if self.waiting else "waiting",
+            "failed": "failed",
+            "interrupted": "stopped",
+            "idle": "",
+        }[self.state]
+        calls = plural(self.calls, "call") if self.calls else ""
+        return " · ".join(word for word in (self.model, calls, last) if word)
+
+
+@dataclass(frozen=True)
+class View:
+    """One session as a page, a stream, a replay or a file shows it.
+
+    `live`: a server stands behind it, so forms make sense. `replay`: it shows the past. `own`: it
+    was made here and may be changed. `expanded`: block ids of the calls whose long arguments are
+    shown whole. `rows` is the list beside it, None where there is none.
+    """
+
+    session: Session
+    title: str
+    wire: WireRows
+    now_ms: int
+    live: bool = True
+    replay: bool = False
+    own: bool = True
+    expanded: frozenset[str] = frozenset()
+    rows: Sequence[SessionRow] | None = None
+
+    @property
+    def acts(self) -> bool:
+        """Whether buttons are shown."""
+        return self.live and self.own and not self.replay
+
+    @property
+    def settings(self) -> Settings:
+        assert self.session.settings is not None
+        return self.session.settings
+
+    @property
+    def model(self) -> str:
+        return self.settings.model or self.settings.profile.model or self.settings.profile.name
+
+
+def state_words(session: Session) -> str:
+    """What the session is doing or needs, for the head: `2 calls wait for you`."""
+    match session.state:
+        case "running":
+            return _running_words(session)
+        case "paused":
+            return _PAUSED.get(session.paused, f"paused: {session.paused}")
+        case "waiting":
+            count = len(session.waiting)
+            return f"{plural(count, 'call')} {'waits' if count == 1 else 'wait'} for you"
+        case "failed":
+            return "failed"
+        case "interrupted":
+            return "stopped" if session.stopped else "interrupted"
+        case "idle":
+            return "done" if session.turns else "new"
+
+
+_PAUSED = {
+    "max_turns": "paused: the limit of turns is reached",
+    "max_calls": "paused: the limit of calls is reached",
+    "restart": "paused by a restart",
+    "store": "paused: saving failed",
+}
+
+
+def _running_words(session: Session) -> str:
+    turn = session.turn
+    if turn is None:
+        return "starting"
+    if turn.open:
+        part = next((part for part in reversed(turn.parts) if not part.ended), None)
+        if part is not None:
+            return {"thinking": "thinking", "call": "calling a tool"}.get(part.kind, "streaming")
+        return "streaming" if turn.parts else "waiting for the model"
+    running = [call.name for call in turn.calls if call.status == "running"]
+    waiting = len(session.waiting)
+    words = f"running {running[0]}" if len(running) == 1 else f"{len(running)} calls run"
+    if not running:
+        words = "working"
+    return f"{words} · {plural(waiting, 'call')} for you" if waiting else words
+
+
+def runnable_at_once(session: Session) -> list[Call]:
+    """The waiting calls that one key may run together: sound, and no second click needed."""
+    return [
+        call
+        for call in session.waiting
+        if call.status == "waiting"
+        and not call.malformed
+        and not call.unsatisfied
+        and call.tool is not None
+        and call.tool.answered_by != "person"
+        and _turn(session, call).runnable
+        and len(call.raw) <= SHOWN_ARGUMENTS
+    ]
+
+
+SHOWN_ARGUMENTS = 16_000
+"""Characters of arguments a card shows; to run more, a person looks at them first."""
+
+
+def _turn(session: Session, call: Call) -> Turn:
+    return session.turns[call.turn - 1]

@@ -1,0 +1,281 @@
+"""The wire view: every frame that came, and our own facts between them, runs folded into rows.
+
+An incremental fold: a frame costs the same however many came before. Knows bytes, labels and
+times; what a block is, it is only told (`joined`). Framing of bytes is app/wire/framing.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import Literal
+from urllib.parse import urlsplit
+
+from app.core.events import (
+    CallChecked,
+    CallDecided,
+    CallEnded,
+    CallInterrupted,
+    CallStarted,
+    Logged,
+    PartDelta,
+    PartEnded,
+    PartStarted,
+    RequestSent,
+    ResponseEnded,
+    ResponseFailed,
+    ResponseStarted,
+    RunPaused,
+    RunStopped,
+    Source,
+    Warned,
+)
+from app.render.filters import clip, duration, plural
+from app.wire.framing import Frame, Framer
+from app.wire.protocols import CODECS
+
+Tone = Literal["", "ran", "waiting", "failed"]
+Way = Literal["up", "down", "own"]
+
+
+@dataclass
+class Row:
+    """`start`..`end` are bytes of the recording; `at_ms` counts from the request.
+
+    `blocks` are the ids of what the row produced; `count` how many frames were folded into it.
+    """
+
+    number: int
+    way: Way
+    label: str
+    at_ms: int
+    start: int = 0
+    end: int = 0
+    count: int = 1
+    tone: Tone = ""
+    blocks: list[str] = field(default_factory=list)
+    born: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of the frames in this row."""
+        return self.end - self.start
+
+    @property
+    def minor(self) -> bool:
+        """Whether the row is one of many of its kind, to be drawn quietly."""
+        return self.count > 1 or "delta" in self.label
+
+
+@dataclass
+class Section:
+    """One request and what came back; `number` is that of the recording and of the turn."""
+
+    number: int
+    protocol: str
+    method: str
+    url: str
+    size: int
+    sent_ms: int
+    status: int | None = None
+    first_ms: int | None = None
+    rows: list[Row] = field(default_factory=list)
+    framer: Framer = field(default_factory=Framer)
+    starts: list[int] = field(default_factory=list)
+    wire_rows: list[int] = field(default_factory=list)
+    born: int = 0
+
+    @property
+    def path(self) -> str:
+        return urlsplit(self.url).path or "/"
+
+
+class WireRows:
+    """The sections of a session. `version` grows with each change; see `changed`."""
+
+    def __init__(self) -> None:
+        self.sections: list[Section] = []
+        self.version = 0
+        self._changed: dict[tuple[int, int], int] = {}
+        self._calls: dict[str, int] = {}
+
+    def request(self, number: int, at_ms: int, method: str, url: str, size: int) -> None:
+        """A request left. Sections must come in order, counted from 1; `size` in bytes."""
+        self._open(Section(number, "", method, url, size, at_ms))
+
+    def feed(self, recording: int, at_ms: int, data: bytes) -> None:
+        """Bytes of a response body, cut anywhere."""
+        section = self.sections[recording - 1]
+        for frame in section.framer.feed(data):
+            self._frame(section, at_ms, frame)
+
+    def end(self, recording: int, at_ms: int) -> None:
+        """The body is over: what the framer still held becomes a row."""
+        section = self.sections[recording - 1]
+        for frame in section.framer.end():
+            self._frame(section, at_ms, frame)
+
+    def note(self, at_ms: int, text: str, tone: Tone = "", block_id: str = "") -> None:
+        """A fact of our own, under the last section."""
+        if not self.sections:
+            return
+        section = self.sections[-1]
+        row = Row(len(section.rows), "own", text, at_ms - section.sent_ms, tone=tone)
+        row.blocks = [block_id] if block_id else []
+        self._add(section, row)
+
+    def joined(self, source: Source, block_id: str) -> None:
+        """The bytes of `source` produced `block_id`."""
+        section = self.sections[source.recording - 1]
+        place = bisect_right(section.starts, source.start) - 1
+        if place < 0:
+            return
+        row = section.rows[section.wire_rows[place]]
+        if block_id not in row.blocks:
+            row.blocks.append(block_id)
+            self._touch(section.number, row.number)
+
+    def log(self, logged: Logged) -> None:
+        """Take what an event tells: a request, a join by its span, or a fact of our own."""
+        event = logged.event
+        match event:
+            case RequestSent():
+                size = len(event.body.encode("utf-8", "replace"))
+                self._open(
+                    Section(
+                        event.recording,
+                        event.protocol,
+                        event.method,
+                        event.url,
+                        size,
+                        logged.at_ms,
+                    )
+                )
+            case ResponseStarted(status=status) if self.sections:
+                section = self.sections[-1]
+                section.status, section.first_ms = status, logged.at_ms - section.sent_ms
+                self._touch(section.number, -1)
+            case PartStarted(index=index, part_kind=kind) if logged.source is not None:
+                name = "call" if kind == "call" else "part"
+                self.joined(logged.source, f"{name}-{logged.source.recording}-{index}")
+                if kind == "call":
+                    self._calls[f"{logged.source.recording}.{index}"] = 0
+            case PartDelta(index=index) | PartEnded(index=index) if logged.source is not None:
+                number = logged.source.recording
+                name = "call" if f"{number}.{index}" in self._calls else "part"
+                self.joined(logged.source, f"{name}-{number}-{index}")
+            case ResponseEnded() if logged.source is not None:
+                self.joined(logged.source, f"turnhead-{logged.source.recording}")
+            case ResponseFailed(message=message):
+                number = self.sections[-1].number if self.sections else 0
+                self.note(logged.at_ms, clip(message, 120), "failed", f"turnfoot-{number}")
+            case Warned(message=message):
+                self.note(logged.at_ms, clip(message, 120), "waiting")
+            case _:
+                self._own_fact(logged)
+
+    def changed(self, since: int) -> list[tuple[Section, Row | None, bool]]:
+        """(section, row or None for its head, whether it is new) after `since`, in order."""
+        recent: list[tuple[int, int]] = []
+        for key, version in reversed(self._changed.items()):
+            if version <= since:
+                break
+            recent.append(key)
+        found: list[tuple[Section, Row | None, bool]] = []
+        for number, place in sorted(recent):
+            section = self.sections[number - 1]
+            row = section.rows[place] if place >= 0 else None
+            found.append((section, row, (row or section).born > since))
+        return found
+
+    def _open(self, section: Section) -> None:
+        self.sections.append(section)
+        section.born = self.version + 1
+        row = Row(0, "up", f"request {_size(section.size)}", 0)
+        row.blocks = [f"turnhead-{section.number}"]
+        self._touch(section.number, -1)
+        self._add(section, row)
+
+    def _frame(self, section: Section, at_ms: int, frame: Frame) -> None:
+        label = _label(section.protocol, frame)
+        last = section.rows[-1]
+        if last.way == "down" and last.label == label:
+            last.end, last.count = frame.end, last.count + 1
+            self._touch(section.number, last.number)
+            return
+        at = at_ms - section.sent_ms
+        row = Row(len(section.rows), "down", label, at, frame.start, frame.end)
+        section.starts.append(frame.start)
+        section.wire_rows.append(row.number)
+        self._add(section, row)
+
+    def _add(self, section: Section, row: Row) -> None:
+        section.rows.append(row)
+        row.born = self.version + 1
+        self._touch(section.number, row.number)
+
+    def _touch(self, section: int, row: int) -> None:
+        self.version += 1
+        self._changed.pop((section, row), None)
+        self._changed[section, row] = self.version
+
+    def _own_fact(self, logged: Logged) -> None:
+        event = logged.event
+        match event:
+            case CallChecked(call_id=call_id, problems=problems):
+                real = [p for p in problems if p.kind != "note"]
+                words = plural(len(real), "problem") if real else "valid"
+                self._of_call(logged, call_id, f"call {call_id} {words}", "waiting" if real else "")
+            case CallDecided(call_id=call_id, decision=decision, by=by, rule=rule):
+                who = rule or f"the {by}"
+                self._of_call(logged, call_id, f"call {call_id}: {decision}, by {who}", "")
+            case CallStarted(call_id=call_id):
+                self._calls[call_id] = logged.at_ms
+            case CallEnded(call_id=call_id, result=result):
+                started = self._calls.get(call_id, 0)
+                took = f" in {duration(logged.at_ms - started)}" if started else ""
+                words = result.kind or ("error" if result.is_error else "done")
+                tone: Tone = "failed" if result.is_error else "ran"
+                self._of_call(logged, call_id, f"call {call_id} {words}{took}", tone)
+            case CallInterrupted(call_id=call_id):
+                self._of_call(logged, call_id, f"call {call_id} interrupted", "failed")
+            case RunPaused(limit=limit):
+                self.note(logged.at_ms, f"paused: {limit}", "waiting")
+            case RunStopped():
+                self.note(logged.at_ms, "stopped by the person", "waiting")
+            case _:
+                pass
+
+    def _of_call(self, logged: Logged, call_id: str, text: str, tone: Tone) -> None:
+        self.note(logged.at_ms, text, tone, "call-" + call_id.replace(".", "-"))
+
+
+def _label(protocol: str, frame: Frame) -> str:
+    """The protocol's own word for a frame; what is no JSON object says what it is instead."""
+    match frame.kind:
+        case "comment":
+            return f": {clip(frame.data.strip(), 40)}"
+        case "fields":
+            return frame.event or "fields without data"
+        case "too_large":
+            return "too large"
+        case "text":
+            return clip(frame.data.strip(), 40) or "text"
+        case "sse" | "json":
+            return _json_label(protocol, frame)
+
+
+def _json_label(protocol: str, frame: Frame) -> str:
+    try:
+        data = json.loads(frame.data)
+    except (ValueError, RecursionError):
+        data = None
+    codec = CODECS.get(protocol)
+    if codec is None or not isinstance(data, dict):
+        return clip(frame.data.strip(), 40) or frame.event or "empty"
+    return codec.label(data)
+
+
+def _size(count: int) -> str:
+    return f"{count} B" if count < 1000 else f"{count / 1000:.1f} kB"
