@@ -334,6 +334,7 @@ def _apply(session: Session, logged: Logged) -> None:
             turn.end, turn.closed_ms = event, at_ms
         case ResponseFailed():
             turn = _open_turn(session)
+            _require(all(part.ended for part in turn.parts), "A part is still open.")
             turn.failure, turn.closed_ms = event, at_ms
         case Warned():
             if session.turns:

@@ -1,0 +1,206 @@
+"""The playbook: events in, commands out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.core.decide import CheckCall, Command, Record, RunCall, SendRequest, next_commands
+from app.core.events import (
+    CallDecided,
+    CallEnded,
+    CallInterrupted,
+    CallStarted,
+    Event,
+    Problem,
+    PromptAdded,
+    RunPaused,
+    RunResumed,
+    RunStopped,
+    TurnDropped,
+)
+from app.core.rules import Rule
+from app.core.tools import ToolChoice, text_result
+from tests.playbook import (
+    PERSON,
+    SAFE,
+    WEATHER,
+    begun,
+    call,
+    checked,
+    failed,
+    opened,
+    ran,
+    run,
+    sent,
+    session,
+    turn,
+)
+
+ALLOW = (Rule("*", "run", "", "--allow all"),)
+AUTO = SendRequest(ToolChoice())
+SCHEMA_PROBLEM = Problem("schema", "/city is missing")
+MALFORMED = Problem("malformed", "no JSON")
+TWO = [*begun(), *turn(1, call(0), call(1))]
+ONE = [*begun(), *turn(1, call(0)), checked("1.0")]
+
+
+def by_rule(decision: str = "run", call_id: str = "1.0", **more: Any) -> Record:
+    return Record(
+        CallDecided(call_id, decision, by="rule", digest="digest", **more)  # type: ignore[arg-type]
+    )
+
+
+PLAYS: list[tuple[str, list[Event], list[Command]]] = [
+    ("a prompt is sent", begun(), [AUTO]),
+    ("nothing while the answer arrives", [*begun(), sent(1)], []),
+    ("an answer without calls ends the run", [*begun(), *turn(1)], []),
+    ("both calls are checked", TWO, [CheckCall("1.0"), CheckCall("1.1")]),
+    ("an undecided call waits", ONE, []),
+    ("a decided call runs", [*ONE, run("1.0")], [RunCall("1.0", 1, '{"city":"Paris"}')]),
+    (
+        "edited arguments are what runs",
+        [*ONE, run("1.0", arguments='{"city":"Rome"}')],
+        [RunCall("1.0", 1, '{"city":"Rome"}')],
+    ),
+    ("nothing while a call runs", [*ONE, run("1.0"), CallStarted("1.0", 1)], []),
+    ("results are sent when all are done", [*ONE, run("1.0"), *ran("1.0")], [AUTO]),
+    (
+        "an unsafe call runs alone",
+        [*TWO, checked("1.0"), checked("1.1"), run("1.0"), run("1.1")],
+        [RunCall("1.0", 1, '{"city":"Paris"}')],
+    ),
+    (
+        "safe calls run together",
+        [
+            *begun(),
+            *turn(1, call(0, "look"), call(1, "look")),
+            checked("1.0", parallel_safe=True),
+            checked("1.1", parallel_safe=True),
+            run("1.0"),
+            run("1.1"),
+        ],
+        [RunCall("1.0", 1, '{"city":"Paris"}'), RunCall("1.1", 1, '{"city":"Paris"}')],
+    ),
+    (
+        "one done, one waiting: nothing is sent",
+        [*TWO, checked("1.0"), checked("1.1"), run("1.0"), *ran("1.0")],
+        [],
+    ),
+    ("a failed answer asks for nothing", [*begun(), *failed(1, call(0))], []),
+    ("stopped: nothing goes on", [*ONE, run("1.0"), *ran("1.0"), RunStopped()], []),
+    ("continued", [*ONE, run("1.0"), *ran("1.0"), RunStopped(), RunResumed()], [AUTO]),
+    ("retried", [*begun(), *failed(1), TurnDropped(1)], [AUTO]),
+    (
+        "an interrupted call is never run again by itself",
+        [*ONE, run("1.0"), CallStarted("1.0", 1), CallInterrupted("1.0")],
+        [],
+    ),
+    (
+        "a second run is a second attempt",
+        [*ONE, run("1.0"), CallStarted("1.0", 1), CallInterrupted("1.0"), run("1.0")],
+        [RunCall("1.0", 2, '{"city":"Paris"}')],
+    ),
+    (
+        "a prompt after Stop is sent, though calls were never decided",
+        [*ONE, RunStopped(), PromptAdded("never mind")],
+        [AUTO],
+    ),
+    ("a paused provider turn goes on", [*begun(), *turn(1, call(0)[:0], reason="pause")], [AUTO]),
+]
+
+
+@pytest.mark.parametrize(("events", "commands"), [p[1:] for p in PLAYS], ids=[p[0] for p in PLAYS])
+def test_play(events: list[Event], commands: list[Command]) -> None:
+    assert next_commands(session(*events)) == commands
+
+
+RULED: list[tuple[str, list[Event], tuple[Rule, ...], list[Command]]] = [
+    ("allowed", ONE, ALLOW, [by_rule(rule="--allow all")]),
+    (
+        "the first rule wins",
+        ONE,
+        (Rule("get_weather", "deny", "no", "--deny get_weather"), *ALLOW),
+        [by_rule("deny", rule="--deny get_weather", text="no")],
+    ),
+    ("ask is no match", ONE, (Rule("get_weather", "ask"), *ALLOW), []),
+    (
+        "never by a rule where the schema is not satisfied",
+        [*ONE[:-1], checked("1.0", SCHEMA_PROBLEM)],
+        ALLOW,
+        [],
+    ),
+    ("never malformed", [*ONE[:-1], checked("1.0", MALFORMED)], ALLOW, []),
+    (
+        "but it can be denied by one",
+        [*ONE[:-1], checked("1.0", MALFORMED)],
+        (Rule("*", "deny", "no", "d"),),
+        [by_rule("deny", rule="d", text="no")],
+    ),
+    (
+        "never in a turn that was cut by length",
+        [*begun(), *turn(1, call(0), reason="length"), checked("1.0")],
+        ALLOW,
+        [],
+    ),
+    ("never a person's tool", [*begun(), *turn(1, call(0, "ask")), checked("1.0")], ALLOW, []),
+    (
+        "never again after a crash",
+        [*ONE, run("1.0"), CallStarted("1.0", 1), CallInterrupted("1.0")],
+        ALLOW,
+        [],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("events", "rules", "commands"), [r[1:] for r in RULED], ids=[r[0] for r in RULED]
+)
+def test_rules(events: list[Event], rules: tuple[Rule, ...], commands: list[Command]) -> None:
+    assert next_commands(session(*events), rules) == commands
+
+
+def test_answers_and_denials_become_results_without_running() -> None:
+    answered = CallDecided("1.0", "answer", digest="digest", text="rainy")
+    assert next_commands(session(*ONE, answered)) == [
+        Record(CallEnded("1.0", _result("rainy", is_error=False, kind="")))
+    ]
+    denied = CallDecided("1.0", "deny", digest="digest", text="too dear")
+    assert next_commands(session(*ONE, denied)) == [
+        Record(CallEnded("1.0", _result("too dear", is_error=True, kind="denied")))
+    ]
+
+
+def _result(text: str, *, is_error: bool, kind: Any) -> Any:
+    return text_result(text, is_error=is_error, kind=kind)
+
+
+@pytest.mark.parametrize("mode", ["required", "tool"])
+def test_a_forced_choice_holds_for_the_first_request_of_each_prompt(mode: Any) -> None:
+    choice = ToolChoice(mode, "get_weather" if mode == "tool" else "", ("get_weather",))
+    events = begun(WEATHER, SAFE, PERSON, choice=choice)
+    assert next_commands(session(*events)) == [SendRequest(choice)]
+    events += [*turn(1, call(0)), checked("1.0"), run("1.0"), *ran("1.0")]
+    (second,) = next_commands(session(*events))
+    assert isinstance(second, SendRequest)
+    assert second.choice == ToolChoice("auto", "", ("get_weather",))
+    assert "auto" in second.note
+    events += [*turn(2), PromptAdded("again")]
+    assert next_commands(session(*events)) == [SendRequest(choice)]
+
+
+def test_the_limit_of_turns_pauses_and_continue_gives_as_many_again() -> None:
+    events: list[Event] = begun(max_turns=2)
+    for number in (1, 2):
+        events += [*turn(number, call(0)), checked(f"{number}.0"), run(f"{number}.0")]
+        events += ran(f"{number}.0")
+    paused = RunPaused("max_turns")
+    assert next_commands(session(*events)) == [Record(paused)]
+    events += [paused]
+    assert next_commands(session(*events)) == []
+    assert session(*events).state == "paused"
+    events += [RunResumed()]
+    assert next_commands(session(*events)) == [AUTO]
+    events += [*opened(3)]
+    assert session(*events).state == "running"

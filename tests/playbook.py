@@ -1,0 +1,105 @@
+"""Events in, commands out: short words for writing down a session's log in a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from app.core.events import (
+    CallChecked,
+    CallDecided,
+    CallEnded,
+    CallStarted,
+    Event,
+    Logged,
+    PartDelta,
+    PartEnded,
+    PartStarted,
+    Problem,
+    PromptAdded,
+    RequestSent,
+    ResponseEnded,
+    ResponseFailed,
+    ResponseStarted,
+    SessionStarted,
+)
+from app.core.profiles import SIMULATOR
+from app.core.settings import Limits, Settings
+from app.core.state import Session, fold
+from app.core.tools import Tool, ToolChoice, text_result
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+WEATHER = Tool("get_weather", "The weather.", SCHEMA, "mock", {"result": "sunny"})
+SAFE = Tool("look", "Looks.", {"type": "object"}, "mock", {"result": "ok"}, parallel_safe=True)
+PERSON = Tool("ask", "Asks a person.", {"type": "object"}, "person")
+
+
+def settings(
+    *tools: Tool, choice: ToolChoice | None = None, max_turns: int = 10, **more: Any
+) -> Settings:
+    return Settings(
+        SIMULATOR,
+        tools=tools or (WEATHER, SAFE, PERSON),
+        tool_choice=choice or ToolChoice(),
+        limits=Limits(max_turns=max_turns),
+        **more,
+    )
+
+
+def logged(*events: Event) -> list[Logged]:
+    """Events with seq 1, 2, ... and a ms between them."""
+    return [Logged(seq, 1_000 + seq, event) for seq, event in enumerate(events, 1)]
+
+
+def session(*events: Event) -> Session:
+    return fold("s", logged(*events))
+
+
+def begun(*tools: Tool, **more: Any) -> list[Event]:
+    """A session with one prompt."""
+    return [SessionStarted(settings(*tools, **more)), PromptAdded("hello")]
+
+
+def sent(number: int, choice: ToolChoice | None = None) -> Event:
+    return RequestSent(
+        number, "anthropic", "POST", "http://x/v1/messages", {}, "{}", "m", choice or ToolChoice()
+    )
+
+
+def opened(number: int) -> list[Event]:
+    return [sent(number), ResponseStarted(200, {})]
+
+
+def part(index: int, kind: Any = "text", text: str = "hi", **more: Any) -> list[Event]:
+    return [
+        PartStarted(index, kind, more.get("name", ""), more.get("provider_id", "")),
+        PartDelta(index, text),
+        PartEnded(index, text, **more),
+    ]
+
+
+def call(index: int, name: str = "get_weather", arguments: str = '{"city":"Paris"}') -> list[Event]:
+    return part(index, "call", arguments, name=name, provider_id=f"toolu_{index}")
+
+
+def turn(number: int, *parts: Iterable[Event], reason: Any = "calls") -> list[Event]:
+    """A whole turn; without parts it says hi and ends."""
+    inner = [event for one in parts for event in one] or part(0)
+    return [*opened(number), *inner, ResponseEnded(reason if parts else "stop")]
+
+
+def failed(number: int, *parts: Iterable[Event], failure: Any = "interrupted") -> list[Event]:
+    inner = [event for one in parts for event in one]
+    return [*opened(number), *inner, ResponseFailed(failure, "It stopped.")]
+
+
+def checked(call_id: str, *problems: Problem, parallel_safe: bool = False) -> Event:
+    return CallChecked(call_id, problems, parallel_safe, "digest")
+
+
+def run(call_id: str, **more: Any) -> Event:
+    return CallDecided(call_id, "run", digest="digest", **more)
+
+
+def ran(call_id: str, text: str = "ok") -> list[Event]:
+    return [CallStarted(call_id, 1), CallEnded(call_id, text_result(text))]
