@@ -34,8 +34,9 @@ SAME: Mapping[str, tuple[str, ...]] = {
 }
 """Names of one and the same key, the one that wins first, as the vendor's own client has it."""
 
-SECRET_NAME = re.compile(r"\w*(API_KEY|ACCESS_KEY|SECRET_KEY|_TOKEN|_SECRET|PASSWORD)", re.I)
-"""Variables whose values are masked wherever they turn up, used by a profile or not."""
+SECRET_NAME = re.compile(r"\w*(API_KEY|ACCESS_KEY|SECRET_KEY|_TOKEN|_SECRET)", re.I)
+SECRET_LENGTH = 16
+"""Variables whose values are masked though no profile uses them; shorter ones may be words."""
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 AUTHORITY = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
@@ -136,7 +137,8 @@ class Keys:
         named = (
             value.strip()
             for name, value in self._environ.items()
-            if SECRET_NAME.fullmatch(name) or name in DEFAULT_ORIGINS
+            if name in DEFAULT_ORIGINS
+            or (SECRET_NAME.fullmatch(name) and len(value) >= SECRET_LENGTH)
         )
         return frozenset([*self._pasted.values(), self._simulator_key, *named])
 

@@ -130,6 +130,8 @@ def test_names_are_told_and_values_never() -> None:
 
 def test_the_masker_knows_every_secret_also_those_pasted_later() -> None:
     keys = Keys({**ENV, "GITHUB_TOKEN": "ghp_canary_token", "EDITOR": "canary-editor"})
+    keys_of_words = Keys({"A_TOKEN": "disabled", "MY_SECRET": "password"})
+    assert keys_of_words.masker().mask_text("disabled password") == "disabled password"
     text = "sk-ant-canary-1234 sk-canary-5678 ghp_canary_token pasted-canary canary-editor"
     masker = keys.masker()
     assert keys.masker() is masker
