@@ -89,15 +89,10 @@ class BodyDecoder:
         if data == DONE:
             self._take_marker()
             return
-        if not data:
-            self._answer.warn("empty_event", "An event without data was left out.")
-            return
         try:
             value = parsed(data)
         except ValueError:
-            self._cut = self._cut or not frame.complete
-            if frame.complete:
-                self._answer.warn("bad_json", "An event that is no JSON was left out.")
+            self._take_broken(frame)
             return
         if not isinstance(value, dict):
             self._answer.warn("not_an_object", "An event that is no JSON object was left out.")
@@ -107,6 +102,16 @@ class BodyDecoder:
             self._answer.warn("after_end", "Something came after the end of the answer.")
         else:
             self._take_object(value, data, frame.event)
+
+    def _take_broken(self, frame: Frame) -> None:
+        """An event that is no JSON: cut by the end of the body, or sent so."""
+        if not frame.complete:
+            self._cut = True
+        elif not frame.data:
+            self._answer.warn("empty_event", "An event without data was left out.")
+        else:
+            self._text = self._text or frame.data
+            self._answer.warn("bad_json", "An event that is no JSON was left out.")
 
     def _take_object(self, value: dict[str, Any], text: str, event: str) -> None:
         took = self._reader.read(value, text, event)

@@ -107,7 +107,7 @@ class Calls:
         at_index = self._by_index.get(index) if index is not None else None
         if at_index is not None:
             another = id_ and id_ != at_index.id and (at_index.id or not at_index.bare)
-            renamed = not id_ and not at_index.bare and name and name != at_index.name
+            renamed = not id_ and not at_index.bare and name and at_index.name not in ("", name)
             return self._new(index) if (another and name) or renamed else at_index
         of_id = self._by_id.get(id_)
         if of_id is not None:

@@ -1,0 +1,56 @@
+"""The keeper of the grammar, against decoders that know none."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.events import PartEnded
+from app.wire.answer import MOST_ALIKE, Answer
+from tests.wire.frames import codes_of, end_of, obey_the_grammar
+
+STEPS = st.lists(st.tuples(st.sampled_from("sdxw"), st.integers(0, 3)), max_size=20)
+
+
+@given(STEPS, st.booleans(), st.integers(1, 2))
+def test_whatever_is_asked_the_grammar_holds(
+    steps: list[tuple[str, int]], good: bool, ends: int
+) -> None:
+    answer = Answer()
+    for step, number in steps:
+        part = answer.parts[number] if number < len(answer.parts) else None
+        match step:
+            case "s":
+                answer.start("call" if number else "text")
+            case "d" if part is not None:
+                answer.delta(part, "x" * (number % 2))
+            case "x" if part is not None:
+                answer.stop(part)
+            case _:
+                answer.warn("odd", "Something is odd.")
+    if good:
+        answer.end("stop", {})
+    for _ in range(ends):
+        answer.fail("error", "It failed.")
+    answer.warn("late", "A warning may come late.")
+    obey_the_grammar(answer.taken(), 0)
+    assert answer.taken() == []
+
+
+def test_what_was_open_at_a_bad_end_is_not_complete() -> None:
+    answer = Answer()
+    answer.stop(answer.start("text"))
+    answer.delta(answer.start("call", "f"), "{")
+    answer.fail("interrupted", "It broke off.")
+    events = [event for _, _, event in answer.taken()]
+    ended = [event.complete for event in events if isinstance(event, PartEnded)]
+    assert ended == [True, False]
+    assert end_of(events) == events[-1]
+
+
+def test_warnings_of_one_kind_are_listed_up_to_a_number() -> None:
+    answer = Answer()
+    for _ in range(MOST_ALIKE * 3):
+        answer.warn("odd", "Something is odd.")
+    events = [event for _, _, event in answer.taken()]
+    assert codes_of(events) == ["odd"] * MOST_ALIKE

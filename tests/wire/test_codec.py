@@ -1,0 +1,176 @@
+"""What every codec promises, over the whole table: grammar, spans, cuts, no exception, no n²."""
+
+from __future__ import annotations
+
+import json
+from time import perf_counter
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.core.events import PartEnded
+from app.wire.protocols import CODECS
+from tests.wire.frames import chunk, fragment, message, obey_the_grammar, spanned, sse
+
+CALL = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
+SEEDS: dict[str, list[bytes]] = {
+    "anthropic": [
+        message(
+            [{"type": "thinking", "thinking": ""}, {"type": "thinking_delta", "thinking": "é"}],
+            [{"type": "text", "text": ""}, {"type": "text_delta", "text": "a\u2028b"}],
+            [CALL, {"type": "input_json_delta", "partial_json": '{"x": 1}'}],
+            reason="tool_use",
+        ),
+        json.dumps(
+            {"type": "message", "content": [CALL], "stop_reason": "tool_use", "usage": {}}, indent=1
+        ).encode(),
+        sse({"type": "error", "error": {"type": "overloaded_error", "message": "no"}}),
+    ],
+    "openai_chat": [
+        b": ping\r\n\r\n"
+        + sse(
+            chunk({"reasoning": "é", "reasoning_details": [{"type": "x", "data": "y"}]}),
+            chunk({"content": "a\u2028b"}),
+            chunk({"tool_calls": [fragment(0, "a", "f", '{"x"'), fragment(1, "b", "g", {"y": 1})]}),
+            chunk({"tool_calls": [fragment(0, arguments=": 1}")]}),
+            chunk({}, "tool_calls", usage={"prompt_tokens": 1, "completion_tokens": 2}),
+            "[DONE]",
+            end="\r\n",
+        ),
+        json.dumps(
+            {"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}, indent=1
+        ).encode(),
+        sse(chunk({"function_call": {"name": "f", "arguments": "{"}}), {"error": {"code": 1}}),
+    ],
+}
+CASES = [(protocol, body) for protocol, bodies in SEEDS.items() for body in bodies]
+
+
+def test_every_codec_is_held_to_this() -> None:
+    assert SEEDS.keys() == CODECS.keys()
+    assert all(name == codec.name for name, codec in CODECS.items())
+
+
+@pytest.mark.parametrize(("protocol", "body"), CASES)
+def test_cut_everywhere_and_once_anywhere(protocol: str, body: bytes) -> None:
+    whole = spanned(protocol, body)
+    obey_the_grammar(whole, len(body))
+    assert spanned(protocol, body, cuts=range(len(body))) == whole
+    for cut in range(1, len(body), 7):
+        assert spanned(protocol, body, cuts=[cut]) == whole
+
+
+@given(st.sampled_from(CASES), st.lists(st.integers(0, 2000)))
+def test_no_cutting_changes_an_event_or_its_span(case: tuple[str, bytes], cuts: list[int]) -> None:
+    assert spanned(*case, cuts=cuts) == spanned(*case)
+
+
+JUNK = st.one_of(
+    st.binary(max_size=6),
+    st.sampled_from(
+        b'null|0|-1|""|[]|{}|[DONE]|true|1e999|NaN|"x"|\n\n|data: |\\ud800'.split(b"|")
+    ),
+)
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> tuple[str, bytes]:
+    """A sound body with some of its bytes replaced, doubled, dropped or cut off."""
+    protocol, body = draw(st.sampled_from(CASES))
+    for _ in range(draw(st.integers(1, 5))):
+        start = draw(st.integers(0, len(body)))
+        end = min(len(body), start + draw(st.integers(0, 40)))
+        new = draw(st.one_of(JUNK, st.just(body[start:end] * 2)))
+        body = body[:start] + new + body[end:]
+    return protocol, body
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    mutated(), st.sampled_from([200, 204, 400, 529]), st.booleans(), st.lists(st.integers(0, 999))
+)
+def test_no_bytes_raise_or_break_the_grammar(
+    case: tuple[str, bytes], status: int, clean: bool, cuts: list[int]
+) -> None:
+    protocol, body = case
+    events = spanned(protocol, body, status=status, clean=clean, cuts=cuts)
+    obey_the_grammar(events, len(body))
+    assert events == spanned(protocol, body, status=status, clean=clean)
+
+
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-1, 3), st.text(max_size=3), st.just("text")),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    ),
+    max_leaves=5,
+)
+
+
+def _replaced(value: Any, path: list[int], new: Any) -> Any:
+    """`value` with the member that `path` leads to replaced; numbers wrap around."""
+    if not path or not isinstance(value, dict | list) or not value:
+        return new
+    keys: list[Any] = list(value) if isinstance(value, dict) else list(range(len(value)))
+    key = keys[path[0] % len(keys)]
+    inner = _replaced(value[key], path[1:], new)
+    if isinstance(value, dict):
+        return {**value, key: inner}
+    return [inner if place == key else item for place, item in enumerate(value)]
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(CASES), st.data())
+def test_no_json_raises_or_breaks_the_grammar(case: tuple[str, bytes], data: st.DataObject) -> None:
+    """Sound JSON of the wrong shape reaches deeper than broken bytes do."""
+    protocol, body = case
+    text = body.decode().replace("\r\n", "\n")
+    frames = text.split("\n\n") if "data: " in text else [text]
+    place = data.draw(st.integers(0, len(frames) - 1))
+    payload = frames[place].removeprefix("data: ").strip()
+    if payload.startswith("{"):
+        path = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=7))
+        changed = _replaced(json.loads(payload), path, data.draw(VALUES))
+        frames[place] = "data: " + json.dumps(changed)
+    body = "\n\n".join(frames).encode()
+    obey_the_grammar(spanned(protocol, body), len(body))
+
+
+MANY = 125_000
+GROWING: dict[str, tuple[bytes, bytes]] = {
+    "anthropic": (
+        sse({"type": "content_block_start", "index": 0, "content_block": CALL}),
+        sse(
+            {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": {"type": "input_json_delta", "partial_json": "12345678"},
+            }
+        ),
+    ),
+    "openai_chat": (
+        sse(chunk({"tool_calls": [fragment(0, "a", "f", "")]})),
+        sse(chunk({"tool_calls": [fragment(0, arguments="12345678")]})),
+    ),
+}
+
+
+@pytest.mark.parametrize("protocol", CODECS)
+def test_a_delta_costs_the_same_however_long_the_part_is(protocol: str) -> None:
+    head, delta = GROWING[protocol]
+    body = head + delta * MANY
+    started = perf_counter()
+    events = spanned(protocol, body, cuts=range(0, len(body), 65_536))
+    assert perf_counter() - started < 10, "about 1 s; far more means that something is redone"
+    (ended,) = [event for _, _, event in events if isinstance(event, PartEnded)]
+    assert ended.text == "12345678" * MANY
+
+
+def test_a_large_line_byte_by_byte_is_linear() -> None:
+    body = sse(chunk({"content": "x" * 300_000}))
+    started = perf_counter()
+    obey_the_grammar(spanned("openai_chat", body, cuts=range(len(body))), len(body))
+    assert perf_counter() - started < 10

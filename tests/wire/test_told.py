@@ -1,0 +1,60 @@
+"""Errors in the provider's own words: the shapes are those of docs/wire.md, section 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.wire.told import http_sentence, not_api_sentence, told_error
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"error": {"message": "no", "type": "t", "param": None, "code": "c"}}, "no"),
+        ({"type": "error", "error": {"type": "t", "message": "no"}, "request_id": "r"}, "no"),
+        ({"error": {"code": 400, "message": "no", "status": "S", "details": []}}, "no"),
+        ({"object": "error", "message": "no", "type": "t", "raw_status_code": 400}, "no"),
+        ({"detail": "no"}, "no"),
+        ({"detail": [{"msg": "no", "loc": ["body"]}, {"msg": "way"}]}, "no; way"),
+        ({"code": "c", "error": "no"}, "no"),
+        ({"error": "no"}, "no"),
+        ({"error": {"code": 502, "message": "no", "metadata": {}}, "user_id": "u"}, "no"),
+        ({"code": "c", "message": "no", "type": "t"}, "no"),
+        ({"error": {"type": "overloaded_error"}}, "overloaded_error"),
+        ({"error": {"message": {"detail": "no"}}}, "no"),
+    ],
+)
+def test_shapes(value: dict[str, Any], words: str) -> None:
+    told = told_error(value)
+    assert told is not None
+    assert told.words == words
+    assert told.error in (value, value.get("error"))
+
+
+@pytest.mark.parametrize(
+    "value", [{}, {"error": None}, {"error": {}}, {"choices": [], "message": "x"}, {"type": "ping"}]
+)
+def test_what_is_no_error(value: dict[str, Any]) -> None:
+    assert told_error(value) is None
+
+
+def test_a_status_or_an_event_named_error_makes_the_loosest_shape_one() -> None:
+    assert told_error({"anything": 1}, "error") is not None
+    assert told_error({"anything": 1}, expected=True) is not None
+    assert told_error({}, expected=True) is None
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 413, 418, 429, 500, 529])
+def test_every_sentence_says_what_to_do(status: int) -> None:
+    assert str(status) in http_sentence(status, "")
+    said = http_sentence(status, "their words")
+    assert "their words. " in said
+    assert said.endswith(".")
+
+
+def test_a_body_of_something_else_is_described() -> None:
+    said = not_api_sentence("X API", 58, "<!doctype html>\n<p>hi")
+    assert said.startswith("This is no answer of the X API, but HTML or XML (58 bytes)")
+    assert said.endswith(".")
