@@ -188,7 +188,7 @@ class _Writing:
         self._codec = prepared.codec
         self._decoder: Decoder | None = None
         self._masker = masker
-        self._masked = masker.stream()
+        self._masked = masker.mask_stream()
         self._offset = 0
         self._events: list[Event] = []
         self._times: list[int] = []
@@ -224,7 +224,7 @@ class _Writing:
         self._events, self._times, self._sources, self._chunks = [], [], [], []
 
     def _started(self, started: ResponseStarted, at_ms: int) -> None:
-        headers = self._masker.data(dict(started.headers))
+        headers = self._masker.mask_data(dict(started.headers))
         self._add(replace(started, headers=headers), at_ms, self._offset, self._offset)
         self._decoder = self._codec.decoder(started.status)
 
@@ -241,7 +241,7 @@ class _Writing:
         if instead is None and trouble is not None:
             instead = ResponseFailed(
                 trouble.failure,
-                self._masker.text(str(trouble)),
+                self._masker.mask_text(str(trouble)),
                 retry_after=trouble.retry_after,
             )
         if self._decoder is None:

@@ -42,7 +42,7 @@ async def settings_from(
             settings = replace(settings, profile=profile, model="")
     tools = settings.tools
     if "tools" in data:
-        tools = tuple(await tools_from(engine, _list(data["tools"], "tools")))
+        tools = tuple(await tools_from(engine, _list(data["tools"], "tools"), tools))
     limits = settings.limits
     if "max_turns" in data:
         limits = replace(limits, max_turns=_whole(data["max_turns"], "max_turns", 1, 1000))
@@ -64,9 +64,9 @@ async def settings_from(
     return replace(settings, tool_choice=checked_choice(choice, tools))
 
 
-async def tools_from(engine: Engine, wanted: Sequence[Any]) -> list[Tool]:
-    """Tools by name from the library, or whole definitions; no name twice."""
-    library = {tool.name: tool for tool in await engine.library.tools()}
+async def tools_from(engine: Engine, wanted: Sequence[Any], own: Sequence[Tool] = ()) -> list[Tool]:
+    """Tools by name, of the library or else of `own`, or whole definitions; no name twice."""
+    library = {tool.name: tool for tool in (*own, *await engine.library.tools())}
     tools: dict[str, Tool] = {}
     for one in wanted:
         if isinstance(one, str):

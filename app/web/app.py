@@ -16,6 +16,7 @@ from app import config
 from app.core.errors import BadTool, Conflict, IllegalEvent, NotFound, PlaygroundError, StoreError
 from app.engine.engine import Engine
 from app.render.environment import environment
+from app.render.pages import error_page, toast
 from app.web.forms import wants
 from app.web.guard import Guard
 from app.web.pages import actions, session, sessions, tools
@@ -30,6 +31,8 @@ STATUS: Sequence[tuple[type[PlaygroundError], int]] = (
     (PlaygroundError, 422),
 )
 """The first that fits says the HTTP status of an error."""
+
+TITLES = {404: "Not found", 409: "Too late", 503: "The database"}
 
 CALL = "/sessions/{id}/calls/{call}"
 
@@ -121,8 +124,7 @@ def sentence(request: Request, text: str, status: int, extra: dict[str, object])
         case "json":
             return JSONResponse({"error": text, **extra}, status)
         case "htmx":
-            html = site.env.get_template("_toast.html").render(sentence=text, tone="failed")
-            partial = f'<hx-partial hx-target="#toasts" hx-swap="beforeend">{html}</hx-partial>'
-            return HTMLResponse(partial, status)
+            return HTMLResponse(toast(site.env, text), status)
         case _:
-            return site.page("error.html", status, status=status, sentence=text)
+            title = TITLES.get(status, "That did not work")
+            return HTMLResponse(error_page(site.env, status, title, text), status)

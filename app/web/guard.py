@@ -20,6 +20,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.config import one_line
+from app.core.errors import BadInput
 from app.web.notice import (
     BAD_HOST,
     BAD_LENGTH,
@@ -129,6 +130,8 @@ class Guard:
         sim_prefix: str = "/sim",
         mask: Callable[[str], str] = str,
     ) -> None:
+        if token == "":
+            raise BadInput("The token is empty; set another, or use --no-token.")
         self._app = app
         self._token = None if token is None else token.encode()
         self._port = port

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jinja2 import Environment
-from markupsafe import Markup
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
 
 from app.core.state import Session
 from app.engine.engine import Engine
 from app.engine.hub import Live
-from app.render.blocks import block
 from app.render.view import SessionRow, View
 from app.render.wire_rows import WireRows
 from app.store.log import Summary
@@ -32,10 +29,10 @@ class Site:
         self.closing = True
         self.engine.hub.ring_list()
 
-    async def view(self, live: Live) -> View:
+    async def view(self, live: Live, rows: Sequence[SessionRow] | None = None) -> View:
         """The View of a session that is held."""
         hub = self.engine.hub
-        return View(live.session, live.title, await hub.wire(live), hub.clock())
+        return View(live.session, live.title, await hub.wire(live), hub.clock(), rows=rows)
 
     def no_view(self, rows: Sequence[SessionRow] | None) -> View:
         """The View of a page that shows the list and no session."""
@@ -44,13 +41,6 @@ class Site:
     async def rows(self, search: str = "") -> list[SessionRow]:
         """The list of sessions, newest first."""
         return [row_of(summary) for summary in await self.engine.log.summaries(search)]
-
-    def page(self, name: str, status: int = 200, **context: object) -> Response:
-        """A page from its template; where it has a view, `block(id)` draws its blocks."""
-        view = context.get("view")
-        if isinstance(view, View):
-            context["block"] = lambda id: Markup(block(self.env, view, id))
-        return HTMLResponse(self.env.get_template(name).render(**context), status)
 
 
 def row_of(summary: Summary) -> SessionRow:

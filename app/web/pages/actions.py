@@ -152,11 +152,12 @@ async def change_settings(request: Request) -> Response:
 
 def form_settings(body: Body) -> dict[str, Any]:
     """The Setup form in the words of the JSON contract."""
+    tools = body.all("tools")
     data: dict[str, Any] = {
         "profile": body.text("profile"),
         "model": body.text("model").strip(),
         "system": body.text("system"),
-        "tools": body.all("tools"),
+        "tools": tools,
         "parallel": body.flag("parallel"),
         "stream": body.flag("stream"),
         "params": _params(body),
@@ -172,7 +173,7 @@ def form_settings(body: Body) -> dict[str, Any]:
     mode = body.text("tool_choice", "auto")
     choice: dict[str, Any] = {"mode": mode, "name": body.text("tool_choice_name")}
     if body.flag("allowed_only"):
-        choice["allowed"] = body.all("allowed")
+        choice["allowed"] = [name for name in body.all("allowed") if name in tools]
     data["tool_choice"] = choice
     if body.text("max_turns").strip():
         data["max_turns"] = _number(body.text("max_turns"), "max_turns", whole=True)

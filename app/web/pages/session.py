@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from starlette.requests import Request
 from starlette.responses import (
@@ -17,8 +18,8 @@ from app.core.errors import BadInput, NotFound
 from app.core.events import logged_data
 from app.core.state import folded
 from app.render.blocks import block
-from app.render.replay import replay
-from app.render.view import SessionPage
+from app.render.pages import Surroundings, raw_bytes, session_page
+from app.render.replay import Fixed, replay
 from app.web.forms import wants
 from app.web.site import Site, site_of
 from app.web.stream import HEADERS, events_stream
@@ -41,21 +42,18 @@ async def page(site: Site, session_id: str, *, tab: str = "") -> Response:
     rows = await site.rows()
     library = await site.engine.library.tools()
     async with site.engine.hub.holding(session_id) as live:
-        view = await site.view(live)
-        settings = view.settings
+        view = await site.view(live, rows)
         profiles = list(site.engine.profiles())
-        if settings.profile not in profiles:
-            profiles.insert(0, settings.profile)
-        context = SessionPage(
-            view,
-            rows,
+        if view.settings.profile not in profiles:
+            profiles.insert(0, view.settings.profile)
+        around = Surroundings(
             profiles,
             {one.name: not site.engine.keys.missing(one) for one in profiles},
             library,
-            tab or ("setup" if not live.session.turns else "wire"),
+            tab or ("wire" if live.session.turns else "setup"),
             site.engine.hub.position,
         )
-        return site.page("session.html", **context.__dict__, settings=settings)
+        return HTMLResponse(session_page(site.env, view, around))
 
 
 async def one_block(request: Request) -> Response:
@@ -65,7 +63,7 @@ async def one_block(request: Request) -> Response:
     async with site.engine.hub.holding(request.path_params["id"]) as live:
         view = await site.view(live)
         if request.query_params.get("all"):
-            view = view.with_expanded(block_id)
+            view = replace(view, expanded=frozenset({block_id}))
         return HTMLResponse(block(site.env, view, block_id))
 
 
@@ -76,37 +74,25 @@ async def recording(request: Request) -> Response:
     async with site.engine.hub.holding(session_id) as live:
         if not 0 < number <= len(live.session.turns):
             raise NotFound(f"This session has no recording {number}.")
-        turn = live.session.turns[number - 1]
     chunks = await site.engine.log.chunks(session_id, number)
     data = b"".join(chunk.data for chunk in chunks)
     start = _place(request, "start", 0, len(data))
     end = _place(request, "end", len(data), len(data))
     if wants(request) == "htmx":
-        shown = data[start : min(end, start + RAW_LIMIT)]
-        more = max(end - start - len(shown), 0)
-        return site.page(
-            "_raw.html",
-            turn=turn,
-            text=shown.decode("utf-8", "backslashreplace"),
-            start=start,
-            end=end,
-            more=more,
-        )
+        return HTMLResponse(raw_bytes(site.env, data[start : min(end, start + RAW_LIMIT)], start))
     return PlainTextResponse(data[start:end])
 
 
 async def request_sent(request: Request) -> Response:
-    """GET /sessions/ID/requests/N: the request of a turn as it was sent."""
+    """GET /sessions/ID/requests/N: the body of a request as it was sent, secrets masked."""
     site, number = site_of(request), request.path_params["number"]
     async with site.engine.hub.holding(request.path_params["id"]) as live:
         if not 0 < number <= len(live.session.turns):
             raise NotFound(f"This session has no request {number}.")
-        turn = live.session.turns[number - 1]
-    try:
-        pretty = json.dumps(json.loads(turn.request.body), indent=2, ensure_ascii=False)
-    except ValueError:
-        pretty = turn.request.body
-    return site.page("_request.html", turn=turn, pretty=pretty)
+        body = live.session.turns[number - 1].request.body
+    if wants(request) == "htmx":
+        return HTMLResponse(raw_bytes(site.env, body.encode("utf-8"), 0))
+    return PlainTextResponse(body)
 
 
 async def events(request: Request) -> Response:
@@ -134,10 +120,12 @@ async def played(request: Request) -> Response:
     """GET /sessions/ID/replay: every frame of the session with its time."""
     site, session_id = site_of(request), request.path_params["id"]
     async with site.engine.hub.holding(session_id) as live:
-        title, now = live.title, site.engine.hub.clock()
+        fixed = Fixed(session_id, live.title, site.engine.hub.clock())
         log = await site.engine.log.events(session_id)
-        chunks = await site.engine.log.chunks(session_id)
-    return JSONResponse(replay(session_id, title, log, chunks, site.env, now))
+        recordings: dict[int, list[tuple[int, bytes]]] = {}
+        for chunk in await site.engine.log.chunks(session_id):
+            recordings.setdefault(chunk.recording, []).append((chunk.at_ms, chunk.data))
+    return JSONResponse(replay(log, site.env, recordings, fixed))
 
 
 def _place(request: Request, name: str, default: int, most: int) -> int:

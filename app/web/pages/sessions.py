@@ -12,7 +12,7 @@ from app.core.errors import BadInput, NotFound
 from app.core.events import from_data, to_data
 from app.core.rules import Action, Rule
 from app.engine.settings import KNOWN, settings_from
-from app.render.blocks import block
+from app.render.pages import list_fragment, welcome_page
 from app.web.demos import DEMOS, demo
 from app.web.forms import answer, body_of, wants
 from app.web.site import Site, site_of
@@ -30,9 +30,9 @@ async def home(request: Request) -> Response:
 async def welcome(request: Request) -> Response:
     """GET /welcome: the demos."""
     site = site_of(request)
-    rows = await site.rows()
-    after = site.engine.hub.position
-    return site.page("welcome.html", view=site.no_view(rows), rows=rows, demos=DEMOS, after=after)
+    demos = [(one.name, one.title, one.words) for one in DEMOS]
+    rows, now = await site.rows(), site.engine.hub.clock()
+    return HTMLResponse(welcome_page(site.env, rows, now, demos))
 
 
 async def sessions(request: Request) -> Response:
@@ -41,8 +41,8 @@ async def sessions(request: Request) -> Response:
     search = request.query_params.get("q", "")
     if wants(request) == "json":
         return JSONResponse(await listed(site, search))
-    rows = await site.rows(search)
-    return HTMLResponse(block(site.env, site.no_view(rows), "list"))
+    rows, now = await site.rows(search), site.engine.hub.clock()
+    return HTMLResponse(list_fragment(site.env, rows, now, search))
 
 
 async def listed(site: Site, search: str = "") -> list[Mapping[str, Any]]:

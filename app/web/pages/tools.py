@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import replace
+import re
+from dataclasses import fields, replace
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from app.core.errors import BadInput, BadTool
 from app.core.events import to_data
+from app.render.pages import ToolForm, tool_form, tools_page
 from app.schema.validate import check_tool, parse_tool_json
 from app.web.forms import Body, answer, body_of, wants
 from app.web.site import site_of
 
-NEW = {
-    "name": "",
-    "description": "",
-    "parameters": {"type": "object", "properties": {}, "required": []},
-    "answered_by": "mock",
-    "config": {"result": ""},
-}
+LINE = re.compile(r"line (\d+)")
 
 
 async def tools(request: Request) -> Response:
@@ -30,7 +25,7 @@ async def tools(request: Request) -> Response:
     site = site_of(request)
     if wants(request) == "json":
         return JSONResponse([to_data(tool) for tool in await site.engine.library.tools()])
-    return await _editor(request, form_of(NEW), original="")
+    return await _editor(request, ToolForm())
 
 
 async def tool(request: Request) -> Response:
@@ -38,7 +33,7 @@ async def tool(request: Request) -> Response:
     one = await site_of(request).engine.library.tool(request.path_params["name"])
     if wants(request) == "json":
         return JSONResponse(to_data(one))
-    return await _editor(request, form_of(to_data(one)), original=one.name)
+    return await _editor(request, tool_form(one), one.name)
 
 
 async def save(request: Request) -> Response:
@@ -82,32 +77,12 @@ async def duplicate(request: Request) -> Response:
     return answer(request, {"name": copy.name}, status=201, location=f"/tools/{copy.name}")
 
 
-def form_of(data: Mapping[str, Any]) -> dict[str, str]:
-    """The fields of the editor for a tool."""
-    config = data.get("config", {})
-    result = config.get("result", "")
-    schema = config.get("output_schema")
-    return {
-        "name": data["name"],
-        "description": data["description"],
-        "parameters": json.dumps(data["parameters"], indent=2, ensure_ascii=False),
-        "answered_by": data["answered_by"],
-        "result": result if isinstance(result, str) else _pretty(result),
-        "is_error": "on" if config.get("is_error") else "",
-        "delay_s": str(config.get("delay_s", "")),
-        "file": config.get("file", ""),
-        "function": config.get("function", ""),
-        "interpreter": config.get("interpreter", ""),
-        "output_schema": "" if schema is None else _pretty(schema),
-        "timeout_s": f"{data.get('timeout_s', 30):g}",
-        "parallel_safe": "on" if data.get("parallel_safe") else "",
-        "strict": "on" if data.get("strict") else "",
-        "group": data.get("group", ""),
+def _typed(body: Body) -> ToolForm:
+    """What was typed, as it was typed."""
+    texts = {
+        one.name: body.text(one.name) for one in fields(ToolForm) if one.name not in ToolForm.FLAGS
     }
-
-
-def _pretty(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    return ToolForm(**texts, **{name: body.flag(name) for name in ToolForm.FLAGS})
 
 
 def _from_form(body: Body) -> dict[str, Any]:
@@ -179,23 +154,22 @@ async def _check_taken(request: Request, name: str, original: str, *, is_json: b
 
 
 async def _editor(
-    request: Request,
-    form: Mapping[str, Any],
-    *,
-    original: str,
-    error: BadTool | None = None,
-    status: int = 200,
+    request: Request, form: ToolForm, original: str = "", error: BadTool | None = None
 ) -> Response:
     site = site_of(request)
-    listed = await site.engine.library.tools()
-    current = next((one for one in listed if one.name == original), None)
-    return site.page(
-        "tools.html",
-        status,
-        tools=listed,
-        form=form,
-        original=original,
-        shipped=current is not None and site.engine.library.is_shipped(current),
-        error=error,
-        saved="saved" in request.query_params,
+    errors: dict[str, str] = {}
+    if error is not None:
+        names = {one.name for one in fields(ToolForm)}
+        place = [name for name in error.pointer.split("/") if name in names]
+        errors[place[-1] if place else ""] = str(error)
+    line = LINE.search(str(error)) if "parameters" in errors else None
+    html = tools_page(
+        site.env,
+        await site.engine.library.tools(),
+        form,
+        original,
+        errors,
+        int(line[1]) if line else None,
+        "saved" in request.query_params,
     )
+    return HTMLResponse(html, 200 if error is None else 422)
