@@ -98,7 +98,9 @@ async def until_gone(reader: Reader) -> None:
 
 async def test_an_answer_has_status_headers_and_id_and_ends_cleanly() -> None:
     async with serving(HEAD + b"Content-Length: 5\r\nX-Two: a\r\nX-Two: b\r\n\r\nhello") as server:
-        async with opened(server.url + "/v1/x?a=b", headers={"x-api-key": "k"}) as answer:
+        async with opened(
+            server.url + "/v1/x?a=b", headers={"x-api-key": "k", "Accept-Encoding": "gzip"}
+        ) as answer:
             assert (answer.status, answer.request_id) == (200, "req_1")
             assert answer.headers["x-two"] == "a, b"
             assert b"".join([data async for data in answer.chunks()]) == b"hello"
@@ -108,6 +110,7 @@ async def test_an_answer_has_status_headers_and_id_and_ends_cleanly() -> None:
     lower = request.lower()
     assert b"x-api-key: k\r\n" in lower
     assert b"accept-encoding: identity\r\n" in lower
+    assert b"gzip" not in lower
     assert b"user-agent: tool-playground/" in lower
 
 

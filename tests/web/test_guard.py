@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.core.errors import BadInput
 from tests.web.asking import (
     BEARER,
     COOKIE,
@@ -246,6 +247,11 @@ async def test_without_the_right_credential_nothing_runs(headers: list[Header]) 
 async def test_the_right_credential_goes_in(headers: list[Header]) -> None:
     assert (await ask("GET", "/x", *headers)).ran == ["GET /x"]
     assert (await ask("POST", "/x", OWN, *headers)).ran == ["POST /x"]
+
+
+async def test_an_empty_token_is_none_at_all() -> None:
+    with pytest.raises(BadInput, match="--no-token"):
+        await ask("GET", "/x", ("cookie", f"playground_{PORT}="), token="")
 
 
 async def test_what_needs_no_credential() -> None:
