@@ -1,0 +1,245 @@
+// What the page does by itself: buttons with data-do, drafts, scrolling, marks, times, toasts.
+
+
+const $ = (id) => document.getElementById(id);
+
+// Buttons -------------------------------------------------------------------------------------
+
+const actions = {
+  theme() {
+    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    const now = document.documentElement.dataset.theme ?? (dark ? "dark" : "light");
+    const next = now === "dark" ? "light" : "dark";
+    document.documentElement.dataset.theme = next;
+    localStorage.setItem("theme", next);
+  },
+  keys() {
+    $("keys").showModal();
+  },
+  async copy(button) {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    flash(button, "✓");
+  },
+  dismiss(button) {
+    button.closest(".toast").remove();
+  },
+  drawer(button) {
+    const open = document.body.dataset.drawer === button.dataset.drawer;
+    if (open) delete document.body.dataset.drawer;
+    else document.body.dataset.drawer = button.dataset.drawer;
+  },
+  latest() {
+    pinned = true;
+    follow();
+  },
+  rename() {
+    $("more").open = true;
+    $("rename-title").select();
+  },
+  tab(link) {
+    for (const tab of document.querySelectorAll("[role=tab]")) {
+      const chosen = tab === link;
+      tab.setAttribute("aria-selected", chosen);
+      $(tab.getAttribute("aria-controls")).hidden = !chosen;
+    }
+    history.replaceState(null, "", link.href);
+  },
+  fix(button) {
+    const form = $(button.dataset.form);
+    form.open = true;
+    const text = form.querySelector("textarea");
+    text.value = button.dataset.text;
+    fit(text);
+    text.focus();
+  },
+};
+
+document.addEventListener("click", (event) => {
+  const target = event.target.closest("[data-do]");
+  const action = target && actions[target.dataset.do];
+  if (action) {
+    if (target.matches("a")) event.preventDefault();
+    action(target);
+  } else if (!event.target.closest(".side, .inspector, [data-do=drawer]")) {
+    delete document.body.dataset.drawer;
+  }
+  const menu = document.querySelector("details.menu[open]");
+  if (menu && !menu.contains(event.target) && target?.dataset.do !== "rename") menu.open = false;
+});
+
+function flash(button, sign) {
+  const before = button.textContent;
+  if (before === sign) return;
+  button.textContent = sign;
+  setTimeout(() => (button.textContent = before), 900);
+}
+
+// An opened form is ready to be typed into.
+document.addEventListener(
+  "toggle",
+  (event) => {
+    const field = event.target.matches("details.act[open]") && event.target.querySelector("textarea, input:not([type=hidden])");
+    if (field) {
+      fit(field);
+      field.focus();
+    }
+    if (event.target.matches("details.act[open]")) event.target.scrollIntoView({ block: "nearest" });
+  },
+  true,
+);
+
+// Composer: grows with its text, keeps its draft, says what the dock says ---------------------
+
+function fit(field) {
+  if (field.tagName !== "TEXTAREA" || CSS.supports("field-sizing", "content")) return;
+  field.rows = Math.min(14, Math.max(Number(field.rows), field.value.split("\n").length));
+}
+
+function composed() {
+  const field = $("prompt");
+  const dock = $("dock");
+  if (field && dock) field.placeholder = dock.dataset.placeholder;
+}
+
+const draftKey = (field) => `draft:${field.dataset.draft}`;
+
+document.addEventListener("input", (event) => {
+  const field = event.target;
+  if (field.dataset?.draft === undefined) return;
+  if (field.value) localStorage.setItem(draftKey(field), field.value);
+  else localStorage.removeItem(draftKey(field));
+  fit(field);
+});
+
+document.addEventListener("htmx:after:request", (event) => {
+  const form = event.target;
+  const ok = event.detail.ctx?.response?.raw?.ok;
+  if (ok && form.id === "composer") {
+    form.reset();
+    localStorage.removeItem(draftKey($("prompt")));
+    pinned = true;
+  }
+});
+
+document.addEventListener("submit", (event) => {
+  // A second click while the first is on its way does nothing.
+  const button = event.submitter;
+  if (!button || button.closest("dialog")) return;
+  setTimeout(() => (button.disabled = true));
+  setTimeout(() => (button.disabled = false), 1500);
+});
+
+// Scrolling follows the end only while the reader is there ------------------------------------
+
+let pinned = true;
+
+function follow() {
+  const scroll = $("scroll");
+  if (scroll && pinned) scroll.scrollTop = scroll.scrollHeight;
+  if ($("latest")) $("latest").hidden = pinned;
+}
+
+function watchScroll() {
+  const scroll = $("scroll");
+  if (!scroll) return;
+  scroll.addEventListener(
+    "scroll",
+    () => {
+      pinned = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 40;
+      $("latest").hidden = pinned;
+    },
+    { passive: true },
+  );
+  const observer = new ResizeObserver(follow);
+  observer.observe(scroll.firstElementChild);
+  observer.observe(scroll);
+}
+
+// Marks: a row of the wire shows what it produced, and the other way round --------------------
+
+function mark(element, on) {
+  const row = element.closest(".wirerow, rect[data-block]");
+  const block = element.closest(".part, .card, .turnhead");
+  if (row) {
+    for (const id of row.dataset.block.split(" ")) if (id) toggle($(id), on);
+    if (on) toggle(row, true);
+  }
+  if (block) {
+    for (const other of document.querySelectorAll(`.wirerow[data-block~="${block.id}"]`)) toggle(other, on);
+  }
+  if (!on && row) toggle(row, false);
+}
+
+function toggle(element, on) {
+  if (!element) return;
+  if (on) element.dataset.ui = "marked";
+  else delete element.dataset.ui;
+}
+
+document.addEventListener("mouseover", (event) => mark(event.target, true));
+document.addEventListener("mouseout", (event) => mark(event.target, false));
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && event.target.matches(".wirerow[tabindex]")) event.target.click();
+});
+
+// Times and title -----------------------------------------------------------------------------
+
+function ago(ms) {
+  const seconds = Math.floor((Date.now() - ms) / 1000);
+  if (seconds < 60) return "just now";
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`;
+  const days = Math.floor(seconds / 86400);
+  return days < 14 ? `${days} day${days > 1 ? "s" : ""} ago` : new Date(ms).toLocaleDateString();
+}
+
+function tick() {
+  for (const time of document.querySelectorAll("time[data-ms]")) {
+    const ms = Number(time.dataset.ms);
+    time.textContent = ago(ms);
+    time.title = new Date(ms).toLocaleString();
+  }
+}
+
+function titled() {
+  const head = $("head");
+  if (!head?.dataset.title) return;
+  const waiting = Number(head.dataset.waiting);
+  document.title = `${waiting ? `(${waiting}) ` : ""}${head.dataset.title} · playground`;
+}
+
+// Toasts go by themselves unless they tell of a failure ---------------------------------------
+
+function watchToasts() {
+  new MutationObserver((records) => {
+    for (const record of records)
+      for (const node of record.addedNodes)
+        if (node.classList?.contains("toast") && !node.classList.contains("failed"))
+          setTimeout(() => node.remove(), 8000);
+  }).observe($("toasts"), { childList: true });
+}
+
+for (const field of document.querySelectorAll("[data-draft]")) {
+  field.value ||= localStorage.getItem(draftKey(field)) ?? "";
+  fit(field);
+}
+watchScroll();
+watchToasts();
+composed();
+titled();
+tick();
+setInterval(tick, 30_000);
+document.addEventListener("htmx:after:swap", () => {
+  composed();
+  titled();
+});
+
+// A filter over what stands in the page already (the tools' list).
+document.addEventListener("input", (event) => {
+  const selector = event.target.dataset?.filter;
+  if (!selector) return;
+  const wanted = event.target.value.toLowerCase();
+  for (const row of document.querySelectorAll(selector)) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+});
+

@@ -1,0 +1,117 @@
+// The live page: applies frames (htmx does the partials), grows texts, tells when the line is cut.
+// `applyFrame` is the one function that the stream and the replay share.
+
+const stream = () => document.getElementById("stream");
+
+export const running = () => document.getElementById("head")?.dataset.state === "running";
+
+// Growing text --------------------------------------------------------------------------------
+
+export function grow(entries) {
+  for (const [id, from, to, text, deltas, block] of entries) {
+    const element = document.getElementById(id);
+    if (!element) continue;
+    const length = Number(element.dataset.length);
+    if (length >= to) continue;
+    if (length !== from) {
+      refetch(block);
+      continue;
+    }
+    const node = element.lastChild;
+    if (node?.nodeType === Node.TEXT_NODE) node.appendData(text);
+    else element.append(text);
+    element.dataset.length = to;
+    element.dataset.deltas = deltas;
+    const counter = document.getElementById(id.replace("text-", "deltas-"));
+    if (counter) counter.textContent = deltas;
+  }
+}
+
+// A text that does not fit to what came is fetched whole, once at a time.
+const fetching = new Set();
+
+async function refetch(block) {
+  const session = document.getElementById("main")?.dataset.session;
+  if (!session || fetching.has(block)) return;
+  fetching.add(block);
+  try {
+    await htmx.ajax("GET", `/sessions/${session}/blocks/${block}`, {
+      target: `#${block}`,
+      swap: "outerMorph",
+    });
+  } finally {
+    fetching.delete(block);
+  }
+}
+
+// Frames --------------------------------------------------------------------------------------
+
+export async function applyFrame({ html, grow: entries }) {
+  if (html) {
+    await htmx.swap({
+      text: html,
+      swap: "none",
+      target: document.body,
+      sourceElement: document.body,
+      request: {},
+    });
+  }
+  if (entries?.length) grow(entries);
+}
+
+// A block that is said to be new but stands there already (the page was drawn later than the
+// cursor) is morphed instead of appended twice.
+document.addEventListener("htmx:before:swap", (event) => {
+  for (const task of event.detail.tasks ?? []) {
+    if (task.type !== "partial" || task.swapSpec.style !== "beforeend") continue;
+    const id = task.fragment.firstElementChild?.id;
+    const there = id && document.getElementById(id);
+    if (there) {
+      task.target = there;
+      task.swapSpec = { ...task.swapSpec, style: "outerMorph" };
+    }
+  }
+});
+
+// The line ------------------------------------------------------------------------------------
+
+let replaying = false;
+
+export function setReplaying(value) {
+  replaying = value;
+}
+
+document.addEventListener("grow", (event) => {
+  if (event.target === stream() && !replaying) grow(JSON.parse(event.detail.data));
+});
+
+document.addEventListener("htmx:sse:before:message", (event) => {
+  // What happens meanwhile is not lost: leaving the replay loads the page again.
+  if (replaying) event.preventDefault();
+});
+
+let cut;
+
+document.addEventListener("htmx:sse:error", () => {
+  clearTimeout(cut);
+  cut = setTimeout(() => offline(true), 400);
+});
+
+document.addEventListener("htmx:sse:after:connection", () => {
+  clearTimeout(cut);
+  offline(false);
+});
+
+function offline(value) {
+  const sign = document.getElementById("offline");
+  if (sign) sign.hidden = !value;
+}
+
+// A hidden tab lets the line go and catches up when it returns, but not while its session runs.
+document.addEventListener(
+  "visibilitychange",
+  (event) => {
+    if (document.hidden && running()) event.stopImmediatePropagation();
+  },
+  true,
+);
