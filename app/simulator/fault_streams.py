@@ -34,7 +34,7 @@ def clean_end_after(frames: Sequence[Frame], end: End, number: int) -> Iterator[
 
 
 def clean_end_mid_args(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
-    """A polite end in the middle of a call's arguments; in the middle of all where there is none."""
+    """A polite end within a call's arguments; half-way where there is no call."""
     within = [place for place, frame in enumerate(frames) if frame.tag == "args"]
     # The first frame of a call opens it: at least one with real arguments is kept.
     last = within[max(1, len(within) // 2)] if len(within) > 1 else len(frames) // 2

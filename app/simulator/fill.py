@@ -15,6 +15,7 @@ from typing import Any
 from app.core.tools import Tool
 from app.schema.sample import sample
 from app.simulator import entities
+from app.simulator.enums import mentioned
 from app.simulator.roles import direction, role
 from app.simulator.shape import mapping, resolved, standalone, type_of
 from app.simulator.supply import Supply, plain
@@ -22,20 +23,6 @@ from app.simulator.words import concepts, spaced, stem, words
 
 _MISSING = object()
 _LIMITS = spaced("limit max maximum page offset count n top results size per k skip")
-_SAME = {
-    "celsius": "metric c °c centigrade degreesc",
-    "fahrenheit": "imperial f °f degreesf",
-    "metric": "celsius c °c",
-    "imperial": "fahrenheit f °f",
-    "high": "urgent important critical asap",
-    "low": "whenever minor trivial",
-    "true": "on yes",
-    "false": "off no",
-    "km": "kilometers kilometres kilometer",
-    "mi": "miles mile",
-    "kg": "kilograms kilos kilogram",
-    "lb": "pounds lbs pound",
-}
 _ZONES = {
     "tokyo": "Asia/Tokyo",
     "london": "Europe/London",
@@ -148,31 +135,12 @@ def _property(
 
 
 def _enum(name: str, values: Sequence[Any], work: _Filling) -> Any:
-    """The value that was named; of several, `from` takes the first and any other the last."""
-    text = work.clause.text.lower()
-    found: list[tuple[int, Any]] = []
-    for value in values:
-        spellings = [str(value).lower().replace("_", " ")]
-        spellings += [str(value).lower(), *_SAME.get(str(value).lower(), "").split()]
-        spellings += [language for language, code in entities.LANGUAGES.items() if code == value]
-        places = [_position(spelling, text) for spelling in spellings if spelling]
-        if any(place >= 0 for place in places):
-            found.append((min(place for place in places if place >= 0), value))
-    found.sort(key=lambda pair: pair[0])
-    if not found:
-        codes = work.clause.currencies
-        return work.clause.currency(direction(name)) if set(codes) & set(values) else _MISSING
-    return found[-1 if direction(name) == "to" else 0][1]
-
-
-def _position(spelling: str, text: str) -> int:
-    ending = "s?" if len(spelling) > 2 and spelling[-1].isalpha() else ""
-    found = re.search(
-        rf"(?<!\w){re.escape(spelling.removesuffix('s') or spelling)}{ending}(?!\w)", text
-    )
-    exact = re.search(rf"(?<!\w){re.escape(spelling)}(?!\w)", text)
-    hit = exact or (found if len(spelling) > 3 else None)
-    return hit.start() if hit else -1
+    """The value that was named; of several, `to` takes the last and any other the first."""
+    found = mentioned(values, work.clause.text)
+    if found:
+        return found[-1 if direction(name) == "to" else 0]
+    coded = set(work.clause.currencies) & set(map(str, values))
+    return work.clause.currency(direction(name)) if coded else _MISSING
 
 
 def _number(name: str, schema: Mapping[str, Any], kind: str, needed: bool, work: _Filling) -> Any:
@@ -221,9 +189,7 @@ def _array(name: str, schema: Mapping[str, Any], work: _Filling, depth: int) -> 
             one = _object(items, work, {}, depth + 1)
             found = [one] if work.said > known else []
         case _ if isinstance(items.get("enum"), list):
-            found = [
-                v for v in items["enum"] if _position(str(v).lower(), clause.text.lower()) >= 0
-            ]
+            found = mentioned(items["enum"], clause.text)
         case "string":
             found = _strings(name, items, work)
         case _:
