@@ -19,6 +19,7 @@ import ctypes  # noqa: E402
 import errno  # noqa: E402
 import inspect  # noqa: E402
 import json  # noqa: E402
+import linecache  # noqa: E402
 import os  # noqa: E402
 import resource  # noqa: E402
 import select  # noqa: E402
@@ -195,7 +196,10 @@ def work(job: dict[str, Any], arguments: bytes, guard: int) -> int:
         sys.stderr.flush()
     except (OSError, ValueError):
         pass
-    if len(answer["result"].encode("utf-8", "replace")) > job["max_output"]:
+    # A half of a surrogate pair is no character and could be neither stored nor shown.
+    text = answer["result"].encode("utf-8", "backslashreplace")
+    answer["result"] = text.decode("utf-8")
+    if len(text) > job["max_output"]:
         answer = {"result": "", "is_error": True, "too_large": True}
     send(job["channel"], answer)
     return 0
@@ -289,9 +293,12 @@ def loaded(path: str, name: str) -> Callable[..., Any]:
     """The function `name` of the file. Compiled anew each time: a cached one may be stale."""
     try:
         with open(path, "rb") as file:
-            code = compile(file.read(), path, "exec")
+            source = file.read()
     except OSError as error:
         raise Misfit(f"{path} cannot be read: {error.strerror}.") from None
+    code = compile(source, path, "exec")
+    lines = source.decode("utf-8", "replace").splitlines(True)
+    linecache.cache[path] = (len(source), None, lines, path)
     sys.path.insert(0, os.path.dirname(path))
     sys.meta_path.insert(0, NotOurs())
     module = types.ModuleType("tool_file")

@@ -1,0 +1,231 @@
+"""The child process: what it is given, what comes back, and that nothing outlives it."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from app.core.tools import Tool, ToolResult
+from app.executors import python, runner, table
+from app.executors.executor import Invocation
+
+pytestmark = pytest.mark.anyio
+ATTACKS = Path(__file__).with_name("attack_tools.py")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Holds the tools; the working folder of a call, and so the mark of its processes."""
+    shutil.copy(ATTACKS, tmp_path / "tools.py")
+    return tmp_path
+
+
+def invocation(folder: Path, function: str, arguments: str = "{}", **more: Any) -> Invocation:
+    config = {"file": str(folder / "tools.py"), "function": function}
+    config["interpreter"] = more.pop("interpreter", "")
+    tool = Tool("t", answered_by="python", config=config)
+    limits = {"timeout_s": 20.0, "max_output": 100_000, **more}
+    return Invocation("s", "1.0", 1, tool, arguments, folder=folder, idempotency_key="k", **limits)
+
+
+async def run(call: Invocation, report: Callable[..., None] = lambda *_: None) -> ToolResult:
+    with anyio.fail_after(30):
+        return await table.run(call, report)
+
+
+def alive(folder: Path) -> list[int]:
+    """The processes that have `folder` as their working folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and os.readlink(entry / "cwd") == str(folder):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "text"),
+    [
+        ("fine", '{"city": "Kraków"}', "Kraków in celsius"),
+        ("large", '{"size": 10}', "z" * 10),
+        ("asynchronous", '{"number": 4}', '{"double": 8}'),
+        (
+            "asynchronous",
+            '{"number": 12345678901234567890123}',
+            '{"double": 24691357802469135780246}',
+        ),
+        ("odd_values", "{}", '{"point": {"x": 1, "tags": ["a", "b"]}, "path": "a/b"}'),
+        ("importer", "{}", "no app"),
+        ("threads", "{}", "did not wait"),
+        ("leaver", "{}", "left one behind"),
+    ],
+)
+async def test_result(folder: Path, function: str, arguments: str, text: str) -> None:
+    result = await run(invocation(folder, function, arguments))
+    assert (result.text, result.is_error, result.kind) == (text, False, "")
+    assert alive(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "said"),
+    [
+        ("raiser", "{}", ["LookupError: nothing", ', in raiser: raise LookupError("']),
+        ("fine", "{}", ["fine() does not take these arguments", "city"]),
+        ("fine", '{"city": "x", "planet": "y"}', ["planet"]),
+        ("absent", "{}", ["has no function absent; it has:", "crashes", "fine"]),
+        ("leaves", "{}", ["SystemExit: I am off"]),
+        ("crashes", "{}", ["without a result (exit code 3)", "about to crash"]),
+        ("segfaults", "{}", ["without a result (Segmentation fault)"]),
+        ("impossible", "{}", ["ValueError", "not JSON compliant"]),
+        ("memory", "{}", ["MemoryError"]),
+    ],
+)
+async def test_failure_is_a_result(
+    folder: Path, function: str, arguments: str, said: list[str]
+) -> None:
+    result = await run(invocation(folder, function, arguments))
+    assert (result.is_error, result.kind) == (True, "failed")
+    for piece in said:
+        assert piece in result.text
+    assert alive(folder) == []
+
+
+async def test_broken_file(folder: Path) -> None:
+    (folder / "tools.py").write_text("x = 1\ndef t(:\n")
+    result = await run(invocation(folder, "t"))
+    assert "SyntaxError" in result.text
+    assert "line 2: def t(:" in result.text
+    (folder / "tools.py").unlink()
+    result = await run(invocation(folder, "t"))
+    assert result.text.endswith("tools.py; correct the tool's config.file.")
+
+
+@pytest.mark.parametrize("interpreter", ["/no/such/python", "/", "false"])
+async def test_no_such_interpreter(folder: Path, interpreter: str) -> None:
+    result = await run(invocation(folder, "fine", '{"city": "x"}', interpreter=interpreter))
+    assert (result.is_error, result.kind) == (True, "failed")
+    assert "cannot be started" in result.text or "without a result" in result.text
+
+
+async def test_environment_holds_no_key(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "MY_TOKEN", "PYTHONPATH", "LD_PRELOAD_X"):
+        monkeypatch.setenv(name, "canary")
+    monkeypatch.setenv("TZ", "Europe/Oslo")
+    result = await run(invocation(folder, "environment"))
+    seen = json.loads(result.text)
+    assert "canary" not in result.text
+    assert seen["TZ"] == "Europe/Oslo"
+    assert seen.keys() <= {*python._ENVIRONMENT, "LC_CTYPE", "LC_ALL"}
+
+
+async def test_their_own_app_is_found(folder: Path) -> None:
+    (folder / "app.py").write_text("")
+    result = await run(invocation(folder, "importer"))
+    assert result.text == str(folder / "app.py")
+
+
+async def test_prints_are_progress_and_not_the_result(folder: Path) -> None:
+    told: list[tuple[str, float | None]] = []
+    result = await run(invocation(folder, "chatty"), lambda *said: told.append(said))
+    assert result.text == "done"
+    texts = "\n".join(text for text, _ in told)
+    assert told[-1][1] == 1.0
+    assert "first" in texts or "out of range" in texts
+
+
+async def test_a_parameter_of_the_model_called_report(folder: Path) -> None:
+    call = invocation(folder, "own_report", '{"report": "this"}')
+    schema = {"type": "object", "properties": {"report": {"type": "string"}}}
+    result = await run(replace(call, tool=replace(call.tool, parameters=schema)))
+    assert result.text == "the model wrote this"
+
+
+@pytest.mark.parametrize("function", ["endless", "orphan", "storm", "sleeper", "guard_stopper"])
+async def test_time_out_ends_it_with_all_it_started(folder: Path, function: str) -> None:
+    told: list[str] = []
+    call = invocation(folder, function, timeout_s=2.0)
+    result = await run(call, lambda text, _: told.append(text))
+    assert told == ["ready"], result
+    assert (result.is_error, result.kind) == (True, "timeout")
+    assert alive(folder) == []
+
+
+@pytest.mark.parametrize("function", ["endless", "orphan", "sleeper"])
+async def test_cancellation_ends_it_and_goes_on(folder: Path, function: str) -> None:
+    ready = asyncio.Event()
+    task = asyncio.create_task(run(invocation(folder, function), lambda *_: ready.set()))
+    with anyio.fail_after(20):
+        await ready.wait()
+    assert alive(folder)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert alive(folder) == []
+
+
+async def test_cancelled_before_it_began(folder: Path) -> None:
+    task = asyncio.create_task(run(invocation(folder, "sleeper")))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert alive(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [("flood", "{}"), ("quiet_flood", "{}"), ("large", '{"size": 100001}')],
+)
+async def test_output_is_capped(folder: Path, function: str, arguments: str) -> None:
+    told: list[str] = []
+    result = await run(invocation(folder, function, arguments), lambda text, _: told.append(text))
+    assert (result.is_error, result.kind) == (True, "too_large")
+    assert sum(map(len, told)) <= 100_000
+    assert alive(folder) == []
+
+
+async def test_forks_are_limited(folder: Path) -> None:
+    result = await run(invocation(folder, "fork_until_refused"))
+    assert 0 < int(result.text) < 5_000
+    assert alive(folder) == []
+
+
+async def test_large_arguments_pass_the_pipe(folder: Path) -> None:
+    city = "x" * 3_000_000
+    call = invocation(folder, "fine", json.dumps({"city": city}), max_output=4_000_000)
+    assert (await run(call)).text == f"{city} in celsius"
+
+
+def works(interpreter: str) -> bool:
+    return subprocess.run([interpreter, "-c", ""], capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.9", "3.10", "3.12", "3.13", "3.14"])
+async def test_other_interpreters(folder: Path, version: str) -> None:
+    found = shutil.which(f"python{version}")
+    if found is None or not works(found):
+        pytest.skip(f"no Python {version} here")
+    result = await run(invocation(folder, "fine", '{"city": "x"}', interpreter=found))
+    assert result.text == "x in celsius"
+
+
+def test_runner_speaks_old_python() -> None:
+    source = Path(runner.__file__).read_text()
+    ast.parse(source, feature_version=(3, 8))
+
+
+async def test_shipped_names_stay_in_the_package() -> None:
+    assert python._file("shipped:../../etc/passwd").parent == Path(python.__file__).parent

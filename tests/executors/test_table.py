@@ -1,0 +1,127 @@
+"""What holds for every executor, and what the wrapper around them adds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from app.core.tools import BUILT, Tool, ToolResult, text_result
+from app.executors import table
+from app.executors.executor import Invocation, Report
+
+pytestmark = pytest.mark.anyio
+TOOLS = str(Path(__file__).with_name("attack_tools.py"))
+
+
+def python(function: str) -> dict[str, str]:
+    return {"file": TOOLS, "function": function}
+
+
+FINE: Mapping[str, tuple[dict[str, Any], str]] = {
+    "mock": ({"result": "It rains in {{ args.city }}."}, "It rains in Oslo."),
+    "python": (python("fine"), "Oslo in celsius"),
+}
+SLOW: Mapping[str, dict[str, Any]] = {
+    "mock": {"result": "late", "delay_s": 600},
+    "python": python("sleeper"),
+}
+LARGE: Mapping[str, dict[str, Any]] = {
+    "mock": {"result": "x" * 10_000},
+    "python": python("flood"),
+}
+BROKEN: list[tuple[str, dict[str, Any]]] = [
+    ("mock", {"delay_s": "soon"}),
+    ("mock", {"delay_s": None}),
+    ("python", {}),
+    ("python", {"file": 3, "function": None}),
+    ("python", {"file": "nowhere.py", "function": "f"}),
+    ("python", {"file": TOOLS, "function": "nothing"}),
+    ("python", {"file": TOOLS, "function": "fine", "interpreter": "/nowhere"}),
+    ("python", {"file": "nul\0.py", "function": "fine"}),
+    ("http", {}),
+    ("person", {}),
+]
+
+
+def invocation(kind: Any, config: dict[str, Any], timeout_s: float = 20.0) -> Invocation:
+    tool = Tool("t", answered_by=kind, config=config)
+    arguments = '{"city": "Oslo"}' if config.get("function", "fine") == "fine" else "{}"
+    return Invocation("s", "1.0", 1, tool, arguments, timeout_s, 5_000, Path(TOOLS).parent, "k")
+
+
+def ignore(text: str, fraction: float | None) -> None:
+    pass
+
+
+async def run(call: Invocation, report: Report = ignore) -> ToolResult:
+    with anyio.fail_after(30):
+        return await table.run(call, report)
+
+
+def test_every_built_kind_has_its_executor_and_its_cases() -> None:
+    assert set(table.EXECUTORS) == set(BUILT) - {"person"}
+    assert set(table.EXECUTORS) == set(FINE) == set(SLOW) == set(LARGE)
+
+
+@pytest.mark.parametrize("kind", table.EXECUTORS)
+async def test_result(kind: str) -> None:
+    config, text = FINE[kind]
+    result = await run(invocation(kind, config))
+    assert (result.text, result.is_error, result.kind) == (text, False, "")
+
+
+@pytest.mark.parametrize("kind", table.EXECUTORS)
+async def test_time_out(kind: str) -> None:
+    result = await run(invocation(kind, SLOW[kind], timeout_s=0.5))
+    assert (result.is_error, result.kind) == (True, "timeout")
+    assert result.text == "The tool was stopped after 0.5 s, its limit."
+
+
+@pytest.mark.parametrize("kind", table.EXECUTORS)
+async def test_cancellation_passes(kind: str) -> None:
+    ready = asyncio.Event()
+    task = asyncio.create_task(run(invocation(kind, SLOW[kind]), lambda *_: ready.set()))
+    with anyio.fail_after(20):
+        await ready.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize("kind", table.EXECUTORS)
+async def test_output_is_capped(kind: str) -> None:
+    result = await run(invocation(kind, LARGE[kind]))
+    assert (result.is_error, result.kind) == (True, "too_large")
+    assert len(result.text) < 200
+
+
+@pytest.mark.parametrize(("kind", "config"), BROKEN)
+async def test_never_raises(kind: str, config: dict[str, Any]) -> None:
+    result = await run(invocation(kind, config))
+    assert (result.is_error, result.kind) == (True, "failed")
+    assert result.text
+
+
+async def test_an_executor_with_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Buggy:
+        async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+            raise TimeoutError("its own, long before the limit")
+
+    monkeypatch.setitem(table.EXECUTORS, "mock", Buggy())
+    result = await run(invocation("mock", {}))
+    assert (result.is_error, result.kind) == (True, "failed")
+    assert "its own, long before the limit" in result.text
+
+
+async def test_size_counts_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Kraken:
+        async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+            return text_result("é" * 2_501)
+
+    monkeypatch.setitem(table.EXECUTORS, "mock", Kraken())
+    assert (await run(invocation("mock", {}))).kind == "too_large"
