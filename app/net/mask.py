@@ -1,7 +1,8 @@
 """Masking of known secrets: stars of the same length, so that spans over the bytes stay true.
 
 A byte is masked exactly when it lies in an occurrence of a secret's form (as it is, URL-encoded,
-JSON-escaped, base64 at any alignment). That makes the result independent of how a stream is cut.
+JSON-escaped, base64 at any alignment), or where a stream ended inside one. That makes the result
+independent of how a stream is cut.
 Knows no keys and no files; threat 16 of docs/safety.md.
 """
 
@@ -85,7 +86,9 @@ class MaskStream:
         return self._release(buffer, len(buffer) - self._prefixes.pending[self._state])
 
     def end(self) -> bytes:
-        """The bytes kept back; there were no more to make a secret of them."""
+        """The bytes kept back. Most of a secret is secret too: a long beginning is masked."""
+        if len(self._kept) >= SHORTEST:
+            self._covered = len(self._kept)
         return self._release(self._kept, len(self._kept))
 
     def _release(self, buffer: bytes, upto: int) -> bytes:
