@@ -79,8 +79,10 @@ class BodyDecoder:
                 self._take_data(frame)
             case "text":
                 self._take_text(frame)
-            case "too_large":
+            case "too_large" if self._status < 400:
                 self._fail_too_large(frame)
+            case "too_large":
+                pass  # The status has told already that this is an error.
             case "fields" | "comment":
                 self._cut = self._cut or not frame.complete
 

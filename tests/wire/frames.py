@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
+from hypothesis import HealthCheck, settings
+
 from app.core.events import (
     PartDelta,
     PartEnded,
@@ -20,6 +22,8 @@ from app.wire.codec import Spanned
 from app.wire.protocols import codec
 
 DONE = "[DONE]"
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=150)
+"""For properties on a busy machine: a slow example is no failure."""
 
 
 def sse(*values: Any, end: str = "\n") -> bytes:

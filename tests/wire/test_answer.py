@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 
 from app.core.events import PartEnded
 from app.wire.answer import MOST_ALIKE, Answer
-from tests.wire.frames import codes_of, end_of, obey_the_grammar
+from tests.wire.frames import UNHURRIED, codes_of, end_of, obey_the_grammar
 
 STEPS = st.lists(st.tuples(st.sampled_from("sdxw"), st.integers(0, 3)), max_size=20)
 
 
+@UNHURRIED
 @given(STEPS, st.booleans(), st.integers(1, 2))
 def test_whatever_is_asked_the_grammar_holds(
     steps: list[tuple[str, int]], good: bool, ends: int

@@ -7,12 +7,12 @@ from time import perf_counter
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.events import PartEnded
 from app.wire.protocols import CODECS
-from tests.wire.frames import chunk, fragment, message, obey_the_grammar, spanned, sse
+from tests.wire.frames import UNHURRIED, chunk, fragment, message, obey_the_grammar, spanned, sse
 
 CALL = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
 SEEDS: dict[str, list[bytes]] = {
@@ -62,6 +62,7 @@ def test_cut_everywhere_and_once_anywhere(protocol: str, body: bytes) -> None:
         assert spanned(protocol, body, cuts=[cut]) == whole
 
 
+@UNHURRIED
 @given(st.sampled_from(CASES), st.lists(st.integers(0, 2000)))
 def test_no_cutting_changes_an_event_or_its_span(case: tuple[str, bytes], cuts: list[int]) -> None:
     assert spanned(*case, cuts=cuts) == spanned(*case)
@@ -87,7 +88,7 @@ def mutated(draw: st.DrawFn) -> tuple[str, bytes]:
     return protocol, body
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@UNHURRIED
 @given(
     mutated(), st.sampled_from([200, 204, 400, 529]), st.booleans(), st.lists(st.integers(0, 999))
 )
@@ -122,7 +123,7 @@ def _replaced(value: Any, path: list[int], new: Any) -> Any:
     return [inner if place == key else item for place, item in enumerate(value)]
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@UNHURRIED
 @given(st.sampled_from(CASES), st.data())
 def test_no_json_raises_or_breaks_the_grammar(case: tuple[str, bytes], data: st.DataObject) -> None:
     """Sound JSON of the wrong shape reaches deeper than broken bytes do."""

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.wire.exact import joined, member, parsed
+from tests.wire.frames import UNHURRIED
 
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text()),
@@ -20,6 +21,7 @@ VALUES = st.recursive(
 )
 
 
+@UNHURRIED
 @given(VALUES, VALUES, st.sampled_from([None, 1, "\t"]))
 def test_a_member_is_quoted_to_the_letter(before: Any, value: Any, indent: Any) -> None:
     text = json.dumps({"a": [before, {"b": value}], "c": before}, indent=indent)

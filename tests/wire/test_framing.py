@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.wire.framing import Frame, Framer
+from tests.wire.frames import UNHURRIED
 
 
 def frames(body: bytes, *cuts: int, cap: int = 1 << 20) -> list[Frame]:
@@ -167,6 +168,7 @@ PIECES = st.sampled_from(
 )
 
 
+@UNHURRIED
 @given(st.lists(PIECES, max_size=30).map(b"".join), st.lists(st.integers(0, 120)), st.data())
 def test_no_cut_changes_a_frame(body: bytes, cuts: list[int], data: st.DataObject) -> None:
     cap = data.draw(st.sampled_from([8, 20, 1 << 20]))
