@@ -327,13 +327,13 @@ async def test_of_an_error_only_the_beginning_is_read() -> None:
         assert (answer.status, answer.retry_after, len(body)) == (500, 3.0, 65536)
 
 
-BAD = [
+BAD: list[tuple[str, dict[str, str]]] = [
     ("http://user@127.0.0.1/", {}),
     ("ftp://127.0.0.1/", {}),
     ("sim:", {}),
-    ("http://127.0.0.1:1/", {"x-api-key": "canary\nx"}),
-    ("http://127.0.0.1:1/", {"x-api-key": "cänary€"}),
-    ("http://127.0.0.1:1/", {"bad name": "canary"}),
+    ("HERE", {"x-api-key": "canary\nx"}),
+    ("HERE", {"x-api-key": "canary€"}),
+    ("HERE", {"bad name": "canary"}),
 ]
 
 
@@ -341,14 +341,13 @@ BAD = [
 async def test_a_request_that_cannot_be_made_is_told_without_the_key(
     url: str, headers: dict[str, str]
 ) -> None:
-    port = free_port()
-    with pytest.raises(NetTrouble) as caught:
-        async with opened(url.replace(":1/", f":{port}/"), headers=headers):
-            pass
-    trouble = caught.value
-    assert "nary" not in str(trouble) + repr(trouble.__cause__)
-    if "bad" not in str(headers):
-        assert trouble.failure in ("bad_request", "unreachable")
+    async with serving(HEAD + b"Content-Length: 0\r\n\r\n") as server:
+        with pytest.raises(NetTrouble) as caught:
+            async with opened(url.replace("HERE", server.url), headers=headers):
+                pass
+        assert server.seen == []
+    assert caught.value.failure == "bad_request"
+    assert "canary" not in str(caught.value) + repr(caught.value.__cause__)
 
 
 async def test_a_proxy_is_never_used_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
