@@ -157,7 +157,7 @@ class Framer:
                 return True
             self._from = self._scan = found.end()
             # A carriage return ends the line at once; a line feed may still follow it.
-            self._after_cr = self._scan == len(buffer) and buffer[end] == 0x0D
+            self._after_cr = self._scan == len(buffer) and found.group() == b"\r"
         self._scan = len(buffer)
         return self._over_cap(self._base + self._from, self._base + self._scan)
 

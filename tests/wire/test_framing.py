@@ -110,7 +110,9 @@ CASES: list[tuple[str, bytes, list[tuple[str, str]]]] = [
 @pytest.mark.parametrize(("body", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
 def test_kinds_and_data(body: bytes, expected: list[tuple[str, str]]) -> None:
     assert brief(body) == expected
-    assert frames(body, *range(len(body))) == frames(body)
+    whole = frames(body)
+    assert frames(body, *range(len(body))) == whole
+    assert all(frames(body, cut) == whole for cut in range(len(body)))
 
 
 def test_the_span_is_the_lines_without_their_ends() -> None:

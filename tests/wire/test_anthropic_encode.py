@@ -1,0 +1,213 @@
+"""Requests of Anthropic Messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.core.messages import Message, MessagePart, ModelRequest
+from app.core.tools import ToolChoice
+from tests.wire.requests import (
+    IMAGE,
+    assistant,
+    call,
+    encoded,
+    request,
+    result,
+    results,
+    user,
+)
+
+
+def body_of(*messages: Message, **changes: Any) -> dict[str, Any]:
+    return encoded("anthropic", request(*messages, **changes))[0]
+
+
+def said(*messages: Message) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = body_of(*messages)["messages"]
+    return found
+
+
+def notes(wanted: ModelRequest) -> tuple[str, ...]:
+    return encoded("anthropic", wanted)[1].notes
+
+
+def own(kind: str, text: str = "", **block: Any) -> MessagePart:
+    return MessagePart(kind, text, meta={"block": block}, protocol="anthropic")
+
+
+def test_the_least() -> None:
+    body, sent = encoded("anthropic", request(tools=()))
+    assert (sent.method, sent.path, sent.notes) == ("POST", "/v1/messages", ())
+    assert sent.headers["anthropic-version"] == "2023-06-01"
+    assert sent.headers["content-type"] == "application/json"
+    assert body == {
+        "model": "m",
+        "max_tokens": 4096,
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
+        "stream": True,
+    }
+    assert b": " not in sent.body
+
+
+def test_system_tools_and_strict_only_where_set() -> None:
+    body = body_of(system="Be brief.", stream=False)
+    assert body["system"] == "Be brief."
+    assert body["tools"][0] == {
+        "name": "f",
+        "description": "Does f.",
+        "input_schema": {"type": "object", "properties": {"x": {"type": "integer"}}},
+    }
+    assert (body["tools"][1]["name"], body["tools"][1]["strict"]) == ("g", True)
+    assert "stream" not in body
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        (ToolChoice(), None),
+        (ToolChoice(parallel=False), {"type": "auto", "disable_parallel_tool_use": True}),
+        (ToolChoice("required"), {"type": "any"}),
+        (ToolChoice("tool", "g"), {"type": "tool", "name": "g"}),
+        (
+            ToolChoice("tool", "g", parallel=False),
+            {"type": "tool", "name": "g", "disable_parallel_tool_use": True},
+        ),
+        (ToolChoice("none", parallel=False), {"type": "none"}),
+    ],
+)
+def test_choices(choice: ToolChoice, expected: Any) -> None:
+    assert body_of(choice=choice).get("tool_choice") == expected
+
+
+def test_a_choice_among_no_tools_is_left_out_with_a_note() -> None:
+    wanted = request(tools=(), choice=ToolChoice("required"))
+    assert "tool_choice" not in encoded("anthropic", wanted)[0]
+    assert len(notes(wanted)) == 1
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({"temperature": 0, "top_p": 0.5}, {"temperature": 0, "top_p": 0.5, "max_tokens": 4096}),
+        ({"stop": "END"}, {"stop_sequences": ["END"], "max_tokens": 4096}),
+        ({"stop": ["A", ""]}, {"stop_sequences": ["A"], "max_tokens": 4096}),
+        ({"max_tokens": 7}, {"max_tokens": 7}),
+        (
+            {"thinking": 2000},
+            {"thinking": {"type": "enabled", "budget_tokens": 2000}, "max_tokens": 4096},
+        ),
+        (
+            {"thinking": "high"},
+            {"thinking": {"type": "enabled", "budget_tokens": 16384}, "max_tokens": 20480},
+        ),
+        (
+            {"thinking": {"type": "adaptive"}},
+            {"thinking": {"type": "adaptive"}, "max_tokens": 4096},
+        ),
+        ({"thinking": False, "temperature": None}, {"max_tokens": 4096}),
+    ],
+)
+def test_params(params: dict[str, Any], expected: dict[str, Any]) -> None:
+    body = body_of(tools=(), params=params)
+    assert {k: v for k, v in body.items() if k not in ("model", "messages", "stream")} == expected
+
+
+def test_what_has_no_word_is_noted_and_extra_wins() -> None:
+    wanted = request(params={"seed": 1, "thinking": 1.5}, extra={"max_tokens": 1, "metadata": {}})
+    body, sent = encoded("anthropic", wanted)
+    assert (body["max_tokens"], body["metadata"]) == (1, {})
+    assert "seed" not in body
+    assert len(sent.notes) == 2
+
+
+def test_own_blocks_go_back_as_they_came() -> None:
+    blocks = said(
+        user("hi"),
+        assistant(
+            own("thinking", "why", type="thinking", signature="s"),
+            own("thinking", "", type="thinking", signature="s2"),
+            own("thinking", type="redacted_thinking", data="x"),
+            own("text", "a", type="text", citations=[{"n": 1}]),
+            own("server_call", '{"q": 1}', type="server_tool_use", id="s1", name="web_search"),
+            own("server_result", type="web_search_tool_result", tool_use_id="s1", content=[1]),
+            own("other", type="compaction", content="c"),
+        ),
+    )[1]["content"]
+    assert blocks == [
+        {"type": "thinking", "thinking": "why", "signature": "s"},
+        {"type": "thinking", "thinking": "", "signature": "s2"},
+        {"type": "redacted_thinking", "data": "x"},
+        {"type": "text", "text": "a", "citations": [{"n": 1}]},
+        {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"q": 1}},
+        {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [1]},
+        {"type": "compaction", "content": "c"},
+    ]
+
+
+def test_foreign_opaque_parts_are_left_out_with_a_note() -> None:
+    thinking = MessagePart("thinking", "why", meta={"field": "x"}, protocol="openai_chat")
+    other = MessagePart("other", meta={"block": {"type": "y"}}, protocol="openai_chat")
+    text = MessagePart("text", "a", protocol="openai_chat")
+    wanted = request(user("hi"), assistant(thinking, other, thinking, text))
+    body, sent = encoded("anthropic", wanted)
+    assert body["messages"][1]["content"] == [{"type": "text", "text": "a"}]
+    assert len(sent.notes) == 2
+
+
+def test_a_turn_of_which_nothing_is_left_is_not_sent() -> None:
+    foreign = MessagePart("thinking", "why", protocol="openai_chat")
+    assert said(user("a"), assistant(foreign, MessagePart("text", " \n")), user("", "b")) == [
+        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
+    ]
+
+
+def test_results_are_one_message_before_the_text_that_follows() -> None:
+    last = said(
+        user("hi"),
+        assistant(call("t1"), call("t2")),
+        results(result("t1", "one"), result("t2", "two", IMAGE, is_error=True)),
+        user("and?"),
+    )[-1]
+    picture = {"type": "base64", "media_type": "image/png", "data": "aGk="}
+    assert last == {
+        "role": "user",
+        "content": [
+            {"type": "tool_result", "tool_use_id": "t1", "content": "one"},
+            {
+                "type": "tool_result",
+                "tool_use_id": "t2",
+                "content": [{"type": "text", "text": "two"}, {"type": "image", "source": picture}],
+                "is_error": True,
+            },
+            {"type": "text", "text": "and?"},
+        ],
+    }
+
+
+def test_an_empty_result_has_no_content_and_an_empty_error_has_words() -> None:
+    blocks = said(
+        assistant(call("a"), call("b")), results(result("a", ""), result("b", is_error=True))
+    )
+    assert blocks[1]["content"][0] == {"type": "tool_result", "tool_use_id": "a"}
+    assert blocks[1]["content"][1]["content"]
+
+
+@pytest.mark.parametrize("text", ["[1]", "nope", '{"x": NaN}', '{"x": 1e999}', '"{}"'])
+def test_input_must_be_an_object(text: str) -> None:
+    wanted = request(assistant(call("t1", text)), results(result("t1", "bad")))
+    body, sent = encoded("anthropic", wanted)
+    assert body["messages"][0]["content"][0]["input"] == {}
+    assert "no JSON object" in sent.notes[0]
+
+
+def test_ids_are_made_fit_and_stay_paired() -> None:
+    messages = said(
+        assistant(call("functions.f:0"), call("same"), call("same")),
+        results(result("functions.f:0", "1"), result("same", "2"), result("same", "3")),
+    )
+    sent = [block["id"] for block in messages[0]["content"]]
+    assert sent == [block["tool_use_id"] for block in messages[1]["content"]]
+    assert len(set(sent)) == 3
+    assert all(id_.replace("_", "").isalnum() for id_ in sent)

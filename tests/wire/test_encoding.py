@@ -1,0 +1,121 @@
+"""What all encoders share, and the way round: bytes, events, session, request, bytes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.errors import BadInput
+from app.core.messages import model_request
+from app.core.state import fold
+from app.core.tools import ToolChoice
+from app.wire.encoding import sound_object
+from app.wire.protocols import CODECS, codec
+from tests.factories import Log, settings
+from tests.wire.frames import DONE, UNHURRIED, chunk, fragment, message, parts_of, spanned, sse
+from tests.wire.requests import assistant, call, encoded, request, result, results, user
+
+BLOCKS: list[dict[str, Any]] = [
+    {"type": "thinking", "thinking": "why", "signature": "sig"},
+    {"type": "redacted_thinking", "data": "x"},
+    {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"q": [1.5, "é"]}},
+    {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [{"url": "u"}]},
+    {"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}},
+    {"type": "text", "text": "so", "citations": [{"cited_text": "c"}]},
+    {"type": "tool_use", "id": "t1", "name": "f", "input": {"x": 1}, "caller": {"type": "direct"}},
+]
+DETAILS = [{"type": "reasoning.text", "text": "why", "signature": "s", "index": 0}]
+TOOL_CALL = {
+    "id": "t1",
+    "type": "function",
+    "function": {"name": "f", "arguments": '{"x": 1.10}'},
+    "extra_content": {"google": {"thought_signature": "s"}},
+}
+
+
+def sent_again(protocol: str, body: bytes) -> list[dict[str, Any]]:
+    """The messages of the request after an answer of `body` whose calls were all answered."""
+    log = Log().start(settings()).prompt("hi").request(protocol=protocol)
+    events = [event for _, _, event in spanned(protocol, body)]
+    log.add(*events)
+    called = [f"1.{index}" for index, (kind, _) in enumerate(parts_of(events)) if kind == "call"]
+    for call_id in called:
+        log.check(call_id).run(call_id)
+    session = fold("s", log.events)
+    sent = codec(protocol).encode(model_request(session, ToolChoice()))
+    messages: list[dict[str, Any]] = json.loads(sent.body)["messages"]
+    return messages
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_anthropic_blocks_come_back_verbatim(streamed: bool) -> None:
+    whole = {"type": "message", "content": BLOCKS, "stop_reason": "tool_use", "usage": {}}
+    stream = message(*([block] for block in BLOCKS), reason="tool_use")
+    messages = sent_again("anthropic", stream if streamed else json.dumps(whole).encode())
+    assert messages[1] == {"role": "assistant", "content": BLOCKS}
+    assert messages[2]["content"][0]["tool_use_id"] == "t1"
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_openai_messages_come_back_verbatim(streamed: bool) -> None:
+    whole = {"role": "assistant", "content": "so", "reasoning_details": DETAILS}
+    tail = {"tool_calls": [{"index": 0, **TOOL_CALL}]}
+    document = {"choices": [{"message": {**whole, **tail}, "finish_reason": "tool_calls"}]}
+    body = json.dumps(document).encode()
+    if streamed:
+        body = sse(chunk(whole), chunk(tail), chunk({}, "tool_calls"), DONE)
+    messages = sent_again("openai_chat", body)
+    assert messages[1] == {**whole, "tool_calls": [TOOL_CALL]}
+    assert messages[2]["tool_call_id"] == "t1"
+
+
+def test_an_answer_of_one_protocol_goes_on_in_the_other() -> None:
+    body = sse(chunk({"tool_calls": [fragment(0, "functions.f:0", "f", "")]}), chunk({}, "stop"))
+    log = Log().start(settings()).prompt("hi").request(protocol="openai_chat")
+    log.add(*(event for _, _, event in spanned("openai_chat", body)))
+    log.check("1.0").run("1.0")
+    wanted = model_request(fold("s", log.events), ToolChoice())
+    messages = json.loads(codec("anthropic").encode(wanted).body)["messages"]
+    (block,) = messages[1]["content"]
+    assert block["input"] == {}
+    assert messages[2]["content"][0]["tool_use_id"] == block["id"]
+
+
+TEXTS = st.text(st.characters(), max_size=5)
+
+
+@UNHURRIED
+@given(st.sampled_from(sorted(CODECS)), TEXTS, st.text(max_size=6), st.lists(TEXTS, max_size=4))
+def test_every_text_and_id_can_be_sent(
+    protocol: str, text: str, arguments: str, ids: list[str]
+) -> None:
+    """Lone surrogates, control characters, ids that are empty or alike: never an exception."""
+    said = [user(text), assistant(*(call(id_, arguments) for id_ in ids))]
+    answered = results(*(result(id_, text) for id_ in ids))
+    body, _ = encoded(protocol, request(*said, *([answered] if ids else []), system=text))
+    sent = [c["id"] for m in body["messages"] for c in m.get("tool_calls", ())]
+    sent += [b["id"] for m in body["messages"] for b in m["content"] or () if "id" in b]
+    got = [m["tool_call_id"] for m in body["messages"] if "tool_call_id" in m]
+    got += [
+        b["tool_use_id"] for m in body["messages"] for b in m["content"] or () if "tool_use_id" in b
+    ]
+    assert sent == got
+    assert len(set(sent)) == len(ids)
+
+
+@pytest.mark.parametrize("protocol", CODECS)
+def test_a_request_that_json_cannot_say_is_refused_with_a_sentence(protocol: str) -> None:
+    with pytest.raises(BadInput, match=r"change the settings\.$"):
+        encoded(protocol, request(extra={"x": float("nan")}))
+
+
+@pytest.mark.parametrize(
+    ("text", "sound"), [('{"a": 1}', True), ("[]", False), ("", False), ("{" * 9, False),
+                        ('{"a":' + "[" * 100_000, False), ('{"a": Infinity}', False)],
+)  # fmt: skip
+def test_sound_objects(text: str, sound: bool) -> None:
+    assert (sound_object(text) is not None) == sound

@@ -1,0 +1,194 @@
+"""Requests of OpenAI Chat Completions and its dialects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.core.messages import Message, MessagePart
+from app.core.tools import ToolChoice
+from tests.wire.requests import (
+    IMAGE,
+    assistant,
+    call,
+    encoded,
+    request,
+    result,
+    results,
+    user,
+)
+
+
+def body_of(*messages: Message, **changes: Any) -> dict[str, Any]:
+    return encoded("openai_chat", request(*messages, **changes))[0]
+
+
+def said(*messages: Message, quirks: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = body_of(*messages, quirks=quirks)["messages"]
+    return found
+
+
+def own(kind: str, text: str = "", **meta: Any) -> MessagePart:
+    return MessagePart(kind, text, meta=meta, protocol="openai_chat")
+
+
+def test_the_least() -> None:
+    body, sent = encoded("openai_chat", request(tools=()))
+    assert (sent.method, sent.path, sent.notes) == ("POST", "/chat/completions", ())
+    assert body == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "hi"}],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+def test_system_and_tools() -> None:
+    body = body_of(system="Be brief.", stream=False)
+    assert body["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert body["tools"][0]["function"]["description"] == "Does f."
+    assert body["tools"][1]["function"]["strict"] is True
+    assert "strict" not in body["tools"][0]["function"]
+    assert "stream" not in body
+
+
+@pytest.mark.parametrize(
+    ("quirk", "expected"),
+    [
+        ("max_completion_tokens", {"max_completion_tokens": 7}),
+        ("developer_role", {"messages": [{"role": "developer", "content": "s"}]}),
+        ("", {"max_tokens": 7, "messages": [{"role": "system", "content": "s"}]}),
+    ],
+)
+def test_quirks(quirk: str, expected: dict[str, Any]) -> None:
+    wanted = request(user(""), system="s", params={"max_tokens": 7}, quirks=(quirk,))
+    body = encoded("openai_chat", wanted)[0]
+    assert {key: body.get(key) for key in expected} == expected
+    assert "stream_options" not in body_of(quirks=("no_stream_options",))
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        (ToolChoice(), {}),
+        (ToolChoice(parallel=False), {"parallel_tool_calls": False}),
+        (ToolChoice("required"), {"tool_choice": "required"}),
+        (ToolChoice("none"), {"tool_choice": "none"}),
+        (
+            ToolChoice("tool", "g"),
+            {"tool_choice": {"type": "function", "function": {"name": "g"}}},
+        ),
+    ],
+)
+def test_choices(choice: ToolChoice, expected: dict[str, Any]) -> None:
+    body = body_of(choice=choice)
+    found = {k: v for k, v in body.items() if k in ("tool_choice", "parallel_tool_calls")}
+    assert found == expected
+    bare = request(tools=(), choice=choice)
+    assert "tool_choice" not in encoded("openai_chat", bare)[0]
+    assert bool(encoded("openai_chat", bare)[1].notes) == choice.forced
+
+
+def test_params_and_extra() -> None:
+    params = {"temperature": 0, "stop": "E", "thinking": "low", "seed": 1}
+    body, sent = encoded("openai_chat", request(params=params, extra={"stop": None, "n": 2}))
+    assert (body["temperature"], body["stop"], body["n"]) == (0, None, 2)
+    assert body["reasoning_effort"] == "low"
+    assert len(sent.notes) == 1
+    assert encoded("openai_chat", request(params={"thinking": True}))[1].notes
+
+
+def test_a_turn_with_calls_and_its_results() -> None:
+    calls = assistant(MessagePart("text", "a"), MessagePart("text", "b"), call("t1", '{"x":1}'))
+    answer = results(result("t1", "one", "two", is_error=True))
+    assert said(user("hi", "you"), calls, answer) == [
+        {"role": "user", "content": "hi\n\nyou"},
+        {
+            "role": "assistant",
+            "content": "ab",
+            "tool_calls": [
+                {
+                    "id": "t1",
+                    "type": "function",
+                    "function": {"name": "f", "arguments": '{"x":1}'},
+                }
+            ],
+        },
+        {"role": "tool", "tool_call_id": "t1", "content": "Error: one\ntwo"},
+    ]
+
+
+def test_content_is_null_beside_calls_alone_and_empty_turns_are_not_sent() -> None:
+    assert said(assistant(call("t1")))[0]["content"] is None
+    foreign = MessagePart("thinking", "why", protocol="anthropic")
+    wanted = request(assistant(foreign, MessagePart("text", "")), user("b"))
+    body, sent = encoded("openai_chat", wanted)
+    assert body["messages"] == [{"role": "user", "content": "b"}]
+    assert len(sent.notes) == 1
+
+
+def test_images_follow_in_a_message_of_the_user() -> None:
+    messages = said(assistant(call("a"), call("b")), results(result("a", IMAGE), result("b", "x")))
+    assert [message["role"] for message in messages] == ["assistant", "tool", "tool", "user"]
+    assert messages[1]["content"]
+    assert messages[3]["content"][1]["image_url"]["url"] == "data:image/png;base64,aGk="
+
+
+def test_reasoning_goes_back_in_its_own_words() -> None:
+    details = [{"type": "reasoning.encrypted", "data": "x"}]
+    signed = assistant(own("thinking", "why", field="reasoning", reasoning_details=details))
+    (message,) = said(assistant(*signed.parts, MessagePart("text", "a")))
+    assert message == {"role": "assistant", "content": "a", "reasoning_details": details}
+    bare = own("thinking", "why", field="reasoning_content")
+    # Text without a signature is demanded beside calls (DeepSeek), and only there.
+    assert "reasoning_content" not in said(assistant(bare, MessagePart("text", "a")))[0]
+    assert said(assistant(bare, call("t1")))[0]["reasoning_content"] == "why"
+    off = said(assistant(bare, *signed.parts, call("t1")), quirks=("no_reasoning_echo",))[0]
+    assert off.keys() == {"role", "content", "tool_calls"}
+
+
+def test_typed_content_goes_back_typed() -> None:
+    reference = {"type": "reference", "reference_ids": [1]}
+    thinking = own("thinking", "why", field="content")
+    (message,) = said(assistant(thinking, MessagePart("text", "a"), own("other", block=reference)))
+    assert message["content"] == [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "why"}]},
+        {"type": "text", "text": "a"},
+        reference,
+    ]
+
+
+def test_calls_of_other_kinds_go_back_as_they_came() -> None:
+    extra = {"extra_content": {"google": {"thought_signature": "s"}}}
+    mine: dict[str, Any] = {"protocol": "openai_chat"}
+    (message,) = said(
+        assistant(
+            call("a", "SELECT", meta={"type": "custom"}, **mine),
+            call("b", meta={"extra": extra}, **mine),
+            call("c", meta={"extra": extra}, protocol="anthropic"),
+        )
+    )
+    custom, signed, foreign = message["tool_calls"]
+    assert custom == {"id": "a", "type": "custom", "custom": {"name": "f", "input": "SELECT"}}
+    assert signed["extra_content"] == extra["extra_content"]
+    assert "extra_content" not in foreign
+    legacy = said(
+        assistant(call("call_1_0", meta={"type": "function_call"}, **mine)),
+        results(result("call_1_0", "x")),
+    )
+    assert legacy[0]["function_call"] == {"name": "f", "arguments": "{}"}
+    assert legacy[1] == {"role": "function", "name": "f", "content": "x"}
+
+
+def test_short_ids_for_mistral() -> None:
+    messages = said(
+        assistant(call("toolu_0123456789"), call("abcdefgh1")),
+        results(result("toolu_0123456789", "x"), result("abcdefgh1", "y")),
+        quirks=("short_ids",),
+    )
+    sent = [one["id"] for one in messages[0]["tool_calls"]]
+    assert sent == [message["tool_call_id"] for message in messages[1:]]
+    assert sent[1] == "abcdefgh1"
+    assert len(sent[0]) == 9
+    assert sent[0].isalnum()
