@@ -77,35 +77,36 @@ def _told(
 
 
 def _fix(root: Any, place: list[str | int], value: Any, validator: soundness.Validator) -> str:
-    """The same value in another JSON type, if exactly one satisfies the schema there; or ""."""
-    sound = []
-    for text in _other_forms(value):
-        errors = validator.iter_errors(_replaced(root, place, json.loads(text)))
-        if not any(list(error.instance_path)[: len(place)] == place for error in errors):
-            sound.append(text)
-    return sound[0] if len(sound) == 1 else ""
+    """The same value in another JSON type, if that satisfies the schema there; or ""."""
+    text = _other_form(value)
+    if not text:
+        return ""
+    errors = validator.iter_errors(_replaced(root, place, json.loads(text)))
+    hit = any(list(error.instance_path)[: len(place)] == place for error in errors)
+    return "" if hit else text
 
 
-def _other_forms(value: Any) -> list[str]:
-    """The lossless readings of a value in another type, as JSON text; nothing is guessed."""
+def _other_form(value: Any) -> str:
+    """The one lossless reading of a value in another type, as JSON text; nothing is guessed.
+
+    A float is not made a string: how its digits were written is no longer known here.
+    """
     match value:
         case bool() | None:
-            return []
+            return ""
         case int():
-            return [json_text(str(value))]
-        case float() if value.is_integer() and abs(value) < 2**53:
-            return [str(int(value))]
-        case str() if value in ("true", "false") or _INTEGER.fullmatch(value):
-            return [value]
-        case str() if _DECIMAL.fullmatch(value):
-            return [value]
+            return json_text(str(value))
+        case str() if value in ("true", "false"):
+            return value
+        case str() if _INTEGER.fullmatch(value) or _DECIMAL.fullmatch(value):
+            return value
         case str() if value[:1] in ("{", "["):
             try:
                 parse(value)
             except Unsound:
-                return []
-            return [value]
-    return []
+                return ""
+            return value
+    return ""
 
 
 def _replaced(root: Any, place: list[str | int], value: Any) -> Any:

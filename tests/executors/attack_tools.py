@@ -4,31 +4,36 @@ Run by the tests from a copy in a folder of their own. Where the tests run as ro
 root up first: root stands above the limits that are to be seen at work.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 
-def drop():
+def drop() -> None:
     if os.getuid() == 0:
         os.setgid(65534)
         os.setuid(65534)
 
 
-def fine(city, unit="celsius"):
+def fine(city: str, unit: str = "celsius") -> str:
     return f"{city} in {unit}"
 
 
-def sleeper(report):
+def sleeper(report: Callable[..., None]) -> Any:
     report("ready", 0.5)
     time.sleep(600)
 
 
-def endless(report):
+def endless(report: Callable[..., None]) -> Any:
     drop()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     report("ready")
@@ -36,7 +41,7 @@ def endless(report):
         pass
 
 
-def orphan(report):
+def orphan(report: Callable[..., None]) -> Any:
     drop()
     subprocess.Popen(["sleep", "600"], start_new_session=True)
     subprocess.run(["sh", "-c", "sleep 600 & sleep 600 &"], start_new_session=True, check=True)
@@ -44,13 +49,13 @@ def orphan(report):
     time.sleep(600)
 
 
-def leaver():
+def leaver() -> Any:
     """Ends well, and leaves a child behind that holds every pipe open."""
     subprocess.Popen(["sleep", "600"], start_new_session=True)
     return "left one behind"
 
 
-def storm(report):
+def storm(report: Callable[..., None]) -> Any:
     drop()
     report("ready")
     while True:
@@ -60,7 +65,7 @@ def storm(report):
             time.sleep(0.01)
 
 
-def fork_until_refused():
+def fork_until_refused() -> Any:
     drop()
     children = 0
     try:
@@ -72,34 +77,34 @@ def fork_until_refused():
         return children
 
 
-def guard_stopper(report):
+def guard_stopper(report: Callable[..., None]) -> Any:
     os.kill(os.getppid(), signal.SIGSTOP)
     report("ready")
     time.sleep(600)
 
 
-def flood():
+def flood() -> Any:
     while True:
         print("x" * 1000)
 
 
-def quiet_flood():
+def quiet_flood() -> Any:
     os.write(2, b"y" * 5_000_000)
 
 
-def large(size):
+def large(size: float) -> str:
     return "z" * int(size)
 
 
-def memory():
+def memory() -> Any:
     return len(bytearray(64 << 30))
 
 
-def environment():
+def environment() -> Any:
     return dict(os.environ)
 
 
-def importer():
+def importer() -> Any:
     try:
         import app
     except ModuleNotFoundError:
@@ -107,42 +112,42 @@ def importer():
     return app.__file__
 
 
-def raiser():
+def raiser() -> Any:
     raise LookupError("nothing \ud800 there")
 
 
-def leaves():
+def leaves() -> Any:
     sys.exit("I am off")
 
 
-def crashes():
+def crashes() -> Any:
     print("about to crash", file=sys.stderr)
     os._exit(3)
 
 
-def segfaults():
+def segfaults() -> Any:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
-def impossible():
+def impossible() -> Any:
     return float("nan")
 
 
 @dataclass
 class Point:
     x: int
-    tags: set
+    tags: set[str]
 
 
-def odd_values():
-    return {"point": Point(1, {"b", "a"}), "path": os.PurePath("a/b") if False else "a/b"}
+def odd_values() -> Any:
+    return {"point": Point(1, {"b", "a"}), "path": Path("a/b")}
 
 
-async def asynchronous(number):
+async def asynchronous(number: int) -> dict[str, int]:
     return {"double": 2 * number}
 
 
-def chatty(report):
+def chatty(report: Callable[..., None]) -> Any:
     print("first")
     print("second", flush=True)
     report("half", 0.5)
@@ -150,11 +155,11 @@ def chatty(report):
     return "done"
 
 
-def own_report(report):
+def own_report(report: str) -> Any:
     return f"the model wrote {report}"
 
 
-def threads():
+def threads() -> Any:
     thread = threading.Thread(target=time.sleep, args=(600,))
     thread.start()
     return "did not wait"

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from app.executors import python, runner, table
 from app.executors.executor import Invocation
 
 pytestmark = pytest.mark.anyio
+ROOT = Path(__file__).parents[2]
 ATTACKS = Path(__file__).with_name("attack_tools.py")
 
 
@@ -174,6 +176,28 @@ async def test_cancellation_ends_it_and_goes_on(folder: Path, function: str) -> 
     with pytest.raises(asyncio.CancelledError):
         await task
     assert alive(folder) == []
+
+
+async def test_a_killed_server_leaves_nothing(folder: Path) -> None:
+    """The server's end closes the lifeline, however it ended."""
+    code = (
+        "import asyncio, sys\n"
+        "from pathlib import Path\n"
+        "from tests.executors.test_python import invocation, run\n"
+        "call = invocation(Path(sys.argv[1]), 'orphan')\n"
+        "asyncio.run(run(call, lambda text, _: print(text, flush=True)))\n"
+    )
+    server = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, str(folder), stdout=asyncio.subprocess.PIPE, cwd=ROOT
+    )
+    assert server.stdout is not None
+    with anyio.fail_after(20):
+        assert await server.stdout.readline() == b"ready\n"
+        assert alive(folder)
+        server.kill()
+        await server.wait()
+        while alive(folder):
+            await asyncio.sleep(0.01)
 
 
 async def test_cancelled_before_it_began(folder: Path) -> None:

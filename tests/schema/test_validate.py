@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from app.core.errors import BadTool
+from app.schema import soundness
 from app.schema.validate import MAX_PROBLEMS, check_tool, parse_tool_json, schema_problems
 
 Json = dict[str, Any]
@@ -179,7 +180,7 @@ def nested(value: Any, times: int) -> Any:
 
 
 def unevaluated(levels: int) -> Json:
-    schema: Json = {}
+    schema: Json = an_object(a={})
     for _ in range(levels):
         schema = {"allOf": [schema], "unevaluatedProperties": False}
     return schema
@@ -190,8 +191,8 @@ HOSTILE: dict[str, tuple[Json, Any]] = {
     "redos": (an_object(a={"pattern": "^(a+)+$"}), {"a": "a" * 50_000 + "!"}),
     "redos-lookaround": (an_object(a={"pattern": "^(?:a|a|aa)+(?!b)$"}), {"a": "a" * 50_000 + "!"}),
     "redos-everywhere": (
-        {"additionalProperties": {"pattern": r"^(([a-z])+.)+[A-Z]([a-z])+$(?!z)"}},
-        {f"k{n}": "a" * 200 for n in range(10_000)},
+        {"additionalProperties": {"pattern": "^(?:a|a|aa)+(?!b)$"}},
+        {f"k{n}": "a" * 200 + "!" for n in range(10_000)},
     ),
     "patterns-many": (
         {"allOf": [an_object(a={"pattern": f"(x+)+y{n}"}) for n in range(3_000)]},
@@ -204,7 +205,7 @@ HOSTILE: dict[str, tuple[Json, Any]] = {
     "self-twice": (TWICE, {}),
     "self-in-not": ({"not": {"$ref": "#"}}, {}),
     "branching-recursion": (an_object(x=TWICE), nested(1, 60)),
-    "unevaluated": (unevaluated(30), {"a": 1}),
+    "unevaluated": (unevaluated(25), {"a": 1}),
     "unique": (an_object(a={"uniqueItems": True}), {"a": [[1] * 100 + [n] for n in range(5_000)]}),
     "many-items": (an_object(a={"items": INTEGER}), {"a": [4] * 150_000}),
     "deep-schema": (an_object(x=nested({}, 2_000)), {}),
@@ -237,6 +238,8 @@ def test_a_remote_ref_is_refused_and_not_fetched() -> None:
             {"allOf": [{"$id": url, "$ref": "#/x"}]},
         ):
             schema_problems(schema, {"a": 1})
+        with pytest.raises(ValueError, match="never fetched"):
+            soundness.validator({"$ref": url})
         with pytest.raises(BlockingIOError):
             server.accept()
 
@@ -350,7 +353,7 @@ def test_bad_tool(data: Any, pointer: str, words: str) -> None:
         check_tool(data)
     assert caught.value.pointer == pointer
     assert words in str(caught.value)
-    assert str(caught.value).endswith((".", "{}}."))
+    assert str(caught.value).endswith(".")
 
 
 @pytest.mark.parametrize(
