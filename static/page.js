@@ -18,7 +18,8 @@ const actions = {
   },
   async copy(button) {
     await navigator.clipboard.writeText(button.dataset.copy);
-    flash(button, "✓");
+    button.dataset.ui = "done";
+    setTimeout(() => delete button.dataset.ui, 900);
   },
   dismiss(button) {
     button.closest(".toast").remove();
@@ -31,10 +32,6 @@ const actions = {
   latest() {
     pinned = true;
     follow();
-  },
-  rename() {
-    $("more").open = true;
-    $("rename-title").select();
   },
   tab(link) {
     for (const tab of document.querySelectorAll("[role=tab]")) {
@@ -64,15 +61,8 @@ document.addEventListener("click", (event) => {
     delete document.body.dataset.drawer;
   }
   const menu = document.querySelector("details.menu[open]");
-  if (menu && !menu.contains(event.target) && target?.dataset.do !== "rename") menu.open = false;
+  if (menu && !menu.contains(event.target)) menu.open = false;
 });
-
-function flash(button, sign) {
-  const before = button.textContent;
-  if (before === sign) return;
-  button.textContent = sign;
-  setTimeout(() => (button.textContent = before), 900);
-}
 
 // An opened form is ready to be typed into.
 document.addEventListener(
@@ -121,13 +111,21 @@ document.addEventListener("htmx:after:request", (event) => {
   }
 });
 
-document.addEventListener("submit", (event) => {
-  // A second click while the first is on its way does nothing.
-  const button = event.submitter;
-  if (!button || button.closest("dialog")) return;
-  setTimeout(() => (button.disabled = true));
-  setTimeout(() => (button.disabled = false), 1500);
-});
+// A second click while the first is on its way does nothing.
+document.addEventListener(
+  "submit",
+  (event) => {
+    const form = event.target;
+    if (form.dataset.ui === "sent") {
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      return;
+    }
+    form.dataset.ui = "sent";
+    setTimeout(() => delete form.dataset.ui, 400);
+  },
+  true,
+);
 
 // Scrolling follows the end only while the reader is there ------------------------------------
 

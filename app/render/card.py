@@ -70,6 +70,11 @@ class Card:
     offer: Offer | None
     hint: str
 
+    @property
+    def editable(self) -> str:
+        """The text the edit form begins with: all of the arguments, laid out where possible."""
+        return self.call.arguments if self.more else "".join(t.text for t in self.tokens) or "{}"
+
 
 def card(view: View, turn: Turn, call: Call) -> Card:
     """The card of `call` as `view` shows it."""
@@ -90,7 +95,7 @@ def card(view: View, turn: Turn, call: Call) -> Card:
         tokens=laid_out(call.raw[:limit], () if more else call.problems) if done else (),
         more=more if done else 0,
         hidden=hidden_count(call.name) + (hidden_count(call.raw) if done else 0),
-        faults=tuple(_fault(call, problem) for problem in call.problems),
+        faults=tuple(_fault(call, problem) for problem in call.problems if not _mended(call)),
         edits=_edits(call),
         offer=_offer(view, turn, call, more > 0),
         hint=_hint(view, turn, call),
@@ -121,6 +126,8 @@ def _words(view: View, turn: Turn, call: Call) -> tuple[str, Tone]:
     match call.status:
         case "streaming":
             return ("arguments streaming", "live") if turn.open else ("cut off", "failed")
+        case _ if turn.failure is not None and not call.part.complete:
+            return "cut off", "failed"
         case "proposed" | "waiting" | "interrupted" if turn.failure is not None:
             return "not run", ""
         case "proposed":
@@ -186,6 +193,11 @@ def _fault(call: Call, problem: Problem) -> Fault:
             f"line {line}, character {problem.offset - call.raw.rfind(chr(10), 0, problem.offset)}"
         )
     return Fault(problem, place, fixed(call.raw, problem))
+
+
+def _mended(call: Call) -> bool:
+    """What ran is another text than the one that was wrong: the edit tells the story."""
+    return call.status == "done" and call.decided is not None and call.decided.arguments is not None
 
 
 def _edits(call: Call) -> tuple[Edit, ...]:

@@ -27,6 +27,7 @@ _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uf
 _SMUGGLING = range(0xE0100, 0xE01F0)
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Cs", "Zl", "Zp"})
 _MARKDOWN_LIMIT = 100_000
+_WIDTH = 72
 
 
 def shown(text: str) -> str:
@@ -132,8 +133,26 @@ def clip(text: str, limit: int) -> str:
 
 
 def pretty(value: Any) -> str:
-    """Text as it is, other JSON data over several lines."""
-    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    """Text as it is; other JSON data over several lines, what is short on one."""
+    return value if isinstance(value, str) else _pretty(value, 0)
+
+
+def _pretty(value: Any, depth: int) -> str:
+    flat = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, dict | list) or not value or depth > 8:
+        return flat
+    if depth and len(flat) + 2 * depth < _WIDTH:
+        return flat
+    if isinstance(value, dict):
+        items = [
+            f"{json.dumps(k, ensure_ascii=False)}: {_pretty(v, depth + 1)}"
+            for k, v in value.items()
+        ]
+    else:
+        items = [_pretty(item, depth + 1) for item in value]
+    left, right = "{}" if isinstance(value, dict) else "[]"
+    inner, outer = "\n" + "  " * (depth + 1), "\n" + "  " * depth
+    return left + inner + f",{inner}".join(items) + outer + right
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from app.core.settings import Profile
 from app.core.tools import Tool
 from app.render.blocks import block
+from app.render.filters import pretty
 from app.render.view import SessionRow, View
 
 
@@ -42,7 +43,7 @@ def tool_form(tool: Tool) -> ToolForm:
     return ToolForm(
         name=tool.name,
         description=tool.description,
-        parameters=json.dumps(tool.parameters, indent=2, ensure_ascii=False),
+        parameters=pretty(dict(tool.parameters)),
         answered_by=tool.answered_by,
         result=result if isinstance(result, str) else json.dumps(result, ensure_ascii=False),
         file=str(tool.config.get("file", "")),

@@ -63,6 +63,12 @@ class Row:
         return self.end - self.start
 
     @property
+    def short(self) -> str:
+        """The label without the outer word of a delta: every one of them has the same."""
+        last = self.label.rpartition(" ")[2]
+        return last if "delta" in last else self.label
+
+    @property
     def minor(self) -> bool:
         """Whether the row is one of many of its kind, to be drawn quietly."""
         return self.count > 1 or "delta" in self.label
@@ -98,7 +104,8 @@ class WireRows:
         self.sections: list[Section] = []
         self.version = 0
         self._changed: dict[tuple[int, int], int] = {}
-        self._calls: dict[str, int] = {}
+        self._names: dict[str, str] = {}
+        self._started: dict[str, int] = {}
 
     def request(self, number: int, at_ms: int, method: str, url: str, size: int) -> None:
         """A request left. Sections must come in order, counted from 1; `size` in bytes."""
@@ -156,15 +163,12 @@ class WireRows:
                 section = self.sections[-1]
                 section.status, section.first_ms = status, logged.at_ms - section.sent_ms
                 self._touch(section.number, -1)
-            case PartStarted(index=index, part_kind=kind) if logged.source is not None:
-                name = "call" if kind == "call" else "part"
-                self.joined(logged.source, f"{name}-{logged.source.recording}-{index}")
-                if kind == "call":
-                    self._calls[f"{logged.source.recording}.{index}"] = 0
-            case PartDelta(index=index) | PartEnded(index=index) if logged.source is not None:
-                number = logged.source.recording
-                name = "call" if f"{number}.{index}" in self._calls else "part"
-                self.joined(logged.source, f"{name}-{number}-{index}")
+            case PartStarted(index=index) | PartEnded(index=index):
+                if isinstance(event, PartEnded) or event.part_kind == "call":
+                    self._name(index, event.name, isinstance(event, PartStarted))
+                self._join_part(logged.source, index)
+            case PartDelta(index=index):
+                self._join_part(logged.source, index)
             case ResponseEnded() if logged.source is not None:
                 self.joined(logged.source, f"turnhead-{logged.source.recording}")
             case ResponseFailed(message=message):
@@ -188,6 +192,16 @@ class WireRows:
             row = section.rows[place] if place >= 0 else None
             found.append((section, row, (row or section).born > since))
         return found
+
+    def _name(self, index: int, name: str, begins: bool) -> None:
+        call_id = f"{self.sections[-1].number}.{index}" if self.sections else ""
+        if begins or call_id in self._names:
+            self._names[call_id] = name or self._names.get(call_id, "")
+
+    def _join_part(self, source: Source | None, index: int) -> None:
+        if source is not None:
+            known = f"{source.recording}.{index}" in self._names
+            self.joined(source, f"{'call' if known else 'part'}-{source.recording}-{index}")
 
     def _open(self, section: Section) -> None:
         self.sections.append(section)
@@ -224,22 +238,21 @@ class WireRows:
         event = logged.event
         match event:
             case CallChecked(call_id=call_id, problems=problems):
-                real = [p for p in problems if p.kind != "note"]
-                words = plural(len(real), "problem") if real else "valid"
-                self._of_call(logged, call_id, f"call {call_id} {words}", "waiting" if real else "")
+                real = sum(problem.kind != "note" for problem in problems)
+                words = f"has {plural(real, 'problem')}" if real else "is valid"
+                self._of_call(logged, call_id, words, "waiting" if real else "")
             case CallDecided(call_id=call_id, decision=decision, by=by, rule=rule):
-                who = rule or f"the {by}"
-                self._of_call(logged, call_id, f"call {call_id}: {decision}, by {who}", "")
+                self._of_call(logged, call_id, f"→ {decision}, by {rule or f'the {by}'}")
             case CallStarted(call_id=call_id):
-                self._calls[call_id] = logged.at_ms
+                self._started[call_id] = logged.at_ms
             case CallEnded(call_id=call_id, result=result):
-                started = self._calls.get(call_id, 0)
-                took = f" in {duration(logged.at_ms - started)}" if started else ""
+                started = self._started.get(call_id)
+                took = "" if started is None else f" in {duration(logged.at_ms - started)}"
                 words = result.kind or ("error" if result.is_error else "done")
-                tone: Tone = "failed" if result.is_error else "ran"
-                self._of_call(logged, call_id, f"call {call_id} {words}{took}", tone)
+                words = "ran" if words == "done" and took else words.replace("_", " ")
+                self._of_call(logged, call_id, words + took, "failed" if result.is_error else "ran")
             case CallInterrupted(call_id=call_id):
-                self._of_call(logged, call_id, f"call {call_id} interrupted", "failed")
+                self._of_call(logged, call_id, "interrupted", "failed")
             case RunPaused(limit=limit):
                 self.note(logged.at_ms, f"paused: {limit}", "waiting")
             case RunStopped():
@@ -247,8 +260,10 @@ class WireRows:
             case _:
                 pass
 
-    def _of_call(self, logged: Logged, call_id: str, text: str, tone: Tone) -> None:
-        self.note(logged.at_ms, text, tone, "call-" + call_id.replace(".", "-"))
+    def _of_call(self, logged: Logged, call_id: str, words: str, tone: Tone = "") -> None:
+        name = self._names.get(call_id) or f"call {call_id}"
+        block_id = "call-" + call_id.replace(".", "-")
+        self.note(logged.at_ms, f"{clip(name, 40)} {words}", tone, block_id)
 
 
 def _label(protocol: str, frame: Frame) -> str:
