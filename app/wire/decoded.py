@@ -136,13 +136,13 @@ def _ended(end: ResponseEnded | ResponseFailed) -> str:
 
 def decoded_text(decoded: Mapping[str, Any]) -> str:
     """The same for a reader, without a line end at the end; safe to print whatever was in it."""
-    return "\n".join(_lines(decoded)).encode("utf-8", "backslashreplace").decode("utf-8")
+    return _printable("\n".join(_lines(decoded)))
 
 
 def _lines(decoded: Mapping[str, Any]) -> Iterator[str]:
     for name in ("reasoning_text", "text", "refusal"):
         if decoded[name]:
-            yield f"{name.removesuffix('_text')}: {_printable(decoded[name])}"
+            yield f"{name.removesuffix('_text')}: {decoded[name]}"
     for name in ("tool_calls", "server_tool_calls"):
         for call in decoded[name]:
             raw = call["arguments_raw"]
@@ -150,7 +150,7 @@ def _lines(decoded: Mapping[str, Any]) -> Iterator[str]:
             state = call["arguments_state"]
             note = "" if state == "object" else f"  [{state}]"
             words = (name.removesuffix("s").replace("_", " "), call["id"] or "(no id)")
-            yield f"{words[0]}: {call['name']} {words[1]} {_printable(shown)}{note}"
+            yield f"{words[0]}: {call['name']} {words[1]} {shown}{note}"
     usage = decoded["usage"] or {}
     counts = ", ".join(f"{key} {value}" for key, value in usage.items() if value is not None)
     reason = decoded["stop_reason"]
@@ -163,7 +163,9 @@ def _lines(decoded: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _printable(text: str) -> str:
-    """Control characters, which a terminal would obey, as escapes; line ends stay."""
+    """What a terminal would obey or hide, as escapes; line ends and tabs stay."""
+    if text.isprintable():
+        return text
     return "".join(
-        char if char.isprintable() or char in "\n\t" else f"\\u{ord(char):04x}" for char in text
+        char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text
     )

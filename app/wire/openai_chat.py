@@ -32,6 +32,11 @@ REASONS: Mapping[str, EndReason] = {
 
 _REASONING = ("reasoning_content", "reasoning", "reasoning_text")
 """The names of reasoning text, in the order of trust: servers that send two send the same text."""
+_READ = frozenset(
+    {"role", "content", "refusal", "annotations", "tool_calls", "function_call", "obfuscation"}
+    | {"reasoning_details", *_REASONING}
+)
+"""The members of a delta that have a place of their own; the rest is kept as it came."""
 
 Prose = Literal["text", "thinking", "refusal"]
 
@@ -51,6 +56,7 @@ class _Reader:
         self._prose: OpenPart | None = None
         self._details: list[Any] = []  # reasoning_details that ride on the next thinking part
         self._meta: dict[str, Any] = {}
+        self._rest: dict[str, Any] = {}  # members of the message that have no place elsewhere
         self._others: dict[int, dict[str, Any]] = {}
 
     def read(self, value: Mapping[str, Any], text: str, event: str) -> Took:
@@ -83,6 +89,11 @@ class _Reader:
             self._answer.whole("thinking", reasoning_details=merged(self._details))
             self._details = []
         self._calls.settle()
+        if (signed := self._rest.pop("extra_content", None)) is not None:
+            # A signature that belongs to no call (Gemini) must go back with the message.
+            self._answer.whole("thinking", extra_content=signed)
+        if self._rest:
+            self._meta["message"] = self._rest
         if self._others:
             self._answer.warn(
                 "other_choices",
@@ -120,6 +131,9 @@ class _Reader:
         if message.get("tool_calls") or message.get("function_call"):
             self._end_prose()
             self._calls.take(message, where)
+        if not message.keys() <= _READ:
+            rest = {k: v for k, v in message.items() if k not in _READ and v is not None}
+            self._rest.update(rest)
 
     def _reasoning(self, message: Mapping[str, Any]) -> None:
         details = message.get("reasoning_details")

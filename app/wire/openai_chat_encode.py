@@ -164,7 +164,7 @@ def _content(message: Message, request: ModelRequest, notes: Notes) -> str | lis
 def _add_reasoning(
     said: dict[str, Any], message: Message, request: ModelRequest, called: bool
 ) -> None:
-    """Reasoning in the words it came in: signed details always, bare text beside calls only.
+    """Reasoning in the words it came in: what is signed always, bare text beside calls only.
 
     DeepSeek demands the text of turns with calls; other servers never read it again.
     """
@@ -174,6 +174,8 @@ def _add_reasoning(
     for part in message.parts:
         own = _own(part)
         details += own.get("reasoning_details") or []
+        if "extra_content" in own:
+            said["extra_content"] = own["extra_content"]
         field = own.get("field")
         if part.kind == "thinking" and called and field and field != "content":
             said[field] = said.get(field, "") + part.text

@@ -86,6 +86,19 @@ def test_signed_details_ride_on_a_thinking_part() -> None:
     assert merged(["junk", {"type": None}]) == [{"type": None}]
 
 
+def test_q51_a_signature_without_a_call_and_other_members_are_kept() -> None:
+    extra = {"google": {"thought_signature": "s"}}
+    body = sse(
+        chunk({"content": "a"}), chunk({"extra_content": extra, "new_member": 7}), chunk({}, "stop")
+    )
+    events = events_of("openai_chat", body)
+    _, (kind, part) = parts_of(events)
+    assert (kind, part.meta) == ("thinking", {"extra_content": extra})
+    end = end_of(events)
+    assert isinstance(end, ResponseEnded)
+    assert end.meta["message"] == {"new_member": 7}
+
+
 def test_q35_text_on_both_sides_of_a_call() -> None:
     body = sse(
         chunk({"content": "a"}), calls(fragment(0, "c", "f", "{}")), chunk({"content": "b"}), FINISH

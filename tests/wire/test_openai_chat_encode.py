@@ -140,6 +140,8 @@ def test_reasoning_goes_back_in_its_own_words() -> None:
     signed = assistant(own("thinking", "why", field="reasoning", reasoning_details=details))
     (message,) = said(assistant(*signed.parts, MessagePart("text", "a")))
     assert message == {"role": "assistant", "content": "a", "reasoning_details": details}
+    extra = own("thinking", extra_content={"s": 1})
+    assert said(assistant(extra, MessagePart("text", "a")))[0]["extra_content"] == {"s": 1}
     bare = own("thinking", "why", field="reasoning_content")
     # Text without a signature is demanded beside calls (DeepSeek), and only there.
     assert "reasoning_content" not in said(assistant(bare, MessagePart("text", "a")))[0]
