@@ -73,6 +73,11 @@ CASES: list[tuple[str, bytes, list[tuple[str, str]]]] = [
         [("json", '{"a": 1}'), ("json", '{\n"b": [2]}')],
     ),
     (
+        "escaped quotes",
+        b'[{"a": "\\"}"}, {"b": "\\\\"}]',
+        [("json", '{"a": "\\"}"}'), ("json", '{"b": "\\\\"}')],
+    ),
+    (
         "JSON Lines",
         b'{"a":1}\n{"b":2}\r\n\n{"c":3}',
         [("json", '{"a":1}'), ("json", '{"b":2}'), ("json", '{"c":3}')],

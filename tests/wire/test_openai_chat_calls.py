@@ -177,6 +177,11 @@ CALLS: list[tuple[str, list[Any], Expected]] = [
         [calls(fragment(0, "a", None, "{")), calls(fragment(0, None, "f", "}"))],
         [("a", "f", "{}")],
     ),
+    (
+        "another name for the same call, after its arguments began",
+        [calls(fragment(0, "a", "f", "{")), calls(fragment(0, "a", "g", "}"))],
+        [("a", "f", "{}")],
+    ),
 ]  # fmt: skip
 
 
