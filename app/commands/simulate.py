@@ -8,23 +8,23 @@ import asyncio
 from app.commands.listening import bound, port_of, serve, server
 from app.core.errors import BadInput
 from app.simulator.app import simulator_app
-from app.simulator.scenario import Scenario, read_scenario
+from app.simulator.scenario import Scenario, scenario
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Serve until stopped; 0 then."""
-    scenario: Scenario | None = None
+    script: Scenario | None = None
     if arguments.scenario is not None:
         try:
             text = arguments.scenario.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise BadInput(f"Cannot read {arguments.scenario}: {error}.") from error
-        scenario = read_scenario(text)
-    asyncio.run(_simulate(arguments, scenario))
+        script = scenario(text)
+    asyncio.run(_simulate(arguments, script))
     return 0
 
 
-async def _simulate(arguments: argparse.Namespace, scenario: Scenario | None) -> None:
+async def _simulate(arguments: argparse.Namespace, script: Scenario | None) -> None:
     sock = bound("127.0.0.1", arguments.port)
     base = f"http://127.0.0.1:{port_of(sock)}"
 
@@ -32,4 +32,4 @@ async def _simulate(arguments: argparse.Namespace, scenario: Scenario | None) ->
         print(f"Simulator on {base} (base URLs {base}/anthropic and {base}/openai/v1)", flush=True)
 
     with sock:
-        await serve(server(simulator_app(pace=arguments.pace, scenario=scenario)), sock, ready)
+        await serve(server(simulator_app(pace=arguments.pace, scenario=script)), sock, ready)

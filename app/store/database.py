@@ -84,18 +84,25 @@ class Database:
     @classmethod
     async def open(cls, path: Path, *, owner: bool = True) -> Database:
         """StoreError with a sentence where the file cannot be used; it is never overwritten."""
+        opened: list[aiosqlite.Connection] = []
         try:
-            writer = await _open_writer(path) if owner else None
-            reader = await _connect(path, read_only=True)
+            if owner:
+                opened.append(await _open_writer(path))
+            opened.append(await _connect(path, read_only=True))
             if not owner:
-                await _check_identity(reader, path)
-        except sqlite3.Error as error:
-            raise _store_error(error, path) from error
-        except OSError as error:
-            raise StoreError(
-                f"Cannot open {path}: {error.strerror}. Name another file with --db FILE."
-            ) from error
-        return cls(path, writer, reader)
+                await _check_identity(opened[0], path)
+        except BaseException as error:
+            for connection in opened:
+                await connection.close()
+            match error:
+                case sqlite3.Error():
+                    raise _store_error(error, path) from error
+                case OSError():
+                    raise StoreError(
+                        f"Cannot open {path}: {error.strerror}. Name another file with --db FILE."
+                    ) from error
+            raise
+        return cls(path, opened[0] if owner else None, opened[-1])
 
     async def write(self, statements: Sequence[Statement], *, full: bool = False) -> None:
         """Returns when it is committed. A cancelled caller does not undo what it queued."""
@@ -163,13 +170,9 @@ class Database:
 
 
 async def _connect(path: Path, *, read_only: bool) -> aiosqlite.Connection:
-    if read_only:
-        connection = await aiosqlite.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-    else:
-        connection = await aiosqlite.connect(path)
+    uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
+    connection = await aiosqlite.connect(uri, uri=True, isolation_level=None, timeout=5.0)
     connection.row_factory = sqlite3.Row
-    connection.isolation_level = None
-    await connection.execute("PRAGMA busy_timeout = 5000")
     return connection
 
 

@@ -196,7 +196,8 @@ def _statements(batch: Batch, first: int) -> list[Statement]:
 
 
 def _summary(row: Sequence[Any]) -> Summary:
-    return Summary(*row[:8], bool(row[8]))
+    values = [*row[:8], bool(row[8])]
+    return Summary(*values)
 
 
 def _row(session: str, position: int, logged: Logged) -> tuple[object, ...]:

@@ -46,7 +46,7 @@ async def save(request: Request) -> Response:
     except BadTool as error:
         if wants(request) != "page":
             raise
-        return await _editor(request, dict(body.data), original=original, error=error, status=422)
+        return await _editor(request, _typed(body), original, error)
     await site.engine.library.save(checked, site.engine.hub.clock(), original=original)
     here = f"/tools/{checked.name}"
     if wants(request) == "json":
@@ -79,10 +79,11 @@ async def duplicate(request: Request) -> Response:
 
 def _typed(body: Body) -> ToolForm:
     """What was typed, as it was typed."""
-    texts = {
-        one.name: body.text(one.name) for one in fields(ToolForm) if one.name not in ToolForm.FLAGS
+    typed: dict[str, Any] = {
+        one.name: body.flag(one.name) if one.type == "bool" else body.text(one.name)
+        for one in fields(ToolForm)
     }
-    return ToolForm(**texts, **{name: body.flag(name) for name in ToolForm.FLAGS})
+    return ToolForm(**typed)
 
 
 def _from_form(body: Body) -> dict[str, Any]:
