@@ -12,9 +12,11 @@ import re
 from collections.abc import Callable
 
 _NUMBER = r"(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)"
-_OPERAND = rf"(?:sqrt\s*\([^()]*\)|[-+]?\(*\s*{_NUMBER}\s*%?\s*\)*)"
+_OPERAND = rf"(?:sqrt\s*\([^()]*\)|[-+]?\({{0,4}}{_NUMBER}\s{{0,3}}%?\){{0,4}})"
 _OPERATOR = r"(?:\*\*|[-+*/×÷^−]|//)"
-_CHAIN = re.compile(rf"\(*\s*{_OPERAND}(?:\s*{_OPERATOR}\s*\(*\s*{_OPERAND})+\)*")
+_CHAIN = re.compile(
+    rf"\({{0,4}}{_OPERAND}(?:\s{{0,3}}{_OPERATOR}\s{{0,3}}\({{0,4}}{_OPERAND})+\){{0,4}}"
+)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{1,2}/\d{1,2}/\d{2,4}|\+?\d{1,4}-\d{3,4}-\d{3,4}")
 
 _SPOKEN: tuple[tuple[str, str], ...] = (

@@ -20,7 +20,7 @@ from app.simulator.plan import Background, Wanted, forced, wanted
 from app.simulator.reply import Block, Reply, call, shortened
 from app.simulator.smalltalk import small_talk
 
-_READ = 4_000
+_READ = 2_000
 """Characters of a prompt that are read; patterns over more would take their time."""
 
 

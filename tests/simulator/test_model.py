@@ -1,0 +1,158 @@
+"""The model over whole sessions: choices, one call at a time, results woven into words."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from app.core.messages import Message, MessagePart
+from app.core.tools import ToolChoice
+from app.simulator.model import reply as model_reply
+from app.simulator.reply import Reply
+from tests.simulator.factories import SHELF, TODAY, TWO, asking, called, results, user
+
+BOTH = "What is 17*23, and the weather in Paris?"
+SUM = ("c1", "calculator", '{"expression": "17*23"}')
+RAIN = ("c2", "get_weather", '{"city": "Paris"}')
+WEATHER = '{"city": "Paris", "temperature": 18, "unit": "celsius", "condition": "sunny"}'
+
+
+def reply(*messages: Message, seed: int = 0, **request: object) -> Reply:
+    return model_reply(asking(*messages, **request), seed=seed, today=TODAY)  # type: ignore[arg-type]
+
+
+def names(answer: Reply) -> list[str]:
+    return [block.name for block in answer.calls]
+
+
+def test_two_calls_in_order_then_an_answer_that_holds_the_results() -> None:
+    first = reply(user(BOTH))
+    assert [block.kind for block in first.blocks] == ["text", "call", "call"]
+    assert [json.loads(block.text) for block in first.calls] == [
+        {"expression": "17*23"},
+        {"city": "Paris"},
+    ]
+    assert first.stop == "calls"
+    last = reply(user(BOTH), called(SUM, RAIN), results(("c1", "391"), ("c2", WEATHER)))
+    assert last.stop == "stop"
+    for word in ("17*23 is 391", "Paris", "18 °C", "sunny"):
+        assert word in last.text
+
+
+def test_without_parallel_calls_one_follows_the_other() -> None:
+    one = ToolChoice(parallel=False)
+    history = [user(BOTH)]
+    assert names(reply(*history, choice=one)) == ["calculator"]
+    history += [called(SUM), results(("c1", "391"))]
+    assert names(reply(*history, choice=one)) == ["get_weather"]
+    history += [called(RAIN), results(("c2", "18 degrees"))]
+    last = reply(*history, choice=one)
+    assert names(last) == []
+    assert "391" in last.text
+    assert "18 degrees" in last.text
+
+
+@pytest.mark.parametrize(
+    ("choice", "prompt", "calls"),
+    [
+        (ToolChoice(), BOTH, ["calculator", "get_weather"]),
+        (ToolChoice(), "Hello", []),
+        (ToolChoice("none"), BOTH, []),
+        (ToolChoice("required"), BOTH, ["calculator", "get_weather"]),
+        (ToolChoice("required"), "Hello", ["calculator"]),
+        (ToolChoice("required", parallel=False), BOTH, ["calculator"]),
+        (ToolChoice("tool", "get_weather"), "Hello", ["get_weather"]),
+        (ToolChoice("tool", "get_weather"), BOTH, ["get_weather"]),
+        (ToolChoice(allowed=("get_weather",)), BOTH, ["get_weather"]),
+    ],
+)
+def test_the_choice_is_honoured(choice: ToolChoice, prompt: str, calls: list[str]) -> None:
+    assert names(reply(user(prompt), choice=choice)) == calls
+
+
+def test_a_forced_choice_calls_again_though_all_is_answered() -> None:
+    history = (user(BOTH), called(SUM, RAIN), results(("c1", "391"), ("c2", "sunny")))
+    assert len(names(reply(*history, choice=ToolChoice("required")))) == 1
+
+
+def test_a_call_whose_arguments_a_person_changed_is_not_made_again() -> None:
+    edited = ("c2", "get_weather", '{"city": "Rome"}')
+    history = (user(BOTH), called(SUM, edited), results(("c1", "391"), ("c2", "sunny")))
+    assert names(reply(*history)) == []
+
+
+def test_an_error_is_told_and_what_could_be_done() -> None:
+    failed = results(("c2", "The station does not answer"), is_error=True)
+    text = reply(user("Weather in Paris?"), called(RAIN), failed).text
+    assert "The station does not answer" in text
+    assert "failed" in text
+    assert "try" in text
+
+
+def test_a_denial_is_accepted() -> None:
+    denied = results(("c2", "The person did not allow this call."), is_error=True)
+    text = reply(user("Weather in Paris?"), called(RAIN), denied).text
+    assert "leave it" in text
+
+
+def test_words_that_come_with_the_results_do_not_hide_them() -> None:
+    answer = reply(user("Weather in Paris?"), called(RAIN), results(("c2", "sunny")), user("Go on"))
+    assert "sunny" in answer.text
+
+
+def test_a_later_prompt_is_planned_for_itself() -> None:
+    history = (user(BOTH), called(SUM, RAIN), results(("c1", "391"), ("c2", "sunny")))
+    said = Message("assistant", (MessagePart("text", "391 and sunny."),))
+    again = reply(*history, said, user("And in Berlin?"))
+    assert [json.loads(block.text) for block in again.calls] == [{"city": "Berlin"}]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "word"),
+    [
+        ("Hello", "try"),
+        ("what is 2+2", "2+2 = 4"),
+        ("Who are you?", "simulator"),
+        ("Explain quantum gravity", "simulator"),
+        ("", "simulator"),
+        ("thank you", ""),
+    ],
+)
+def test_without_tools_it_is_pleasant_and_honest(prompt: str, word: str) -> None:
+    for seed in range(3):
+        answer = reply(user(prompt), tools=(), seed=seed)
+        assert answer.stop == "stop"
+        assert answer.text
+    assert word in reply(user(prompt), tools=(), seed=seed).text or prompt == "Hello"
+
+
+def test_a_prompt_that_no_tool_fits_is_answered_with_an_example() -> None:
+    text = reply(user("Sing to me of spring"), tools=SHELF).text
+    assert "none of the tools" in text
+    assert "17*23" in text
+
+
+def test_thinking_is_shown_where_it_is_asked_for() -> None:
+    assert reply(user(BOTH), thinking=True).blocks[0].kind == "thinking"
+    assert all(block.kind != "thinking" for block in reply(user(BOTH)).blocks)
+
+
+def test_max_tokens_cuts_the_reply() -> None:
+    cut = reply(user(BOTH), max_tokens=16)
+    assert cut.stop == "length"
+    assert sum(len(block.text) for block in cut.blocks) <= 64
+
+
+def test_the_same_request_and_seed_give_the_same_reply() -> None:
+    for prompt in (BOTH, "Hello", "tell me a joke"):
+        assert reply(user(prompt), seed=7) == reply(user(prompt), seed=7)
+    assert len({reply(user("Hello"), seed=seed).text for seed in range(20)}) > 1
+
+
+def test_a_prompt_of_any_length_is_read_in_bounded_time() -> None:
+    for hostile in ("(" * 50_000, "1+" * 50_000, "A " * 50_000, "a, " * 50_000, '"' * 50_000):
+        started = time.monotonic()
+        assert reply(user(hostile), tools=TWO).blocks
+        assert time.monotonic() - started < 2
