@@ -12,9 +12,10 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from app.core.tools import ToolResult, text_result
 from app.executors.executor import Invocation, Report
@@ -38,31 +39,36 @@ async def run(invocation: Invocation, report: Report) -> ToolResult:
     if not file.is_file():
         return _failed(f"There is no file {file}; correct the tool's config.file.")
     interpreter = str(config.get("interpreter", "")) or sys.executable
-    reader, writer = os.pipe()
-    channel, pipe = await _opened(reader)
-    try:
+    async with _channel() as (channel, theirs):
+        descriptor = theirs.fileno()
         try:
-            process = await _started(interpreter, file.parent, writer)
+            process = await _started(interpreter, file.parent, descriptor)
+        except OSError as error:
+            said = f"{interpreter} cannot be started: {error.strerror}. Name another Python."
+            return _failed(said)
         finally:
-            os.close(writer)
+            theirs.close()
         try:
-            job = _job(invocation, file, str(config.get("function", "")), writer)
+            job = _job(invocation, file, descriptor)
             return await _Talk(process, channel, invocation, report).result(job)
         finally:
             # Shielded: whoever cancels twice must not leave the child behind.
             await asyncio.shield(asyncio.ensure_future(_end(process)))
-    except OSError as error:
-        return _failed(f"{interpreter} cannot be started: {error.strerror}. Name another Python.")
-    finally:
-        pipe.close()
 
 
-async def _opened(reader: int) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
-    stream = asyncio.StreamReader()
-    pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reader, "rb", 0)
-    )
-    return stream, pipe
+@asynccontextmanager
+async def _channel() -> AsyncIterator[tuple[asyncio.StreamReader, BinaryIO]]:
+    """A pipe: our end as a stream, and the child's, to be closed as soon as the child has it."""
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb", 0) as ours, os.fdopen(writer, "wb", 0) as theirs:
+        stream = asyncio.StreamReader()
+        pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(stream), ours
+        )
+        try:
+            yield stream, theirs
+        finally:
+            pipe.close()
 
 
 async def _started(interpreter: str, folder: Path, writer: int) -> asyncio.subprocess.Process:
@@ -95,13 +101,13 @@ def _environment(ours: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _job(invocation: Invocation, file: Path, function: str, channel: int) -> bytes:
+def _job(invocation: Invocation, file: Path, channel: int) -> bytes:
     """The line the runner reads first, then the arguments exactly as they were shown."""
     arguments = invocation.arguments.encode("utf-8")
     properties = invocation.tool.parameters.get("properties", {})
     head = {
         "file": str(file),
-        "function": function,
+        "function": str(invocation.tool.config.get("function", "")),
         "channel": channel,
         "size": len(arguments),
         "report": "report" not in properties,

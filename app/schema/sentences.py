@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import jsonschema_rs
+
 from app.core.events import Problem
 from app.schema.arguments import json_text, kind_of
 from app.schema.keywords import Place, is_local, pointer, resolved
 
 _MOST_SHOWN = 60
+_Kind = jsonschema_rs.ValidationErrorKind
+_GAVE_UP = (_Kind.BacktrackLimitExceeded, _Kind.RegexEngineFailure)
 _KINDS = {
     "string": "a string",
     "integer": "an integer",
@@ -43,6 +47,10 @@ def problems_of(error: Any, root: Mapping[str, Any]) -> Iterator[Problem]:
     # An error of a schema that is `false` has the schema itself as its place.
     steps = error.schema_path if error.kind.name == "falseSchema" else error.schema_path[:-1]
     wanted = _at(root, steps)
+    if isinstance(error.kind, _GAVE_UP):
+        said = f"{where} could not be matched: the schema's pattern takes too long."
+        yield _problem(said, place)
+        return
     match error.kind.name:
         case "required":
             name = json_text(error.kind.property)
@@ -59,9 +67,6 @@ def problems_of(error: Any, root: Mapping[str, Any]) -> Iterator[Problem]:
             yield _problem(f"{where} holds the same item twice; the schema forbids it.", place)
         case "contains" | "unevaluatedItems" | "propertyNames":
             yield _problem(f"{where}: {cut(error.message, 200)}.", place)
-        case "backtrackLimitExceeded" | "regexEngineFailure":
-            said = f"{where} could not be matched: the schema's pattern takes too long."
-            yield _problem(said, place)
         case _:
             said = f"{where} is {shown(error.instance)}; the schema wants {form(wanted, root)}."
             yield _problem(said, place)
