@@ -60,6 +60,7 @@ def server(app: ASGIApp, **options: Any) -> uvicorn.Server:
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=GRACE_S,
         **options,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import ipaddress
+import logging
 import os
 import secrets
 import socket
@@ -48,6 +49,8 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
     engine = await Engine.open(db, simulator_url=lambda: base + "/sim", simulator_key=key)
     try:
         engine.lock.tell(base)
+        for output in logging.getLogger().handlers:
+            output.addFilter(config.log_filter(lambda text: engine.keys.masker().mask_text(text)))
         app, site = make_app(
             engine,
             token=token,

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from app.core.errors import BadInput
 from app.core.events import (
@@ -62,6 +61,7 @@ class _Arrived:
     at_ms: int
     data: bytes = b""
     started: ResponseStarted | None = None
+    retry_after: float | None = None
     trouble: NetTrouble | None = None
     ended: bool = False
 
@@ -146,7 +146,7 @@ class Client:
                 sent.method, sent.url, prepared.headers, prepared.body, prepared.limits
             ) as answer:
                 started = ResponseStarted(answer.status, answer.headers, answer.request_id)
-                queue.put_nowait(_Arrived(clock(), started=started))
+                queue.put_nowait(_Arrived(clock(), started=started, retry_after=answer.retry_after))
                 async for data in answer.chunks():
                     queue.put_nowait(_Arrived(clock(), data))
                     while queue.qsize() >= AHEAD:
@@ -189,6 +189,7 @@ class _Writing:
         self._decoder: Decoder | None = None
         self._masker = masker
         self._masked = masker.mask_stream()
+        self._retry_after: float | None = None
         self._offset = 0
         self._events: list[Event] = []
         self._times: list[int] = []
@@ -201,6 +202,7 @@ class _Writing:
         closed = None
         for item in items:
             if item.started is not None:
+                self._retry_after = item.retry_after
                 self._started(item.started, item.at_ms)
             elif not item.ended:
                 self._bytes(self._masked.feed(item.data), item.at_ms)
@@ -239,10 +241,13 @@ class _Writing:
         trouble = item.trouble
         instead = stopped
         if instead is None and trouble is not None:
+            # Output has begun: what there is of it is an interrupted answer, whatever cut it.
+            failure = "interrupted" if trouble.began else trouble.failure
             instead = ResponseFailed(
-                trouble.failure,
+                failure,
                 self._masker.mask_text(str(trouble)),
-                retry_after=trouble.retry_after,
+                trouble.status,
+                trouble.retry_after,
             )
         if self._decoder is None:
             failed = instead or ResponseFailed("not_api", "The provider sent no answer.")
@@ -256,7 +261,7 @@ class _Writing:
     ) -> None:
         for start, end, event in spanned:
             if isinstance(event, ResponseFailed):
-                event = _told(event, instead)
+                event = _told(event, instead, self._retry_after)
             self._add(event, at_ms, start, end)
 
     def _add(self, event: Event, at_ms: int, start: int, end: int) -> None:
@@ -266,9 +271,10 @@ class _Writing:
         self._sources.append(Source(self._recording, start, end))
 
 
-def _told(event: ResponseFailed, instead: ResponseFailed | None) -> ResponseFailed:
+def _told(
+    event: ResponseFailed, instead: ResponseFailed | None, retry_after: float | None
+) -> ResponseFailed:
     """What cut the answer is known better here than to the decoder, which saw bytes stop."""
     if instead is None or event.failure != "interrupted":
-        return event
-    known: dict[str, Any] = {"failure": instead.failure, "message": instead.message}
-    return replace(event, **known)
+        return replace(event, retry_after=retry_after)
+    return replace(event, failure=instead.failure, message=instead.message)

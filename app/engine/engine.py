@@ -14,8 +14,8 @@ from app.core.settings import Profile
 from app.engine.client import Client
 from app.engine.driver import Driver
 from app.engine.hub import Hub
-from app.executors import table
 from app.executors.examples import EXAMPLES
+from app.executors.table import run as run_tool
 from app.net.client import Net
 from app.net.keys import Keys
 from app.store.database import Database
@@ -73,7 +73,7 @@ class Engine:
             net = Net()
             client = Client(hub, net, keys, simulator_url)
             folder = path.with_name(path.stem + "-files")
-            driver = Driver(hub, client, table.run, folder)
+            driver = Driver(hub, client, run_tool, folder)
             await hub.recover()
         except BaseException:
             if database is not None:

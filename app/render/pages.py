@@ -87,9 +87,14 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
     )
 
 
-def welcome_page(env: Environment, rows: Sequence[SessionRow], now_ms: int) -> str:
-    """The page without a session: demos to begin with, and the list where there is one."""
-    return env.get_template("welcome.html").render(rows=rows, now_ms=now_ms)
+def welcome_page(
+    env: Environment,
+    rows: Sequence[SessionRow],
+    now_ms: int,
+    demos: Sequence[tuple[str, str, str]],
+) -> str:
+    """The page without a session: demos (name, title, words) to begin with, and the list."""
+    return env.get_template("welcome.html").render(rows=rows, now_ms=now_ms, demos=demos)
 
 
 def list_fragment(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
@@ -41,7 +41,6 @@ def _routes() -> list[Route]:
     here = "/sessions/{id}"
     return [
         Route("/", sessions.home),
-        Route("/healthz", healthz),
         Route("/welcome", sessions.welcome),
         Route("/sessions", sessions.sessions),
         Route("/sessions", sessions.create, methods=["POST"]),
@@ -92,12 +91,13 @@ def make_app(
         exception_handlers={PlaygroundError: told, HTTPException: not_found},
     )
     app.state.site = site
-    return Guard(app, token=token, port=port, allow_hosts=allow_hosts), site
-
-
-async def healthz(request: Request) -> Response:
-    """GET /healthz: the one page that needs no credential."""
-    return PlainTextResponse("ok")
+    return Guard(
+        app,
+        token=token,
+        port=port,
+        allow_hosts=allow_hosts,
+        mask=lambda text: engine.keys.masker().mask_text(text),
+    ), site
 
 
 async def told(request: Request, error: Exception) -> Response:
