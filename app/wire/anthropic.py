@@ -14,7 +14,7 @@ from app.wire.answer import Answer, OpenPart
 from app.wire.anthropic_encode import encode
 from app.wire.codec import Codec
 from app.wire.decoding import BodyDecoder, Took
-from app.wire.exact import member
+from app.wire.exact import Quoted
 
 REASONS: Mapping[str, EndReason] = {
     "end_turn": "stop",
@@ -71,7 +71,8 @@ class _Reader:
                 self._message_start(_mapping(value.get("message")))
             case "content_block_start":
                 block = _mapping(value.get("content_block"))
-                self._block_start(_index(value), block, member(text, "content_block", "input"))
+                input_text = Quoted(text).member("content_block", "input")
+                self._block_start(_index(value), block, input_text)
             case "content_block_delta":
                 self._block_delta(_index(value), _mapping(value.get("delta")))
             case "content_block_stop":
@@ -99,9 +100,9 @@ class _Reader:
 
     def _whole_message(self, value: Mapping[str, Any], text: str) -> Took:
         self._message_start({**value, "content": None})
-        blocks = value.get("content")
+        blocks, quoted = value.get("content"), Quoted(text)
         for index, block in enumerate(blocks if isinstance(blocks, list) else []):
-            self._block_start(index, _mapping(block), member(text, "content", index, "input"))
+            self._block_start(index, _mapping(block), quoted.member("content", index, "input"))
             self._block_stop(index)
         self._message_end(value, None)
         return "last"
@@ -136,7 +137,7 @@ class _Reader:
         self._answer.usage = Usage(
             count(self._usage.get("input_tokens")),
             count(self._usage.get("output_tokens")),
-            dict(self._usage),
+            self._usage,
         )
 
     # Blocks.

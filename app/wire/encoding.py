@@ -12,6 +12,7 @@ from typing import Any
 from app.core.errors import BadInput
 from app.core.messages import ModelRequest
 from app.wire.codec import WireRequest
+from app.wire.exact import too_deep
 
 JSON_HEADERS = {"content-type": "application/json"}
 
@@ -70,11 +71,13 @@ class Notes:
 
 def sound_object(text: str) -> dict[str, Any] | None:
     """The object that `text` spells in strict JSON, or None."""
+    if too_deep(text):
+        return None
     try:
         value = json.loads(text, parse_constant=_refused)
-        # What cannot be written again (an infinity, a depth) is no sound object either.
+        # What cannot be written again (an infinity) is no sound object either.
         json.dumps(value, allow_nan=False)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     return value if isinstance(value, dict) else None
 

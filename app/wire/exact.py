@@ -1,17 +1,24 @@
 """JSON as providers send it: parsed without surprises, and quoted to the letter.
 
-`parsed` never yields what JSON cannot say again (NaN, infinities); `member` gives the very text
-of one value, so that a call's arguments keep their digits, their order and their doubled keys.
+`parsed` never yields what JSON cannot say again (NaN, infinities) or what is nested beyond reason;
+`Quoted` gives the very text of one value, so that a call's arguments keep their digits, their
+order and their doubled keys.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 _MOST_DIGITS = 4000
 """Beyond 4300 digits int() refuses; such a number stays a text."""
+MOST_DEEP = 200
+"""Deeper values could be parsed, but not walked by what stores and shows them."""
+
+# A string that is never closed matches to the end: tried anew at each of its quotes it would cost n².
+_STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
 
 
 def _integer(digits: str) -> Any:
@@ -28,44 +35,76 @@ _BLANK = " \t\r\n"
 
 
 def parsed(text: str) -> Any:
-    """The value that `text` spells. ValueError where it is no JSON, or nested beyond reading."""
-    try:
-        return _DECODER.decode(text)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+    """The value that `text` spells. ValueError where it is no JSON, or nested too deeply."""
+    if too_deep(text):
+        raise ValueError("nested too deeply")
+    return _DECODER.decode(text)
 
 
-def member(text: str, *path: str | int) -> str:
-    """The text of the value at `path` within the JSON `text`, or "" where there is none.
+def too_deep(text: str) -> bool:
+    """Whether the JSON `text` is nested deeper than MOST_DEEP."""
+    if text.count("[") + text.count("{") <= MOST_DEEP:
+        return False
+    depth = 0
+    for found in _STRUCTURE.finditer(text):
+        match found.group():
+            case "[" | "{":
+                depth += 1
+                if depth > MOST_DEEP:
+                    return True
+            case "]" | "}":
+                depth -= 1
+            case _:
+                pass
+    return False
 
-    `text` must have been `parsed` before. Of a doubled key the last one counts, as everywhere.
+
+class Quoted:
+    """JSON text that was `parsed`, whose members can be quoted.
+
+    Every level is read once and remembered, so that quoting all members costs no more than one.
     """
-    start, end = 0, len(text)
-    try:
+
+    __slots__ = ("_end", "_members", "_start", "_text")
+
+    def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
+        self._text = text
+        self._start = start
+        self._end = len(text) if end is None else end
+        self._members: dict[str | int, Quoted] | None = None
+
+    def member(self, *path: str | int) -> str:
+        """The text of the value at `path`, or "" where there is none.
+
+        Of a doubled key the last one counts, as everywhere.
+        """
+        at: Quoted | None = self
         for key in path:
-            start, end = dict(_entries(text, _skip(text, start)))[key]
-    except (KeyError, RecursionError):
-        return ""
-    return text[start:end].strip(_BLANK)
+            at = at._read().get(key) if at is not None else None
+        return at._text[at._start : at._end].strip(_BLANK) if at is not None else ""
 
+    def _read(self) -> dict[str | int, Quoted]:
+        if self._members is None:
+            self._members = {}
+            text, at = self._text, _skip(self._text, self._start)
+            if text[at] in "{[":
+                self._read_from(text[at] == "{", _skip(text, at + 1))
+        return self._members
 
-def _entries(text: str, at: int) -> list[tuple[str | int, tuple[int, int]]]:
-    """Key or number, and span, of every value in the object or array that begins at `at`."""
-    entries: list[tuple[str | int, tuple[int, int]]] = []
-    if text[at] not in "{[":
-        return entries
-    is_object, at = text[at] == "{", _skip(text, at + 1)
-    while text[at] not in "}]":
-        key: str | int = len(entries)
-        if is_object:
-            key, at = _DECODER.raw_decode(text, at)
-            at = _skip(text, _skip(text, at) + 1)
-        _, end = _DECODER.raw_decode(text, at)
-        entries.append((key, (at, end)))
-        at = _skip(text, end)
-        if text[at] == ",":
-            at = _skip(text, at + 1)
-    return entries
+    def _read_from(self, is_object: bool, at: int) -> None:
+        """All members, the first of which (or the closing bracket) stands at `at`."""
+        text, members = self._text, self._members
+        assert members is not None
+        while text[at] not in "}]":
+            key: str | int = len(members)
+            if is_object:
+                key, at = _DECODER.raw_decode(text, at)
+                at = _skip(text, _skip(text, at) + 1)
+            _, end = _DECODER.raw_decode(text, at)
+            members[key] = Quoted(text, at, end)
+            at = _skip(text, end)
+            if text[at] == ",":
+                at = _skip(text, at + 1)
 
 
 def _skip(text: str, at: int) -> int:

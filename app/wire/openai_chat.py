@@ -14,7 +14,8 @@ from app.core.events import EndReason, Usage
 from app.wire.answer import Answer, OpenPart
 from app.wire.codec import Codec
 from app.wire.decoding import BodyDecoder, Took
-from app.wire.openai_chat_calls import Calls
+from app.wire.exact import Quoted
+from app.wire.openai_chat_calls import Calls, Where
 from app.wire.openai_chat_encode import encode
 
 REASONS: Mapping[str, EndReason] = {
@@ -70,12 +71,13 @@ class _Reader:
             if key not in self._meta and isinstance(value.get(key), str) and value[key]:
                 self._meta[key] = value[key]
         took: Took = "known"
+        quoted = Quoted(text)
         for place, choice in enumerate(choices):
             if not isinstance(choice, dict):
                 self._answer.warn("not_an_object", "A choice that is no object was left out.")
             elif (index := choice.get("index")) and isinstance(index, int) and index > 0:
                 self._other_choice(index, choice)
-            elif self._choice(choice, text, place):
+            elif self._choice(choice, (quoted, "choices", place)):
                 took = "last"
         self._count(usage if isinstance(usage, Mapping) else _groq(value).get("usage"))
         return took
@@ -102,11 +104,11 @@ class _Reader:
             )
             self._others = {}
 
-    def _choice(self, choice: Mapping[str, Any], text: str, place: int) -> bool:
+    def _choice(self, choice: Mapping[str, Any], where: Where) -> bool:
         """Take choice 0; True where it is a whole message and not a piece of one."""
         part = next((key for key in ("delta", "message") if isinstance(choice.get(key), dict)), "")
         if part:
-            self._message(choice[part], (text, "choices", place, part))
+            self._message(choice[part], (*where, part))
         reason = choice.get("finish_reason")
         if reason:
             self._answer.raw_reason = reason if isinstance(reason, str) else str(reason)
@@ -115,7 +117,7 @@ class _Reader:
             self._meta["native_finish_reason"] = native
         return part == "message"
 
-    def _message(self, message: Mapping[str, Any], where: tuple[str, str, int, str]) -> None:
+    def _message(self, message: Mapping[str, Any], where: Where) -> None:
         self._reasoning(message)
         content = message.get("content")
         if isinstance(content, str):

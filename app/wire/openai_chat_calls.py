@@ -15,9 +15,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.wire.answer import Answer, OpenPart
-from app.wire.exact import member
+from app.wire.exact import Quoted
 
 _OWN = frozenset({"index", "id", "type", "function", "custom"})
+
+Where = tuple[Quoted, *tuple[str | int, ...]]
+"""The JSON text of a chunk, and the path of a value in it."""
 
 
 class _Call:
@@ -44,7 +47,7 @@ class Calls:
         self._by_id: dict[str, _Call] = {}
         self._legacy: _Call | None = None
 
-    def take(self, message: Mapping[str, Any], where: tuple[str, str, int, str]) -> None:
+    def take(self, message: Mapping[str, Any], where: Where) -> None:
         """The calls in a delta or a message; `where` is the JSON text and the path to it."""
         fragments = message.get("tool_calls")
         if isinstance(fragments, dict):
@@ -82,7 +85,7 @@ class Calls:
                 part.meta["absent"] = True
         self._calls = []
 
-    def _fragment(self, fragment: Mapping[str, Any], where: tuple[Any, ...]) -> None:
+    def _fragment(self, fragment: Mapping[str, Any], where: Where) -> None:
         is_custom = isinstance(fragment.get("custom"), dict)
         inner, arguments = ("custom", "input") if is_custom else ("function", "arguments")
         body = fragment.get(inner)
@@ -122,9 +125,7 @@ class Calls:
         self._calls.append(call)
         return call
 
-    def _grow(
-        self, call: _Call, body: Mapping[str, Any], member_name: str, where: tuple[Any, ...]
-    ) -> None:
+    def _grow(self, call: _Call, body: Mapping[str, Any], member_name: str, where: Where) -> None:
         name = body.get("name")
         if isinstance(name, str) and name and name != call.name:
             # In pieces, until the first argument: after that a name can only be a repeat.
@@ -141,7 +142,7 @@ class Calls:
         if not isinstance(arguments, str):
             # An object (or worse) where a text belongs: its own text is what was meant.
             source, *path = where
-            text = member(source, *path, member_name)
+            text = source.member(*path, member_name)
             part.meta["as_object"] = True
             part.pieces.clear()
         if text:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_WORDS = 2000
+MAX_DEPTH = 3
 
 
 @dataclass(frozen=True)
@@ -46,21 +47,22 @@ def _bare(value: Mapping[str, Any]) -> bool:
     )
 
 
-def _words(error: Mapping[str, Any]) -> str:
+def _words(error: Mapping[str, Any], depth: int = 0) -> str:
     for key in ("message", "error", "detail", "msg", "error_description", "title"):
         words = error.get(key)
         if isinstance(words, str) and words.strip():
             return words.strip()[:MAX_WORDS]
-        if isinstance(words, Mapping):
-            return _words(words)
-        if isinstance(words, list) and words:
-            return "; ".join(_item_words(item) for item in words[:5])[:MAX_WORDS]
+        if isinstance(words, Mapping) and depth < MAX_DEPTH:
+            return _words(words, depth + 1)
+        if isinstance(words, list) and words and depth < MAX_DEPTH:
+            said = (_item_words(item, depth + 1) for item in words[:5])
+            return "; ".join(said)[:MAX_WORDS]
     code = error.get("code") or error.get("type")
     return str(code)[:MAX_WORDS] if code else ""
 
 
-def _item_words(item: Any) -> str:
-    return (_words(item) if isinstance(item, Mapping) else str(item)) or str(item)
+def _item_words(item: Any, depth: int) -> str:
+    return (_words(item, depth) if isinstance(item, Mapping) else "") or str(item)[:MAX_WORDS]
 
 
 _ADVICE = {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.events import PartEnded
+from app.core.events import PartEnded, to_row
 from app.wire.protocols import CODECS
 from tests.wire.frames import UNHURRIED, chunk, fragment, message, obey_the_grammar, spanned, sse
 
@@ -175,3 +175,36 @@ def test_a_large_line_byte_by_byte_is_linear() -> None:
     started = perf_counter()
     obey_the_grammar(spanned("openai_chat", body, cuts=range(len(body))), len(body))
     assert perf_counter() - started < 10
+
+
+def _object_calls(protocol: str, number: int) -> bytes:
+    """A document of as many calls whose arguments are objects."""
+    if protocol == "anthropic":
+        blocks = [{**CALL, "input": {"x": 1}}] * number
+        return json.dumps({"type": "message", "content": blocks, "stop_reason": "x"}).encode()
+    calls = [fragment(index, f"i{index}", "f", {"x": 1}) for index in range(number)]
+    return json.dumps({"choices": [{"message": {"tool_calls": calls}}]}).encode()
+
+
+@pytest.mark.parametrize("protocol", CODECS)
+def test_many_arguments_in_one_document_are_linear(protocol: str) -> None:
+    body = _object_calls(protocol, 20_000)
+    started = perf_counter()
+    events = spanned(protocol, body)
+    assert perf_counter() - started < 10, "about 0.3 s; minutes where each is sought anew"
+    texts = [event.text for _, _, event in events if isinstance(event, PartEnded)]
+    assert texts == ['{"x": 1}'] * 20_000
+
+
+@pytest.mark.parametrize("protocol", CODECS)
+@pytest.mark.parametrize("deep", ["error", "usage", "choices", "message", "content", "type"])
+def test_depth_is_no_way_in(protocol: str, deep: str) -> None:
+    """Whatever was read must also be stored: `to_row` walks every event."""
+    for depth in (150, 199, 500, 990, 100_000):
+        for opening, closing in (("[", "]"), ('{"message":', "}"), ('{"error":', "}")):
+            nested = opening * depth + "0" + closing * depth
+            body = sse(f'{{"{deep}":{nested}}}', f'{{"type":"message_delta","usage":{nested}}}')
+            for status in (200, 400):
+                events = spanned(protocol, body, status=status)
+                obey_the_grammar(events, len(body))
+                assert all(to_row(event) for _, _, event in events)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.wire.exact import joined, member, parsed
+from app.wire.exact import MOST_DEEP, Quoted, joined, parsed
 from tests.wire.frames import UNHURRIED
 
 VALUES = st.recursive(
@@ -25,7 +25,7 @@ VALUES = st.recursive(
 @given(VALUES, VALUES, st.sampled_from([None, 1, "\t"]))
 def test_a_member_is_quoted_to_the_letter(before: Any, value: Any, indent: Any) -> None:
     text = json.dumps({"a": [before, {"b": value}], "c": before}, indent=indent)
-    found = member(text, "a", 1, "b")
+    found = Quoted(text).member("a", 1, "b")
     assert found in text
     assert json.loads(found) == value
 
@@ -43,7 +43,7 @@ def test_a_member_is_quoted_to_the_letter(before: Any, value: Any, indent: Any) 
     ],
 )
 def test_members(text: str, path: tuple[str | int, ...], found: str) -> None:
-    assert member(text, *path) == found
+    assert Quoted(text).member(*path) == found
 
 
 def test_what_is_parsed_can_be_written_again() -> None:
@@ -51,8 +51,21 @@ def test_what_is_parsed_can_be_written_again() -> None:
     value = parsed(text)
     assert value == {"nan": None, "big": "1e999", "long": "9" * 5000}
     assert json.loads(json.dumps(value, allow_nan=False)) == value
+
+
+@pytest.mark.parametrize("fill", ["", "0", '"[[[[{{{{\\""', '["a"], []'])
+def test_depth_is_what_brackets_outside_of_texts_make(fill: str) -> None:
+    spare = fill.startswith("[")
+    deepest = "[" * (MOST_DEEP - spare) + fill + "]" * (MOST_DEEP - spare)
+    assert parsed(deepest) == json.loads(deepest)
     with pytest.raises(ValueError, match="deeply"):
-        parsed("[" * 1_000_000)
+        parsed(f"[{deepest}]")
+    assert parsed(json.dumps(["[" * 300, [[]] * 300])) == ["[" * 300, [[]] * 300]
+
+
+def test_a_string_that_is_never_closed_costs_its_length() -> None:
+    with pytest.raises(ValueError, match="Unterminated"):
+        parsed('{"a": [' + "[]," * 300 + '"' + '\\"' * 500_000)
 
 
 def test_halves_of_a_character_become_whole_and_lone_ones_stay() -> None:
