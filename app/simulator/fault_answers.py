@@ -31,6 +31,7 @@ _KINDS: Mapping[str, Mapping[int, tuple[str, str | None]]] = {
 }
 _SENTENCES = {
     400: "This request is refused on purpose: the simulator plays a fault.",
+    401: "Incorrect API key provided. Check your key.",
     402: "Your credit balance is too low.",
     403: "Your key does not have permission to use this resource.",
     404: "The model does not exist or you do not have access to it.",

@@ -24,7 +24,7 @@ def served(app: ASGIApp) -> Iterator[str]:
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
-        yield "http://127.0.0.1:%d" % listener.getsockname()[1]
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(5)

@@ -11,7 +11,7 @@ from app.core.tools import Content, Tool, ToolChoice
 TODAY = date(2026, 11, 21)  # a Saturday
 
 S: dict[str, Any] = {"type": "string"}
-I: dict[str, Any] = {"type": "integer"}
+INT: dict[str, Any] = {"type": "integer"}
 N: dict[str, Any] = {"type": "number"}
 B: dict[str, Any] = {"type": "boolean"}
 DAY: dict[str, Any] = {"type": "string", "format": "date"}
@@ -50,7 +50,7 @@ SHELF: tuple[Tool, ...] = (
         subject=S,
         body=S,
     ),
-    tool("web_search", "Search the web.", "query", query=S, max_results=I),
+    tool("web_search", "Search the web.", "query", query=S, max_results=INT),
     tool(
         "add_event",
         "Add an event to the calendar.",
@@ -68,7 +68,7 @@ SHELF: tuple[Tool, ...] = (
         from_currency=S,
         to_currency=S,
     ),
-    tool("set_timer", "Start a countdown.", "seconds", seconds=I, label=S),
+    tool("set_timer", "Start a countdown.", "seconds", seconds=INT, label=S),
     tool(
         "translate",
         "Translate text into another language.",
@@ -94,7 +94,7 @@ SHELF: tuple[Tool, ...] = (
         origin=S,
         destination=S,
         date=DAY,
-        passengers=I,
+        passengers=INT,
         cabin=one_of("economy", "business", "first"),
     ),
     tool(
@@ -102,7 +102,7 @@ SHELF: tuple[Tool, ...] = (
         "Reserve a table in a restaurant.",
         "restaurant people time",
         restaurant=S,
-        people=I,
+        people=INT,
         time=S,
     ),
     tool("get_order_status", "Status of an order.", "order_id", order_id=S),
@@ -115,7 +115,7 @@ SHELF: tuple[Tool, ...] = (
     ),
     tool("read_file", "Read a file.", "path", path=S),
     tool("send_message", "Send a chat message.", "recipient text", recipient=S, text=S),
-    tool("roll_dice", "Roll dice.", "count", count=I, sides=I),
+    tool("roll_dice", "Roll dice.", "count", count=INT, sides=INT),
     tool("get_time", "Current time in a timezone.", "timezone", timezone=S),
     tool("run_sql", "Run a SQL query on the database.", "query", query=S),
     tool(
@@ -128,7 +128,7 @@ SHELF: tuple[Tool, ...] = (
     ),
     tool("fetch_url", "Download a web page.", "url", url=S),
     tool("add_to_cart", "Put items in the shopping cart.", "items", items=some(S)),
-    tool("get_news", "Latest headlines.", "topic", topic=S, limit=I),
+    tool("get_news", "Latest headlines.", "topic", topic=S, limit=INT),
 )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from app.core.tools import Tool
 from app.simulator.plan import Background, clauses, forced, wanted
-from tests.simulator.factories import SHELF, TODAY, TWO, I, S, some, tool
+from tests.simulator.factories import INT, SHELF, TODAY, TWO, S, some, tool
 
 Call = tuple[str, dict[str, Any]]
 
@@ -194,7 +194,7 @@ def test_a_missing_place_is_taken_from_an_earlier_prompt() -> None:
 
 
 OPERATIONS = tuple(
-    tool(name, f"{name} two numbers", "a b", a=I, b=I)
+    tool(name, f"{name} two numbers", "a b", a=INT, b=INT)
     for name in ("add", "subtract", "multiply", "divide")
 )
 
@@ -222,7 +222,7 @@ def test_where_nothing_was_said_the_schema_speaks() -> None:
         author={"$ref": "#/$defs/author"},
         team={"anyOf": [{"type": "null"}, {"enum": ["red", "blue"]}]},
         tags=some(S),
-        nested={"type": "object", "properties": {"x": I}, "required": ["x"]},
+        nested={"type": "object", "properties": {"x": INT}, "required": ["x"]},
         optional=S,
     )
     schema = {**quiet.parameters, "$defs": {"author": {"type": "string", "minLength": 3}}}

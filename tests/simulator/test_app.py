@@ -1,0 +1,300 @@
+"""The simulator over real HTTP: the official packages, unchanged; every fault; every refusal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import anthropic
+import httpx
+import openai
+import pytest
+from starlette.types import ASGIApp
+
+from app.simulator.app import ENDS, simulator_app
+from app.simulator.end import End
+from app.simulator.faults import FAULTS, Fault
+from app.simulator.scenario import scenario
+
+PROMPT = "What is 17*23, and the weather in Paris?"
+RESULTS = {"calculator": "391", "get_weather": '{"temperature": 18, "unit": "celsius"}'}
+SUM = {"type": "object", "properties": {"expression": {"type": "string"}}}
+CITY = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string"},
+        "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]},
+    },
+    "required": ["city"],
+}
+ANTHROPIC_TOOLS: list[Any] = [
+    {"name": "calculator", "description": "Evaluate.", "input_schema": SUM},
+    {"name": "get_weather", "description": "Weather in a city.", "input_schema": CITY},
+]
+OPENAI_TOOLS: list[Any] = [
+    {"type": "function", "function": {"name": "calculator", "parameters": SUM}},
+    {"type": "function", "function": {"name": "get_weather", "parameters": CITY}},
+]
+BODIES: dict[str, dict[str, Any]] = {
+    "anthropic": {
+        "model": "m",
+        "max_tokens": 100_000,
+        "tools": ANTHROPIC_TOOLS,
+        "messages": [{"role": "user", "content": PROMPT}],
+    },
+    "openai_chat": {
+        "model": "m",
+        "tools": OPENAI_TOOLS,
+        "messages": [{"role": "user", "content": PROMPT}],
+    },
+}
+KEYS = {
+    "anthropic": {"x-api-key": "k", "anthropic-version": "2023-06-01"},
+    "openai_chat": {"authorization": "Bearer k"},
+}
+both = pytest.mark.parametrize("end", ENDS, ids=[end.name for end in ENDS])
+
+
+def post(
+    url: str, end: End, *, headers: dict[str, str] | None = None, **changes: Any
+) -> httpx.Response:
+    body = {**BODIES[end.name], **changes}
+    sent = {name: value for name, value in body.items() if value is not None}
+    return httpx.post(
+        url + end.base + end.path,
+        json=sent,
+        headers={**KEYS[end.name], **(headers or {})},
+        timeout=5,
+    )
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_anthropic_package_runs_a_whole_loop(simulator: str, stream: bool) -> None:
+    messages: list[Any] = [{"role": "user", "content": PROMPT}]
+    with anthropic.Anthropic(
+        api_key="k", base_url=simulator + "/anthropic", max_retries=0
+    ) as client:
+        for _ in range(3):
+            asked: Any = {
+                "model": "m",
+                "max_tokens": 4096,
+                "tools": ANTHROPIC_TOOLS,
+                "thinking": {"type": "enabled", "budget_tokens": 1024},
+                "messages": messages,
+            }
+            if stream:
+                with client.messages.stream(**asked) as live:
+                    message: Any = live.get_final_message()
+            else:
+                message = client.messages.create(**asked)
+            calls = [block for block in message.content if block.type == "tool_use"]
+            if not calls:
+                break
+            assert [(call.name, call.input) for call in calls] == [
+                ("calculator", {"expression": "17*23"}),
+                ("get_weather", {"city": "Paris"}),
+            ]
+            given = [
+                {"type": "tool_result", "tool_use_id": call.id, "content": RESULTS[call.name]}
+                for call in calls
+            ]
+            messages.append({"role": "assistant", "content": message.content})
+            messages.append({"role": "user", "content": given})
+    assert message.stop_reason == "end_turn"
+    assert message.usage.output_tokens > 1
+    assert message.content[0].type == "thinking"
+    assert "391" in message.content[-1].text
+    assert "18 °C" in message.content[-1].text
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_openai_package_runs_a_whole_loop(simulator: str, stream: bool) -> None:
+    messages: list[Any] = [{"role": "user", "content": PROMPT}]
+    with openai.OpenAI(api_key="k", base_url=simulator + "/openai/v1", max_retries=0) as client:
+        for _ in range(3):
+            asked: Any = {"model": "m", "tools": OPENAI_TOOLS, "messages": messages}
+            if stream:
+                asked["stream_options"] = {"include_usage": True}
+                with client.chat.completions.stream(**asked) as live:
+                    whole: Any = live.get_final_completion()
+            else:
+                whole = client.chat.completions.create(**asked)
+            message = whole.choices[0].message
+            if not message.tool_calls:
+                break
+            assert whole.choices[0].finish_reason == "tool_calls"
+            assert [
+                (c.function.name, json.loads(c.function.arguments)) for c in message.tool_calls
+            ] == [
+                ("calculator", {"expression": "17*23"}),
+                ("get_weather", {"city": "Paris"}),
+            ]
+            messages.append(message.model_dump(include={"role", "content", "tool_calls"}))
+            messages += [
+                {"role": "tool", "tool_call_id": c.id, "content": RESULTS[c.function.name]}
+                for c in message.tool_calls
+            ]
+    assert whole.choices[0].finish_reason == "stop"
+    assert whole.usage.total_tokens > 1
+    assert "391" in message.content
+    assert "18 °C" in message.content
+
+
+@both
+def test_the_same_request_gets_the_same_bytes(simulator: str, end: End) -> None:
+    first, second = (post(simulator, end, stream=True) for _ in range(2))
+    strip = first.text.split(',"created":')
+    assert len(strip) == len(second.text.split(',"created":'))
+    if end.name == "anthropic":
+        assert first.content == second.content
+    assert first.headers["content-type"].startswith("text/event-stream")
+    name = "request-id" if end.name == "anthropic" else "x-request-id"
+    assert first.headers[name] != second.headers[name]
+
+
+@both
+def test_keys_paths_and_methods(simulator: str, serve: Callable[[ASGIApp], str], end: End) -> None:
+    choosy = serve(simulator_app(pace=0, key=lambda given: given == "right"))
+    missing = httpx.post(simulator + end.base + end.path, json=BODIES[end.name], timeout=5)
+    wrong = post(choosy, end)
+    name, value = next(iter(KEYS[end.name].items()))
+    right = post(choosy, end, headers={name: value.replace("k", "right").replace("Bearight", "")})
+    nowhere = httpx.post(simulator + end.base + "/nope", headers=KEYS[end.name], timeout=5)
+    method = httpx.put(simulator + end.base + end.path, headers=KEYS[end.name], timeout=5)
+    models = httpx.get(simulator + end.base + end.models_path, headers=KEYS[end.name], timeout=5)
+    answers = [missing, wrong, right, nowhere, method, models]
+    assert [answer.status_code for answer in answers] == [401, 401, 200, 404, 405, 200]
+    for refused in (missing, wrong, nowhere, method):
+        assert refused.json()["error"]["message"]
+    assert models.json()["data"]
+
+
+def test_the_front_page_names_the_base_urls_and_faults(simulator: str) -> None:
+    text = httpx.get(simulator, timeout=5).text
+    assert all(end.base in text for end in ENDS)
+    assert "cut-after-N" in text
+
+
+ANSWERS = {"http-204": 204, "html-200": 200, "empty-200": 200, "empty-sse": 200}
+DIRTY = ("cut-after-N", "cut-bytes-N", "rst-after-N", "stall-after-N")
+
+
+def expected_status(fault: Fault) -> int:
+    if fault.name == "redirect":
+        return 307
+    if fault.answer is None or fault.name in ANSWERS or fault.name.endswith("-200"):
+        return ANSWERS.get(fault.name, 200)
+    return int(fault.name.split("-")[1])
+
+
+@both
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
+def test_every_fault_has_its_status_and_never_a_traceback(
+    simulator: str, end: End, fault: Fault
+) -> None:
+    name = fault.name.removesuffix("-N")
+    headers = {**KEYS[end.name], "x-playground-fault": name}
+    url = simulator + end.base + end.path
+    body = {**BODIES[end.name], "stream": True}
+    with httpx.stream("POST", url, json=body, headers=headers, timeout=0.4) as response:
+        assert response.status_code == expected_status(fault)
+        if fault.name in DIRTY:
+            with pytest.raises((httpx.RemoteProtocolError, httpx.ReadTimeout)):
+                response.read()
+            return
+        data = response.read()
+    if fault.answer is None and fault.twist is None and not fault.unstreamed:
+        assert b"[DONE]" in data or b"message_stop" in data
+
+
+def raw_arguments(simulator: str, end: End, fault: str) -> str:
+    prompt = f"{PROMPT} [[fault:{fault}]]"
+    answer = post(simulator, end, stream=True, messages=[{"role": "user", "content": prompt}])
+    found = []
+    for line in answer.text.split("\n"):
+        if not line.startswith("data: {"):
+            continue
+        data = json.loads(line.removeprefix("data: "))
+        if end.name == "anthropic":
+            found.append(data.get("delta", {}).get("partial_json", ""))
+        else:
+            deltas = [choice["delta"] for choice in data["choices"]]
+            calls = [call for delta in deltas for call in delta.get("tool_calls", [])]
+            found += [call["function"]["arguments"] for call in calls]
+    return "".join(found)
+
+
+@both
+@pytest.mark.parametrize(
+    ("fault", "raw"),
+    [
+        ("args-truncated", '{"expressio'),
+        ("args-duplicate-keys", '{"expression": "17*23", "expression": "something else"}'),
+        ("args-wrong-types", '{"expression": 12345}'),
+        ("args-array", '[{"expression": "17*23"}]'),
+        ("args-empty", ""),
+        ("args-null", "null"),
+        ("args-nan", '{"expression": NaN}'),
+        ("args-lone-surrogate", '{"expression": "\\ud800"}'),
+        ("args-bidi", '{"expression": "\u202egnp.17*23\u202c\u200b"}'),
+        ("args-huge-20", '{"expression": "abcdefghabcdefghxxxx"}'),
+        ("args-deep-3", '{"expression": [[[]]]}'),
+    ],
+)
+def test_broken_arguments_arrive_as_they_are(
+    simulator: str, end: End, fault: str, raw: str
+) -> None:
+    assert raw_arguments(simulator, end, fault) == raw
+
+
+@both
+def test_a_fault_of_what_is_said_is_over_with_the_result(simulator: str, end: End) -> None:
+    prompt = f"{PROMPT} [[fault:tool-unknown]]"
+    first = post(simulator, end, messages=[{"role": "user", "content": prompt}]).json()
+    assert "no_such_tool" in json.dumps(first)
+    if end.name == "anthropic":
+        said = {"role": "assistant", "content": first["content"]}
+        given = {"type": "tool_result", "tool_use_id": first["content"][0]["id"], "content": "no"}
+        history = [{"role": "user", "content": prompt}, said, {"role": "user", "content": [given]}]
+    else:
+        said = first["choices"][0]["message"]
+        given = {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "no"}
+        history = [{"role": "user", "content": prompt}, said, given]
+    second = post(simulator, end, messages=history)
+    assert second.status_code == 200
+    assert "no_such_tool" not in second.text
+
+
+@both
+def test_faults_that_give_way_and_those_that_say_when(simulator: str, end: End) -> None:
+    again = [{"role": "user", "content": "Hello [[fault:http-500-then-ok-2]]"}]
+    assert [post(simulator, end, messages=again).status_code for _ in range(3)] == [500, 500, 200]
+    later = post(simulator, end, headers={"x-playground-fault": "http-429-retry-7"})
+    assert later.headers["retry-after"] == "7"
+    echoed = post(simulator, end, headers={"x-playground-fault": "http-401-echo-key"})
+    assert "provided: k" in echoed.json()["error"]["message"]
+    unknown = post(simulator, end, headers={"x-playground-fault": "nonsense"})
+    assert unknown.status_code == 400
+    assert "Use one of" in unknown.json()["error"]["message"]
+
+
+@both
+def test_a_scenario_is_played_turn_by_turn(serve: Callable[[ASGIApp], str], end: End) -> None:
+    turns = [
+        {"text": "First.", "calls": [{"name": "f", "arguments": {"x": 1}}]},
+        {"text": "Second.", "stop_reason": "length"},
+        {"faults": ["http-529"]},
+    ]
+    url = serve(simulator_app(pace=0, scenario=scenario(json.dumps({"turns": turns}))))
+    said = {"role": "assistant", "content": "x"}
+    asked = {"role": "user", "content": "go on"}
+    first = post(url, end).json()
+    second = post(url, end, messages=[asked, said, asked]).text
+    third = post(url, end, messages=[asked, said, asked, said, asked])
+    over = post(url, end, messages=[asked, *[said, asked] * 3]).text
+    assert "First." in json.dumps(first)
+    assert "Second." in second
+    assert '"length"' in second or '"max_tokens"' in second
+    assert third.status_code == 529
+    assert "no turn 4" in over
