@@ -200,6 +200,14 @@ function tick() {
   }
 }
 
+// How long a running call has run, counted here so that nothing need be sent.
+function count() {
+  for (const place of document.querySelectorAll("[data-since]")) {
+    const seconds = (Date.now() - Number(place.dataset.since)) / 1000;
+    if (seconds >= 1) place.textContent = ` · ${Math.floor(seconds)} s`;
+  }
+}
+
 function titled() {
   const head = $("head");
   if (!head?.dataset.title) return;
@@ -228,6 +236,7 @@ composed();
 titled();
 tick();
 setInterval(tick, 30_000);
+setInterval(count, 500);
 document.addEventListener("htmx:after:swap", () => {
   composed();
   titled();

@@ -93,7 +93,8 @@ def block(env: Environment, view: View, block_id: str) -> str:
         return Markup(block(env, view, inner))
 
     template, values = drawn(view, block_id)
-    return env.get_template(template).render(view=view, id=block_id, block=nested, **values)
+    html = env.get_template(template).render(view=view, id=block_id, block=nested, **values)
+    return html.strip()
 
 
 def touched(logged: Logged, session: Session) -> tuple[Touch, ...]:

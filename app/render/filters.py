@@ -182,7 +182,7 @@ def markdown(text: str) -> Markup:
     clean = nh3.clean(
         html,
         tags=_TAGS,
-        attributes={"a": {"href"}, "ol": {"start"}},
+        attributes={"*": set(), "a": {"href"}, "ol": {"start"}},
         url_schemes=_SCHEMES,
         link_rel="noopener noreferrer nofollow",
     )

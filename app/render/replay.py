@@ -16,7 +16,7 @@ from jinja2 import Environment
 from app.core.events import Logged, RequestSent
 from app.core.state import Session, apply, fold
 from app.render.blocks import Frame, Touch, frame, frame_html
-from app.render.timeline import clock, segments
+from app.render.timeline import Clock, clock, segments
 from app.render.view import View
 from app.render.wire_rows import WireRows
 
@@ -45,21 +45,22 @@ def replay(log: Sequence[Logged], env: Environment, chunks: Chunks, fixed: Fixed
     The first frame, at 0, empties the page. `log` must hold the deltas of ended parts, too.
     """
     whole = fold(fixed.session_id, log)
-    on = clock(whole)
+    until = whole.updated_ms
+    on = clock(whole, until)
     return {
         "duration": on.duration,
         "segments": [
-            [item.kind, item.start_ms, item.end_ms, item.block] for item in segments(whole, on)
+            [item.kind, item.start_ms, item.end_ms, item.block]
+            for item in segments(whole, on, until)
         ],
-        "frames": list(frames(log, env, chunks, fixed)),
+        "frames": list(_frames(log, env, chunks, fixed, on)),
     }
 
 
-def frames(
-    log: Sequence[Logged], env: Environment, chunks: Chunks, fixed: Fixed
+def _frames(
+    log: Sequence[Logged], env: Environment, chunks: Chunks, fixed: Fixed, on: Clock
 ) -> Iterator[dict[str, Any]]:
-    """`{"at", "seq", "html", "grow"}`, in order of `at`; see `replay`."""
-    on = clock(fold(fixed.session_id, log))
+    """`{"at", "seq", "html", "grow"}`, in order of `at`."""
     session, wire = Session(fixed.session_id), WireRows()
     view = View(session, fixed.title, wire, fixed.now_ms, replay=True)
     first = True

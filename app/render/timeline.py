@@ -52,9 +52,12 @@ class Clock:
         return shown + (at_ms - real) * (next_shown - shown) // max(next_real - real, 1)
 
 
-def clock(session: Session) -> Clock:
-    """Requests and tools run at their own pace; a person's time and idle time are capped."""
-    now = session.updated_ms
+def clock(session: Session, until_ms: int = 0) -> Clock:
+    """Requests and tools run at their own pace; a person's time and idle time are capped.
+
+    What is still open lasts until the last time something began or ended, or `until_ms` if later.
+    """
+    now = max(_latest(session), until_ms)
     busy = list(_busy(session, now))
     person = [(start, end) for _, start, end in _decisions(session, now)]
     prompts = [(item.at_ms, item.at_ms) for item in session.items if isinstance(item, Prompt)]
@@ -74,9 +77,9 @@ def clock(session: Session) -> Clock:
     return Clock(tuple(marks))
 
 
-def segments(session: Session, on: Clock) -> tuple[Segment, ...]:
+def segments(session: Session, on: Clock, until_ms: int = 0) -> tuple[Segment, ...]:
     """Every stretch of time that has a name, in order of its start; stretches may overlap."""
-    now = session.updated_ms
+    now = max(_latest(session), until_ms)
     found = [
         Segment("person", on.at(start), on.at(end), call_block(call))
         for call, start, end in _decisions(session, now)
@@ -103,6 +106,19 @@ def _turn_segments(turn: Turn, on: Clock, now: int) -> Iterator[Segment]:
         if call.started_ms is not None:
             end = call.ended_ms if call.ended_ms is not None else now
             yield Segment("tool", on.at(call.started_ms), on.at(end), call_block(call))
+
+
+def _latest(session: Session) -> int:
+    """The last time something began or ended. A delta is neither: so the bar is not drawn anew
+    for each, and a part that streams shows its width when it has ended."""
+    moments = [item.at_ms for item in session.items if isinstance(item, Prompt)]
+    for turn in session.turns:
+        moments += [turn.sent_ms, turn.closed_ms or 0]
+        moments += [part.ended_ms or part.started_ms for part in turn.parts]
+    for call in session.calls():
+        ends = (call.checked_ms, call.decided_ms, call.started_ms, call.ended_ms)
+        moments += [moment for moment in ends if moment is not None]
+    return max(moments, default=session.started_ms)
 
 
 def _kind(part: Part) -> SegmentKind:

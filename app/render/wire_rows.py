@@ -270,7 +270,7 @@ def _label(protocol: str, frame: Frame) -> str:
     """The protocol's own word for a frame; what is no JSON object says what it is instead."""
     match frame.kind:
         case "comment":
-            return f": {clip(frame.data.strip(), 40)}"
+            return clip(frame.data.strip(), 40)
         case "fields":
             return frame.event or "fields without data"
         case "too_large":

@@ -1,0 +1,79 @@
+"""Whole stories for the properties: every kind of event, every kind of part, every odd call."""
+
+from __future__ import annotations
+
+from app.core.events import (
+    CallDecided,
+    CallEnded,
+    CallInterrupted,
+    CallProgressed,
+    CallStarted,
+    Logged,
+    PartDelta,
+    PartEnded,
+    PartStarted,
+    Problem,
+    ResponseEnded,
+    ResponseFailed,
+    RunPaused,
+    RunResumed,
+    RunStopped,
+    SettingsChanged,
+    TurnDropped,
+    Usage,
+    Warned,
+)
+from app.core.tools import text_result
+from tests.factories import DIGEST, WEATHER, Log, settings, turn_with_calls
+
+NASTY = "<script>alert(1)</script>\u202e\u200b\x07\ud800 & \"quoted\" 'so' <hx-partial> {{ 7 * 7 }}"
+
+
+def waiting() -> list[Logged]:
+    log = turn_with_calls(
+        ("get_weather", {"city": "Paris"}),
+        ("add_event", '{"title": "Walk", "minutes": "30"}'),
+        ("ask_me", {"question": NASTY}),
+        checked=False,
+    )
+    problem = Problem("schema", "minutes is a string.", "/minutes", fix="30")
+    log.check("1.1").check("1.2", problem).check("1.3")
+    log.run("1.1").run("1.2", arguments='{"title": "Walk", "minutes": 30}')
+    log.add(CallDecided("1.3", "answer", digest=DIGEST, text=NASTY))
+    log.add(CallEnded("1.3", text_result(NASTY)))
+    log.request().part(0, "thinking", "hm, ", NASTY).part(1, "text", "It is **", "11** degrees.")
+    return log.end("stop").events
+
+
+def troubled() -> list[Logged]:
+    log = Log().start().prompt(NASTY).request().part(0, "text", "Let me", " see")
+    log.add(PartStarted(1, "call", NASTY, NASTY), PartDelta(1, '{"city": "Pa'))
+    log.add(PartEnded(1, '{"city": "Pa', NASTY, NASTY, complete=False))
+    log.add(Warned("odd", NASTY), ResponseFailed("http", NASTY, 529, 2.0, {"message": NASTY}))
+    log.add(TurnDropped(1)).request().part(0, "text", "Again").call(1, "get_weather", '{"city": ')
+    log.call(2, "no_such_tool", {}).call(3, "get_weather", {"city": "Rome"}).end()
+    log.check("2.1", Problem("malformed", "It ends too early.", offset=9))
+    log.check("2.2", Problem("unknown_tool", "There is no such tool.")).check("2.3")
+    log.add(CallDecided("2.3", "run", digest=DIGEST), CallStarted("2.3", 1))
+    log.add(CallProgressed("2.3", "half", 0.5), CallInterrupted("2.3"), RunPaused("restart"))
+    log.add(RunResumed(), CallDecided("2.3", "deny", text="no"), RunStopped())
+    return log.prompt("Something else").add(SettingsChanged(settings(WEATHER))).events
+
+
+def interleaved() -> list[Logged]:
+    log = Log().start().prompt().request()
+    log.add(PartStarted(0, "text"), PartStarted(1, "call", "get_weather", "a"))
+    log.add(
+        PartDelta(0, "I "), PartDelta(1, '{"ci'), PartDelta(0, "look"), PartDelta(1, 'ty": "x"')
+    )
+    log.add(PartStarted(2, "call", "add_event", "b"), PartDelta(2, '{"title"'), PartDelta(1, "}"))
+    log.add(PartEnded(0, "I look"), PartDelta(2, ': "é中"}'))
+    log.add(PartEnded(2, '{"title": "é中"}', "add_event", "b"))
+    log.add(PartEnded(1, '{"city": "x"}', "get_weather", "a"))
+    log.part(3, "server_call", '{"q": 1}', name="web_search").part(4, "server_result", "[]")
+    log.part(5, "refusal", "No.").part(6, "other", "", name="new_block")
+    log.add(ResponseEnded("length", "max_tokens", Usage(1, 2), 0.1))
+    return log.check("1.1").check("1.2").add(RunPaused("max_calls")).events
+
+
+STORIES = {"waiting": waiting(), "troubled": troubled(), "interleaved": interleaved()}

@@ -1,0 +1,174 @@
+"""A page in memory: just enough of a browser to apply frames and compare the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+
+from app.core.events import Logged, RequestSent, SessionStarted
+from app.core.state import Session, apply
+from app.render.blocks import Frame, block, frame
+from app.render.environment import environment
+from app.render.view import View
+from app.render.wire_rows import WireRows
+
+ENV = environment(Path(__file__).parents[2] / "templates")
+NOW_MS = 1_790_000_100_000
+_VOID = {"input", "br", "hr", "img", "meta", "link"}
+
+
+@dataclass
+class Node:
+    """An element; `children` are elements and texts."""
+
+    name: str
+    attributes: dict[str, str] = field(default_factory=dict)
+    children: list[Node | str] = field(default_factory=list)
+
+    def walk(self) -> Iterator[Node]:
+        yield self
+        for child in self.children:
+            if isinstance(child, Node):
+                yield from child.walk()
+
+    def find(self, id: str) -> Node | None:
+        return next((node for node in self.walk() if node.attributes.get("id") == id), None)
+
+    @property
+    def text(self) -> str:
+        return "".join(c if isinstance(c, str) else c.text for c in self.children)
+
+    def __str__(self) -> str:
+        attributes = "".join(f' {k}="{v}"' for k, v in sorted(self.attributes.items()))
+        inside = "".join(str(child) for child in self.children)
+        return f"<{self.name}{attributes}>{inside}</{self.name}>"
+
+
+class _Parser(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = [Node("root")]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        node = Node(tag, {name: value or "" for name, value in attrs})
+        self.open[-1].children.append(node)
+        if tag not in _VOID:
+            self.open.append(node)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in _VOID:
+            last = self.open.pop()
+            assert last.name == tag, f"</{tag}> closes <{last.name}>"
+
+    def handle_data(self, data: str) -> None:
+        here = self.open[-1].children
+        if here and isinstance(here[-1], str):
+            here[-1] += data
+        else:
+            here.append(data)
+
+
+def parse(html: str) -> Node:
+    """The tree of a fragment; every element must be closed."""
+    parser = _Parser()
+    parser.feed(html)
+    parser.close()
+    assert len(parser.open) == 1, f"<{parser.open[-1].name}> is left open"
+    return parser.open[0]
+
+
+def roots(html: str) -> list[Node]:
+    """The elements at the top; text between them must be white space."""
+    children = parse(html).children
+    assert all(isinstance(c, Node) or not c.strip() for c in children), html[:200]
+    return [child for child in children if isinstance(child, Node)]
+
+
+BLOCKS = ("head", "flow", "bar", "dock", "wire")
+
+
+class Page:
+    """What a browser shows of a session."""
+
+    def __init__(self, view: View) -> None:
+        self.tree = parse("".join(block(ENV, view, name) for name in BLOCKS))
+
+    def apply(self, step: Frame) -> None:
+        partials = roots(step.html)
+        # Targets are looked up before any piece runs, as htmx does.
+        targets = [self.tree.find(p.attributes["hx-target"].removeprefix("#")) for p in partials]
+        for partial, target in zip(partials, targets, strict=True):
+            assert target is not None, partial.attributes
+            (content,) = (c for c in partial.children if isinstance(c, Node))
+            if partial.attributes["hx-swap"] == "beforeend":
+                assert self.tree.find(content.attributes["id"]) is None, "appended twice"
+                target.children.append(content)
+            else:
+                assert target.attributes["id"] == content.attributes["id"]
+                target.attributes, target.children = content.attributes, content.children
+        for id, start, end, text, deltas, _ in step.grow:
+            element = self.tree.find(id)
+            assert element is not None
+            assert element.attributes["data-length"] == str(start)
+            element.children = [element.text + text]
+            element.attributes |= {"data-length": str(end), "data-deltas": str(deltas)}
+            counter = self.tree.find(id.replace("text-", "deltas-"))
+            if counter is not None:
+                counter.children = [str(deltas)]
+
+    def __str__(self) -> str:
+        return "\n".join(str(child) for child in self.tree.children if isinstance(child, Node))
+
+
+FRAME_BYTES = 40
+"""The bytes that stand for one event of the wire in `tests.factories.Log`."""
+
+
+class Live:
+    """A session that is folded step by step, with its wire; `step` gives the frame of a range."""
+
+    def __init__(self, events: list[Logged], replay: bool = False) -> None:
+        self.events = events
+        self.session = Session("s1")
+        self.wire = WireRows()
+        self.view = View(self.session, "A title", self.wire, NOW_MS, replay=replay)
+        self.at = 0
+
+    def go(self, to: int) -> list[Logged]:
+        """Fold up to event number `to`; the events folded."""
+        taken = self.events[self.at : to]
+        for logged in taken:
+            apply(self.session, logged)
+            if logged.source is not None:
+                self.wire.feed(logged.source.recording, logged.at_ms, frame_bytes(logged))
+            self.wire.log(logged)
+        self.at = to
+        return taken
+
+    def step(self, to: int) -> Frame:
+        since = self.wire.version
+        return frame(ENV, self.view, self.go(to), since)
+
+
+def frame_bytes(logged: Logged) -> bytes:
+    """One event of the wire that fills the span of `logged`."""
+    kind = "content_block_delta" if "Delta" in type(logged.event).__name__ else "ping"
+    return f'data: {{"type":"{kind}"'.encode().ljust(FRAME_BYTES - 3) + b"}\n\n"
+
+
+def at(events: list[Logged], number: int) -> Page:
+    """A fresh page after `number` events."""
+    live = Live(events)
+    live.go(number)
+    return Page(live.view)
+
+
+def first_drawable(events: list[Logged]) -> int:
+    """How many events there must be before a page can be drawn."""
+    return next(i for i, e in enumerate(events, 1) if isinstance(e.event, SessionStarted))
+
+
+def requests(events: list[Logged]) -> int:
+    return sum(isinstance(logged.event, RequestSent) for logged in events)

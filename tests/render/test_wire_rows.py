@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.events import (
+    CallEnded,
+    CallStarted,
+    Logged,
+    PartDelta,
+    PartStarted,
+    ResponseFailed,
+    ResponseStarted,
+    RunStopped,
+    Source,
+    Warned,
+)
+from app.core.tools import text_result
+from app.render.wire_rows import WireRows
+from tests.factories import START_MS, Log
+
+
+def sse(kind: str, **fields: object) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
+
+
+def delta(text: str) -> bytes:
+    return sse(
+        "content_block_delta", index=0, delta={"type": "input_json_delta", "partial_json": text}
+    )
+
+
+BODY = (
+    sse("message_start", message={"id": "m"})
+    + delta("{")
+    + delta('"a"')
+    + b": keep-alive\n\n"
+    + sse("ping")
+    + sse("ping")
+    + delta(": 1}")
+    + b"data: no json\n\n"
+    + sse("message_stop")
+)
+
+
+def opened(protocol: str = "anthropic") -> WireRows:
+    rows = WireRows()
+    for logged in Log().start().prompt().request(protocol=protocol).events:
+        rows.log(logged)
+    return rows
+
+
+def described(rows: WireRows) -> list[tuple[str, int, int, int]]:
+    return [(row.short, row.count, row.start, row.end) for row in rows.sections[0].rows]
+
+
+def test_runs_of_one_label_are_one_row() -> None:
+    rows = opened()
+    rows.feed(1, START_MS + 500, BODY)
+    assert [(label, count) for label, count, _, _ in described(rows)] == [
+        ("request 2 B", 1),
+        ("message_start", 1),
+        ("input_json_delta", 2),
+        (": keep-alive", 1),
+        ("ping", 2),
+        ("input_json_delta", 1),
+        ("no json", 1),
+        ("message_stop", 1),
+    ]
+    assert all(row.at_ms == 470 for row in rows.sections[0].rows[1:])
+
+
+@given(st.lists(st.integers(0, len(BODY)), max_size=20))
+def test_rows_do_not_depend_on_how_the_bytes_are_cut(cuts: list[int]) -> None:
+    whole, pieces = opened(), opened()
+    whole.feed(1, START_MS, BODY)
+    places = [0, *sorted(cuts), len(BODY)]
+    for start, end in pairwise(places):
+        pieces.feed(1, START_MS, BODY[start:end])
+    assert described(pieces) == described(whole)
+
+
+def test_a_row_knows_what_its_bytes_made() -> None:
+    rows = opened()
+    rows.feed(1, START_MS, BODY)
+    start = described(rows)[2][2]
+    rows.log(Logged(9, START_MS, PartStarted(0, "call", "add"), Source(1, start, start + 10)))
+    rows.log(Logged(10, START_MS, PartDelta(0, "{"), Source(1, start, start + 10)))
+    assert rows.sections[0].rows[2].blocks == ["call-1-0"]
+    assert rows.sections[0].rows[3].blocks == []
+
+
+def test_changes_since_a_version_cost_what_changed() -> None:
+    rows = opened()
+    rows.feed(1, START_MS, delta("a"))
+    version = rows.version
+    assert rows.changed(version) == []
+    rows.feed(1, START_MS, delta("b"))
+    ((section, row, new),) = rows.changed(version)
+    assert (section.number, row and row.count, new) == (1, 2, False)
+    rows.feed(1, START_MS, sse("message_stop"))
+    assert [new for _, _, new in rows.changed(version)] == [False, True]
+
+
+def test_many_deltas_are_one_row() -> None:
+    rows = opened()
+    for _ in range(5_000):
+        rows.feed(1, START_MS, delta("x"))
+    assert len(rows.sections[0].rows) == 2
+    assert len(rows.changed(0)) == 3  # the head, the request, the run
+
+
+def test_own_facts_stand_between_the_frames() -> None:
+    rows = opened()
+    log = Log(turns=1)
+    log.add(ResponseStarted(200, {}), PartStarted(0, "call", "get_weather"))
+    log.add(CallStarted("1.0", 1))
+    log.now_ms += 172
+    log.add(CallEnded("1.0", text_result("x")), Warned("odd", "Odd."), RunStopped())
+    log.add(ResponseFailed("stopped", "Stopped."))
+    for logged in log.events:
+        rows.log(logged)
+    own = [(r.label, r.tone) for r in rows.sections[0].rows if r.way == "own"]
+    assert own == [
+        ("get_weather ran in 182 ms", "ran"),
+        ("Odd.", "waiting"),
+        ("stopped by the person", "waiting"),
+        ("Stopped.", "failed"),
+    ]
+
+
+def test_a_protocol_of_another_version_is_shown_without_labels() -> None:
+    rows = opened("unheard_of")
+    rows.feed(1, START_MS, b'{"a": 1}\n')
+    assert rows.sections[0].rows[1].label == '{"a": 1}'
+
+
+def test_facts_before_any_request_have_no_place() -> None:
+    rows = WireRows()
+    rows.note(0, "nothing was sent")
+    assert rows.sections == []
