@@ -1,0 +1,114 @@
+"""Codec and server end are the two sides of one protocol: what one writes the other reads."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from app.core.events import PartEnded, ResponseEnded, ResponseFailed
+from app.core.messages import ModelRequest
+from app.core.tools import ToolChoice
+from app.simulator.app import ENDS
+from app.simulator.end import End, Frame, Stamp, pieces
+from app.simulator.faults import by_name
+from app.simulator.model import reply
+from app.simulator.reply import Block, Reply, call
+from app.wire.protocols import CODECS
+from tests.simulator.factories import SHELF, TODAY, asking, called, results, user
+
+VERSION = {"anthropic-version": "2023-06-01"}
+SUM = ("c1", "calculator", '{"expression": "17*23"}')
+SAID = Reply((Block("text", "Grüße 世界 🌍"), call("f", {"x": "é"}), call("f", "")), "calls")
+both = pytest.mark.parametrize("end", ENDS, ids=[end.name for end in ENDS])
+STAMP = Stamp("s", 0)
+
+
+def frames(end: End, answer: Reply) -> list[Frame]:
+    asked = end.parse(_written(end, asking(user("hi"), max_tokens=500)), VERSION)
+    return list(end.frames(answer, asked, STAMP))
+
+
+def _written(end: End, request: ModelRequest) -> bytes:
+    return CODECS[end.name].encode(request).body
+
+
+def decoded(end: End, data: bytes, *, clean: bool = True) -> list[object]:
+    decoder = CODECS[end.name].decoder(200)
+    return [event for _, _, event in decoder.feed(data) + decoder.end(clean)]
+
+
+@both
+@pytest.mark.parametrize("streamed", [True, False])
+def test_the_codec_reads_what_was_said(end: End, streamed: bool) -> None:
+    asked = end.parse(_written(end, asking(user("hi"), max_tokens=500)), VERSION)
+    data = b"".join(frame.data for frame in frames(end, SAID))
+    events = decoded(end, data if streamed else end.whole(SAID, asked, STAMP))
+    ended = [event for event in events if isinstance(event, PartEnded)]
+    assert [part.name for part in ended] == ["", "f", "f"]
+    assert ended[0].text == "Grüße 世界 🌍"
+    assert json.loads(ended[1].text) == {"x": "é"}
+    assert len({part.provider_id for part in ended[1:]}) == 2
+    assert isinstance(events[-1], ResponseEnded)
+    assert events[-1].reason == "calls"
+
+
+@both
+@pytest.mark.parametrize(
+    "choice",
+    [ToolChoice(), ToolChoice("required", parallel=False), ToolChoice("tool", "translate")],
+)
+def test_the_end_reads_what_the_codec_wrote(end: End, choice: ToolChoice) -> None:
+    history = (user("17*23?"), called(SUM), results(("c1", "391")))
+    request = asking(*history, tools=SHELF, choice=choice, max_tokens=500)
+    read = end.parse(_written(end, request), VERSION).request
+    assert _roles(read) == _roles(request)
+    assert [tool.name for tool in read.tools] == [tool.name for tool in SHELF]
+    assert read.choice == choice
+    assert reply(read, seed=1, today=TODAY) == reply(request, seed=1, today=TODAY)
+
+
+def _roles(request: ModelRequest) -> list[str]:
+    return [message.role for message in request.messages]
+
+
+@both
+@pytest.mark.parametrize(
+    ("fault", "end_as"),
+    [
+        ("cut-after-3", "interrupted"),
+        ("cut-bytes-300", "interrupted"),
+        ("rst-after-4", "interrupted"),
+        ("clean-end-mid-args", "interrupted"),
+        ("finish-missing", "interrupted"),
+        ("error-mid", "error"),
+        ("no-done", "calls"),
+        ("utf8-split", "calls"),
+        ("one-byte-chunks", "calls"),
+        ("comment-flood", "calls"),
+        ("crlf", "calls"),
+        ("all-in-one", "calls"),
+    ],
+)
+def test_a_twisted_stream_is_read_for_what_it_is(end: End, fault: str, end_as: str) -> None:
+    injected = by_name(fault)
+    assert injected.fault.twist is not None
+    twisted = list(injected.fault.twist(frames(end, SAID), end, injected.number))
+    dirty = any(frame.tag == "cut" for frame in twisted)
+    events = decoded(end, b"".join(frame.data for frame in twisted), clean=not dirty)
+    last = [e for e in events if isinstance(e, ResponseEnded | ResponseFailed)]
+    assert len(last) == 1
+    told = last[0].failure if isinstance(last[0], ResponseFailed) else last[0].reason
+    assert told == end_as
+
+
+def test_pieces_are_of_a_readers_size_or_as_asked() -> None:
+    text = "The quick brown fox jumps over the lazy dog."
+    assert "".join(pieces(Block("text", text), STAMP.chance())) == text
+    assert all(3 <= len(p) <= 8 for p in list(pieces(Block("text", text), STAMP.chance()))[:-1])
+    assert {len(p) for p in pieces(Block("text", "a" * 64, piece=8), STAMP.chance())} == {8}
+
+
+def test_ids_are_one_for_a_place_and_a_request() -> None:
+    assert STAMP.id("x", 0) == Stamp("s", 9).id("x", 0)
+    assert len({STAMP.id("x", 0), STAMP.id("x", 1), Stamp("t", 0).id("x", 0)}) == 3
