@@ -99,7 +99,7 @@ class _Reader:
     # The message around the blocks.
 
     def _whole_message(self, value: Mapping[str, Any], text: str) -> Took:
-        self._message_start({**value, "content": None})
+        self._message_start(value)
         blocks, quoted = value.get("content"), Quoted(text)
         for index, block in enumerate(blocks if isinstance(blocks, list) else []):
             self._block_start(index, _mapping(block), quoted.member("content", index, "input"))
