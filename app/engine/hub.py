@@ -30,8 +30,9 @@ from app.core.events import (
     SessionStarted,
     Source,
 )
+from app.core.fold import apply, fold
 from app.core.settings import Settings
-from app.core.state import Session, apply, fold
+from app.core.state import Session
 from app.render.wire_rows import WireRows
 from app.store.log import Batch, Chunk, Log, Summary
 

@@ -14,7 +14,8 @@ from typing import Any
 from jinja2 import Environment
 
 from app.core.events import Logged, RequestSent
-from app.core.state import Session, apply, fold
+from app.core.fold import apply, fold
+from app.core.state import Session
 from app.render.blocks import Frame, Touch, frame, frame_html
 from app.render.timeline import Clock, clock, segments
 from app.render.view import View

@@ -23,7 +23,8 @@ from app.core.events import (
     SessionStarted,
     TurnDropped,
 )
-from app.core.state import Session, apply, digest, fold, folded
+from app.core.fold import apply, fold
+from app.core.state import Session, digest, folded
 from app.core.tools import text_result
 from tests.playbook import (
     WEATHER,

@@ -8,7 +8,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from app.core.events import Logged, RequestSent, SessionStarted
-from app.core.state import Session, apply
+from app.core.fold import apply
+from app.core.state import Session
 from app.render.blocks import Frame, block, frame
 from app.render.environment import environment
 from app.render.view import View

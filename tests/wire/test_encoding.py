@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadInput
+from app.core.fold import fold
 from app.core.messages import model_request
-from app.core.state import fold
 from app.core.tools import ToolChoice
 from app.wire.encoding import sound_object
 from app.wire.protocols import CODECS, codec

@@ -1,0 +1,226 @@
+"""The fold: a session is what its events say, in order.
+
+Theory of operation. `apply(session, logged)` is the only function that changes a Session. It is
+called once for each event, in order of `seq`, by whoever owns the session (the hub for a live
+one, a loader or the replay for a copy), and it refuses an event that cannot follow. A Session is
+mutable and has one owner; everybody else reads it and keeps nothing.
+
+A turn is one request and its answer. It goes  sent -> open -> ended | failed.  A call goes
+
+    streaming -> proposed -> waiting -> decided -> running -> done
+                                 ^________________ interrupted (asks the person again)
+
+The call of a turn that failed stays where it was: it can be read, never run. A growing part
+keeps its deltas in a list, so that a delta costs the same however long the part is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from app.core.errors import IllegalEvent
+from app.core.events import (
+    CallChecked,
+    CallDecided,
+    CallEnded,
+    CallInterrupted,
+    CallProgressed,
+    CallStarted,
+    Logged,
+    PartDelta,
+    PartEnded,
+    PartStarted,
+    PromptAdded,
+    RequestSent,
+    ResponseEnded,
+    ResponseFailed,
+    ResponseStarted,
+    RunPaused,
+    RunResumed,
+    RunStopped,
+    SessionStarted,
+    SettingsChanged,
+    TurnDropped,
+    Warned,
+)
+from app.core.state import Call, CallStatus, Part, Prompt, Session, Turn, digest
+
+
+def apply(session: Session, logged: Logged) -> None:
+    """Fold one event into `session`; IllegalEvent, and nothing changed, where it cannot follow."""
+    if logged.seq <= session.seq:
+        raise IllegalEvent(f"Event {logged.seq} comes after {session.seq}.")
+    _apply(session, logged)
+    session.seq = logged.seq
+    session.updated_ms = max(session.updated_ms, logged.at_ms)
+
+
+def fold(session_id: str, log: Iterable[Logged]) -> Session:
+    """The session that `log` tells. `seq` may have gaps: deltas of ended parts can be left out."""
+    session = Session(session_id)
+    for logged in log:
+        apply(session, logged)
+    return session
+
+
+def _apply(session: Session, logged: Logged) -> None:
+    event, at_ms = logged.event, logged.at_ms
+    if session.settings is None and not isinstance(event, SessionStarted):
+        raise IllegalEvent("A session begins with its settings.")
+    match event:
+        case SessionStarted(settings=settings):
+            _require(session.settings is None, "This session has begun already.")
+            session.settings, session.started_ms = settings, at_ms
+            session.settings_at.append((logged.seq, settings))
+        case SettingsChanged(settings=settings):
+            session.settings = settings
+            session.settings_at.append((logged.seq, settings))
+        case PromptAdded(text=text):
+            _require(not session.waiting, "Decide the waiting calls first, or stop the run.")
+            _require(session.state != "running", "This session is still running; stop it or wait.")
+            session.prompts += 1
+            session.items.append(Prompt(session.prompts, text, logged.seq, at_ms))
+            session.stopped, session.paused = False, ""
+        case RequestSent():
+            _request_sent(session, event, logged)
+        case ResponseStarted():
+            turn = _open_turn(session)
+            turn.response, turn.answered_ms = event, at_ms
+        case PartStarted():
+            _part_started(session, event, logged)
+        case PartDelta(index=index, text=text):
+            part = _open_part(session, index)
+            part.pieces.append(text)
+            part.deltas += 1
+            part.length += len(text)
+        case PartEnded():
+            _part_ended(session, event, at_ms)
+        case ResponseEnded():
+            turn = _open_turn(session)
+            _require(all(part.ended for part in turn.parts), "A part is still open.")
+            turn.end, turn.closed_ms = event, at_ms
+        case ResponseFailed():
+            turn = _open_turn(session)
+            _require(all(part.ended for part in turn.parts), "A part is still open.")
+            turn.failure, turn.closed_ms = event, at_ms
+        case Warned():
+            if session.turns:
+                session.turns[-1].warnings.append(event)
+        case CallChecked() | CallDecided() | CallStarted() | CallProgressed() | CallEnded():
+            _call_changed(session, event, at_ms)
+        case CallInterrupted(call_id=call_id):
+            call = _call_in(session, call_id, "running")
+            call.status, call.decided, call.progress = "interrupted", None, None
+            call.interruptions += 1
+            call.digest = digest(session, call)
+        case RunPaused(limit=limit):
+            session.paused = limit
+        case RunResumed():
+            session.paused, session.stopped = "", False
+            session.resumed_turn = session.turns[-1].number if session.turns else 0
+        case RunStopped():
+            session.stopped = True
+        case TurnDropped(turn=number):
+            last = session.turn
+            if last is None or last.open or last.number != number:
+                raise IllegalEvent("Only the last turn, and one that has ended, can be dropped.")
+            _require(not any(c.status == "running" for c in last.calls), "A call is running.")
+            last.dropped, session.stopped, session.paused = True, False, ""
+
+
+def _require(holds: bool, sentence: str) -> None:
+    if not holds:
+        raise IllegalEvent(sentence)
+
+
+def _open_turn(session: Session) -> Turn:
+    turn = session.turn
+    if turn is None or not turn.open:
+        raise IllegalEvent("No answer is under way.")
+    return turn
+
+
+def _open_part(session: Session, index: int) -> Part:
+    turn = _open_turn(session)
+    if not 0 <= index < len(turn.parts) or turn.parts[index].ended:
+        raise IllegalEvent(f"Part {index} is not open.")
+    return turn.parts[index]
+
+
+def _request_sent(session: Session, event: RequestSent, logged: Logged) -> None:
+    _require(session.turn is None or not session.turn.open, "An answer is under way.")
+    _require(event.recording == len(session.turns) + 1, "Recordings count from 1.")
+    assert session.settings is not None
+    turn = Turn(event.recording, event, session.settings, logged.seq, logged.at_ms)
+    session.turns.append(turn)
+    session.items.append(turn)
+
+
+def _part_started(session: Session, event: PartStarted, logged: Logged) -> None:
+    turn = _open_turn(session)
+    _require(event.index == len(turn.parts), f"Part {event.index} is out of turn.")
+    part = Part(
+        event.index,
+        event.part_kind,
+        event.name,
+        event.provider_id,
+        dict(event.meta),
+        logged.seq,
+        logged.at_ms,
+    )
+    if turn.first_part_ms is None:
+        turn.first_part_ms = logged.at_ms
+    turn.parts.append(part)
+    if event.part_kind == "call":
+        call = Call(f"{turn.number}.{event.index}", turn.number, part, None)
+        call.tool = turn.settings.tool(event.name)
+        turn.calls.append(call)
+        session.by_call[call.id] = call
+
+
+def _part_ended(session: Session, event: PartEnded, at_ms: int) -> None:
+    part = _open_part(session, event.index)
+    part.pieces, part.length = [event.text], len(event.text)
+    part.name = event.name or part.name
+    part.provider_id = event.provider_id or part.provider_id
+    part.meta.update(event.meta)
+    part.ended_ms, part.complete = at_ms, event.complete
+    if part.kind == "call":
+        turn = _open_turn(session)
+        call = session.by_call[f"{turn.number}.{part.index}"]
+        call.status, call.tool = "proposed", turn.settings.tool(part.name)
+
+
+def _call_in(session: Session, call_id: str, *statuses: CallStatus) -> Call:
+    call = session.by_call.get(call_id)
+    if call is None:
+        raise IllegalEvent(f"There is no call {call_id!r}.")
+    _require(call in session.current_calls, f"Call {call_id} can no longer be changed.")
+    if call.status not in statuses:
+        raise IllegalEvent(f"Call {call_id} is {call.status}, not {' or '.join(statuses)}.")
+    return call
+
+
+def _call_changed(
+    session: Session,
+    event: CallChecked | CallDecided | CallStarted | CallProgressed | CallEnded,
+    at_ms: int,
+) -> None:
+    match event:
+        case CallChecked():
+            call = _call_in(session, event.call_id, "proposed")
+            call.problems, call.parallel_safe = event.problems, event.parallel_safe
+            call.digest, call.status, call.checked_ms = event.digest, "waiting", at_ms
+        case CallDecided():
+            call = _call_in(session, event.call_id, "waiting", "interrupted")
+            call.decided, call.status, call.decided_ms = event, "decided", at_ms
+        case CallStarted():
+            call = _call_in(session, event.call_id, "decided")
+            _require(call.decided is not None and call.decided.decision == "run", "Not to be run.")
+            _require(event.attempt == call.attempt, "This attempt is over.")
+            call.status, call.started_ms, call.ended_ms = "running", at_ms, None
+        case CallProgressed():
+            _call_in(session, event.call_id, "running").progress = event
+        case CallEnded():
+            call = _call_in(session, event.call_id, "decided", "running", "waiting", "interrupted")
+            call.result, call.status, call.ended_ms = event.result, "done", at_ms
