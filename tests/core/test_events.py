@@ -22,7 +22,7 @@ from app.core.events import (
     logged_data,
     to_row,
 )
-from tests.core.test_state import LONG
+from tests.core.test_fold import LONG
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
 JSON = st.recursive(

@@ -1,0 +1,124 @@
+"""The fold: what it refuses, and that a prefix of a log is a log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from app.core.errors import IllegalEvent
+from app.core.events import (
+    CallDecided,
+    CallEnded,
+    CallStarted,
+    Event,
+    PartDelta,
+    PartEnded,
+    PartStarted,
+    PromptAdded,
+    ResponseEnded,
+    RunStopped,
+    SessionStarted,
+    TurnDropped,
+)
+from app.core.fold import apply, fold
+from app.core.state import Session, folded
+from app.core.tools import text_result
+from tests.playbook import (
+    begun,
+    call,
+    checked,
+    failed,
+    logged,
+    opened,
+    part,
+    ran,
+    run,
+    session,
+    settings,
+    turn,
+)
+
+ONE = [*begun(), *turn(1, call(0)), checked("1.0")]
+LONG: list[Event] = [
+    *begun(),
+    *turn(1, part(0), call(1), call(2, "look")),
+    checked("1.1"),
+    checked("1.2"),
+    run("1.1"),
+    *ran("1.1"),
+    CallDecided("1.2", "deny", digest="digest"),
+    CallEnded("1.2", text_result("no")),
+    *turn(2),
+    PromptAdded("more"),
+    *failed(3, call(0)),
+    TurnDropped(3),
+    *turn(4),
+]
+
+ILLEGAL: list[tuple[str, list[Event], Event]] = [
+    ("no settings", [], PromptAdded("x")),
+    ("begun twice", begun(), SessionStarted(settings())),
+    ("a prompt in an open turn", [*begun(), *opened(1)], PromptAdded("x")),
+    ("a prompt while calls wait", ONE, PromptAdded("x")),
+    ("a delta without a part", [*begun(), *opened(1)], PartDelta(0, "x")),
+    ("a part out of turn", [*begun(), *opened(1)], PartStarted(1, "text")),
+    ("a second end", [*begun(), *turn(1)], ResponseEnded("stop")),
+    (
+        "an end with an open part",
+        [*begun(), *opened(1), PartStarted(0, "text")],
+        ResponseEnded("stop"),
+    ),
+    ("a part ended twice", [*begun(), *opened(1), *part(0)], PartEnded(0, "x")),
+    ("a decision on a cut call", [*begun(), *failed(1, call(0))], run("1.0")),
+    ("a decision before the check", [*begun(), *turn(1, call(0))], run("1.0")),
+    ("a second decision", [*ONE, run("1.0")], run("1.0")),
+    ("a start without a decision", ONE, CallStarted("1.0", 1)),
+    (
+        "a start of what was denied",
+        [*ONE, CallDecided("1.0", "deny")],
+        CallStarted("1.0", 1),
+    ),
+    ("an old attempt", [*ONE, run("1.0")], CallStarted("1.0", 2)),
+    ("a call of an older turn", [*ONE, RunStopped(), PromptAdded("x")], run("1.0")),
+    ("dropping an open turn", [*begun(), *opened(1)], TurnDropped(1)),
+    ("an unknown call", ONE, run("9.9")),
+]
+
+
+@pytest.mark.parametrize(("before", "event"), [i[1:] for i in ILLEGAL], ids=[i[0] for i in ILLEGAL])
+def test_refused_and_nothing_changed(before: list[Event], event: Event) -> None:
+    one = session(*before)
+    seen = repr(one)
+    with pytest.raises(IllegalEvent):
+        apply(one, logged(*before, event)[-1])
+    assert repr(one) == seen
+
+
+def test_every_prefix_is_a_session_and_folds_the_same_from_anywhere() -> None:
+    log = logged(*LONG)
+    grown = Session("s")
+    for place, item in enumerate(log, 1):
+        apply(grown, item)
+        assert repr(grown) == repr(fold("s", log[:place]))
+        json.dumps(folded(grown))
+
+
+def test_deltas_of_ended_parts_are_not_needed() -> None:
+    log = logged(*LONG)
+    short = [item for item in log if not isinstance(item.event, PartDelta)]
+    assert _texts(fold("s", short)) == _texts(fold("s", log))
+
+
+def _texts(one: Session) -> Sequence[object]:
+    return [[(p.kind, p.text, p.complete) for p in turn.parts] for turn in one.turns]
+
+
+def test_a_delta_costs_the_same_however_long_the_part_is() -> None:
+    one = session(*begun(), *opened(1), PartStarted(0, "text"))
+    growing = one.turns[0].parts[0]
+    for place in range(5_000):
+        apply(one, logged(PartDelta(0, "12345678"))[0].__class__(100 + place, 1, PartDelta(0, "x")))
+    assert len(growing.pieces) == 5_000  # kept apart: nothing was joined on the way
+    assert growing.length == 5_000
