@@ -29,7 +29,7 @@ _FILE = re.compile(
     r"(?<![\w@])(?:[~.]?/)?(?:[\w-]+/)*[\w-]+\.[a-z][a-z0-9]{1,4}(?![\w@])|~?/[\w./-]+"
 )
 _CODE = re.compile(
-    r"#(\d+)|\b([A-Z]{2,}-\d+)\b|\b(?:order|ticket|invoice|id|number|issue)\s+#?(\w*\d\w*)"
+    r"#(\d+)|\b([A-Z]+-\d+)\b|\b(?:order|ticket|invoice|id|number|issue)\s+#?(\w*\d\w*)"
 )
 _NUMBER = re.compile(r"(?<![\w.#-])(-?\d+(?:,\d{3})*(?:\.\d+)?)\s*(%|°|[a-zA-Z]+)?(?!\d)(?!-\d)")
 _CLOCK = re.compile(r"\b(\d{1,2})(?::(\d{2}))?\s*(am|pm|a\.m\.|p\.m\.)|\b(\d{1,2}):(\d{2})\b", re.I)
@@ -41,6 +41,9 @@ _WHEN = re.compile(
     r"(?:\d{1,2}(?:st|nd|rd|th)?\s+)?(?:january|february|march|april|may|june|july|august|"
     r"september|october|november|december)(?:\s+\d{1,2}(?:st|nd|rd|th)?)?(?=\b))",
     re.I,
+)
+_ROOM = re.compile(
+    r"\b(?:living room|bedroom|kitchen|bathroom|office|hallway|garage|basement|garden)\b"
 )
 _SQL = re.compile(
     r"\b(?:select\b.+?\bfrom\b|insert into\b|update\b.+?\bset\b|delete from\b).*?(?=[;?]|$)",
@@ -169,6 +172,10 @@ class Place:
 
 def quotes(text: str) -> list[str]:
     return ["".join(found) for found in _QUOTE.findall(text)]
+
+
+def rooms(text: str) -> list[str]:
+    return _ROOM.findall(text)
 
 
 def emails(text: str) -> list[str]:

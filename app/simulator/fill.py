@@ -23,6 +23,20 @@ from app.simulator.words import concepts, spaced, stem, words
 
 _MISSING = object()
 _LIMITS = spaced("limit max maximum page offset count n top results size per k skip")
+_PLAUSIBLE = {
+    "place": "Paris",
+    "person": "Anna",
+    "email": "anna@example.com",
+    "language": "French",
+    "currency": "EUR",
+    "timezone": "UTC",
+    "date": "tomorrow",
+    "time": "12:00",
+    "url": "https://example.com/",
+    "path": "notes.txt",
+    "code": "1001",
+    "expression": "6 * 7",
+}
 _ZONES = {
     "tokyo": "Asia/Tokyo",
     "london": "Europe/London",
@@ -138,7 +152,7 @@ def _enum(name: str, values: Sequence[Any], work: _Filling) -> Any:
     """The value that was named; of several, `to` takes the last and any other the first."""
     found = mentioned(values, work.clause.text)
     if found:
-        return found[-1 if direction(name) == "to" else 0]
+        return found[-1 if (direction(name) == "to") != work.clause.backwards else 0]
     coded = set(work.clause.currencies) & set(map(str, values))
     return work.clause.currency(direction(name)) if coded else _MISSING
 
@@ -279,7 +293,8 @@ def _listable(name: str, kind: str, schema: Mapping[str, Any], work: _Filling) -
                 several = []
             one = clause.language(direction(name))
         case _:
-            several = entities.listed(clause.text) if direction(name) != "from" else []
+            rooms = entities.rooms(clause.text) if "room" in words(name) else []
+            several = rooms or entities.listed(clause.text) if direction(name) != "from" else []
             one = several[0] if several else clause.place(direction(name))
             one = one or (_background_place(work) if direction(name) != "from" else "")
     spelled = [_spelled(kind, value, schema) for value in [one, *several[1:]] if value]
@@ -371,6 +386,8 @@ def _suggested(name: str, schema: Mapping[str, Any], work: _Filling) -> Any:
             return quoted[1].strip()
         if role(name, schema, work.kinds) in ("body", "title", "query", "other"):
             return _rest(work)
+        if plausible := _PLAUSIBLE.get(role(name, schema, work.kinds)):
+            return plausible
     return sample(standalone(schema, work.root))
 
 

@@ -52,7 +52,9 @@ _ROLES: tuple[tuple[Role, frozenset[str]], ...] = (
     ("code", spaced("id ids ticket sku tracking code number")),
     (
         "body",
-        spaced("body message text content contents note comment msg sentence phrase input prompt"),
+        spaced(
+            "body message text content contents note comment msg sentence phrase input prompt description"
+        ),
     ),
     (
         "person",
@@ -65,7 +67,7 @@ _ROLES: tuple[tuple[Role, frozenset[str]], ...] = (
         "title",
         spaced(
             """title subject summary label task topic item items event reminder song track name
-            description what product company dish"""
+            what product company dish"""
         ),
     ),
 )
@@ -77,11 +79,11 @@ _FORMATS: dict[str, Role] = {
     "date-time": "time",
 }
 _BARE: tuple[tuple[str, Role], ...] = (
-    ("currency", "currency"),
-    ("translate", "language"),
     ("email", "email"),
     ("message", "person"),
     ("pay", "person"),
+    ("currency", "currency"),
+    ("translate", "language"),
     ("unit", "unit"),
     ("convert", "unit"),
 )

@@ -22,6 +22,8 @@ _POLITE = re.compile(
 _COMMAND = re.compile(
     r"^(?:(?:do a |run a )?(?:web )?search(?: the (?:web|internet))?(?: online)?(?: for| about)?|"
     r"look(?: up| for)|find(?: me| out)?(?: about)?|google|browse(?: for)?|"
+    r"(?:draw|paint|generate|create|make)(?: me)?(?: an?| the)?"
+    r" (?:picture|image|photo|painting|drawing) of|"
     r"tell me(?: about| more about)?|show me|give me|get me|get|fetch|explain|research|read up on|"
     r"(?:create|add|make|set up|open|write|take|save|put|file|post|start|play|order|buy|run)"
     r"(?: me| us)?(?: an?| the| some| down)?(?: new)?|translate|summari[sz]e|"
@@ -167,7 +169,12 @@ class Supply:
     def currency(self, direction: Direction) -> str:
         if not self.currencies:
             return ""
-        return self.currencies.pop(-1 if direction == "to" else 0)
+        return self.currencies.pop(-1 if (direction == "to") != self.backwards else 0)
+
+    @property
+    def backwards(self) -> bool:
+        """Whether the target is named first: "How many euros are 100 dollars?"."""
+        return bool(re.match(r"\W*(?:and )?how many\b", self.text, re.I))
 
     def number(self, name: set[str], hints: set[str], *, limit: bool) -> float | None:
         """The number whose unit fits the words of the property, else the first that is left.

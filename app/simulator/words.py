@@ -22,8 +22,7 @@ STOP = spaced(
     why how not no yes ok okay just also too very much many some any all each every both more most
     than into onto out up down over under again once only own same such now let lets s t d ll re ve
     m want need like know tell give show have has had got hi hello hey thanks thank today tomorrow
-    one optional required e g string number value values name given returns return use used using
-    user"""
+    one optional required e g string number value values name given returns return use used using"""
 )
 
 WEAK = spaced(
@@ -69,7 +68,7 @@ CONCEPTS = {
     "music": "music song songs play playlist album track spotify artist listen",
     "light": "light lights lamp lamps brightness dim bulb",
     "switch": "turn switch toggle",
-    "heat": "thermostat heating warmer cooler heater",
+    "heat": "thermostat heating warmer cooler heater degrees",
     "route": "route directions navigate navigation drive distance map far way",
     "flight": "flight flights fly flying plane airline airport",
     "hotel": "hotel hotels stay accommodation room night nights airbnb",

@@ -8,7 +8,7 @@ import pytest
 
 from app.core.tools import Tool
 from app.simulator.plan import Background, clauses, forced, wanted
-from tests.simulator.factories import INT, SHELF, TODAY, TWO, S, some, tool
+from tests.simulator.factories import INT, SHELF, TODAY, TWO, S, one_of, some, tool
 
 Call = tuple[str, dict[str, Any]]
 
@@ -179,6 +179,48 @@ PROMPTS: list[tuple[str, list[Call]]] = [
 @pytest.mark.parametrize(("prompt", "calls"), PROMPTS, ids=[prompt[:40] for prompt, _ in PROMPTS])
 def test_a_prompt_becomes_the_calls_a_person_would_expect(prompt: str, calls: list[Call]) -> None:
     assert planned(prompt) == calls
+
+
+ODD = (
+    tool("set_thermostat", "Set the heating.", "room temperature", room=S, temperature=INT),
+    tool("get_user", "Look up a user by id.", "user_id", user_id=INT),
+    tool("cancel_order", "Cancel an order.", "order_id", order_id=S),
+    tool("transfer_money", "Pay somebody.", "amount to", amount=INT, currency=S, to=S),
+    tool("generate_image", "Draw a picture.", "prompt", prompt=S),
+    tool("bmi", "Body mass index.", "weight_kg height_cm", weight_kg=INT, height_cm=INT),
+    tool(
+        "unit_convert",
+        "Convert between units.",
+        "value from_unit to_unit",
+        value=INT,
+        from_unit=one_of("km", "mi", "kg", "lb"),
+        to_unit=one_of("km", "mi", "kg", "lb"),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "name", "arguments"),
+    [
+        ("Set the bedroom to 21 degrees", "set_thermostat", {"room": "bedroom", "temperature": 21}),
+        ("Who is user 42?", "get_user", {"user_id": 42}),
+        ("Cancel order A-1234, it is late", "cancel_order", {"order_id": "A-1234"}),
+        (
+            "Transfer $50 to Maria",
+            "transfer_money",
+            {"amount": 50, "currency": "USD", "to": "Maria"},
+        ),
+        ("Draw a picture of a cat in a hat", "generate_image", {"prompt": "a cat in a hat"}),
+        ("What's my BMI at 80 kg and 182 cm?", "bmi", {"weight_kg": 80, "height_cm": 182}),
+        (
+            "How many km is 26 miles?",
+            "unit_convert",
+            {"value": 26, "from_unit": "mi", "to_unit": "km"},
+        ),
+    ],
+)
+def test_less_usual_tools(prompt: str, name: str, arguments: dict[str, Any]) -> None:
+    assert planned(prompt, (*ODD, *TWO)) == [(name, arguments)]
 
 
 def test_a_follow_up_takes_the_last_tool_and_keeps_what_is_not_said() -> None:
