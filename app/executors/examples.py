@@ -22,6 +22,8 @@ def _config(function: str) -> dict[str, Any]:
     return {"file": f"{SHIPPED}example_tools.py", "function": function}
 
 
+# The first two could run side by side; one after the other, a demo tells the same story each
+# time, and a script sees the calls end in their order.
 EXAMPLES: tuple[Tool, ...] = (
     Tool(
         name="calculator",
@@ -40,7 +42,7 @@ EXAMPLES: tuple[Tool, ...] = (
         ),
         answered_by="python",
         config=_config("calculator"),
-        parallel_safe=True,
+        parallel_safe=False,
         timeout_s=10.0,
         group="examples",
     ),
@@ -68,7 +70,7 @@ EXAMPLES: tuple[Tool, ...] = (
         ),
         answered_by="python",
         config=_config("get_weather"),
-        parallel_safe=True,
+        parallel_safe=False,
         timeout_s=10.0,
         group="examples",
     ),

@@ -1,0 +1,37 @@
+"""What is installed is whole: the wheel holds the pages, the vendored files and the licences."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The names in a wheel built from the checkout, without the network."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", str(folder)]
+    made = subprocess.run([*command, str(ROOT)], capture_output=True, text=True, timeout=120)
+    assert made.returncode == 0, made.stdout + made.stderr
+    (path,) = folder.glob("*.whl")
+    return set(zipfile.ZipFile(path).namelist())
+
+
+@pytest.mark.parametrize("folder", ["templates", "static"])
+def test_every_page_and_static_file_is_in_the_wheel(wheel: set[str], folder: str) -> None:
+    files = [path.relative_to(ROOT) for path in (ROOT / folder).rglob("*") if path.is_file()]
+    assert files
+    assert {f"app/_data/{path.as_posix()}" for path in files} <= wheel
+
+
+def test_the_wheel_holds_the_program_and_nothing_of_the_tests(wheel: set[str]) -> None:
+    files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "app").rglob("*.py")}
+    assert files <= wheel
+    assert not [name for name in wheel if name.startswith(("tests/", "bench/", ".ci/"))]
+    assert [name for name in wheel if name.endswith("licenses/LICENSE")]
