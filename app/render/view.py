@@ -34,7 +34,7 @@ class SessionRow:
             "paused": "paused",
             "waiting": f"{self.waiting} waiting" if self.waiting else "waiting",
             "failed": "failed",
-            "interrupted": "stopped",
+            "interrupted": "interrupted",
             "idle": "",
         }[self.state]
         calls = plural(self.calls, "call") if self.calls else ""

@@ -53,7 +53,7 @@ DEMOS: tuple[Demo, ...] = (
     Demo(
         "wrong-types",
         "Arguments that do not fit",
-        "The model sends a text where a number is wanted. Fix it with a click, or run it anyway.",
+        "The model sends a number where a text is wanted. Fix it with a click, or run it anyway.",
         "What is the weather in Oslo? [[fault:args-wrong-types]]",
         ("get_weather",),
     ),
