@@ -111,6 +111,31 @@ document.addEventListener("htmx:after:request", (event) => {
   }
 });
 
+// A refusal that brings no toast of its own, and no answer at all.
+document.addEventListener("htmx:after:request", (event) => {
+  const { response, text } = event.detail.ctx ?? {};
+  if (!response || response.raw.ok || text?.includes("<hx-partial")) return;
+  const page = new DOMParser().parseFromString(text ?? "", "text/html");
+  say(page.querySelector("[role=alert], p")?.textContent || `Refused (${response.status}).`);
+});
+
+document.addEventListener("htmx:error", (event) => {
+  if (event.target.id !== "stream") say("The server did not answer. Is it still running?");
+});
+
+function say(sentence) {
+  const toast = document.createElement("div");
+  toast.className = "toast failed";
+  toast.setAttribute("role", "alert");
+  const words = document.createElement("p");
+  words.textContent = sentence;
+  const close = document.createElement("button");
+  Object.assign(close, { type: "button", className: "icon", textContent: "✕", ariaLabel: "Dismiss" });
+  close.dataset.do = "dismiss";
+  toast.append(words, close);
+  $("toasts").append(toast);
+}
+
 // A second click while the first is on its way does nothing.
 document.addEventListener(
   "submit",

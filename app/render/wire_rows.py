@@ -180,7 +180,11 @@ class WireRows:
                 self._own_fact(logged)
 
     def changed(self, since: int) -> list[tuple[Section, Row | None, bool]]:
-        """(section, row or None for its head, whether it is new) after `since`, in order."""
+        """(section, row or None for its head, whether it is new) after `since`, in order.
+
+        A version that this fold has not reached is of another one: then everything is new.
+        """
+        since = since if since <= self.version else 0
         recent: list[tuple[int, int]] = []
         for key, version in reversed(self._changed.items()):
             if version <= since:

@@ -71,6 +71,8 @@ def test_runs_of_one_label_are_one_row() -> None:
         ("message_stop", 1),
     ]
     assert all(row.at_ms == 470 for row in rows.sections[0].rows[1:])
+    run = rows.sections[0].rows[2]
+    assert BODY[run.start : run.end] == (delta("{") + delta('"a"')).rstrip(b"\n")
 
 
 @given(st.lists(st.integers(0, len(BODY)), max_size=20))
