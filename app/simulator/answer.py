@@ -20,6 +20,7 @@ from app.simulator.words import concepts, spaced, words
 _MOST = 600
 _ECHOED = ("status", "ok", "success", "id", "type", "object")
 _DEGREES = {"celsius": " °C", "c": " °C", "fahrenheit": " °F", "f": " °F", "metric": " °C"}
+_UNITS = {"percent": " %", "kmh": " km/h", "mph": " mph", "kg": " kg", "km": " km", "mm": " mm"}
 _VERBS = spaced(
     """send add create set play book convert read write delete update open order roll run start stop
     list schedule make cancel check fetch find post save show plan draw file close reserve"""
@@ -86,6 +87,8 @@ def _sentence(one: Answered) -> str:
         return f"{_title(one)} {'sent an image' if images else 'is done; it gave nothing back'}."
     said = salient(one.text, one.arguments)
     if "math" in concepts(words(one.name)) and len(said) < 60:
+        if "=" in said:
+            return f"{_bare(said)}."
         return f"{_main(one.name, one.arguments) or _title(one)} is {_bare(said)}."
     if _is_sentence(said):
         return said
@@ -127,7 +130,7 @@ def _told(value: Any, known: set[str], depth: int) -> str:
                 if str(inner).lower() not in known
                 and not (degrees and key in ("unit", "units"))
                 and not (key in _ECHOED and len(value) > 1)
-                and inner not in (None, "", [], {})
+                and inner not in (None, "", "today", [], {})
             ]
             return joined(parts)
         case list() if depth < 3:
@@ -147,10 +150,12 @@ def _pair(key: str, value: Any, degrees: str, known: set[str], depth: int) -> st
     said = _told(value, known, depth + 1)
     if key.lower() in ("result", "value", "answer", "text", "message", "content", "output"):
         return said
-    label = " ".join(words(key))
-    if degrees and isinstance(value, int | float) and "temp" in label:
+    label = words(key)
+    warm = {"temperature", "temp", "low", "high"} & set(label)
+    if degrees and warm and isinstance(value, int | float):
         said += degrees
-    return f"{label} {said}"
+    unit = _UNITS.get(label[-1]) if len(label) > 1 else None
+    return f"{' '.join(label[:-1])} {said}{unit}" if unit else f"{' '.join(label)} {said}"
 
 
 def _called(item: Any) -> Any:
@@ -170,6 +175,8 @@ def _doing(name: str, arguments: Mapping[str, Any]) -> str:
         return f"work out {main}"
     if "weather" in kinds:
         return f"check the weather{where}"
+    if "lookup" in words(name) and main:
+        return f"look up {main}"
     if "search" in kinds and main and not place:
         return f"search for {main}"
     if "translate" in kinds and main:
@@ -202,10 +209,9 @@ def _main(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def _place(arguments: Mapping[str, Any]) -> str:
-    for name, value in arguments.items():
-        if isinstance(value, str) and role(name, {}, set()) == "place" and len(arguments) < 3:
-            return value[:60]
-    return ""
+    named = [name for name in arguments if role(name, {}, set()) == "place"]
+    value = arguments[named[0]] if len(named) == 1 else ""
+    return value[:60] if isinstance(value, str) else ""
 
 
 def _title(one: Answered) -> str:

@@ -290,6 +290,11 @@ def listed(text: str) -> list[str]:
     return items if all(items) else []
 
 
+def list_spans(text: str) -> list[tuple[int, int]]:
+    """Where enumerations of names stand."""
+    return [found.span() for found in _LIST.finditer(text) if listed(found.group())]
+
+
 def languages(text: str) -> list[tuple[str, str]]:
     """(the small word before, the language), e.g. ("to", "French")."""
     found = re.findall(r"(?:\b(\w+)\s+)?\b(" + "|".join(LANGUAGES) + r")\b", text, re.I)

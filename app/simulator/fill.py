@@ -246,7 +246,7 @@ def _string(name: str, schema: Mapping[str, Any], needed: bool, work: _Filling) 
         case "currency":
             return clause.currency(towards)
         case "date" | "time":
-            return _moment(kind, schema, work)
+            return _moment(kind, schema, needed, work)
         case "code":
             return _first(clause.codes) or _first([f"{n.value}" for n in clause.numbers])
         case "sql":
@@ -257,7 +257,8 @@ def _string(name: str, schema: Mapping[str, Any], needed: bool, work: _Filling) 
             said = clause.task() if work.kinds & {"remind", "task", "note"} else clause.body()
             return said or (_letter(work) if needed else "")
         case "title":
-            return clause.subject() or (_rest(work).partition(" by ")[0] if needed else "")
+            said = clause.topic() if "topic" in words(name) else clause.subject()
+            return said or (_rest(work).partition(" by ")[0] if needed else "")
         case _:
             return _unknown(name, needed, work)
 
@@ -353,12 +354,12 @@ def _letter(work: _Filling) -> str:
     return f"Hello, I am writing about {topic}." if topic else _rest(work)
 
 
-def _moment(kind: str, schema: Mapping[str, Any], work: _Filling) -> str:
+def _moment(kind: str, schema: Mapping[str, Any], needed: bool, work: _Filling) -> str:
     """A day or time: ISO 8601 where the schema asks for it or says how, else as it was said."""
     clause = work.clause
-    said = entities.when(clause.text) or (
-        entities.when(work.background[0].text) if work.background else ""
-    )
+    said = entities.when(clause.text)
+    if needed and not said and work.background:
+        said = entities.when(work.background[0].text)
     clock = entities.clock(clause.text)
     hint = f"{schema.get('format', '')} {schema.get('description', '')}".lower()
     day = entities.day(said, clause.today) if said else None

@@ -183,8 +183,11 @@ def _worth_searching(prompt: str) -> bool:
 
 
 def clauses(prompt: str) -> list[str]:
-    """The pieces of a prompt, each with the break before it, so that joined they are the prompt."""
+    """The pieces of a prompt, each with the break before it, so that joined they are the prompt.
+    Quotes and enumerations of names stay whole.
+    """
     guarded = [found.span() for found in _PROTECTED.finditer(prompt)]
+    guarded += entities.list_spans(prompt)
     cuts = [0]
     for found in _BREAK.finditer(prompt):
         if not any(start < found.end() and found.start() < end for start, end in guarded):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -53,7 +54,8 @@ _ROLES: tuple[tuple[Role, frozenset[str]], ...] = (
     (
         "body",
         spaced(
-            "body message text content contents note comment msg sentence phrase input prompt description"
+            """body message text content contents note comment msg sentence phrase input prompt
+            description"""
         ),
     ),
     (
@@ -102,6 +104,8 @@ def role(name: str, schema: Mapping[str, Any], kinds: set[str]) -> Role:
     told = _FORMATS.get(str(schema.get("format", "")))
     if told is not None:
         return told
+    if said == ["name"] and re.match(r"who\b", str(schema.get("description", "")), re.I):
+        return "person"
     if "time" in said and "zone" in said:
         return "timezone"
     if direction(name) and not set(said) - _FROM - _TO:

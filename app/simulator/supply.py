@@ -49,6 +49,11 @@ _OCCASION = re.compile(
     r"(?:meeting|lunch|dinner|breakfast|call|coffee|appointment|standup|stand-up|party|"
     r"review|interview|workshop|demo)(?: with [A-Z]\w+(?: and [A-Z]\w+)?)?)",
 )
+_TOPIC = re.compile(
+    r"\b(?:about|on|regarding|of)\s+(.+?)"
+    r"(?=\s+(?:in|for|within|taking)\s+\d|\s*[,.!?;]|,?\s+please\b|$)",
+    re.I,
+)
 _TASK = re.compile(
     r"\b(?:remind me|remember|reminder|alarm|todo|task)\s+(?:to|about|that|for)\s+(.+)", re.I
 )
@@ -132,6 +137,11 @@ class Supply:
     def task(self) -> str:
         """What a reminder or note is about: "remind me to call mom at 6pm" -> "call mom"."""
         return self.quotes.pop(0) if self.quotes else _without_tail(self.title() or self.rest())
+
+    def topic(self) -> str:
+        """What something is about: "a report on tides in 3 seconds" -> "tides"."""
+        found = _TOPIC.search(self.text)
+        return self.quotes.pop(0) if self.quotes else found[1].strip() if found else self.title()
 
     def sql(self) -> str:
         return entities.sql(self.text)

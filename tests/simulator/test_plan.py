@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from app.core.tools import Tool
+from app.executors.examples import EXAMPLES
 from app.simulator.plan import Background, clauses, forced, wanted
 from tests.simulator.factories import INT, SHELF, TODAY, TWO, S, one_of, some, tool
 
@@ -221,6 +222,47 @@ ODD = (
 )
 def test_less_usual_tools(prompt: str, name: str, arguments: dict[str, Any]) -> None:
     assert planned(prompt, (*ODD, *TWO)) == [(name, arguments)]
+
+
+COLLEAGUE = tool(
+    "ask_colleague",
+    "Ask a colleague a question and wait for the answer.",
+    "question",
+    name={"type": "string", "description": "Who is asked, for example Maria."},
+    question=S,
+)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "calls"),
+    [
+        (
+            "Weather in Oslo and Rome in fahrenheit",
+            [
+                ("get_weather", {"city": "Oslo", "unit": "fahrenheit"}),
+                ("get_weather", {"city": "Rome", "unit": "fahrenheit"}),
+            ],
+        ),
+        ("Write a slow report about tides, please.", [("slow_report", {"topic": "tides"})]),
+        (
+            "A report on solar power in 9 seconds",
+            [("slow_report", {"topic": "solar power", "seconds": 9})],
+        ),
+        (
+            "Look up the customer number 4711 in the flaky directory.",
+            [("flaky_lookup", {"record_id": "4711"})],
+        ),
+        (
+            'Ask Maria "Shall we ship on Friday?" and tell me the weather in Lisbon.',
+            [
+                ("ask_colleague", {"name": "Maria", "question": "Shall we ship on Friday?"}),
+                ("get_weather", {"city": "Lisbon"}),
+            ],
+        ),
+    ],
+)
+def test_the_shipped_examples_feel_at_home(prompt: str, calls: list[Call]) -> None:
+    assert planned(prompt, (*EXAMPLES, COLLEAGUE)) == calls
 
 
 def test_a_follow_up_takes_the_last_tool_and_keeps_what_is_not_said() -> None:
