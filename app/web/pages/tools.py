@@ -17,7 +17,7 @@ from app.schema.validate import check_tool, parse_tool_json
 from app.web.forms import Body, answer, body_of, wants
 from app.web.site import site_of
 
-LINE = re.compile(r"line (\d+)")
+LINE = re.compile(r"\bline (\d+)", re.IGNORECASE)
 
 
 async def tools(request: Request) -> Response:
