@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
 from app import __version__, config
 from app.core.errors import BadInput, NotFound, PlaygroundError
@@ -28,10 +29,12 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
-    arguments = parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    as_json = "--json" in words
     config.set_umask()
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     try:
+        arguments = parser().parse_args(words)
         command: Callable[[argparse.Namespace], int]
         command = import_module(COMMANDS[arguments.command]).main
         return command(arguments)
@@ -41,15 +44,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 1
     except PlaygroundError as error:
-        print(f"playground: {error}", file=sys.stderr)
-        if getattr(arguments, "json", False):
+        print(f"playground: {config.one_line(str(error))}", file=sys.stderr)
+        if as_json:
             print(json.dumps({"error": str(error)}))
         return 2 if isinstance(error, BadInput | NotFound) else 1
 
 
+class _Parser(argparse.ArgumentParser):
+    """Wrong usage is one sentence, like every other error; argparse would print a page."""
+
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(f"{message[:1].upper()}{message[1:]}. See {self.prog} --help.")
+
+
 def parser() -> argparse.ArgumentParser:
     """All commands with their options."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="playground",
         description="A local playground for tool-calling models: watch the wire, decide each call, "
         "find it all again.",
@@ -66,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _serve(commands: argparse._SubParsersAction[_Parser]) -> None:
     one = commands.add_parser(
         "serve",
         help="start the server and print its link",
@@ -83,7 +93,7 @@ def _serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     _db(one)
 
 
-def _run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _run(commands: argparse._SubParsersAction[_Parser]) -> None:
     one = commands.add_parser(
         "run",
         help="one run without a browser",
@@ -123,7 +133,7 @@ def _run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     _db(one)
 
 
-def _decode(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _decode(commands: argparse._SubParsersAction[_Parser]) -> None:
     one = commands.add_parser(
         "decode",
         help="decode recorded response bodies",
@@ -136,7 +146,7 @@ def _decode(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     one.add_argument("--json", action="store_true", help="one object a file")
 
 
-def _simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _simulate(commands: argparse._SubParsersAction[_Parser]) -> None:
     one = commands.add_parser(
         "simulate",
         help="the simulator alone, for other programs",
@@ -147,7 +157,7 @@ def _simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     one.add_argument("--pace", type=float, default=1.0, help="1 is human, 0 at once (%(default)s)")
 
 
-def _sessions(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _sessions(commands: argparse._SubParsersAction[_Parser]) -> None:
     one = commands.add_parser("sessions", help="list the sessions, newest first")
     one.add_argument("--search", default="", metavar="TEXT")
     one.add_argument("--json", action="store_true", help="one array of objects")

@@ -21,7 +21,7 @@ def main(arguments: argparse.Namespace) -> int:
         try:
             body = path.read_bytes()
         except OSError as error:
-            sentence = f"Cannot read {path}: {error.strerror}."
+            sentence = f"Cannot read {path} ({error.strerror}); name a readable file."
             print(f"playground: {sentence}", file=sys.stderr)
             if arguments.json:
                 print(json.dumps({"file": str(path), "error": sentence}))

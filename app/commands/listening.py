@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
+import signal
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import uvicorn
@@ -13,6 +16,7 @@ from starlette.types import ASGIApp
 
 from app.core.errors import BadInput, PlaygroundError
 
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 READY_S = 0.01
 GRACE_S = 2
 """How long open answers may take to end when the server does; streams end by themselves."""
@@ -67,15 +71,33 @@ def server(app: ASGIApp, **options: Any) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-async def serve(
-    one: uvicorn.Server, sock: socket.socket, ready: Callable[[], Awaitable[None] | None]
-) -> None:
-    """Serve until a signal or `should_exit`; `ready` is called once connections are taken."""
+async def serve(one: uvicorn.Server, sock: socket.socket, ready: Callable[[], None]) -> None:
+    """Serve until `should_exit`; `ready` is called once connections are taken."""
+    # Signals are the command's affair: uvicorn would die of the very signal it has seen to.
+    one.capture_signals = nullcontext  # type: ignore[method-assign, assignment]
     task = asyncio.create_task(one.serve(sockets=[sock]))
     while not one.started and not task.done():
         await asyncio.sleep(READY_S)
     if one.started:
-        told = ready()
-        if told is not None:
-            await told
+        ready()
     await task
+
+
+@contextmanager
+def ended_by_signals(one: uvicorn.Server, leaving: Callable[[], None]) -> Iterator[None]:
+    """SIGTERM or Ctrl-C: `leaving` is called, and the server ends; a second one ends it all now."""
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        if one.should_exit:
+            os._exit(1)  # what was told is saved, and tools end with this process
+        one.should_exit = True
+        leaving()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, end)
+    try:
+        yield
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)

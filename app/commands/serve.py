@@ -12,13 +12,13 @@ import socket
 import sys
 import webbrowser
 from pathlib import Path
-from types import FrameType
 
 from app import config
-from app.commands.listening import bound, port_of, serve, server, url_host
+from app.commands.listening import bound, ended_by_signals, port_of, serve, server, url_host
 from app.core.errors import BadInput
 from app.engine.engine import Engine
 from app.simulator.app import simulator_app
+from app.store.lock import owned, owner_of
 from app.web.app import make_app
 
 
@@ -34,6 +34,8 @@ def main(arguments: argparse.Namespace) -> int:
 
 async def _serve(arguments: argparse.Namespace) -> None:
     db = arguments.db or config.default_db()
+    if (owner := owner_of(db)) is not None:  # said before the port is: it says more
+        raise owned(db, owner)
     sock = bound(arguments.host, arguments.port)
     try:
         await _serve_on(sock, db, arguments)
@@ -64,13 +66,11 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
             allow_hosts=[*arguments.allow_host, *_own_name(arguments.host)],
         )
         one = server(app, limit_concurrency=500, timeout_keep_alive=30)
-        exit_uvicorn = one.handle_exit
+        ending: list[asyncio.Task[None]] = []
 
-        def handle_exit(sig: int, frame: FrameType | None) -> None:
+        def leaving() -> None:
             site.close()
-            exit_uvicorn(sig, frame)
-
-        one.handle_exit = handle_exit  # type: ignore[method-assign]
+            ending.append(asyncio.create_task(engine.driver.close()))
 
         def ready() -> None:
             link = base + "/" + (f"?token={token}" if token else "")
@@ -78,7 +78,9 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
             if arguments.open:
                 webbrowser.open(link)
 
-        await serve(one, sock, ready)
+        with ended_by_signals(one, leaving):
+            await serve(one, sock, ready)
+            await asyncio.gather(*ending)
     finally:
         await engine.close()
 

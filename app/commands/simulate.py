@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from app.commands.listening import bound, port_of, serve, server
+from app.commands.listening import bound, ended_by_signals, port_of, serve, server
 from app.core.errors import BadInput
 from app.simulator.app import simulator_app
 from app.simulator.scenario import Scenario, scenario
@@ -31,5 +31,6 @@ async def _simulate(arguments: argparse.Namespace, script: Scenario | None) -> N
     def ready() -> None:
         print(f"Simulator on {base} (base URLs {base}/anthropic and {base}/openai/v1)", flush=True)
 
-    with sock:
-        await serve(server(simulator_app(pace=arguments.pace, scenario=script)), sock, ready)
+    one = server(simulator_app(pace=arguments.pace, scenario=script))
+    with sock, ended_by_signals(one, lambda: None):
+        await serve(one, sock, ready)

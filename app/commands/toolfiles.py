@@ -32,7 +32,9 @@ def read_tools(path: Path) -> list[Any]:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
-        raise BadInput(f"Cannot read {path}: {reason}.") from error
+        raise BadInput(
+            f"Cannot read {path} ({reason}); name a readable file, or a group like `examples`."
+        ) from error
     try:
         value = json.loads(text)
     except ValueError:

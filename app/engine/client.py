@@ -111,13 +111,14 @@ class Client:
             failed = ResponseFailed("no_key", missing)
         key_name = "PLAYGROUND_TOKEN" if profile.simulated else profile.key_name
         shown = one.key_header("$" + key_name) if key_name else {}
+        masker = self._keys.masker()
         sent = RequestSent(
             recording,
             profile.protocol,
             request.method,
             base_url + request.path,
-            {**request.headers, **profile.headers, **shown},
-            request.body.decode("utf-8"),
+            {**masker.mask_data({**request.headers, **profile.headers}), **shown},
+            masker.mask_text(request.body.decode("utf-8")),
             model,
             choice,
         )

@@ -64,12 +64,6 @@ def outcome(call: Call) -> dict[str, Any]:
     }
 
 
-def needs_no_second_click(session: Session, call: Call) -> bool:
-    """Whether "Run all" may run this call."""
-    turn = session.turns[call.turn - 1]
-    return call.status == "waiting" and may_run(turn, call) and not call.unsatisfied
-
-
 def _decision(word: str) -> Decision:
     for known in get_args(Decision):
         if word == known:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from app.core.decide import CheckCall, Command, Record, RunCall, SendRequest, next_commands
@@ -22,6 +23,7 @@ from app.core.events import (
     CallStarted,
     PromptAdded,
     ResponseFailed,
+    RunPaused,
     RunResumed,
     RunStopped,
     SettingsChanged,
@@ -30,7 +32,7 @@ from app.core.events import (
 )
 from app.core.rules import Rule
 from app.core.settings import Settings
-from app.core.state import Turn, digest
+from app.core.state import digest
 from app.core.tools import ToolResult, text_result
 from app.engine.client import STOPPED, Answering, Client
 from app.engine.decisions import Asked, decided
@@ -43,6 +45,10 @@ MAX_OUTPUT = 1024 * 1024
 
 PROGRESS_S = 0.1
 """The least time between two progress events of one call, in seconds."""
+
+MEND_S = 1.0
+MOST_MEND_S = 30.0
+"""How long to wait before what could not be saved is tried again, at first and at most."""
 
 RunTool = Callable[[Invocation, Report], Awaitable[ToolResult]]
 
@@ -58,8 +64,9 @@ class Driver:
         self._run_tool = run_tool
         self._folder = folder
         self._answers: dict[str, tuple[asyncio.Task[None], Answering]] = {}
-        self._calls: dict[tuple[str, str], asyncio.Task[None]] = {}
-        self._closing = False
+        self._calls: dict[tuple[str, str], _Running] = {}
+        self._settling: dict[str, asyncio.Task[None]] = {}
+        self._closing: asyncio.Task[None] | None = None
         self.rules: dict[str, Sequence[Rule]] = {}
 
     # What a person does.
@@ -91,8 +98,8 @@ class Driver:
         """Ask again from the same point; the last answer stays to be read."""
         async with self._hub.holding(session_id) as live:
             turn = live.session.turn
-            if turn is None or (turn.end is not None and turn.calls):
-                raise Refused("There is no failed answer to ask for again.")
+            if turn is None or turn is not live.session.last_item or (turn.end and turn.calls):
+                raise Refused("There is no failed answer to ask for again; send a prompt instead.")
             try:
                 await self._hub.append(live, [TurnDropped(turn.number)])
             except IllegalEvent as error:
@@ -114,8 +121,8 @@ class Driver:
                 await self._hub.append(live, [RunStopped()])
         await self._end_tasks(session_id, ResponseFailed("stopped", STOPPED))
         async with self._hub.holding(session_id) as live:
-            events = closing_events(live.session, "stopped", STOPPED)
-            if events:  # its task is gone: a write had failed
+            events = closing_events(live.session, STOPPED, stopped=True)
+            if events and not self._busy(session_id):  # its task is gone: a write had failed
                 await self._hub.append(live, events)
 
     async def cancel(self, session_id: str, call_id: str) -> None:
@@ -123,21 +130,16 @@ class Driver:
         async with self._hub.holding(session_id) as live:
             if live.session.call(call_id).status != "running":
                 raise Conflict("This call is not running.")
-        task = self._calls.get((session_id, call_id))
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
+        running = self._calls.get((session_id, call_id))
+        if running is not None:
+            running.work.cancel()
+            await asyncio.wait([running.task])
 
     async def close(self) -> None:
         """End everything because the program ends; the log says interrupted."""
-        self._closing = True
-        failure = ResponseFailed("interrupted", "The program was stopped.")
-        sessions = {*self._answers, *(session_id for session_id, _ in self._calls)}
-        await asyncio.gather(*(self._end_tasks(one, failure) for one in sessions))
-
-    def busy(self, session_id: str) -> bool:
-        """Whether something of this session is under way in this process."""
-        return session_id in self._answers or any(one == session_id for one, _ in self._calls)
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
 
     async def advance(self, session_id: str) -> None:
         """Do all that can be done now."""
@@ -148,9 +150,13 @@ class Driver:
 
     async def _advance(self, live: Live) -> None:
         rules = self.rules.get(live.id, ())
-        while not self._closing and (commands := next_commands(live.session, rules)):
-            for command in commands:
-                await self._perform(live, command)
+        try:
+            while self._closing is None and (commands := next_commands(live.session, rules)):
+                for command in commands:
+                    await self._perform(live, command)
+        except StoreError:
+            self._settle_later(live.id)
+            raise
 
     async def _perform(self, live: Live, command: Command) -> None:
         match command:
@@ -183,17 +189,14 @@ class Driver:
         answering = Answering()
         session_id = live.id
 
-        async def ask() -> None:
-            try:
-                await self._client.answer(session_id, prepared, answering)
-            except StoreError as error:
-                log.error("session %s: the answer could not be saved: %s", session_id, error)
-                return
-            finally:
-                del self._answers[session_id]
-            await self.advance(session_id)
-
-        self._answers[session_id] = (asyncio.create_task(ask()), answering)
+        task = asyncio.create_task(
+            self._tended(
+                session_id,
+                self._client.answer(session_id, prepared, answering),
+                lambda: self._answers.pop(session_id),
+            )
+        )
+        self._answers[session_id] = (task, answering)
 
     def _start_call(self, live: Live, call_id: str, attempt: int, arguments: str) -> None:
         tool = live.session.call(call_id).tool
@@ -210,41 +213,98 @@ class Driver:
             idempotency_key=f"{live.id}/{call_id}/{attempt}",
         )
         key = (live.id, call_id)
-
-        async def run() -> None:
-            try:
-                await self._run_call(invocation)
-            except StoreError as error:
-                log.error("call %s of %s could not be saved: %s", call_id, live.id, error)
-                return
-            finally:
-                del self._calls[key]
-            await self.advance(key[0])
-
-        self._calls[key] = asyncio.create_task(run())
-
-    async def _run_call(self, invocation: Invocation) -> None:
         progress = _Progress(self._hub, invocation)
+        work = asyncio.ensure_future(self._run_tool(invocation, progress.report))
+        task = asyncio.create_task(
+            self._tended(
+                live.id,
+                self._follow_call(invocation, progress, work),
+                lambda: self._calls.pop(key),
+            )
+        )
+        self._calls[key] = _Running(task, work)
+
+    async def _follow_call(
+        self, invocation: Invocation, progress: _Progress, work: asyncio.Future[ToolResult]
+    ) -> None:
         pump = asyncio.create_task(progress.pump())
-        ended: CallEnded | CallInterrupted
-        try:
-            result = await self._run_tool(invocation, progress.report)
-            ended = CallEnded(invocation.call, result)
-        except asyncio.CancelledError:
-            # Its effect is unknown when the program ends; a person who cancels knows what it did.
-            ended = CallEnded(invocation.call, _CANCELLED)
-            if self._closing:
-                ended = CallInterrupted(invocation.call)
-        finally:
-            pump.cancel()
-            await asyncio.wait([pump])
+        await asyncio.wait([work])
+        pump.cancel()
+        await asyncio.wait([pump])
         async with self._hub.holding(invocation.session) as live:
-            await self._hub.append(live, [ended])
+            await self._hub.append(live, [self._outcome(invocation.call, work)])
+
+    def _outcome(
+        self, call_id: str, work: asyncio.Future[ToolResult]
+    ) -> CallEnded | CallInterrupted:
+        if work.cancelled():
+            # Its effect is unknown when the program ends; a person who cancels knows what it did.
+            closing = self._closing is not None
+            return CallInterrupted(call_id) if closing else CallEnded(call_id, _CANCELLED)
+        if (error := work.exception()) is not None:
+            log.error("The executor of call %s broke.", call_id, exc_info=error)
+            return CallEnded(call_id, _BROKEN)
+        return CallEnded(call_id, work.result())
+
+    async def _tended(
+        self, session_id: str, work: Awaitable[None], forget: Callable[[], object]
+    ) -> None:
+        """Do `work` and what follows from it; where that breaks, the session is settled."""
+        try:
+            try:
+                await work
+            finally:
+                forget()
+            await self.advance(session_id)
+        except StoreError as error:
+            log.error("Session %s could not be saved: %s", session_id, error)
+            self._settle_later(session_id)
+        except Exception:
+            log.exception("Session %s broke off.", session_id)
+            self._settle_later(session_id)
+
+    def _settle_later(self, session_id: str) -> None:
+        if session_id not in self._settling:
+            self._settling[session_id] = asyncio.create_task(self._settle(session_id))
+
+    async def _settle(self, session_id: str) -> None:
+        """As soon as it can be written: what broke off is over, and the run waits for a person."""
+        wait_s = MEND_S
+        try:
+            while not await self._settled(session_id):
+                await asyncio.sleep(wait_s)
+                wait_s = min(2 * wait_s, MOST_MEND_S)
+        finally:
+            del self._settling[session_id]
+
+    async def _settled(self, session_id: str) -> bool:
+        alive = [call_id for one, call_id in self._calls if one == session_id]
+        try:
+            async with self._hub.holding(session_id) as live:
+                if session_id not in self._answers:
+                    events = closing_events(live.session, _NOT_SAVED, alive=alive)
+                    await self._hub.append(live, events)
+                if next_commands(live.session, self.rules.get(session_id, ())):
+                    await self._hub.append(live, [RunPaused("store")])
+        except StoreError:
+            return False
+        return True
+
+    def _busy(self, session_id: str) -> bool:
+        return session_id in self._answers or any(one == session_id for one, _ in self._calls)
+
+    async def _close(self) -> None:
+        for task in self._settling.values():
+            task.cancel()
+        failure = ResponseFailed("interrupted", "The program was stopped.")
+        sessions = {*self._answers, *(session_id for session_id, _ in self._calls)}
+        await asyncio.gather(*(self._end_tasks(one, failure) for one in sessions))
 
     async def _end_tasks(self, session_id: str, failure: ResponseFailed) -> None:
-        tasks = [task for (one, _), task in self._calls.items() if one == session_id]
-        for task in tasks:
-            task.cancel()
+        running = [one for (session, _), one in self._calls.items() if session == session_id]
+        tasks = [one.task for one in running]
+        for one in running:
+            one.work.cancel()
         if session_id in self._answers:
             task, answering = self._answers[session_id]
             answering.stop(failure)
@@ -258,6 +318,21 @@ _CANCELLED = text_result(
     is_error=True,
     kind="interrupted",
 )
+
+
+_BROKEN = text_result(
+    "The program that runs this tool broke; its log says why.", is_error=True, kind="failed"
+)
+
+_NOT_SAVED = "This answer could not be saved to its end; the program's log says why."
+
+
+@dataclass(frozen=True)
+class _Running:
+    """A call under way: `work` can be cancelled, `task` writes down how it ended."""
+
+    task: asyncio.Task[None]
+    work: asyncio.Future[ToolResult]
 
 
 class _Progress:
@@ -285,8 +360,3 @@ class _Progress:
                     except (IllegalEvent, StoreError) as error:
                         log.warning("progress of %s was not saved: %s", newest.call_id, error)
             await asyncio.sleep(PROGRESS_S)
-
-
-def may_retry(turn: Turn | None) -> bool:
-    """Whether the page offers Retry."""
-    return turn is not None and turn.failure is not None

@@ -62,7 +62,6 @@ class Engine:
         """
         environment = os.environ if environment is None else environment
         lock = OwnerLock(path)
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock.take()
         database: Database | None = None
         try:

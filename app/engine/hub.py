@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from app.core.decide import next_commands
 from app.core.errors import IllegalEvent, NotFound, StoreError
@@ -35,6 +36,8 @@ from app.core.settings import Settings
 from app.core.state import Session
 from app.render.wire_rows import WireRows
 from app.store.log import Batch, Chunk, Log, Summary
+
+T = TypeVar("T")
 
 FULL = (CallDecided, CallStarted, CallEnded, CallInterrupted)
 """Decisions and effects are synced to the disk before anything follows from them."""
@@ -89,11 +92,11 @@ class Hub:
 
     async def create(self, settings: Settings, title: str = "") -> str:
         """A new session; its id."""
-        live = Live(self._new_id(), folded=None, title=title, created_ms=self.clock())
+        live = Live(self._new_id(), title=title, created_ms=self.clock())
         live.folded = Session(live.id)
-        self._live[live.id] = live
         async with live.lock:
             await self.append(live, [SessionStarted(settings)])
+        self._live.setdefault(live.id, live)
         return live.id
 
     @asynccontextmanager
@@ -148,14 +151,8 @@ class Hub:
                 raise
         if not live.title:
             live.title = next((_title(e.text) for e in events if isinstance(e, PromptAdded)), "")
-        saving = asyncio.create_task(self._save(live, logged, chunks, closed))
-        try:
-            await asyncio.shield(saving)
-        except asyncio.CancelledError:
-            await asyncio.wait([saving])  # what is folded gets saved, whoever has left
-            raise
-        if live.wire is not None:
-            _follow(live.wire, logged, chunks)
+        # What is folded gets saved, whoever has left meanwhile, before the lock is given up.
+        await uncancelled(asyncio.create_task(self._save(live, logged, chunks, closed)))
         return logged
 
     async def wire(self, live: Live) -> WireRows:
@@ -167,13 +164,13 @@ class Hub:
         return live.wire
 
     async def rename(self, live: Live, title: str) -> None:
-        live.title = title
         await self.log.rename(live.id, title)
+        live.title = title
         self.ring_list()
 
     async def delete(self, live: Live, *, deleted: bool) -> None:
-        live.deleted = deleted
         await self.log.mark_deleted(live.id, self.clock() if deleted else None)
+        live.deleted = deleted
         self.ring_list()
 
     def since(self, position: int) -> list[Seen] | None:
@@ -191,6 +188,20 @@ class Hub:
             seen.append(item)
         seen.reverse()
         return seen
+
+    def since_seq(self, session_id: str, seq: int) -> list[Logged] | None:
+        """What was saved of one session after its event `seq`; None where that is not known.
+
+        There must be something: a reader that has it all need not ask.
+        """
+        seen: list[Logged] = []
+        for item in reversed(self.recent):
+            if item.session == session_id:
+                if item.logged.seq <= seq:
+                    break
+                seen.append(item.logged)
+        seen.reverse()
+        return seen if seen and seen[0].seq == seq + 1 else None
 
     async def wait(self, position: int, list_version: int, timeout_s: float) -> bool:
         """Until something was saved after `position` or the list changed; False on time-out."""
@@ -216,7 +227,7 @@ class Hub:
         touched = await self.log.unfinished()
         for session_id in touched:
             async with self.holding(session_id) as live:
-                events = closing_events(live.session, "interrupted", _RESTARTED)
+                events = closing_events(live.session, _RESTARTED)
                 if events:
                     await self.append(live, events)
                 if next_commands(live.session):
@@ -254,6 +265,8 @@ class Hub:
         except StoreError:
             live.folded = None
             raise
+        if live.wire is not None:
+            _follow(live.wire, logged, chunks)
         for place, item in enumerate(logged):
             self.recent.append(Seen(first + place, live.id, item))
         if logged:
@@ -273,6 +286,20 @@ class Hub:
                 del self._live[session_id]
             if len(self._live) <= LIVE:
                 return
+
+
+async def uncancelled(task: asyncio.Task[T]) -> T:
+    """The result of `task`, which runs to its end; a cancellation is passed on only then."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        task.exception()  # looked at: nobody else will
+        raise cancelled
+    return task.result()
 
 
 def _follow(wire: WireRows, logged: Sequence[Logged], chunks: Sequence[Chunk]) -> None:
@@ -298,8 +325,13 @@ def _feed(wire: WireRows, chunk: Chunk) -> None:
 _RESTARTED = "The program was stopped while this answer was arriving."
 
 
-def closing_events(session: Session, failure: str, message: str) -> list[Event]:
-    """What makes an answer or a call that is under way a thing of the past."""
+def closing_events(
+    session: Session, message: str, *, stopped: bool = False, alive: Collection[str] = ()
+) -> list[Event]:
+    """What makes an answer or a call that is under way a thing of the past; but calls in `alive`.
+
+    `message` says why the answer ended.
+    """
     events: list[Event] = []
     turn = session.turn
     if turn is not None and turn.open:
@@ -308,10 +340,11 @@ def closing_events(session: Session, failure: str, message: str) -> list[Event]:
             for part in turn.parts
             if not part.ended
         ]
-        kind = "stopped" if failure == "stopped" else "interrupted"
-        events.append(ResponseFailed(kind, message))  # type: ignore[arg-type]
+        events.append(ResponseFailed("stopped" if stopped else "interrupted", message))
     events += [
-        CallInterrupted(call.id) for call in session.current_calls if call.status == "running"
+        CallInterrupted(call.id)
+        for call in session.current_calls
+        if call.status == "running" and call.id not in alive
     ]
     return events
 

@@ -115,7 +115,7 @@ def _profile(engine: Engine, data: Mapping[str, Any]) -> Profile:
 
 
 def _protocol(value: Any) -> Protocol:
-    if value in CODECS:
+    if isinstance(value, str) and value in CODECS:
         for known in PROTOCOLS:
             if known == value:
                 return known
@@ -143,7 +143,7 @@ def _choice_of(mode: ChoiceMode, value: Mapping[str, Any], parallel: bool) -> To
     return ToolChoice(
         mode,
         _text(value.get("name", ""), "tool_choice.name") if mode == "tool" else "",
-        None if allowed is None else tuple(_list(allowed, "tool_choice.allowed")),
+        None if allowed is None else _names(allowed, "tool_choice.allowed"),
         _truth(value.get("parallel", parallel), "tool_choice.parallel"),
     )
 
@@ -164,6 +164,10 @@ def _whole(value: Any, name: str, least: int, most: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise BadInput(f"{name} must be a whole number from {least} to {most}.")
     return value
+
+
+def _names(value: Any, name: str) -> tuple[str, ...]:
+    return tuple(_text(one, f"each of {name}") for one in _list(value, name))
 
 
 def _object(value: Any, name: str) -> Mapping[str, Any]:

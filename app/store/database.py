@@ -122,9 +122,10 @@ class Database:
         if self._task is not None:
             self._queue.put_nowait(None)
             await self._task
+        # The writer goes last: the last connection to go takes the write-ahead log into the file.
+        await self._reader.close()
         if self._writer is not None:
             await self._writer.close()
-        await self._reader.close()
 
     async def _write_all(self) -> None:
         assert self._writer is not None
@@ -141,13 +142,13 @@ class Database:
     async def _commit(self, writes: Sequence[_Write]) -> None:
         try:
             await self._transaction([w.statements for w in writes], any(w.full for w in writes))
-        except sqlite3.Error as error:
+        except Exception as error:
             if len(writes) > 1:  # one bad write must not take the others with it
                 for write in writes:
                     await self._commit([write])
                 return
             if not writes[0].done.done():
-                writes[0].done.set_exception(_store_error(error, self.path))
+                writes[0].done.set_exception(_store_error(error, self.path))  # the writer lives on
             return
         for write in writes:
             if not write.done.done():
@@ -239,7 +240,7 @@ def _damaged(path: Path, what: str) -> StoreError:
     )
 
 
-def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
+def _store_error(error: Exception, path: Path) -> StoreError:
     code = getattr(error, "sqlite_errorname", "") or ""
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return StoreBusy(f"Another process has locked {path}; try again when it is done.")

@@ -37,6 +37,16 @@ def owner_of(database: Path) -> Owner | None:
     return None
 
 
+def owned(database: Path, owner: Owner | None) -> StoreBusy:
+    """The error of whoever comes second."""
+    where = f" at {owner.url}" if owner and owner.url else ""
+    who = f" (process {owner.pid}{where})" if owner and owner.pid else ""
+    return StoreBusy(
+        f"Another playground{who} is using {database}. "
+        "Use that one, or name another database with --db FILE."
+    )
+
+
 class OwnerLock:
     """Held from `take` to `release`; the system releases it when the process dies."""
 
@@ -48,6 +58,7 @@ class OwnerLock:
     def take(self) -> None:
         """StoreBusy, naming the owner, where another process holds it."""
         try:
+            self._database.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise StoreError(
@@ -58,13 +69,7 @@ class OwnerLock:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(fd)
-            owner = owner_of(self._database)
-            where = f" at {owner.url}" if owner and owner.url else ""
-            who = f" (process {owner.pid}{where})" if owner else ""
-            raise StoreBusy(
-                f"Another playground{who} is using {self._database}. "
-                "Use that one, or name another database with --db FILE."
-            ) from error
+            raise owned(self._database, owner_of(self._database)) from error
         self._fd = fd
         self.tell("")
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from app.core.errors import BadInput, StoreError
 from app.core.events import Logged, PartDelta, Source, from_row, kind_of, to_row
 from app.store.database import Database, Statement
 
@@ -110,7 +111,11 @@ class Log:
         self, search: str = "", *, limit: int = 200, deleted: bool = False
     ) -> list[Summary]:
         """Sessions, newest first; `search` is looked for in titles."""
-        like = "%" + search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+        like = (
+            "%"
+            + _storable(search).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+            + "%"
+        )
         rows = await self._db.rows(
             "SELECT id, title, created_ms, updated_ms, state, model, calls, waiting,"
             " deleted_ms IS NOT NULL FROM sessions WHERE title LIKE ? ESCAPE '\\'"
@@ -129,7 +134,7 @@ class Log:
 
     async def rename(self, session: str, title: str) -> None:
         await self._db.write(
-            [Statement("UPDATE sessions SET title = ? WHERE id = ?", [(title, session)])]
+            [Statement("UPDATE sessions SET title = ? WHERE id = ?", [(_storable(title), session)])]
         )
 
     async def mark_deleted(self, session: str, at_ms: int | None) -> None:
@@ -158,11 +163,11 @@ def _statements(batch: Batch, first: int) -> list[Statement]:
                 [
                     (
                         one.id,
-                        one.title,
+                        _storable(one.title),
                         one.created_ms,
                         one.updated_ms,
                         one.state,
-                        one.model,
+                        _storable(one.model),
                         one.calls,
                         one.waiting,
                     )
@@ -195,6 +200,11 @@ def _statements(batch: Batch, first: int) -> list[Statement]:
     return statements
 
 
+def _storable(text: str) -> str:
+    """`text` without lone surrogates, which no UTF-8 can hold; events are ASCII and keep them."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def _summary(row: Sequence[Any]) -> Summary:
     values = [*row[:8], bool(row[8])]
     return Summary(*values)
@@ -209,4 +219,11 @@ def _row(session: str, position: int, logged: Logged) -> tuple[object, ...]:
 def _logged(row: Sequence[Any]) -> Logged:
     seq, at_ms, kind, body, recording, start, stop = row
     source = None if recording is None else Source(recording, start, stop)
-    return Logged(seq, at_ms, from_row(kind, body), source)
+    try:
+        event = from_row(kind, body)
+    except (ValueError, TypeError, AttributeError, BadInput) as error:
+        raise StoreError(
+            f"The database holds an event that cannot be read (seq {seq}, {kind}): {error}"
+            " Take a backup of the file, and start with a new one by --db FILE."
+        ) from error
+    return Logged(seq, at_ms, event, source)

@@ -20,7 +20,7 @@ from starlette.responses import StreamingResponse
 from app.core.errors import NotFound
 from app.core.events import Logged, logged_data
 from app.core.state import Session
-from app.engine.hub import Hub, Seen
+from app.engine.hub import Hub
 from app.render.blocks import Frame, Touch, frame, frame_html
 from app.render.view import SessionRow, View
 from app.web.site import Site, site_of
@@ -177,14 +177,9 @@ def _since(hub: Hub, session_id: str, cursor: Cursor, session: Session) -> list[
     """The events of this session after the cursor; None where that is not known any more."""
     if not cursor.by_seq:
         seen = hub.since(cursor.position) if cursor.position >= 0 else None
-        return None if seen is None else _of(seen, session_id)
+        return None if seen is None else [one.logged for one in seen if one.session == session_id]
     if cursor.seq < 0 or cursor.seq > session.seq:
         return None
     if cursor.seq == session.seq:
         return []
-    known = [item for item in _of(hub.recent, session_id) if item.seq > cursor.seq]
-    return known if known and known[0].seq == cursor.seq + 1 else None
-
-
-def _of(seen: Sequence[Seen], session_id: str) -> list[Logged]:
-    return [item.logged for item in seen if item.session == session_id]
+    return hub.since_seq(session_id, cursor.seq)

@@ -99,7 +99,7 @@ async def events(request: Request) -> Response:
     """GET /sessions/ID/events?after=SEQ: the log as JSON Lines, or live as a stream."""
     site, session_id = site_of(request), request.path_params["id"]
     sent = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
-    if not (sent.isascii() and sent.isdigit()):
+    if not (sent.isascii() and sent.isdigit() and len(sent) < 16):
         raise BadInput("after must be a whole number, the seq of the last event you have.")
     async with site.engine.hub.holding(session_id):
         pass
