@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from jinja2 import Environment
 from markupsafe import Markup
 
+from app.core.events import RequestSent
 from app.core.settings import Profile
 from app.core.tools import Tool
 from app.render.blocks import block
@@ -146,3 +147,8 @@ def raw_bytes(env: Environment, data: bytes, start: int) -> str:
     """The bytes of a row of the wire view; what is no UTF-8 shows as U+FFFD."""
     text = data.decode("utf-8", "replace")
     return env.get_template("_raw.html").render(text=text, start=start, end=start + len(data))
+
+
+def request_sent(env: Environment, request: RequestSent) -> str:
+    """A request of the wire view, as it was sent: line, headers, body."""
+    return env.get_template("_request.html").render(request=request)

@@ -19,6 +19,7 @@ from app.core.events import logged_data
 from app.core.state import folded
 from app.render.blocks import block
 from app.render.pages import Surroundings, raw_bytes, session_page
+from app.render.pages import request_sent as drawn_request
 from app.render.replay import Fixed, replay
 from app.web.forms import wants
 from app.web.site import Site, site_of
@@ -84,15 +85,15 @@ async def recording(request: Request) -> Response:
 
 
 async def request_sent(request: Request) -> Response:
-    """GET /sessions/ID/requests/N: the body of a request as it was sent, secrets masked."""
+    """GET /sessions/ID/requests/N: a request as it was sent, keys by their names."""
     site, number = site_of(request), request.path_params["number"]
     async with site.engine.hub.holding(request.path_params["id"]) as live:
         if not 0 < number <= len(live.session.turns):
             raise NotFound(f"This session has no request {number}.")
-        body = live.session.turns[number - 1].request.body
+        sent = live.session.turns[number - 1].request
     if wants(request) == "htmx":
-        return HTMLResponse(raw_bytes(site.env, body.encode("utf-8"), 0))
-    return PlainTextResponse(body)
+        return HTMLResponse(drawn_request(site.env, sent))
+    return PlainTextResponse(sent.body)
 
 
 async def events(request: Request) -> Response:
