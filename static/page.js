@@ -109,6 +109,7 @@ document.addEventListener("htmx:after:request", (event) => {
     localStorage.removeItem(draftKey($("prompt")));
     pinned = true;
   }
+  if (ok && form.id === "rename") form.closest("details").open = false;
 });
 
 // A refusal that brings no toast of its own, and no answer at all.
@@ -123,17 +124,32 @@ document.addEventListener("htmx:error", (event) => {
   if (event.target.id !== "stream") say("The server did not answer. Is it still running?");
 });
 
-function say(sentence) {
-  const toast = document.createElement("div");
-  toast.className = "toast failed";
-  toast.setAttribute("role", "alert");
-  const words = document.createElement("p");
-  words.textContent = sentence;
-  const close = document.createElement("button");
-  Object.assign(close, { type: "button", className: "icon", textContent: "✕", ariaLabel: "Dismiss" });
+function say(sentence, { tone = "failed", undo = "" } = {}) {
+  const toast = element("div", { className: `toast ${tone}`, role: tone === "failed" ? "alert" : "status" });
+  toast.append(element("p", { textContent: sentence }));
+  if (undo) {
+    const form = element("form", { method: "post", action: undo });
+    form.append(element("button", { className: "link", textContent: "Undo" }));
+    toast.append(form);
+  }
+  const close = element("button", { type: "button", className: "icon", textContent: "✕", ariaLabel: "Dismiss" });
   close.dataset.do = "dismiss";
-  toast.append(words, close);
+  toast.append(close);
   $("toasts").append(toast);
+}
+
+const element = (name, properties) => Object.assign(document.createElement(name), properties);
+
+// A session that was deleted can be had back from the page that comes next.
+document.addEventListener("submit", (event) => {
+  const path = new URL(event.target.action).pathname;
+  if (/^\/sessions\/[^/]+\/delete$/.test(path)) sessionStorage.setItem("deleted", path);
+});
+
+function offerUndo() {
+  const path = sessionStorage.getItem("deleted");
+  sessionStorage.removeItem("deleted");
+  if (path) say("The session was deleted.", { tone: "", undo: path.replace(/delete$/, "restore") });
 }
 
 // A second click while the first is on its way does nothing.
@@ -257,6 +273,7 @@ for (const field of document.querySelectorAll("[data-draft]")) {
 }
 watchScroll();
 watchToasts();
+offerUndo();
 composed();
 titled();
 tick();

@@ -118,40 +118,63 @@ def _raw(raw: str, offset: int) -> tuple[Token, ...]:
 def _lexemes(raw: str) -> list[_Lexeme] | None:
     """The tokens of `raw` without white space; None where it is too long, deep or no JSON."""
     found: list[_Lexeme] = []
-    path: list[str] = []  # the key or index of each open container
-    opened: list[str] = []
-    key_next = False
+    path: list[_Step] = []
+    for kind, text, start in _scanned(raw):
+        if kind is None or len(path) > _DEPTH_LIMIT:
+            return None
+        match text if kind == "mark" else kind:
+            case "}" | "]":
+                if not path:
+                    return None
+                path.pop()
+                found.append(_Lexeme(kind, text, start))
+            case "," if path:
+                path[-1].next()
+                found.append(_Lexeme(kind, text, start))
+            case "string" if path and path[-1].key_next:
+                path[-1].name(text)
+                found.append(_Lexeme("key", text, start))
+            case "," | ":":
+                found.append(_Lexeme(kind, text, start))
+            case value:
+                pointer = "".join("/" + step.label for step in path)
+                found.append(_Lexeme(kind, text, start, pointer))
+                if value in ("{", "["):
+                    path.append(_Step("0", value == "{", value == "{"))
+    return found if found and not path else None
+
+
+def _scanned(raw: str) -> Iterator[tuple[TokenKind | None, str, int]]:
+    """(kind, text, start) of each token but white space; kind None where no token is."""
     position = 0
-    while position < len(raw) <= LAYOUT_LIMIT:
+    if len(raw) > LAYOUT_LIMIT:
+        yield None, "", 0
+    while position < len(raw):
         match = _LEXEME.match(raw, position)
         if match is None:
-            return None
+            yield None, "", position
+            return
+        if match.lastgroup != "space":
+            yield cast(TokenKind, match.lastgroup), match[0], position
         position = match.end()
-        kind, text, pointer = str(match.lastgroup), match[0], None
-        if kind == "space":
-            continue
-        if text in "}]" and kind == "mark":
-            if not opened:
-                return None
-            opened.pop()
-            path.pop()
-            key_next = False
-        elif text == "," and kind == "mark" and opened:
-            key_next = opened[-1] == "{"
-            path[-1] = path[-1] if key_next else str(int(path[-1]) + 1)
-        elif kind == "string" and key_next:
-            kind, key_next = "key", False
-            path[-1] = _key(text)
-        elif kind != "mark" or text in "{[":
-            pointer = "".join("/" + step for step in path)
-        found.append(_Lexeme(cast(TokenKind, kind), text, match.start(), pointer))
-        if text in "{[" and kind == "mark":
-            opened.append(text)
-            path.append("0")
-            key_next = text == "{"
-            if len(opened) > _DEPTH_LIMIT:
-                return None
-    return found if found and not opened and len(raw) <= LAYOUT_LIMIT else None
+
+
+@dataclass
+class _Step:
+    """Where an open container stands: the key or index of its current item."""
+
+    label: str
+    keyed: bool
+    key_next: bool
+
+    def next(self) -> None:
+        if self.keyed:
+            self.key_next = True
+        else:
+            self.label = str(int(self.label) + 1)
+
+    def name(self, literal: str) -> None:
+        self.label, self.key_next = _key(literal), False
 
 
 def _key(literal: str) -> str:
