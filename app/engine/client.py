@@ -38,6 +38,9 @@ SIMULATED_PATHS: Mapping[str, str] = {"anthropic": "/anthropic", "openai_chat": 
 AHEAD = 2048
 """How many pieces the reader may be ahead of the writer before it waits."""
 
+TOGETHER = 256
+"""How many pieces are decoded and written at once, so that streams get their turn in between."""
+
 STOPPED = "Stopped by the person."
 
 
@@ -171,9 +174,9 @@ class Client:
 
 
 async def _drained(answering: Answering) -> list[_Arrived]:
-    """Everything that has arrived, at least one."""
+    """What has arrived, at least one piece and at most TOGETHER."""
     items = [await answering.queue.get()]
-    while not answering.queue.empty():
+    while len(items) < TOGETHER and not answering.queue.empty():
         items.append(answering.queue.get_nowait())
     answering.room.set()
     return items
