@@ -1,5 +1,6 @@
 // What the page does by itself: buttons with data-do, drafts, scrolling, marks, times, toasts.
 
+import { refetch } from "./stream.js";
 
 const $ = (id) => document.getElementById(id);
 
@@ -109,7 +110,10 @@ document.addEventListener("htmx:after:request", (event) => {
     localStorage.removeItem(draftKey($("prompt")));
     pinned = true;
   }
-  if (ok && form.id === "rename") form.closest("details").open = false;
+  if (ok && form.id === "rename") {
+    form.closest("details").open = false;
+    refetch("head"); // a title is no event of the session, so no frame brings it
+  }
 });
 
 // A refusal that brings no toast of its own, and no answer at all.

@@ -40,7 +40,7 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 @dataclass
 class Cursor:
-    """What this stream's reader has seen: global position, the session's seq, wire and list.
+    """What this stream's reader has seen: global position, the session's seq, wire, list, title.
 
     `behind` is whether something may be waiting for the slow beat.
     """
@@ -49,6 +49,7 @@ class Cursor:
     seq: int
     wire: int = 0
     rows: Sequence[SessionRow] | None = None
+    title: str | None = None
     slow_at: float = 0.0
     behind: bool = True
     by_seq: bool = False
@@ -151,7 +152,8 @@ async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> s
             made = frame(env, view, seen, cursor.wire if slow else None)
             cursor.wire = view.wire.version if slow else cursor.wire
         cursor.behind = cursor.behind or bool(seen)
-        html = made.html + _list(site, replace(view, rows=rows), cursor)
+        html = made.html + _titled(site, view, cursor)
+        html += _list(site, replace(view, rows=rows), cursor)
     return _messages(html, made.grow, cursor.id)
 
 
@@ -163,6 +165,14 @@ def _messages(html: str, grow: Sequence[object], id: int) -> str:
     if html:
         text += message(html, id=id)
     return text
+
+
+def _titled(site: Site, view: View, cursor: Cursor) -> str:
+    """The head where its title is not what this reader has: a title is no event of the session."""
+    if view.title == cursor.title:
+        return ""
+    cursor.title = view.title
+    return frame_html(site.env, view, [Touch("head", "changed")])
 
 
 def _list(site: Site, view: View, cursor: Cursor) -> str:

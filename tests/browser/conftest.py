@@ -1,0 +1,84 @@
+"""A browser, a server, and tabs that fail the test where a page misbehaved.
+
+Without a browser, or without the package that drives it, these tests skip and say so.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("playwright", reason="the browser tests need the package playwright")
+
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.browser.serving import Server
+from tests.browser.tab import Tab
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+
+PACE = 0.3
+"""Quick, but slow enough for a stream to be seen."""
+
+NewTab = Callable[..., Tab]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = os.environ.get("PLAYGROUND_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), "")
+    if not path:
+        pytest.skip("no browser: install chromium, or name one in PLAYGROUND_CHROMIUM")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Server]:
+    """The server that most tests share; each makes sessions of its own."""
+    server = Server(tmp_path_factory.mktemp("shared") / "playground.db", PACE)
+    yield server
+    server.end()
+
+
+@pytest.fixture
+def own_server(tmp_path: Path, browser: Browser) -> Iterator[Server]:
+    """A server on an empty database, for tests that break it or want it empty."""
+    server = Server(tmp_path / "playground.db", PACE)
+    yield server
+    server.end()
+
+
+@pytest.fixture
+def new_tab(browser: Browser) -> Iterator[NewTab]:
+    """Opens a tab in a window of its own; options are those of a browser context."""
+    tabs: list[Tab] = []
+
+    def open_tab(server: Server, **options: Any) -> Tab:
+        context = browser.new_context(viewport=options.pop("viewport", WIDE), **options)
+        tabs.append(Tab(context.new_page(), server))
+        return tabs[-1]
+
+    yield open_tab
+    for one in tabs:
+        one.page.context.close()
+    assert [trouble for one in tabs for trouble in one.unforgiven()] == []
+
+
+@pytest.fixture
+def tab(server: Server, new_tab: NewTab) -> Tab:
+    """A tab that is logged in to the shared server."""
+    return new_tab(server).login()
+
+
+WIDE: Any = {"width": 1440, "height": 900}

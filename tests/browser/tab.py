@@ -1,0 +1,112 @@
+"""A tab that is watched: whatever a page must never do is noted, and fails the test at its end."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from playwright.sync_api import ConsoleMessage, Dialog, Locator, Page, Request, expect
+
+from tests.browser.serving import Server
+
+WAIT_MS = 10_000
+
+NOTE_VIOLATIONS = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", (event) =>
+  console.error(`CSP: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+"""
+
+
+class Tab:
+    """One page on `server`. `forgiven` are patterns of trouble that a test causes on purpose."""
+
+    def __init__(self, page: Page, server: Server) -> None:
+        self.page, self.server = page, server
+        self.trouble: list[str] = []
+        self.forgiven: list[str] = []
+        page.set_default_timeout(WAIT_MS)
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.trouble.append(f"script: {error}"))
+        page.on("request", self._request)
+        page.on("dialog", self._dialog)
+        page.add_init_script(NOTE_VIOLATIONS)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.trouble.append(f"console: {message.text}")
+
+    def _request(self, request: Request) -> None:
+        if not request.url.startswith((self.server.base + "/", "data:", "about:")):
+            self.trouble.append(f"request: {request.url}")
+
+    def _dialog(self, dialog: Dialog) -> None:
+        self.trouble.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def forgive(self, pattern: str) -> None:
+        """What this test causes on purpose, as a regular expression."""
+        self.forgiven.append(pattern)
+
+    def unforgiven(self) -> list[str]:
+        return [
+            one for one in self.trouble if not any(re.search(known, one) for known in self.forgiven)
+        ]
+
+    # --- getting about ---
+
+    def login(self) -> Tab:
+        """Open the printed link."""
+        self.page.goto(self.server.link)
+        return self
+
+    def open(self, session_id: str) -> Tab:
+        """The page of a session, with its stream connected."""
+        self.goto(f"/sessions/{session_id}")
+        return self
+
+    def goto(self, path: str) -> None:
+        self.page.goto(self.server.base + path)
+
+    def find(self, selector: str, **has: Any) -> Locator:
+        return self.page.locator(selector, **has)
+
+    # --- what stands on a session's page ---
+
+    @property
+    def cards(self) -> Locator:
+        return self.find(".card")
+
+    def card(self, number: int) -> Locator:
+        return self.cards.nth(number)
+
+    def send(self, prompt: str) -> None:
+        self.find("#prompt").fill(prompt)
+        self.find("#dock button").click()
+
+    def state(self, word: str) -> None:
+        """Wait until the session is in this state."""
+        expect(self.find("#head")).to_have_attribute("data-state", word, timeout=WAIT_MS)
+
+    def waits_for(self, calls: int) -> None:
+        """Wait until so many calls wait for a person."""
+        expect(self.find("#head")).to_have_attribute("data-waiting", str(calls), timeout=WAIT_MS)
+
+    def press(self, card: Locator, key: str) -> None:
+        """The button of a card that `key` stands for."""
+        card.locator(f"[data-key={key}]").click()
+
+    def words(self) -> str:
+        """All that the flow says, without what is there to be pressed."""
+        told: str = self.page.evaluate(
+            """() => [...document.querySelectorAll(
+                 "#flow .raw, #flow .prose, #flow .card h3, #flow .args .code")]
+               .map((element) => element.innerText).join("\\n")"""
+        )
+        return told
+
+    def scrolls_sideways(self) -> bool:
+        wide: bool = self.page.evaluate(
+            "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+        )
+        return wide

@@ -1,0 +1,200 @@
+"""A session as a person lives it: from the definition of a tool to the replay."""
+
+from __future__ import annotations
+
+import json
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import NewTab
+from tests.browser.serving import Server
+from tests.browser.tab import Tab
+
+LENGTHS = """() => {
+  window.lengths = new Set();
+  new MutationObserver(() => {
+    const text = document.querySelector(".card [id^=text-]");
+    if (text) window.lengths.add(text.textContent.length);
+  }).observe(document.getElementById("flow"), {subtree: true, childList: true, characterData: true});
+}"""
+
+SCHEMA = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("title", "start", "place", "notes")},
+    "required": ["title", "start", "place", "notes"],
+}
+
+
+def test_a_tool_is_defined_and_its_arguments_are_seen_growing(tab: Tab) -> None:
+    tab.goto("/tools?new=1")
+    tab.find("[name=name]").fill("add_event")
+    tab.find("[name=description]").fill("Put one event into the calendar of the user.")
+    tab.find("#parameters").fill(json.dumps(SCHEMA, indent=2))
+    tab.find("[name=result]").fill("{{title}} is in the calendar.")
+    tab.find("button.primary").click()
+    expect(tab.find("#tool-list [aria-current]")).to_contain_text("add_event")
+
+    tab.find(".top nav a", has_text="Sessions").click()
+    tab.find("button[data-do=new], .inline button").first.click()
+    tab.find("#tab-setup").click()
+    for tool in tab.find("#setup input[name=tools]").all():
+        tool.set_checked(tool.get_attribute("value") == "add_event")
+    expect(tab.find("#dock")).to_contain_text("1 tool")
+    tab.page.evaluate(LENGTHS)
+    tab.send('Add an event "Walk along the river with Maria and both dogs" tomorrow at noon.')
+    tab.waits_for(1)
+    assert len(tab.page.evaluate("[...window.lengths]")) >= 5
+
+    tab.press(tab.card(0), "a")
+    tab.state("idle")
+    expect(tab.card(0).locator(".result")).to_contain_text("is in the calendar.")
+
+
+def test_one_call_is_run_one_edited_one_answered_one_denied(server: Server, tab: Tab) -> None:
+    session_id = server.session("What is the weather in Paris? [[fault:parallel-4]]")
+    tab.open(session_id).waits_for(4)
+    tab.press(tab.card(0), "a")
+    tab.waits_for(3)
+    tab.press(tab.card(1), "e")
+    tab.card(1).locator("[name=arguments]").fill('{"city": "Lisbon"}')
+    tab.card(1).locator("button", has_text="Run edited").click()
+    tab.waits_for(2)
+    tab.press(tab.card(2), "h")
+    tab.card(2).locator("textarea[name=text]").fill("Sunny, 20 degrees.")
+    tab.card(2).locator("button", has_text="Answer").click()
+    tab.waits_for(1)
+    tab.press(tab.card(3), "d")
+    tab.card(3).locator("input[name=text]").fill("Not today.")
+    tab.card(3).locator("button", has_text="Deny").click()
+    tab.state("idle")
+
+    expect(tab.card(0)).to_contain_text("ran")
+    expect(tab.card(1)).to_contain_text("edited by you")
+    expect(tab.card(1).locator("ins")).to_contain_text("Lisbon")
+    expect(tab.card(2)).to_contain_text("answered")
+    expect(tab.card(3)).to_contain_text("denied")
+    folded = server.folded(session_id)
+    texts = [call["result"]["content"][0]["text"] for call in folded["calls"]]
+    assert "Lisbon" in texts[1]
+    assert texts[2:] == ["Sunny, 20 degrees.", "Not today."]
+    assert folded["turns"] == 2
+
+
+def test_a_schema_problem_is_mended_by_a_click_or_run_by_a_second(server: Server, tab: Tab) -> None:
+    prompt = "What is the weather in Oslo? [[fault:args-wrong-types]]"
+    tab.open(server.session(prompt)).waits_for(1)
+    expect(tab.card(0).locator("mark")).to_have_text("12345")
+    tab.card(0).locator("[data-do=fix]").click()
+    tab.card(0).locator("button", has_text="Run edited").click()
+    tab.state("idle")
+    expect(tab.card(0).locator(".result")).to_contain_text("12345")
+
+    tab.open(server.session(prompt)).waits_for(1)
+    expect(tab.card(0).locator("button", has_text="Run anyway")).not_to_be_visible()
+    tab.press(tab.card(0), "a")
+    tab.card(0).locator("button", has_text="Run anyway").click()
+    tab.state("idle")
+    expect(tab.card(0)).to_contain_text("run anyway by you")
+
+
+def test_all_at_once_runs_only_what_needs_no_second_look(server: Server, tab: Tab) -> None:
+    tab.open(server.session("What is 17*23, and the weather in Paris?")).waits_for(2)
+    expect(tab.page).to_have_title("(2) What is 17*23, and the weather in Paris? · playground")
+    tab.find("#run-all button").click()
+    tab.state("idle")
+    expect(tab.page).to_have_title("What is 17*23, and the weather in Paris? · playground")
+    expect(tab.find(".card[data-status=done]")).to_have_count(2)
+
+
+def test_stop_leaves_a_history_that_goes_on(server: Server, tab: Tab) -> None:
+    session_id = server.session("Say a lot. [[fault:stall-after-8]]")
+    tab.open(session_id).state("running")
+    expect(tab.find(".part.text")).to_be_visible()
+    tab.page.keyboard.press("Escape")
+    tab.state("interrupted")
+    expect(tab.find(".turnfoot")).to_contain_text("Stopped")
+    tab.send("What is 2+3?")
+    tab.waits_for(1)
+    tab.press(tab.cards.last, "a")
+    tab.state("idle")
+    expect(tab.find(".turn").last).to_contain_text("5")
+
+
+def test_a_running_tool_tells_how_far_it_is_and_can_be_cancelled(server: Server, tab: Tab) -> None:
+    session_id = server.session("Write a slow report about tides, please.", ("slow_report",))
+    tab.open(session_id).waits_for(1)
+    tab.press(tab.card(0), "a")
+    expect(tab.card(0).locator("progress")).to_be_visible()
+    tab.card(0).locator("button", has_text="Cancel").click()
+    tab.state("idle")
+    expect(tab.card(0).locator(".result.failed")).to_be_visible()
+
+
+def test_replay_plays_pauses_steps_and_ends_where_the_page_was(server: Server, tab: Tab) -> None:
+    tab.open(server.session("What is 17*23, and the weather in Paris?")).waits_for(2)
+    tab.find("#run-all button").click()
+    tab.state("idle")
+    whole = tab.words()
+    speed = tab.find("#bar .speed")
+    speed.click()
+    speed.click()
+    speed.click()
+    expect(speed).to_have_text("8×")
+
+    tab.find("#bar .play").click()
+    expect(tab.find("#bar .play")).to_have_attribute("aria-label", "Pause")
+    expect(tab.find(".card").first).to_be_visible()
+    tab.find("#bar .play").click()
+    expect(tab.find("#bar .play")).to_have_attribute("aria-label", "Play")
+    expect(tab.find(".card button[data-key]")).to_have_count(0)
+
+    here = tab.find("#playhead")
+    here.evaluate(
+        "e => { e.value = e.max / 3; e.dispatchEvent(new Event('input', {bubbles: true})); }"
+    )
+    before = int(here.input_value())
+    tab.find("#bar [data-do=forth]").click()
+    tab.page.wait_for_function(f"document.getElementById('playhead').value > {before}")
+    tab.find("#bar [data-do=back]").click()
+    tab.page.wait_for_function(f"document.getElementById('playhead').value <= {before}")
+
+    tab.find("#bar .play").click()
+    expect(tab.find("#bar .play")).to_have_attribute("aria-label", "Play")
+    assert tab.words() == whole
+    tab.find("[data-do=exit-replay]").click()
+    expect(tab.find("#composer")).to_be_visible()
+    assert tab.words() == whole
+
+
+def test_rename_and_delete_with_undo(server: Server, tab: Tab, new_tab: NewTab) -> None:
+    session_id = server.session("What is 2+2?")
+    tab.open(session_id).waits_for(1)
+    tab.find("#more summary").click()
+    tab.find("#rename-title").fill("Sums & <b>more</b>")
+    tab.find("#rename button").click()
+    expect(tab.find("#head h1")).to_have_text("Sums & <b>more</b>")
+    expect(tab.find(f"#row-{session_id} b")).to_have_text("Sums & <b>more</b>")
+
+    expect(tab.find("#rename-title")).not_to_be_visible()
+    tab.find("#more summary").click()
+    tab.find("#head button.danger").click()
+    expect(tab.find(f"#row-{session_id}")).to_have_count(0)
+    tab.find(".toast button", has_text="Undo").click()
+    expect(tab.find("#head h1")).to_have_text("Sums & <b>more</b>")
+    expect(tab.find(f"#row-{session_id}")).to_be_visible()
+
+
+def test_what_is_typed_and_the_theme_survive_a_reload(server: Server, tab: Tab) -> None:
+    tab.open(server.session())
+    tab.find("#prompt").fill("Not sent yet")
+    root = tab.find("html")
+    tab.find("[data-do=theme]").click()
+    expect(root).to_have_attribute("data-theme", "dark")
+    tab.page.reload()
+    expect(tab.find("#prompt")).to_have_value("Not sent yet")
+    expect(root).to_have_attribute("data-theme", "dark")
+    tab.send("What is 1+1?")
+    tab.waits_for(1)
+    expect(tab.find("#prompt")).to_have_value("")
+    tab.page.reload()
+    expect(tab.find("#prompt")).to_have_value("")
