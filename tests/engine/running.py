@@ -1,0 +1,100 @@
+"""An engine on a database of its own, with the simulator beside it on a real port."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from app.commands.listening import bound, port_of, serve, server
+from app.core.events import Event, Logged
+from app.core.rules import Rule
+from app.core.settings import Profile
+from app.core.state import Session
+from app.core.tools import Tool
+from app.engine.engine import Engine
+from app.engine.settings import settings_from
+from app.simulator.app import simulator_app
+
+KEY = "simulator-key-0123456789"
+ALLOW_ALL = (Rule("*", "run", words="--allow all"),)
+
+
+@asynccontextmanager
+async def running(
+    folder: Path, *, pace: float = 0.0, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[Engine]:
+    """An engine that is closed at the end, whatever happened."""
+    sock = bound("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{port_of(sock)}"
+    one = server(simulator_app(pace=pace, key=lambda sent: sent == KEY))
+    serving = asyncio.create_task(serve(one, sock, lambda: None))
+    engine = await Engine.open(
+        folder / "test.db",
+        simulator_url=lambda: url,
+        simulator_key=KEY,
+        environment=environment or {},
+    )
+    try:
+        yield engine
+    finally:
+        await engine.close()
+        one.should_exit = True
+        await serving
+        sock.close()
+
+
+async def begun(
+    engine: Engine,
+    tools: Sequence[Tool | str] = (),
+    *,
+    rules: Sequence[Rule] = (),
+    profile: Profile | None = None,
+    **asked: Any,
+) -> str:
+    """A new session; its id."""
+    settings = await settings_from(engine, {**asked, "tools": [t for t in tools if t == str(t)]})
+    own = tuple(tool for tool in tools if isinstance(tool, Tool))
+    settings = replace(settings, tools=(*own, *settings.tools))
+    if profile is not None:
+        settings = replace(settings, profile=profile)
+    session_id = await engine.hub.create(settings)
+    engine.driver.rules[session_id] = rules
+    return session_id
+
+
+async def rested(engine: Engine, session_id: str, timeout_s: float = 15.0) -> Session:
+    """The session as soon as it is not running any more."""
+    async with asyncio.timeout(timeout_s):
+        while True:
+            position = engine.hub.position
+            async with engine.hub.holding(session_id) as live:
+                if live.session.state != "running":
+                    return live.session
+            await engine.hub.wait(position, engine.hub.list_version, timeout_s)
+
+
+async def until(
+    engine: Engine, session_id: str, kind: type[Event], timeout_s: float = 15.0
+) -> None:
+    """Until an event of `kind` is in the log of the session."""
+    async with asyncio.timeout(timeout_s):
+        while True:
+            position = engine.hub.position
+            if any(isinstance(one.event, kind) for one in await engine.log.events(session_id)):
+                return
+            await engine.hub.wait(position, engine.hub.list_version, timeout_s)
+
+
+async def asked(engine: Engine, prompt: str, *tools: Tool | str, **more: Any) -> Session:
+    """A new session with one prompt, at its rest."""
+    session_id = await begun(engine, tools, **more)
+    await engine.driver.prompt(session_id, prompt)
+    return await rested(engine, session_id)
+
+
+def events_of(log: Sequence[Logged], kind: type[Event]) -> list[Any]:
+    return [one.event for one in log if isinstance(one.event, kind)]

@@ -1,0 +1,274 @@
+"""The one door: what it has told is in the file, whatever happens next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.decide import next_commands
+from app.core.errors import IllegalEvent, NotFound, StoreError
+from app.core.events import (
+    CallDecided,
+    CallEnded,
+    CallInterrupted,
+    CallStarted,
+    Event,
+    PartDelta,
+    PartStarted,
+    PromptAdded,
+)
+from app.core.state import folded
+from app.core.tools import text_result
+from app.engine.hub import Hub
+from app.store.database import Database, Statement
+from app.store.log import Log
+from tests.playbook import begun, call, checked, opened, part, run, settings, turn
+
+pytestmark = pytest.mark.anyio
+
+
+class Store:
+    """A hub on a file, which can be thrown away and made anew as after a kill."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.made = 0
+        self.now = 1_000
+
+    def clock(self) -> int:
+        self.now += 1
+        return self.now
+
+    def new_id(self) -> str:
+        self.made += 1
+        return f"s{self.made}"
+
+    async def open(self) -> tuple[Database, Hub]:
+        database = await Database.open(self.path)
+        return database, Hub(await Log.open(database), self.clock, self.new_id)
+
+
+@asynccontextmanager
+async def hub_on(path: Path) -> AsyncIterator[tuple[Database, Hub]]:
+    database, hub = await Store(path).open()
+    try:
+        yield database, hub
+    finally:
+        await database.close()
+
+
+async def fill(hub: Hub, session_id: str, events: Sequence[Event]) -> None:
+    for event in events:
+        async with hub.holding(session_id) as live:
+            await hub.append(live, [event])
+
+
+def life() -> list[Event]:
+    """A session with about one of everything."""
+    return [
+        *begun()[1:],
+        *turn(1, part(0), call(1), call(2, "nope")),
+        checked("1.1", parallel_safe=True),
+        checked("1.2"),
+        run("1.1"),
+        CallStarted("1.1", 1),
+        CallInterrupted("1.1"),
+        CallDecided("1.1", "run", digest="x"),
+        CallStarted("1.1", 2),
+        CallEnded("1.1", text_result("ok")),
+        CallEnded("1.2", text_result("no")),
+        *opened(2),
+        *part(0, "thinking", "hm"),
+        PartStarted(1, "text"),
+        PartDelta(1, "half an"),
+    ]
+
+
+async def test_a_kill_after_any_event_leaves_the_same_session(tmp_path: Path) -> None:
+    async with hub_on(tmp_path / "a.db") as (_, hub):
+        session_id = await hub.create(settings())
+        for event in life():
+            await fill(hub, session_id, [event])
+            async with hub.holding(session_id) as live:
+                now = live.session
+                async with hub_on(tmp_path / "a.db") as (_, other), other.holding(session_id) as it:
+                    again = it.session
+                    assert folded(again) == folded(now)
+                    assert again.seq == now.seq
+                    assert next_commands(again) == next_commands(now)
+                    assert [t.text for t in again.turns] == [t.text for t in now.turns]
+
+
+@pytest.mark.parametrize("cut", range(len(life()) + 1))
+async def test_recovery_leaves_nothing_running(tmp_path: Path, cut: int) -> None:
+    """Whatever was under way is over after a restart, and nothing goes on by itself."""
+    async with hub_on(tmp_path / "a.db") as (_, hub):
+        session_id = await hub.create(settings())
+        await fill(hub, session_id, life()[:cut])
+    async with hub_on(tmp_path / "a.db") as (_, hub):
+        await hub.recover()
+        async with hub.holding(session_id) as live:
+            session = live.session
+            assert session.state != "running"
+            assert next_commands(session) == []
+            if session.turn is not None and session.turn.failure is not None:
+                assert session.state == "interrupted"
+                assert session.turn.failure.failure == "interrupted"
+        log = await hub.log.events(session_id)
+        assert await hub.recover() == []
+        assert await hub.log.events(session_id) == log
+
+
+class Broken:
+    """Makes the next writes of a database fail, each with `error`."""
+
+    def __init__(self, database: Database, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+        self.times = times
+        write = database.write
+
+        async def fails(statements: Sequence[Statement], *, full: bool = False) -> None:
+            await asyncio.sleep(0)
+            if self.times > 0:
+                self.times -= 1
+                raise StoreError("The disk is full.")
+            await write(statements, full=full)
+
+        monkeypatch.setattr(database, "write", fails)
+
+
+async def test_a_failed_save_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hub_on(tmp_path / "a.db") as (database, hub):
+        session_id = await hub.create(settings())
+        position, recent = hub.position, list(hub.recent)
+        Broken(database, monkeypatch, 1)
+        with pytest.raises(StoreError):
+            await fill(hub, session_id, [PromptAdded("lost")])
+        assert (hub.position, list(hub.recent)) == (position, recent)
+        assert hub.since(position) == []
+        await fill(hub, session_id, [PromptAdded("kept")])
+        log = await hub.log.events(session_id)
+        assert [one.seq for one in log] == [1, 2]
+        assert isinstance(log[1].event, PromptAdded)
+        assert log[1].event.text == "kept"
+        assert [one.logged for one in hub.since(position) or []] == [log[1]]
+
+
+async def test_several_events_are_saved_all_or_none(tmp_path: Path) -> None:
+    async with hub_on(tmp_path / "a.db") as (_, hub):
+        session_id = await hub.create(settings())
+        with pytest.raises(IllegalEvent):
+            async with hub.holding(session_id) as live:
+                await hub.append(live, [PromptAdded("one"), CallStarted("9.9", 1)])
+        async with hub.holding(session_id) as live:
+            assert live.session.seq == 1
+        assert len(await hub.log.events(session_id)) == 1
+
+
+async def test_whoever_leaves_while_it_is_saved_leaves_it_saved(tmp_path: Path) -> None:
+    async with hub_on(tmp_path / "a.db") as (_, hub):
+        session_id = await hub.create(settings())
+        for turns in range(6):
+            task = asyncio.create_task(fill(hub, session_id, begun()[1:]))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+            async with hub.holding(session_id) as live:
+                log = await hub.log.events(session_id)
+                assert live.session.seq == len(log)
+                if len(log) == 2:
+                    return
+        raise AssertionError("It was always cancelled before it was folded.")
+
+
+async def test_many_writes_share_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with hub_on(tmp_path / "a.db") as (database, hub):
+        sessions = [await hub.create(settings()) for _ in range(40)]
+        commits: list[int] = []
+        transaction = database._transaction
+
+        async def counted(groups: Any, full: bool) -> None:
+            commits.append(len(groups))
+            await transaction(groups, full)
+
+        monkeypatch.setattr(database, "_transaction", counted)
+        await asyncio.gather(*(fill(hub, one, [PromptAdded("go")]) for one in sessions))
+        assert sum(commits) == 40
+        assert len(commits) <= 5
+
+
+async def test_decisions_and_effects_are_synced(tmp_path: Path) -> None:
+    async with hub_on(tmp_path / "a.db") as (database, hub):
+        session_id = await hub.create(settings())
+        said: list[str] = []
+        assert database._writer is not None
+        await database._writer.set_trace_callback(said.append)
+        synced: dict[str, bool] = {}
+        for event in life():
+            said.clear()
+            await fill(hub, session_id, [event])
+            kind = (await hub.log.events(session_id))[-1].event
+            synced[type(kind).__name__] = any("synchronous = FULL" in one for one in said)
+        await database._writer.set_trace_callback(None)  # type: ignore[arg-type]
+    full = {"CallDecided", "CallStarted", "CallEnded", "CallInterrupted"}
+    assert {name for name, was in synced.items() if was} == full
+
+
+async def test_streams_catch_up_from_what_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hub_on(tmp_path / "a.db") as (_, hub):
+        one, other = await hub.create(settings()), await hub.create(settings())
+        await fill(hub, one, begun()[1:])
+        await fill(hub, other, [*begun()[1:], *turn(1)])
+        last = hub.position
+        seen = hub.since(0) or []
+        assert [item.position for item in seen] == list(range(1, last + 1))
+        for position in range(last + 1):
+            assert hub.since(position) == seen[position:]
+        assert hub.since(last + 1) is None
+        log = await hub.log.events(other)
+        for seq in range(len(log)):
+            assert hub.since_seq(other, seq) == log[seq:]
+        while len(hub.recent) > 3:
+            hub.recent.popleft()
+        assert hub.since(0) is None
+        assert hub.since_seq(other, 1) is None
+        assert hub.since_seq(one, 1) is None
+
+
+async def test_a_session_that_is_not_there(tmp_path: Path) -> None:
+    async with hub_on(tmp_path / "a.db") as (_, hub):
+        with pytest.raises(NotFound):
+            async with hub.holding("nope"):
+                pass
+        assert hub._live == {}
+
+
+async def test_idle_sessions_leave_the_memory_and_come_back(tmp_path: Path) -> None:
+    async with hub_on(tmp_path / "a.db") as (_, hub):
+        sessions = [await hub.create(settings()) for _ in range(100)]
+        for one in sessions:
+            await fill(hub, one, [*begun()[1:], *turn(1)])
+        assert len(hub._live) <= 65
+        for one in sessions:
+            async with hub.holding(one) as live:
+                assert live.session.seq == len(await hub.log.events(one))
+
+
+async def test_a_title_of_half_a_character_does_no_harm(tmp_path: Path) -> None:
+    async with hub_on(tmp_path / "a.db") as (_, hub):
+        session_id = await hub.create(settings())
+        await fill(hub, session_id, [PromptAdded("half \ud800 a character")])
+        (found,) = await hub.log.summaries()
+        assert found.title == "half ? a character"
+        log = await hub.log.events(session_id)
+        assert isinstance(log[1].event, PromptAdded)
+        assert log[1].event.text == "half \ud800 a character"

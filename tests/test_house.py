@@ -1,0 +1,273 @@
+"""The house rules that a machine can see to: floors, purity, mirror, size, words, vendored files.
+
+Each rule is a function from sources to sentences, and is shown to fail once on a bad example.
+The rules themselves stand in docs/house.md.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+APP = sorted((ROOT / "app").rglob("*.py"))
+
+FLOORS: Mapping[str, int] = {
+    "core": 1,
+    **dict.fromkeys(("wire", "store", "schema", "net", "config"), 2),
+    **dict.fromkeys(("render", "export", "executors", "simulator"), 3),
+    "engine": 4,
+    "web": 5,
+    **dict.fromkeys(("commands", "cli"), 6),
+}
+SIDEWAYS = {("export", "render"), ("cli", "commands")}
+"""Arrows between rooms of one floor that are drawn on purpose."""
+
+PURE = ("core", "wire", "schema", "render", "export")
+IMPURE = {"asyncio", "httpx", "aiosqlite", "starlette", "time", "uuid", "os", "random", "socket"}
+
+MOST_LINES = 400
+
+EXTRAS = {"mcp", "pydantic_monty", "genai_prices"}
+"""Optional extras, the only modules that may be imported when first used."""
+
+FORBIDDEN = {
+    *("conversation", "conversations", "thread", "threads", "approve", "approved", "approval"),
+    *("handler", "handlers", "manager", "helper", "helpers", "util", "utils", "service"),
+    *("services", "context"),
+}
+
+MEANT = {"threads_of": "the threads of a process of the operating system"}
+"""Names that use a forbidden word for what it means elsewhere."""
+
+COVERED_ELSEWHERE: Mapping[str, str] = {
+    "app/cli.py": "tests/commands, which type real command lines",
+    "app/commands/listening.py": "tests/commands/test_serve.py: ports, signals, the end",
+    "app/commands/remote.py": "tests/commands/test_run.py, through a running server",
+    "app/commands/told.py": "tests/commands/test_run.py, both forms of output",
+    "app/commands/toolfiles.py": "tests/commands/test_run.py, files of tools",
+    "app/core/errors.py": "names only; raised all over",
+    "app/core/settings.py": "values only",
+    "app/core/tools.py": "values only",
+    "app/engine/engine.py": "tests/engine/running.py opens it for every test there",
+    "app/executors/executor.py": "a Protocol; tests/executors/test_table.py is its contract",
+    "app/executors/example_tools.py": "tests/executors/test_examples.py",
+    "app/executors/runner.py": "tests/executors/test_python.py, in its own process",
+    "app/render/pages.py": "tests/render and tests/web",
+    "app/web/app.py": "tests/web/test_routes.py, the inventory of its routes",
+    "app/web/demos.py": "tests/web/test_api.py starts each",
+    "app/web/forms.py": "tests/web/test_api.py, in all three ways of asking",
+    "app/web/site.py": "tests/web/test_api.py",
+    "app/web/pages/actions.py": "tests/web/test_api.py",
+    "app/web/pages/session.py": "tests/web/test_api.py",
+    "app/web/pages/sessions.py": "tests/web/test_api.py",
+    "app/web/pages/tools.py": "tests/web/test_api.py",
+}
+"""Files without a test of their own name, and where they are tested."""
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def room(module: str) -> str:
+    """`app.wire.framing` -> `wire`; "" for `app` itself."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """(module, line) of every import, `from app import config` as `app.config`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from ((one.name, node.lineno) for one in names)
+            case ast.ImportFrom(module="app", names=names):
+                yield from ((f"app.{one.name}", node.lineno) for one in names)
+            case ast.ImportFrom(module=str(module)):
+                yield module, node.lineno
+
+
+def floor_errors(name: str, source: str) -> list[str]:
+    """Imports that point up or sideways."""
+    own = room(name.removesuffix(".py").replace("/", "."))
+    found = []
+    for module, line in imports(ast.parse(source)):
+        other = room(module)
+        if not module.startswith("app.") or other == own or other.startswith("__"):
+            continue
+        lower = FLOORS.get(other, 99) < FLOORS.get(own, 0)
+        if not lower and (own, other) not in SIDEWAYS:
+            found.append(f"{name}:{line}: {own or 'app'} may not import {other}")
+    return found
+
+
+def purity_errors(name: str, source: str) -> list[str]:
+    """Imports of what a pure floor may not know."""
+    if room(name.replace("/", ".")) not in PURE:
+        return []
+    return [
+        f"{name}:{line}: imports {module}"
+        for module, line in imports(ast.parse(source))
+        if module.split(".")[0] in IMPURE
+    ]
+
+
+def inner_import_errors(name: str, source: str) -> list[str]:
+    """Imports inside functions, but for optional extras."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            for module, line in imports(node):
+                if module.split(".")[0] not in EXTRAS:
+                    found.add(f"{name}:{line}: imports {module} inside a function")
+    return sorted(found)
+
+
+def size_errors(name: str, source: str) -> list[str]:
+    lines = source.count("\n")
+    return [f"{name} has {lines} lines"] if lines > MOST_LINES else []
+
+
+def word_errors(name: str, source: str) -> list[str]:
+    """Forbidden words in the names of files, functions and classes of ours."""
+    found = [f"{name}: the file's name" for word in _words(name) if word in FORBIDDEN]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found += [
+                f"{name}:{node.lineno}: {node.name} says {word!r}"
+                for word in _words(node.name)
+                if word in FORBIDDEN and node.name not in MEANT
+            ]
+    return found
+
+
+def _words(name: str) -> list[str]:
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return re.split(r"[^a-z]+", spaced.lower().removesuffix(".py"))
+
+
+def mirror_errors(names: set[str], tests: set[str]) -> list[str]:
+    """Files with logic that have no test of their name and no reason why not."""
+    found = []
+    for name in sorted(names):
+        folder, _, file = name.removeprefix("app/").rpartition("/")
+        test = "/".join(part for part in ("tests", folder, f"test_{file}") if part)
+        if file != "__init__.py" and test not in tests and name not in COVERED_ELSEWHERE:
+            found.append(f"{name} has no {test}")
+    return found
+
+
+def host_errors(name: str, text: str) -> list[str]:
+    """Addresses of other hosts that a page would load from."""
+    pattern = (
+        r"(?:src|href|action|url\(|import|@import|fetch\()\s*=?\s*[\"'(]*(?:https?:)?//[^\"')\s]+"
+    )
+    return [f"{name}: {one}" for one in re.findall(pattern, text)]
+
+
+def vendored_errors(folder: Path) -> list[str]:
+    """Vendored files that are not those whose sums were written down."""
+    sums = {}
+    for line in (folder / "SHA256SUMS").read_text().split("\n"):
+        if line.strip():
+            digest, _, file = line.partition(" ")
+            sums[file.strip(" *./")] = digest
+    found = [f"{file} is gone" for file in sums if not (folder / file).is_file()]
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".js", ".css") and path.name not in sums:
+            found.append(f"{path.name} is not in SHA256SUMS")
+        if path.name in sums and hashlib.sha256(path.read_bytes()).hexdigest() != sums[path.name]:
+            found.append(f"{path.name} was changed")
+    return found
+
+
+SOURCE_RULES = (floor_errors, purity_errors, inner_import_errors, size_errors, word_errors)
+
+
+@pytest.mark.parametrize("rule", SOURCE_RULES, ids=lambda rule: rule.__name__)
+def test_every_source_keeps_the_rule(rule: object) -> None:
+    assert callable(rule)
+    found = [error for path in APP for error in rule(name_of(path), path.read_text())]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "bad"),
+    [
+        (floor_errors, "app/core/state.py", "from app.wire.framing import Framer"),
+        (floor_errors, "app/engine/hub.py", "from app.web.site import Site"),
+        (floor_errors, "app/wire/codec.py", "import app.store.log"),
+        (floor_errors, "app/wire/codec.py", "from app import config"),
+        (floor_errors, "app/schema/lint.py", "def f():\n    from app.engine import hub"),
+        (purity_errors, "app/core/decide.py", "import time"),
+        (purity_errors, "app/render/draw.py", "from os.path import join"),
+        (inner_import_errors, "app/net/client.py", "def f():\n    import json"),
+        (size_errors, "app/core/state.py", "\n" * 401),
+        (word_errors, "app/web/utils.py", ""),
+        (word_errors, "app/web/app.py", "class SessionManager: ..."),
+        (word_errors, "app/web/app.py", "async def approve_call(): ..."),
+    ],
+)
+def test_a_broken_rule_is_found(rule: object, name: str, bad: str) -> None:
+    assert callable(rule)
+    assert len(rule(name, bad)) == 1
+    assert rule(name, "from app.core.errors import BadInput") == (
+        [] if "utils" not in name else rule(name, "")
+    )
+
+
+def test_the_tests_mirror_the_app() -> None:
+    tests = {name_of(path) for path in (ROOT / "tests").rglob("test_*.py")}
+    assert mirror_errors({name_of(path) for path in APP}, tests) == []
+    assert mirror_errors({"app/wire/new.py"}, tests) == [
+        "app/wire/new.py has no tests/wire/test_new.py"
+    ]
+
+
+def test_the_reasons_are_about_files_that_are_there() -> None:
+    assert [name for name in COVERED_ELSEWHERE if not (ROOT / name).is_file()] == []
+
+
+def test_vendored_files_are_those_that_were_checked(tmp_path: Path) -> None:
+    vendor = ROOT / "static" / "vendor"
+    assert vendored_errors(vendor) == []
+    (tmp_path / "a.js").write_text("changed")
+    (tmp_path / "b.js").write_text("unknown")
+    (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  a.js\n{'0' * 64}  c.js\n")
+    assert len(vendored_errors(tmp_path)) == 3
+
+
+def test_pages_name_no_other_host() -> None:
+    for path in [*(ROOT / "templates").rglob("*"), *(ROOT / "static").glob("*.*")]:
+        if path.is_file() and path.suffix in (".html", ".css", ".js", ".svg"):
+            text = path.read_text().replace("http://www.w3.org/", "")
+            assert host_errors(path.name, text) == []
+    assert host_errors("bad.html", '<script src="https://cdn.example/x.js">') != []
+    assert host_errors("bad.css", "@import url(//cdn.example/x.css)") != []
+
+
+MACHINE = re.compile(r"/" + r"work\b|\bissue" + r" #?\d+\b|" + r"Anthro" + r"pic Claude Code", re.I)
+
+
+def test_nothing_names_the_machine_it_was_written_on() -> None:
+    folders = ("app", "tests", "bench", "templates", "docs")
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+    paths += [*(ROOT / "static").glob("*.*"), *ROOT.glob("*.*")]
+    text = {".py", ".html", ".md", ".css", ".js", ".toml"}
+    for path in paths:
+        if path.is_file() and path.suffix in text:
+            assert MACHINE.findall(path.read_text()) == [], path
+    assert MACHINE.search("see /" + "work/x")
+
+
+def test_recordings_are_found_by_their_variable_alone() -> None:
+    for path in [*(ROOT / "tests").rglob("*.py"), *(ROOT / "bench").rglob("*.py"), *APP]:
+        source = path.read_text()
+        if re.search(r"""["'][^"'\n]*recordings/(?!README)[^"'\n]*["']""", source):
+            known = "PLAYGROUND_RECORDINGS" in source or "/recordings/" in source
+            assert known, f"{name_of(path)} looks for recordings without PLAYGROUND_RECORDINGS"
