@@ -1,7 +1,5 @@
 // What the page does by itself: buttons with data-do, drafts, scrolling, marks, times, toasts.
 
-import { refetch } from "./stream.js";
-
 const $ = (id) => document.getElementById(id);
 
 // Buttons -------------------------------------------------------------------------------------
@@ -110,10 +108,7 @@ document.addEventListener("htmx:after:request", (event) => {
     localStorage.removeItem(draftKey($("prompt")));
     pinned = true;
   }
-  if (ok && form.id === "rename") {
-    form.closest("details").open = false;
-    refetch("head"); // a title is no event of the session, so no frame brings it
-  }
+  if (ok && form.id === "rename") form.closest("details").open = false;
 });
 
 // A refusal that brings no toast of its own, and no answer at all.

@@ -30,7 +30,7 @@ export function grow(entries) {
 // A text that does not fit to what came is fetched whole, once at a time.
 const fetching = new Set();
 
-export async function refetch(block) {
+async function refetch(block) {
   const session = document.getElementById("main")?.dataset.session;
   if (!session || fetching.has(block)) return;
   fetching.add(block);
