@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.core.decide import may_run
 from app.core.settings import Settings
-from app.core.state import Call, Session, SessionState, Turn
+from app.core.state import Call, Session, SessionState
 from app.render.filters import plural
 from app.render.wire_rows import WireRows
 
@@ -124,18 +125,11 @@ def runnable_at_once(session: Session) -> list[Call]:
         call
         for call in session.waiting
         if call.status == "waiting"
-        and not call.malformed
+        and may_run(session.turns[call.turn - 1], call)
         and not call.unsatisfied
-        and call.tool is not None
-        and call.tool.answered_by != "person"
-        and _turn(session, call).runnable
         and len(call.raw) <= SHOWN_ARGUMENTS
     ]
 
 
 SHOWN_ARGUMENTS = 16_000
 """Characters of arguments a card shows; to run more, a person looks at them first."""
-
-
-def _turn(session: Session, call: Call) -> Turn:
-    return session.turns[call.turn - 1]

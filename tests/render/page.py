@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 
-from app.core.events import Logged, RequestSent, SessionStarted
+from app.core.events import Logged, SessionStarted
 from app.core.fold import apply
 from app.core.state import Session
 from app.render.blocks import Frame, block, frame
@@ -169,7 +169,3 @@ def at(events: list[Logged], number: int) -> Page:
 def first_drawable(events: list[Logged]) -> int:
     """How many events there must be before a page can be drawn."""
     return next(i for i, e in enumerate(events, 1) if isinstance(e.event, SessionStarted))
-
-
-def requests(events: list[Logged]) -> int:
-    return sum(isinstance(logged.event, RequestSent) for logged in events)
