@@ -53,10 +53,12 @@ async def begun(
     *,
     rules: Sequence[Rule] = (),
     profile: Profile | None = None,
-    **asked: Any,
+    asked_profile: str = "simulator",
+    **fields: Any,
 ) -> str:
-    """A new session; its id."""
-    settings = await settings_from(engine, {**asked, "tools": [t for t in tools if t == str(t)]})
+    """A new session; its id. `tools` are names of the library or whole tools."""
+    named = [tool for tool in tools if isinstance(tool, str)]
+    settings = await settings_from(engine, {"profile": asked_profile, "tools": named, **fields})
     own = tuple(tool for tool in tools if isinstance(tool, Tool))
     settings = replace(settings, tools=(*own, *settings.tools))
     if profile is not None:

@@ -1,0 +1,192 @@
+"""One request against the simulator's faults: the right end, the bytes kept, no key anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from app.commands.listening import bound, port_of
+from app.core.decide import next_commands
+from app.core.errors import Conflict, Refused
+from app.core.events import PartDelta, RequestSent
+from app.core.settings import Profile
+from app.core.state import folded
+from app.engine.decisions import Asked
+from tests.engine.running import KEY, asked, begun, events_of, rested, running
+from tests.net.test_client import HEAD, serving
+
+pytestmark = pytest.mark.anyio
+
+CANARY = "sk-canary-7f3a9c1e5b2d4680"
+
+# fault, the session's state, the failure ("" for a good end), a word of the sentence
+FAULTS: tuple[tuple[str, str, str, str], ...] = (
+    ("http-400", "failed", "http", "400"),
+    ("http-404", "failed", "http", "404"),
+    ("http-500-html", "failed", "http", "500"),
+    ("http-500-empty", "failed", "http", "500"),
+    ("html-200", "failed", "not_api", "HTML"),
+    ("empty-200", "failed", "not_api", ""),
+    ("empty-sse", "failed", "not_api", ""),
+    ("json-error-200", "failed", "error", ""),
+    ("redirect", "failed", "redirect", "elsewhere.invalid"),
+    ("error-mid", "failed", "error", ""),
+    ("cut-after-6", "interrupted", "interrupted", ""),
+    ("cut-bytes-900", "interrupted", "interrupted", ""),
+    ("rst-after-6", "interrupted", "interrupted", ""),
+    ("clean-end-after-6", "interrupted", "interrupted", ""),
+    ("clean-end-mid-args", "interrupted", "interrupted", ""),
+    ("finish-missing", "interrupted", "interrupted", ""),
+    ("no-done", "waiting", "", ""),
+    ("json-instead-of-sse", "waiting", "", ""),
+    ("wrong-content-type", "waiting", "", ""),
+    ("one-byte-chunks", "waiting", "", ""),
+    ("all-in-one", "waiting", "", ""),
+    ("data-after-done", "waiting", "", ""),
+    ("args-truncated", "waiting", "", ""),
+    ("args-garbage", "waiting", "", ""),
+    ("args-deep-10000", "waiting", "", ""),
+    ("args-long-int", "waiting", "", ""),
+    ("tool-unknown", "waiting", "", ""),
+    ("tool-empty-name", "waiting", "", ""),
+    ("finish-length", "waiting", "", ""),
+)
+
+
+@pytest.mark.parametrize("profile", ["simulator", "simulator-openai"])
+async def test_each_fault_ends_as_people_expect(tmp_path: Path, profile: str) -> None:
+    async with running(tmp_path) as engine:
+        wrong: list[tuple[str, ...]] = []
+        for fault, state, failure, word in FAULTS:
+            prompt = f"[[fault:{fault}]] What is 17 * 23?"
+            session = await asked(engine, prompt, "calculator", asked_profile=profile)
+            turn = session.turns[-1]
+            found = turn.failure.failure if turn.failure is not None else ""
+            said = turn.failure.message if turn.failure is not None else ""
+            if (session.state, found) != (state, failure) or word not in said:
+                wrong.append((fault, session.state, found, said))
+            if said and not said.rstrip().endswith((".", "!", "?", ")", '"')):
+                wrong.append((fault, "no sentence", said))
+            assert next_commands(session) == []
+            # The session survives: it reads again from its log, and takes what comes next.
+            again = await engine.log.events(session.id)
+            assert again[-1].seq == session.seq
+            if state in ("failed", "interrupted"):
+                await engine.driver.retry(session.id)
+                await rested(engine, session.id)
+        assert wrong == []
+
+
+@pytest.mark.parametrize("fault", ["args-truncated", "args-garbage", "args-array", "tool-unknown"])
+async def test_what_is_malformed_waits_and_cannot_run(tmp_path: Path, fault: str) -> None:
+    async with running(tmp_path) as engine:
+        session = await asked(engine, f"[[fault:{fault}]] What is 17 * 23?", "calculator")
+        (call,) = session.waiting
+        for anyway in (False, True):
+            wish = Asked("run", call.digest, anyway=anyway)
+            with pytest.raises(Refused):
+                await engine.driver.decide(session.id, call.id, wish)
+        assert (await rested(engine, session.id)).seq == session.seq
+        await engine.driver.decide(session.id, call.id, Asked("deny", call.digest))
+        result = (await rested(engine, session.id)).call(call.id).result
+        assert result is not None
+        assert result.kind == "denied"
+
+
+async def test_a_cut_call_can_be_read_and_never_run(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session = await asked(engine, "[[fault:clean-end-mid-args]] 17 * 23?", "calculator")
+        (call,) = session.calls()
+        assert call.raw
+        assert not call.part.complete
+        with pytest.raises((Refused, Conflict)):
+            await engine.driver.decide(session.id, call.id, Asked("run", call.digest or "x"))
+
+
+async def test_an_echoed_key_is_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    environment = {"ANTHROPIC_API_KEY": CANARY}
+    async with running(tmp_path, environment=environment) as engine:
+        url = engine.driver._client._simulator_url()
+        engine.keys.paste("ANTHROPIC_API_KEY", CANARY, url)
+        profile = Profile("echo", "anthropic", url + "/anthropic", "ANTHROPIC_API_KEY", "m")
+        session = await asked(
+            engine, f"[[fault:http-401-echo-key]] my key is {CANARY[:9]}", profile=profile
+        )
+        failure = session.turns[-1].failure
+        assert failure is not None
+        assert (failure.failure, failure.status) == ("http", 401)
+        (sent,) = events_of(await engine.log.events(session.id), RequestSent)
+        assert "$ANTHROPIC_API_KEY" in sent.headers.values()
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            assert CANARY.encode() not in path.read_bytes(), path
+            assert KEY.encode() not in path.read_bytes(), path
+    assert CANARY not in caplog.text
+
+
+async def test_without_a_key_nothing_is_sent(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session = await asked(engine, "hello", asked_profile="openai")
+        failure = session.turns[-1].failure
+        assert failure is not None
+        assert failure.failure == "no_key"
+        assert "OPENAI_API_KEY" in failure.message
+        assert session.state == "failed"
+
+
+async def test_a_refused_connection_names_the_place(tmp_path: Path) -> None:
+    sock = bound("127.0.0.1", 0)
+    port = port_of(sock)
+    sock.close()
+    async with running(tmp_path) as engine:
+        profile = Profile("gone", "openai_chat", f"http://127.0.0.1:{port}/v1", "", "m")
+        session = await asked(engine, "hello", profile=profile)
+        failure = session.turns[-1].failure
+        assert failure is not None
+        assert failure.failure == "unreachable"
+        assert f"127.0.0.1:{port}" in failure.message
+
+
+async def test_what_came_is_kept_byte_for_byte(tmp_path: Path) -> None:
+    body = (
+        b'data: {"choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n'
+        b": odd\n\n"
+        b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+    )
+    async with (
+        running(tmp_path) as engine,
+        serving(HEAD + b"Connection: close\r\n\r\n" + body) as it,
+    ):
+        profile = Profile("raw", "openai_chat", it.url, "", "m")
+        session = await asked(engine, "hello", profile=profile)
+        assert session.answer == "Hi"
+        chunks = await engine.log.chunks(session.id)
+        kept = b"".join(chunk.data for chunk in chunks)
+        assert kept == body
+        for logged in await engine.log.events(session.id):
+            if isinstance(logged.event, PartDelta) and logged.source is not None:
+                assert b'"Hi"' in kept[logged.source.start : logged.source.end]
+    with closing(sqlite3.connect(tmp_path / "test.db")) as connection:
+        assert connection.execute("SELECT clean FROM recordings").fetchall() == [(1,)]
+
+
+async def test_stop_ends_a_silent_answer_at_once(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session_id = await begun(engine, ["calculator"])
+        await engine.driver.prompt(session_id, "[[fault:stall-after-6]] What is 17 * 23?")
+        async with asyncio.timeout(10):
+            while not events_of(await engine.log.events(session_id), PartDelta):
+                await engine.hub.wait(engine.hub.position, engine.hub.list_version, 5)
+        async with asyncio.timeout(1):
+            await engine.driver.stop(session_id)
+        session = await rested(engine, session_id)
+        failure = session.turns[-1].failure
+        assert failure is not None
+        assert failure.failure == "stopped"
+        assert session.state == "interrupted"
+        assert session.turns[-1].text
+        assert folded(session)["text"] == session.turns[-1].text

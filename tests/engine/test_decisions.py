@@ -1,0 +1,136 @@
+"""The table "when a call may run", as a person meets it."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.core.errors import BadInput, Conflict, NotFound, Refused
+from app.core.events import CallDecided, Problem, ResponseEnded
+from app.core.state import Session
+from app.engine.decisions import Asked, decided, outcome
+from tests.playbook import (
+    PERSON,
+    begun,
+    call,
+    checked,
+    failed,
+    opened,
+    ran,
+    run,
+    session,
+    turn,
+)
+
+SEEN = "digest"
+
+
+def wish(
+    decision: str,
+    digest: str = SEEN,
+    arguments: str | None = None,
+    *,
+    anyway: bool = False,
+    text: str = "",
+) -> Asked:
+    """A wish made on the card as it stands, unless another digest is named."""
+    return Asked(decision, digest, arguments, anyway, text)
+
+
+SCHEMA = Problem("schema", "city is missing", "/city")
+MALFORMED = Problem("malformed", "cut")
+UNKNOWN = Problem("unknown_tool", "unknown")
+
+
+def with_call(
+    *problems: Problem,
+    name: str = "get_weather",
+    arguments: str = '{"city":"Paris"}',
+    reason: str = "calls",
+) -> Session:
+    return session(
+        *begun(), *turn(1, call(0, name, arguments), reason=reason), checked("1.0", *problems)
+    )
+
+
+SOUND = with_call()
+UNSATISFIED = with_call(SCHEMA, arguments="{}")
+BROKEN = with_call(MALFORMED, arguments='{"city":')
+NAMELESS = with_call(UNKNOWN, name="nobody")
+CUT_BY_LENGTH = with_call(reason="length")
+FOR_A_PERSON = with_call(name=PERSON.name, arguments="{}")
+
+
+@pytest.mark.parametrize(
+    ("one", "wished", "error"),
+    [
+        (SOUND, wish("run"), None),
+        (SOUND, wish("answer", text="sunny"), None),
+        (SOUND, wish("deny"), None),
+        (SOUND, wish("run", arguments='{"city":"Rome"}'), None),
+        (SOUND, wish("run", arguments="{}"), Refused),
+        (SOUND, wish("run", arguments="{}", anyway=True), None),
+        (SOUND, wish("run", arguments="{"), Refused),
+        (SOUND, wish("run", arguments="{", anyway=True), Refused),
+        (SOUND, wish("approve"), BadInput),
+        (SOUND, wish("run", "stale"), Conflict),
+        (SOUND, wish("run", digest=""), BadInput),
+        (UNSATISFIED, wish("run"), Refused),
+        (UNSATISFIED, wish("run", anyway=True), None),
+        (UNSATISFIED, wish("run", arguments='{"city":"Rome"}'), None),
+        (BROKEN, wish("run"), Refused),
+        (BROKEN, wish("run", anyway=True), Refused),
+        (BROKEN, wish("run", arguments='{"city":"Rome"}'), None),
+        (BROKEN, wish("answer", text="x"), None),
+        (NAMELESS, wish("run", anyway=True), Refused),
+        (NAMELESS, wish("run", arguments="{}", anyway=True), Refused),
+        (NAMELESS, wish("deny"), None),
+        (CUT_BY_LENGTH, wish("run"), Refused),
+        (CUT_BY_LENGTH, wish("run", anyway=True), Refused),
+        (CUT_BY_LENGTH, wish("run", arguments='{"city":"Rome"}'), None),
+        (FOR_A_PERSON, wish("run"), Refused),
+        (FOR_A_PERSON, wish("answer", text="x"), None),
+    ],
+)
+def test_the_table(one: Session, wished: Asked, error: type[Exception] | None) -> None:
+    if error is None:
+        event = decided(one, "1.0", wished)
+        assert (event.decision, event.arguments, event.text) == (
+            wished.decision,
+            wished.arguments,
+            wished.text,
+        )
+        return
+    with pytest.raises(error) as caught:
+        decided(one, "1.0", wished)
+    assert len(str(caught.value).split()) > 3
+
+
+@pytest.mark.parametrize(
+    ("one", "error"),
+    [
+        (session(*begun(), *turn(1, call(0)), checked("1.0"), run("1.0")), Conflict),
+        (session(*begun(), *turn(1, call(0)), checked("1.0"), run("1.0"), *ran("1.0")), Conflict),
+        (session(*begun(), *opened(1), *call(0)), Refused),
+        (session(*begun(), *failed(1, call(0))), Refused),
+    ],
+    ids=["decided", "done", "arriving", "cut"],
+)
+def test_too_late_or_too_early(one: Session, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        decided(one, "1.0", wish("run", "digest"))
+
+
+def test_the_loser_is_told_what_holds() -> None:
+    one = session(
+        *begun(), *turn(1, call(0)), checked("1.0"), CallDecided("1.0", "deny", by="rule")
+    )
+    with pytest.raises(Conflict) as caught:
+        decided(one, "1.0", wish("run", "digest"))
+    assert caught.value.outcome == outcome(one.call("1.0"))
+    assert caught.value.outcome["decision"] == "deny"
+    assert caught.value.outcome["decided_by"] == "rule"
+
+
+def test_a_call_that_is_not_there() -> None:
+    with pytest.raises(NotFound):
+        decided(session(*begun(), *opened(1), ResponseEnded("stop")), "7.7", wish("run", "x"))

@@ -1,0 +1,287 @@
+"""What is decided is done once, and whatever breaks off leaves a session that can go on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.errors import Conflict, PlaygroundError, Refused, StoreError
+from app.core.events import CallEnded, CallProgressed, CallStarted, PartDelta, RunPaused
+from app.core.state import Session
+from app.core.tools import Tool
+from app.engine import driver as driver_module
+from app.engine.decisions import Asked
+from app.engine.engine import Engine
+from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running, until
+
+pytestmark = pytest.mark.anyio
+
+TOOL = """
+import time
+
+def note(text="", report=None):
+    report("begun")
+    with open({effects!r}, "a") as file:
+        file.write("ran\\n")
+    while {waits} :
+        time.sleep(0.01)
+    return "noted"
+"""
+
+
+def noting(folder: Path, *, waits: bool = False, name: str = "note") -> Tool:
+    """A tool that leaves a line in `effects`; one that waits does so until it is ended."""
+    file = folder / f"{name}_tool.py"
+    file.write_text(TOOL.format(effects=str(folder / "effects"), waits=waits))
+    config = {"file": str(file), "function": "note"}
+    parameters = {"type": "object", "properties": {"text": {"type": "string"}}}
+    return Tool(name, "Notes a text.", parameters, "python", config, parallel_safe=True)
+
+
+def effects(folder: Path) -> int:
+    path = folder / "effects"
+    return path.read_text().count("\n") if path.exists() else 0
+
+
+async def waiting(engine: Engine, tool: Tool, prompt: str = "Use note") -> Session:
+    session = await asked(engine, prompt, tool)
+    assert session.state == "waiting"
+    return session
+
+
+async def test_of_fifty_decisions_one_wins(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session = await waiting(engine, noting(tmp_path))
+        (call,) = session.waiting
+        wishes = [Asked("run", call.digest) for _ in range(50)]
+        outcomes = await asyncio.gather(
+            *(engine.driver.decide(session.id, call.id, wish) for wish in wishes),
+            return_exceptions=True,
+        )
+        assert outcomes.count(None) == 1
+        assert sum(isinstance(one, Conflict) for one in outcomes) == 49
+        assert (await rested(engine, session.id)).state == "idle"
+    assert effects(tmp_path) == 1
+
+
+async def test_results_go_back_in_the_order_of_the_calls(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session = await waiting(engine, noting(tmp_path), "[[fault:parallel-3]] Use note")
+        for call in reversed(session.waiting):
+            await engine.driver.decide(
+                session.id, call.id, Asked("answer", call.digest, text=call.id)
+            )
+        body = (await rested(engine, session.id)).turns[1].request.body
+        assert -1 < body.index('"1.0"') < body.index('"1.1"') < body.index('"1.2"')
+
+
+async def test_a_cancelled_call_tells_the_model(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session = await waiting(engine, noting(tmp_path, waits=True))
+        (call,) = session.waiting
+        with pytest.raises(Conflict):
+            await engine.driver.cancel(session.id, call.id)
+        await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+        await until(engine, session.id, CallProgressed)
+        await engine.driver.cancel(session.id, call.id)
+        session = await rested(engine, session.id)
+        result = session.call(call.id).result
+        assert result is not None
+        assert (result.is_error, result.kind) == (True, "interrupted")
+        assert len(session.turns) == 2
+
+
+async def test_a_result_is_never_lost_to_a_cancel_that_comes_too_late(tmp_path: Path) -> None:
+    """The tool is done and waits for the session; whoever cancels now must not strand the call."""
+    async with running(tmp_path) as engine:
+        session = await waiting(engine, noting(tmp_path))
+        (call,) = session.waiting
+        async with engine.hub.holding(session.id):
+            decided = asyncio.create_task(
+                engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+            )
+            await asyncio.sleep(0)
+        await decided
+        running_call = engine.driver._calls[session.id, call.id]
+        async with engine.hub.holding(session.id):
+            await asyncio.wait([running_call.work])
+            running_call.work.cancel()
+        assert (await rested(engine, session.id)).state == "idle"
+        assert engine.driver._calls == {}
+
+
+async def test_stop_ends_all_and_continue_goes_on(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session = await waiting(engine, noting(tmp_path, waits=True))
+        (call,) = session.waiting
+        await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+        await until(engine, session.id, CallProgressed)
+        await engine.driver.stop(session.id)
+        session = await rested(engine, session.id)
+        assert session.state == "interrupted"
+        assert session.call(call.id).status == "done"
+        await engine.driver.resume(session.id)
+        assert (await rested(engine, session.id)).state == "idle"
+        with pytest.raises(Refused):
+            await engine.driver.resume(session.id)
+
+
+async def test_the_end_of_the_program_interrupts_what_runs(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session_id = await begun(engine, [noting(tmp_path, waits=True)], rules=ALLOW_ALL)
+        await engine.driver.prompt(session_id, "Use note")
+        await until(engine, session_id, CallProgressed)
+    async with running(tmp_path) as engine:
+        session = await rested(engine, session_id)
+        (call,) = session.waiting
+        assert (session.state, call.status, call.attempt) == ("waiting", "interrupted", 2)
+        assert effects(tmp_path) == 1
+        await engine.driver.decide(session_id, call.id, Asked("answer", call.digest, text="done"))
+        assert (await rested(engine, session_id)).state == "idle"
+    assert effects(tmp_path) == 1
+
+
+async def test_a_broken_executor_is_a_result(tmp_path: Path) -> None:
+    async def broken(*_: Any) -> Any:
+        raise RuntimeError("a bug")
+
+    async with running(tmp_path) as engine:
+        engine.driver._run_tool = broken
+        session = await asked(engine, "Use note", noting(tmp_path), rules=ALLOW_ALL)
+        (call,) = session.calls()
+        assert call.result is not None
+        assert call.result.kind == "failed"
+        assert session.state == "idle"
+
+
+async def test_a_broken_decoder_does_not_strand_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: Any) -> None:
+        raise RuntimeError("a bug")
+
+    async with running(tmp_path) as engine:
+        answer = engine.driver._client.answer
+        monkeypatch.setattr(engine.driver._client, "answer", broken)
+        session = await asked(engine, "hello")
+        assert session.state == "interrupted"
+        monkeypatch.setattr(engine.driver._client, "answer", answer)
+        await engine.driver.retry(session.id)
+        assert (await rested(engine, session.id)).state == "idle"
+
+
+def failing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, kind: type, times: int
+) -> Callable[[], int]:
+    """The next `times` writes that hold an event of `kind`, and all in between, fail."""
+    append, left = engine.log.append, [times]
+
+    async def fails(batch: Any) -> int:
+        begun = left[0] < times
+        if left[0] and (begun or any(isinstance(one.event, kind) for one in batch.events)):
+            left[0] -= 1
+            raise StoreError("The disk is full.")
+        return await append(batch)
+
+    monkeypatch.setattr(engine.log, "append", fails)
+    monkeypatch.setattr(driver_module, "MEND_S", 0.01)
+    return lambda: left[0]
+
+
+async def test_a_full_disk_within_an_answer_ends_it_and_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as engine:
+        left = failing(engine, monkeypatch, PartDelta, 3)
+        session = await asked(engine, "hello")
+        assert left() == 0
+        assert session.state == "interrupted"
+        failure = session.turns[-1].failure
+        assert failure is not None
+        assert "could not be saved" in failure.message
+        await engine.driver.retry(session.id)
+        assert (await rested(engine, session.id)).state == "idle"
+
+
+async def test_a_full_disk_stops_the_run_before_the_effect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as engine:
+        session = await waiting(engine, noting(tmp_path))
+        (call,) = session.waiting
+        failing(engine, monkeypatch, CallStarted, 2)
+        with pytest.raises(StoreError):
+            await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+        await until(engine, session.id, RunPaused)
+        session = await rested(engine, session.id)
+        assert (session.state, session.paused) == ("paused", "store")
+        assert effects(tmp_path) == 0
+        await engine.driver.resume(session.id)
+        assert (await rested(engine, session.id)).state == "idle"
+    assert effects(tmp_path) == 1
+
+
+async def test_a_result_that_cannot_be_saved_asks_the_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as engine:
+        session = await waiting(engine, noting(tmp_path))
+        (call,) = session.waiting
+        failing(engine, monkeypatch, CallEnded, 2)
+        await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+        session = await rested(engine, session.id)
+        (call,) = session.waiting
+        assert (session.state, call.status) == ("waiting", "interrupted")
+    assert effects(tmp_path) == 1
+
+
+async def test_the_limit_of_turns_pauses_and_one_click_continues(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session = await asked(
+            engine, "[[fault:loop]] Use note", noting(tmp_path), rules=ALLOW_ALL, max_turns=3
+        )
+        assert (session.state, session.paused, len(session.turns)) == ("paused", "max_turns", 3)
+        await engine.driver.resume(session.id)
+        assert len((await rested(engine, session.id)).turns) == 6
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+async def test_what_is_refused_changes_nothing(tmp_path: Path, text: str) -> None:
+    async with running(tmp_path) as engine:
+        session = await waiting(engine, noting(tmp_path))
+        for what in (
+            engine.driver.prompt(session.id, text),
+            engine.driver.prompt(session.id, "more"),
+            engine.driver.retry(session.id),
+            engine.driver.resume(session.id),
+            engine.driver.decide(session.id, "9.9", Asked("run", "x")),
+        ):
+            with pytest.raises(PlaygroundError):
+                await what
+        assert len(await engine.log.events(session.id)) == session.seq
+
+
+async def test_retry_is_of_the_last_answer_only(tmp_path: Path) -> None:
+    """A prompt that was stopped before it was asked is no answer to be asked for again."""
+    async with running(tmp_path) as engine:
+        session = await asked(engine, "[[fault:http-500]] hello")
+        await engine.driver.retry(session.id)
+        session = await rested(engine, session.id)
+        assert [turn.dropped for turn in session.turns] == [True, False]
+
+
+async def test_events_of_calls_are_in_order(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session = await asked(
+            engine, "[[fault:parallel-4]] Use note", noting(tmp_path), rules=ALLOW_ALL
+        )
+        log = await engine.log.events(session.id)
+        assert [one.seq for one in log] == list(range(1, len(log) + 1))
+        started = [one.call_id for one in events_of(log, CallStarted)]
+        ended = [one.call_id for one in events_of(log, CallEnded)]
+        assert sorted(started) == sorted(ended) == ["1.0", "1.1", "1.2", "1.3"]
+    assert effects(tmp_path) == 4

@@ -1,0 +1,116 @@
+"""Settings from what a script asked for: what is taken, and what is refused with a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.errors import PlaygroundError
+from app.core.profiles import SIMULATOR
+from app.core.tools import ToolChoice
+from app.engine.settings import settings_from
+from tests.engine.running import running
+
+pytestmark = pytest.mark.anyio
+
+OWN = {"name": "mine", "answered_by": "mock", "config": {"result": "ok"}}
+
+BAD: tuple[dict[str, Any], ...] = (
+    {"profile": "nobody"},
+    {"profile": 1},
+    {"profile": None},
+    {"protocol": "smtp", "base_url": "http://x/v1"},
+    {"protocol": [], "base_url": "http://x/v1"},
+    {"protocol": "anthropic"},
+    {"base_url": "http://x/v1"},
+    {"protocol": "anthropic", "base_url": "no address"},
+    {"protocol": "anthropic", "base_url": 7},
+    {"model": 1},
+    {"system": ["x"]},
+    {"tools": "calculator"},
+    {"tools": ["no_such_tool"]},
+    {"tools": ["calculator", "calculator"]},
+    {"tools": [7]},
+    {"tools": [{"name": "x", "answered_by": "magic"}]},
+    {"tools": [{"name": "not a name"}]},
+    {"tool_choice": "no_such_tool"},
+    {"tool_choice": "required"},
+    {"tool_choice": 7},
+    {"tool_choice": ""},
+    {"tool_choice": {"mode": "sometimes"}},
+    {"tool_choice": {"mode": []}},
+    {"tool_choice": {"mode": "auto", "oops": 1}},
+    {"tool_choice": {"mode": "auto", "allowed": "calculator"}},
+    {"tool_choice": {"mode": "auto", "allowed": [["calculator"]]}, "tools": ["calculator"]},
+    {"tool_choice": {"mode": "auto", "allowed": ["nobody"]}, "tools": ["calculator"]},
+    {"tool_choice": {"mode": "tool", "name": 7}, "tools": ["calculator"]},
+    {
+        "tool_choice": {"mode": "tool", "name": "calculator", "allowed": ["get_weather"]},
+        "tools": ["calculator", "get_weather"],
+    },
+    {"parallel": "yes"},
+    {"stream": 1},
+    {"params": []},
+    {"extra": "x"},
+    {"max_turns": 0},
+    {"max_turns": 1001},
+    {"max_turns": "3"},
+    {"max_turns": True},
+    {"max_turns": 2.5},
+)
+
+
+async def test_what_cannot_be_used_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        for asked in BAD:
+            with pytest.raises(PlaygroundError) as caught:
+                await settings_from(engine, asked)
+            assert str(caught.value).endswith("."), asked
+
+
+async def test_what_is_not_named_stays_as_it_was(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        first = await settings_from(engine, {})
+        assert first.profile == SIMULATOR
+        assert (first.tools, first.tool_choice, first.limits.max_turns) == ((), ToolChoice(), 10)
+        second = await settings_from(
+            engine,
+            {
+                "model": "m",
+                "system": "Be brief.",
+                "tools": ["calculator", OWN],
+                "tool_choice": {"mode": "tool", "name": "mine", "allowed": ["mine"]},
+                "parallel": False,
+                "stream": False,
+                "params": {"temperature": 0},
+                "max_turns": 3,
+            },
+            first,
+        )
+        assert [tool.name for tool in second.tools] == ["calculator", "mine"]
+        assert second.tool_choice == ToolChoice("tool", "mine", ("mine",), parallel=False)
+        assert await settings_from(engine, {}, second) == second
+        third = await settings_from(engine, {"tool_choice": "auto"}, second)
+        assert third.tool_choice == ToolChoice(parallel=False)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "name"), [("anthropic", "simulator"), ("openai_chat", "simulator-openai_chat")]
+)
+async def test_the_simulator_s_ends(tmp_path: Path, protocol: str, name: str) -> None:
+    async with running(tmp_path) as engine:
+        settings = await settings_from(engine, {"protocol": protocol, "base_url": "sim:"})
+        assert (settings.profile.name, settings.profile.protocol) == (name, protocol)
+        assert settings.profile.simulated
+
+
+async def test_a_key_goes_to_an_address_that_was_typed_here(tmp_path: Path) -> None:
+    environment = {"OPENAI_API_KEY": "sk-0123456789abcdef"}
+    async with running(tmp_path, environment=environment) as engine:
+        asked = {"protocol": "openai_chat", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
+        settings = await settings_from(engine, asked)
+        assert settings.profile.key_name == "OPENAI_API_KEY"
+        assert engine.keys.missing(settings.profile) == ""
+        assert (settings.model, settings.profile.model) == ("m", "m")
