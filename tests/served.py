@@ -82,14 +82,15 @@ class Served:
 
 def start(db: Path, *words: str, **changes: str) -> Served:
     """`playground serve` on a free port; returns when it has printed its line."""
-    process = subprocess.Popen(
-        command("serve", "--port", "0", "--db", str(db), *words),
-        stdout=subprocess.PIPE,
-        stderr=(db.parent / "server.log").open("a"),
-        text=True,
-        cwd=db.parent,
-        env=environment(**changes),
-    )
+    with (db.parent / "server.log").open("a") as log:
+        process = subprocess.Popen(
+            command("serve", "--port", "0", "--db", str(db), *words),
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            cwd=db.parent,
+            env=environment(**changes),
+        )
     assert process.stdout is not None
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)

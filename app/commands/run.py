@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import secrets
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,8 +50,19 @@ def main(arguments: argparse.Namespace) -> int:
 async def _run_here(
     db: Path, arguments: argparse.Namespace, asked: dict[str, Any], rules: Sequence[Rule]
 ) -> str:
+    with bound("127.0.0.1", 0) as sock:
+        return await _run_beside(sock, db, arguments, asked, rules)
+
+
+async def _run_beside(
+    sock: socket.socket,
+    db: Path,
+    arguments: argparse.Namespace,
+    asked: dict[str, Any],
+    rules: Sequence[Rule],
+) -> str:
+    """Run it with a simulator on `sock`."""
     key = secrets.token_urlsafe(16)
-    sock = bound("127.0.0.1", 0)
     url = f"http://127.0.0.1:{port_of(sock)}"
     simulator = server(simulator_app(pace=0.0, key=lambda sent: sent == key))
     engine = await Engine.open(db, simulator_url=lambda: url, simulator_key=key)
@@ -67,7 +79,6 @@ async def _run_here(
         await engine.close()
         simulator.should_exit = True
         await serving
-        sock.close()
 
 
 async def _told(engine: Engine, arguments: argparse.Namespace, session_id: str) -> str:

@@ -29,6 +29,8 @@ def main(arguments: argparse.Namespace) -> int:
 async def _sessions(path: Path, search: str) -> list[Summary]:
     database = await Database.open(path, owner=False)
     try:
+        if not (await database.rows("PRAGMA user_version"))[0][0]:
+            return []  # made, and never written
         return await (await Log.open(database)).summaries(search, limit=-1)
     finally:
         await database.close()

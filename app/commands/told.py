@@ -39,6 +39,8 @@ class Teller:
     def tell(self, logged: Logged) -> None:
         if self._json:
             self._print(json.dumps(logged_data(logged)))
+            if isinstance(logged.event, ResponseFailed):
+                self._say(logged.event.message)
         else:
             self._tell(logged.event)
 

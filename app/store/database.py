@@ -95,7 +95,7 @@ class Database:
             for connection in opened:
                 await connection.close()
             match error:
-                case sqlite3.Error():
+                case sqlite3.Error() | UnicodeDecodeError():
                     raise _store_error(error, path) from error
                 case OSError():
                     raise StoreError(
@@ -115,7 +115,7 @@ class Database:
         try:
             async with self._reader.execute(sql, values) as cursor:
                 return list(await cursor.fetchall())
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeError) as error:
             raise _store_error(error, self.path) from error
 
     async def close(self) -> None:
@@ -164,7 +164,7 @@ class Database:
                 for statement in statements:
                     await connection.executemany(statement.sql, statement.rows)
             await connection.execute("COMMIT")
-        except sqlite3.Error:
+        except Exception:
             with suppress(sqlite3.Error):
                 await connection.execute("ROLLBACK")
             raise
@@ -224,7 +224,7 @@ async def _migrate(connection: aiosqlite.Connection, path: Path) -> None:
     if version == len(MIGRATIONS):
         return
     if version > 0:
-        await connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        await _value(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
         shutil.copy2(path, path.with_name(f"{path.name}.v{version}.backup"))
     steps = "".join(MIGRATIONS[version:])
     await connection.executescript(
@@ -248,7 +248,7 @@ def _store_error(error: Exception, path: Path) -> StoreError:
         return StoreError(
             f"{path} is not a database; it was left as it is. Name another file with --db FILE."
         )
-    if code.startswith("SQLITE_CORRUPT"):
+    if code.startswith("SQLITE_CORRUPT") or isinstance(error, UnicodeDecodeError):
         return _damaged(path, str(error))
     if code.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")):
         return StoreError(

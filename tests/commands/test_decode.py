@@ -1,0 +1,67 @@
+"""`playground decode`: exit codes and shapes; what bodies mean is tested beside the codecs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.served import ran
+
+BODY = (
+    b'data: {"choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n'
+    b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+    b"data: [DONE]\n\n"
+)
+FIELDS = {
+    *("file", "text", "reasoning_text", "refusal", "tool_calls", "server_tool_calls"),
+    *("stop_reason", "usage", "error", "ended", "warnings"),
+}
+
+
+def test_one_object_a_file_in_order(tmp_path: Path) -> None:
+    (tmp_path / "a.sse").write_bytes(BODY)
+    (tmp_path / "b.sse").write_bytes(BODY[:70])
+    (tmp_path / "c.sse").write_bytes(b"\xff\x00<html>")
+    (tmp_path / "d.sse").write_bytes(b"")
+    names = ["b.sse", "a.sse", "c.sse", "d.sse"]
+    done = ran("decode", "openai_chat", *names, "--json", cwd=tmp_path)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0
+    assert [one["file"] for one in found] == names
+    assert all(one.keys() == FIELDS for one in found)
+    assert [one["ended"] for one in found[:2]] == ["interrupted", "complete"]
+    assert found[1]["text"] == "Hi"
+    assert all(one["error"] for one in found[2:])
+    pieces = ran("decode", "openai_chat", *names, "--json", "--chunk", "1", cwd=tmp_path)
+    assert pieces.stdout == done.stdout
+    read = ran("decode", "openai_chat", "a.sse", cwd=tmp_path)
+    assert (read.returncode, "Hi" in read.stdout) == (0, True)
+
+
+def test_an_unreadable_file_does_not_hide_the_others(tmp_path: Path) -> None:
+    (tmp_path / "a.sse").write_bytes(BODY)
+    done = ran("decode", "openai_chat", "gone.sse", ".", "a.sse", "--json", cwd=tmp_path)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 2
+    assert [one["file"] for one in found] == ["gone.sse", ".", "a.sse"]
+    assert [bool(one["error"]) for one in found] == [True, True, False]
+    assert done.stderr.count("\n") == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("smtp", "a.sse"),
+        ("openai_chat",),
+        ("openai_chat", "a.sse", "--chunk", "-1"),
+        ("openai_chat", "a.sse", "--chunk", "x"),
+        ("openai_chat", "a.sse", "--status", "x"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "a.sse").write_bytes(BODY)
+    done = ran("decode", *words, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)

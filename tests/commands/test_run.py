@@ -1,0 +1,197 @@
+"""`playground run`, as typed: the examples of the README, precedence, both outputs, exit codes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.served import ran, served
+
+BOTH = "What is the weather in Paris, and what is 17 * 23?"
+
+
+def run(
+    cwd: Path, *words: str, prompt: str = BOTH, **changes: str
+) -> tuple[int, list[dict[str, Any]], str]:
+    """(exit code, the events told, what was said on stderr) of `run --json`."""
+    done = ran("run", prompt, "--json", "--db", str(cwd / "run.db"), *words, cwd=cwd, **changes)
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+
+def of(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [one for one in events if one.get("kind") == kind]
+
+
+def calls(events: list[dict[str, Any]]) -> list[str]:
+    return [one["name"] for one in of(events, "part_started") if one["part_kind"] == "call"]
+
+
+def test_all_allowed_runs_to_the_end(tmp_path: Path) -> None:
+    code, events, said = run(tmp_path, "--tools", "examples", "--allow", "all")
+    assert (code, said) == (0, "")
+    assert calls(events) == ["get_weather", "calculator"]
+    ended = of(events, "call_ended")
+    assert all(not one["result"]["is_error"] for one in ended)
+    (_, second) = of(events, "request_sent")
+    results = json.loads(second["body"])["messages"][-1]["content"]
+    made = json.loads(second["body"])["messages"][-2]["content"]
+    assert [r["tool_use_id"] for r in results] == [m["id"] for m in made if m["type"] == "tool_use"]
+    text = "".join(one["text"] for one in of(events, "part_ended")[-1:])
+    assert "391" in text
+    assert [one["seq"] for one in events] == list(range(1, len(events) + 1))
+    assert all({"seq", "at_ms", "kind"} <= one.keys() for one in events)
+    assert {
+        one["decided_by"] if "decided_by" in one else one["rule"]
+        for one in of(events, "call_decided")
+    } == {"--allow all"}
+
+
+def test_no_tool_is_called_where_none_may_be(tmp_path: Path) -> None:
+    code, events, _ = run(tmp_path, "--tools", "examples", "--tool-choice", "none")
+    assert code == 0
+    assert not [one for one in of(events, "part_started") if one["part_kind"] == "call"]
+
+
+def test_a_named_tool_comes_first(tmp_path: Path) -> None:
+    code, events, _ = run(
+        tmp_path, "--tools", "examples", "--tool-choice", "get_weather", "--allow", "all"
+    )
+    assert code == 0
+    assert calls(events)[0] == "get_weather"
+    choices = [one["choice"]["mode"] for one in of(events, "request_sent")]
+    assert choices[0] == "tool"
+    assert set(choices[1:]) == {"auto"}
+
+
+def test_what_nobody_allowed_waits_for_a_person(tmp_path: Path) -> None:
+    code, events, said = run(tmp_path, "--tools", "examples")
+    assert code == 3
+    assert not of(events, "call_started")
+    assert "get_weather (1.1)" in said
+    listed = ran("sessions", "--json", "--db", str(tmp_path / "run.db"), cwd=tmp_path)
+    (session,) = json.loads(listed.stdout)
+    assert session["state"] == "waiting"
+    assert session["id"] in said
+    assert session.keys() == {"id", "title", "state", "updated"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "decisions"),
+    [
+        (["--deny", "all", "--answer", "calculator=5", "--allow", "all"], {"deny"}),
+        (["--deny", "calculator", "--allow", "all"], {"deny", "run"}),
+        (["--answer", "calculator=5", "--allow", "all"], {"answer", "run"}),
+        (["--allow", "all", "--answer", "all=5", "--deny", "get_weather"], {"deny", "answer"}),
+    ],
+)
+def test_deny_before_answer_before_allow(
+    tmp_path: Path, flags: list[str], decisions: set[str]
+) -> None:
+    code, events, _ = run(tmp_path, "--tools", "examples", *flags)
+    assert code == 0
+    assert {one["decision"] for one in of(events, "call_decided")} == decisions
+    assert {one["by"] for one in of(events, "call_decided")} == {"rule"}
+
+
+def test_what_a_person_reads(tmp_path: Path) -> None:
+    done = ran("run", BOTH, "--tools", "examples", "--allow", "all", cwd=tmp_path)
+    assert done.returncode == 0
+    assert '→ calculator {"expression": "17 * 23"}' in done.stdout
+    assert "← calculator" in done.stdout
+    assert "391" in done.stdout.splitlines()[-1]
+    waits = ran("run", BOTH, "--tools", "examples", cwd=tmp_path)
+    assert waits.returncode == 3
+    assert waits.stderr.startswith("playground: A person must decide:")
+    escape = ran("run", "[[fault:args-ansi]] 17 * 23", "--tools", "examples", cwd=tmp_path)
+    assert "\x1b" not in escape.stdout
+
+
+def test_a_failed_run_is_1_and_a_limit_is_3(tmp_path: Path) -> None:
+    code, events, said = run(tmp_path, prompt="[[fault:http-500]] hello")
+    assert (code, of(events, "response_failed")[0]["status"]) == (1, 500)
+    assert said.startswith("playground: ")
+    code, events, _ = run(
+        tmp_path,
+        *("--tools", "examples", "--allow", "all", "--max-turns", "2"),
+        prompt="[[fault:loop]] 17 * 23",
+    )
+    assert (code, events[-1]["kind"], events[-1]["limit"]) == (3, "run_paused", "max_turns")
+    code, events, _ = run(tmp_path, "--profile", "openai")
+    assert (code, of(events, "response_failed")[0]["failure"]) == (1, "no_key")
+
+
+def test_tools_of_a_file(tmp_path: Path) -> None:
+    tool = {"name": "echo", "parameters": {"type": "object"}, "config": {"result": "hello"}}
+    for text in (
+        json.dumps(tool),
+        json.dumps([tool]),
+        json.dumps(tool) + "\n" + json.dumps({**tool, "name": "b"}),
+    ):
+        (tmp_path / "tools.json").write_text(text)
+        code, events, _ = run(
+            tmp_path, "--tools", "./tools.json", "--tool-choice", "echo", "--allow", "all"
+        )
+        assert code == 0
+        assert of(events, "call_ended")[0]["result"]["content"][0]["text"] == "hello"
+
+
+def test_through_the_server_that_owns_the_database(tmp_path: Path) -> None:
+    here = run(tmp_path, "--tools", "examples", "--allow", "all")
+    with served(tmp_path / "run.db", PLAYGROUND_PACE="0"):
+        there = run(tmp_path, "--tools", "examples", "--allow", "all")
+        assert run(tmp_path, "--tools", "examples")[0] == 3
+        assert run(tmp_path, "--tool-choice", "nobody")[0] == 2
+        listed = ran("sessions", "--json", "--db", str(tmp_path / "run.db"), cwd=tmp_path)
+        states = [one["state"] for one in json.loads(listed.stdout)]
+        assert states == ["waiting", "idle", "idle"]
+    assert here[0] == there[0] == 0
+    assert [one["kind"] for one in here[1] if one["kind"] != "part_delta"][:6] == [
+        one["kind"] for one in there[1] if one["kind"] != "part_delta"
+    ][:6]
+    assert calls(here[1]) == calls(there[1])
+    assert [one["seq"] for one in there[1]] == list(range(1, len(there[1]) + 1))
+
+
+BAD: tuple[tuple[str, ...], ...] = (
+    (),
+    ("",),
+    ("  ",),
+    ("x", "--max-turns", "many"),
+    ("x", "--max-turns", "0"),
+    ("x", "--nonsense"),
+    ("x", "--tools", "no_such_group"),
+    ("x", "--tools", "./gone.json"),
+    ("x", "--tools", "./broken.json"),
+    ("x", "--tools", "."),
+    ("x", "--tool-choice", "nobody"),
+    ("x", "--tool-choice", "required"),
+    ("x", "--profile", "nobody"),
+    ("x", "--profile", "simulator", "--protocol", "anthropic"),
+    ("x", "--protocol", "anthropic"),
+    ("x", "--base-url", "http://127.0.0.1:1"),
+    ("x", "--protocol", "smtp", "--base-url", "http://127.0.0.1:1", "--model", "m"),
+    ("x", "--allow", "nobody", "--tools", "examples"),
+    ("x", "--answer", "calculator", "--tools", "examples"),
+    ("x", "--env-file", "gone.env"),
+)
+
+
+@pytest.mark.parametrize("words", BAD, ids=" ".join)
+def test_wrong_usage_is_one_sentence(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "broken.json").write_text('{"name": ')
+    done = ran("run", *words, "--json", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("playground: ")
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.rstrip().endswith(".")
+    (line,) = done.stdout.splitlines()
+    assert json.loads(line)["error"] == done.stderr.removeprefix("playground: ").rstrip("\n")
+    path = tmp_path / "home" / "playground.db"
+    if path.exists():
+        with closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (0,)

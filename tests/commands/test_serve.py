@@ -1,0 +1,273 @@
+"""`playground serve`: its one line, what it refuses to start on, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import httpx
+import pytest
+
+from tests.served import Served, environment, ran, served, start
+
+LINE = re.compile(r"Playground on http://127\.0\.0\.1:\d+/\?token=[A-Za-z0-9._~-]{22,}\n")
+UNPRIVILEGED = """
+import os, sys
+import app.cli, app.commands.run, app.commands.serve
+if os.getuid() == 0:
+    os.setuid(65534)
+sys.exit(app.cli.main())
+"""
+"""Gives its rights away once all is imported: the interpreter may be root's alone."""
+
+
+def asked(one: Served, path: str = "/sessions", **headers: str) -> httpx.Response:
+    given = {"authorization": f"Bearer {one.token}", "accept": "application/json", **headers}
+    return httpx.get(one.url + path, headers=given, timeout=10, trust_env=False)
+
+
+def refused(cwd: Path, *words: str, code: int = 1) -> str:
+    """The sentence of a `serve` that does not start."""
+    done = ran("serve", "--port", "0", *words, cwd=cwd)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1), done.stderr
+    return done.stderr
+
+
+def test_one_line_and_private_files(tmp_path: Path) -> None:
+    with served(tmp_path / "a.db") as one:
+        assert LINE.fullmatch(one.line)
+        assert asked(one, "/healthz").text == "ok"
+        assert asked(one).json() == []
+        assert asked(one, authorization="").status_code == 401
+        modes = {
+            path.name: stat.S_IMODE(path.stat().st_mode)
+            for path in tmp_path.iterdir()
+            if path.name != "server.log"
+        }
+        assert modes == dict.fromkeys(
+            ("a.db", "a.db-wal", "a.db-shm", "a.db.lock", "a.db.token"), 0o600
+        )
+        assert one.end() == 0
+        assert one.process.stdout is not None
+        assert one.process.stdout.read() == ""
+    assert (tmp_path / "server.log").read_text() == ""
+    assert not (tmp_path / "a.db-wal").exists()
+
+
+def test_the_token_is_kept_over_a_restart(tmp_path: Path) -> None:
+    tokens = []
+    for _ in range(2):
+        with served(tmp_path / "a.db") as one:
+            tokens.append(one.token)
+    with served(tmp_path / "a.db", PLAYGROUND_TOKEN="my-own-token-1") as one:
+        tokens.append(one.token)
+        assert asked(one).status_code == 200
+    assert tokens == [tokens[0], tokens[0], "my-own-token-1"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_order(tmp_path: Path, number: int) -> None:
+    """With a tool that never ends, an answer under way and a stream that is read."""
+    (tmp_path / "tool.py").write_text(
+        "import time, signal\n"
+        "def stuck(text=''):\n"
+        "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "    open('began', 'w').close()\n"
+        "    time.sleep(600)\n"
+    )
+    tool = {
+        "name": "stuck",
+        "answered_by": "python",
+        "config": {"file": str(tmp_path / "tool.py"), "function": "stuck"},
+        "timeout_s": 600,
+        "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
+    }
+    rules = [{"tool": "*", "action": "run", "text": "", "words": "all"}]
+    with served(tmp_path / "a.db", PLAYGROUND_PACE="0.2") as one:
+        headers = {"authorization": f"Bearer {one.token}", "accept": "application/json"}
+        with httpx.Client(base_url=one.url, headers=headers, trust_env=False) as client:
+            ids = []
+            for prompt in ("Use stuck", "[[fault:stall-after-6]] hi"):
+                body = {"tools": [tool], "rules": rules}
+                ids.append(client.post("/sessions", json=body).json()["id"])
+                client.post(f"/sessions/{ids[-1]}/prompts", json={"text": prompt})
+            path = f"/sessions/{ids[0]}/events?after=0"
+            with client.stream("GET", path, headers={"accept": "text/event-stream"}) as answer:
+                lines = answer.iter_lines()
+                assert any('"call_started"' in line for line in lines)
+                began = time.monotonic()
+                assert one.end(number) == 0
+                assert time.monotonic() - began < 3
+    assert (tmp_path / "server.log").read_text() == ""
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        states = dict(connection.execute("SELECT id, state FROM sessions").fetchall())
+    assert [states[one] for one in ids] == ["waiting", "interrupted"]
+
+
+def test_a_second_server_refuses_and_names_the_first(tmp_path: Path) -> None:
+    with served(tmp_path / "a.db") as one:
+        said = refused(tmp_path, "--db", "a.db")
+        assert f"process {one.process.pid} at {one.url}" in said
+        assert "--db" in said
+        port = one.url.rpartition(":")[2]
+        again = ran("serve", "--port", port, "--db", "a.db", cwd=tmp_path)
+        assert f"at {one.url}" in again.stderr
+        assert asked(one).status_code == 200
+    with served(tmp_path / "a.db") as one:  # killed, and the lock is free
+        assert asked(one).status_code == 200
+
+
+def test_a_port_in_use(tmp_path: Path) -> None:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        port = str(sock.getsockname()[1])
+        done = ran("serve", "--port", port, "--db", "a.db", cwd=tmp_path)
+    assert done.returncode == 1
+    assert port in done.stderr
+    assert "--port 0" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--port", "70000"),
+        ("--port", "http"),
+        ("--host", "0.0.0.0", "--no-token"),
+        ("--host", "::", "--no-token"),
+        ("--host", "example.com", "--no-token"),
+        ("--host", "no such host"),
+        ("--env-file", "gone.env"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage(tmp_path: Path, words: tuple[str, ...]) -> None:
+    done = ran("serve", "--db", "a.db", *words, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+def test_without_a_token_on_loopback(tmp_path: Path) -> None:
+    with served(tmp_path / "a.db", "--no-token") as one:
+        assert one.line == f"Playground on {one.url}/\n"
+        answer = httpx.get(
+            one.url + "/sessions", headers={"accept": "application/json"}, trust_env=False
+        )
+        assert answer.json() == []
+
+
+def made(path: Path) -> None:
+    """A database with one session."""
+    assert ran("run", "hello", "--db", str(path), cwd=path.parent).returncode == 0
+
+
+def as_text(path: Path) -> None:
+    path.write_text("Dear Sir or Madam,\n" * 1000)
+
+
+def as_flipped(path: Path) -> None:
+    made(path)
+    data, chance = bytearray(path.read_bytes()), Random(1)
+    for _ in range(400):
+        data[chance.randrange(100, len(data))] ^= 0xFF
+    path.write_bytes(data)
+
+
+def as_cut(path: Path) -> None:
+    made(path)
+    path.write_bytes(path.read_bytes()[:-9000])
+
+
+def as_newer(path: Path) -> None:
+    made(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 999")
+
+
+def as_foreign(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE letters (text)")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "word"),
+    [
+        (as_text, "is not a database"),
+        (as_flipped, "damaged"),
+        (as_cut, "damaged"),
+        (as_newer, "newer version"),
+        (as_foreign, "another program"),
+    ],
+)
+def test_a_file_that_is_not_ours_is_left_as_it_is(
+    tmp_path: Path, spoil: Callable[[Path], None], word: str
+) -> None:
+    path = tmp_path / "a.db"
+    spoil(path)
+    before = path.read_bytes()
+    said = refused(tmp_path, "--db", "a.db")
+    assert word in said
+    assert "a.db" in said
+    assert "--db" in said
+    assert path.read_bytes() == before
+    for words in (("sessions",), ("run", "hello")):
+        done = ran(*words, "--db", "a.db", cwd=tmp_path)
+        assert done.returncode in (0, 1) if words == ("sessions",) else done.returncode == 1
+        assert "Traceback" not in done.stderr
+    assert path.read_bytes() == before
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    """Root may write anywhere, so that it must be somebody else who tries."""
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o555)
+    for parent in tmp_path.parents[:2]:
+        os.chmod(parent, 0o755)
+    os.chmod(tmp_path, 0o755)
+    for words in (("serve", "--port", "0"), ("serve", "--port", "0", "--no-token"), ("run", "hi")):
+        for db in (folder / "a.db", folder / "deeper" / "a.db"):
+            done = subprocess.run(
+                [sys.executable, "-c", UNPRIVILEGED, *words, "--db", str(db)],
+                capture_output=True,
+                text=True,
+                cwd="/",
+                env=environment(HOME="/"),
+                timeout=20,
+            )
+            assert done.returncode == 1, done.stderr
+            assert "Traceback" not in done.stderr
+            assert (done.stdout, done.stderr.count("\n")) == ("", 1)
+            assert str(folder) in done.stderr
+    assert list(folder.iterdir()) == []
+
+
+def test_damage_within_a_row_is_said(tmp_path: Path) -> None:
+    made(tmp_path / "a.db")
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        connection.execute("UPDATE events SET body = '{\"oops' WHERE seq = 2")
+        connection.commit()
+        ((session,),) = connection.execute("SELECT id FROM sessions").fetchall()
+    with served(tmp_path / "a.db") as one:
+        answer = asked(one, f"/sessions/{session}")
+        assert answer.status_code == 503
+        assert "seq 2" in answer.json()["error"]
+        assert json.loads(asked(one).text)[0]["id"] == session
+
+
+def test_a_start_leaves_no_process_behind(tmp_path: Path) -> None:
+    one = start(tmp_path / "a.db")
+    assert one.end() == 0
+    assert one.process.stdout is not None
+    one.process.stdout.close()
+    assert (tmp_path / "a.db.lock").read_text() == ""

@@ -1,0 +1,37 @@
+"""The person's tools over the shipped ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.core.errors import NotFound
+from app.core.tools import Tool
+from app.store.library import Library
+from tests.store.test_database import opened
+
+pytestmark = pytest.mark.anyio
+
+SHIPPED = Tool("shipped", "as it came", group="examples")
+
+
+async def test_own_tools_come_first_and_hide_shipped_ones(tmp_path: Path) -> None:
+    async with opened(tmp_path / "a.db") as database:
+        library = Library(database, (SHIPPED,))
+        mine = Tool("mine", 'a "quoted" \u2028 text', {"type": "object"}, config={"result": [1]})
+        await library.save(mine, 1)
+        assert await library.tools() == [mine, SHIPPED]
+        changed = replace(SHIPPED, description="changed")
+        await library.save(changed, 2)
+        assert await library.tools() == [mine, changed]
+        assert (library.is_shipped(SHIPPED), library.is_shipped(changed)) == (True, False)
+        assert await library.group("examples") == [changed]
+        await library.delete("shipped")
+        assert await library.tool("shipped") == SHIPPED
+        renamed = replace(mine, name="renamed")
+        await library.save(renamed, 3, original="mine")
+        assert await library.tools() == [renamed, SHIPPED]
+        with pytest.raises(NotFound):
+            await library.tool("mine")

@@ -1,0 +1,92 @@
+"""Events, recordings and the list as rows, there and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.core.errors import StoreError
+from app.core.events import Logged, PartDelta, ResponseFailed, Source
+from app.core.fold import fold
+from app.core.state import folded
+from app.store.database import Statement
+from app.store.log import Batch, Chunk, Log, Summary
+from tests.playbook import begun, call, checked, failed, logged, part, run, turn
+from tests.store.test_database import opened
+
+pytestmark = pytest.mark.anyio
+
+EVENTS = logged(
+    *begun(),
+    *turn(1, part(0, "thinking", "hm"), call(1)),
+    checked("1.1"),
+    run("1.1"),
+)
+
+
+def summary(session: str, at_ms: int = 1, title: str = "") -> Summary:
+    return Summary(session, title, at_ms, at_ms, "idle", "m", 0, 0)
+
+
+async def test_there_and_back(tmp_path: Path) -> None:
+    events = [Logged(e.seq, e.at_ms, e.event, Source(1, e.seq, e.seq + 2)) for e in EVENTS]
+    chunks = [Chunk(1, 0, 5, b"ab"), Chunk(1, 2, 6, bytes(range(256))), Chunk(2, 0, 7, b"")]
+    async with opened(tmp_path / "a.db") as database:
+        log = await Log.open(database)
+        first = await log.append(Batch("s", events, chunks, (1, True), summary("s"), full=True))
+        assert (first, log.position) == (1, len(events))
+        assert await log.events("s") == events
+        assert await log.events("s", 3) == events[3:]
+        assert await log.events("s", 3, limit=2) == events[3:5]
+        assert await log.events("nobody") == []
+        assert await log.chunks("s") == chunks
+        assert await log.chunks("s", 1) == chunks[:2]
+        assert (await Log.open(database)).position == len(events)
+        for one in (await log.events("s", deltas=False), await log.opening("s")):
+            assert not any(isinstance(item.event, PartDelta) for item in one)
+            assert folded(fold("s", one)) == folded(fold("s", events))
+
+
+async def test_an_open_answer_keeps_its_deltas(tmp_path: Path) -> None:
+    events = logged(*begun(), *turn(1, part(0)), *failed(2, part(0))[:4])
+    assert not any(isinstance(one.event, ResponseFailed) for one in events)
+    async with opened(tmp_path / "a.db") as database:
+        log = await Log.open(database)
+        await log.append(Batch("s", events, summary=summary("s")))
+        opening = await log.opening("s")
+        assert sum(isinstance(one.event, PartDelta) for one in opening) == 1
+        assert fold("s", opening).turns[1].text == fold("s", events).turns[1].text == "hi"
+
+
+async def test_the_list_is_newest_first_and_searched_by_words_as_they_are(tmp_path: Path) -> None:
+    titles = ["100% sure", "100 sure", "a_b", "axb", "back\\slash", ""]
+    async with opened(tmp_path / "a.db") as database:
+        log = await Log.open(database)
+        for place, title in enumerate(titles):
+            await log.append(Batch(str(place), summary=summary(str(place), place, title)))
+        assert [one.title for one in await log.summaries()] == titles[::-1]
+        for search, found in (("100%", ["100% sure"]), ("a_b", ["a_b"]), ("\\", ["back\\slash"])):
+            assert [one.title for one in await log.summaries(search)] == found
+        assert await log.summaries("' OR 1=1 --") == []
+        assert await log.summaries("\ud800") == []
+        await log.mark_deleted("0", 9)
+        assert "100% sure" not in [one.title for one in await log.summaries()]
+        assert [one.title for one in await log.summaries(deleted=True)] == ["100% sure"]
+        await log.mark_deleted("0", None)
+        await log.rename("5", "named")
+        await log.append(Batch("5", summary=summary("5", 99, "from the prompt")))
+        assert (await log.summaries(limit=1))[0].title == "named"
+        assert await log.summary("nobody") is None
+
+
+@pytest.mark.parametrize("body", ["{", "[]", "7", '{"texts": 1}', '{"text": 1, "more": 2}'])
+async def test_a_row_that_cannot_be_read_is_an_error_with_a_sentence(
+    tmp_path: Path, body: str
+) -> None:
+    async with opened(tmp_path / "a.db") as database:
+        log = await Log.open(database)
+        await log.append(Batch("s", EVENTS, summary=summary("s")))
+        await database.write([Statement("UPDATE events SET body = ? WHERE seq = 2", [(body,)])])
+        with pytest.raises(StoreError, match="seq 2"):
+            await log.events("s")
