@@ -30,9 +30,9 @@ class Server:
 
     def start(self) -> None:
         """Start, or start again on the same port with the same database."""
+        where = ["--port", str(self.port), "--db", str(self.db)]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "app.cli", "serve"]
-            + ["--port", str(self.port), "--db", str(self.db)],
+            [sys.executable, "-m", "app.cli", "serve", *where],
             cwd=ROOT,
             env={**os.environ, "PLAYGROUND_PACE": str(self.pace)},
             stdout=subprocess.PIPE,

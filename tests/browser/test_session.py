@@ -6,16 +6,16 @@ import json
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
 
 LENGTHS = """() => {
   window.lengths = new Set();
+  const changes = {subtree: true, childList: true, characterData: true};
   new MutationObserver(() => {
     const text = document.querySelector(".card [id^=text-]");
     if (text) window.lengths.add(text.textContent.length);
-  }).observe(document.getElementById("flow"), {subtree: true, childList: true, characterData: true});
+  }).observe(document.getElementById("flow"), changes);
 }"""
 
 SCHEMA = {
@@ -166,7 +166,7 @@ def test_replay_plays_pauses_steps_and_ends_where_the_page_was(server: Server, t
     assert tab.words() == whole
 
 
-def test_rename_and_delete_with_undo(server: Server, tab: Tab, new_tab: NewTab) -> None:
+def test_rename_and_delete_with_undo(server: Server, tab: Tab) -> None:
     session_id = server.session("What is 2+2?")
     tab.open(session_id).waits_for(1)
     tab.find("#more summary").click()

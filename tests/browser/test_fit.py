@@ -1,0 +1,77 @@
+"""Every page fits a phone, reads well in light and dark, and suits who cannot see it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import NewTab
+from tests.browser.serving import Server
+from tests.browser.tab import Tab
+
+PHONE = {"width": 390, "height": 844}
+PROMPT = "What is the weather in Oslo, in a rather long question? [[fault:args-wrong-types]]"
+
+
+@pytest.fixture(scope="module")
+def waiting(server: Server) -> str:
+    return server.session(PROMPT)
+
+
+def visited(tab: Tab, page: str, waiting: str) -> Tab:
+    """The page called `page`, settled."""
+    match page:
+        case "session":
+            tab.open(waiting).waits_for(1)
+        case "forms":
+            tab.open(waiting).waits_for(1)
+            tab.press(tab.card(0), "e")
+        case "setup":
+            tab.goto(f"/sessions/{waiting}?tab=setup")
+            expect(tab.find("#setup")).to_be_attached()
+        case _:
+            tab.goto(f"/{page}")
+            expect(tab.find("main")).to_be_visible()
+    return tab
+
+
+@pytest.mark.parametrize("page", ["session", "forms", "welcome", "tools", "tools/get_weather"])
+def test_a_phone_scrolls_nothing_sideways(
+    server: Server, new_tab: NewTab, waiting: str, page: str
+) -> None:
+    tab = visited(new_tab(server, viewport=PHONE, has_touch=True).login(), page, waiting)
+    assert not tab.scrolls_sideways()
+    wider = tab.page.evaluate(
+        """() => [...document.querySelectorAll("main *")].filter((element) =>
+             element.getBoundingClientRect().right > innerWidth + 1
+             && element.checkVisibility() && !element.closest(".coder, .code, .unseen, svg")
+           ).map((element) => element.outerHTML.slice(0, 80))"""
+    )
+    assert wider == []
+
+
+def test_the_drawers_of_a_phone(server: Server, new_tab: NewTab, waiting: str) -> None:
+    tab = visited(new_tab(server, viewport=PHONE, has_touch=True).login(), "session", waiting)
+    for name, selector in (("side", "#list .row"), ("inspector", ".wirerow")):
+        expect(tab.find(selector).first).not_to_be_visible()
+        tab.find(f"button[data-drawer={name}]").tap()
+        expect(tab.find(selector).first).to_be_in_viewport()
+        tab.page.keyboard.press("Escape")
+        expect(tab.find(selector).first).not_to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("page", ["session", "forms", "setup", "welcome", "tools/get_weather"])
+def test_axe_finds_nothing_serious(
+    server: Server, new_tab: NewTab, waiting: str, page: str, scheme: Any
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    # Without bypassing it the page's own policy would refuse the checker's script.
+    tab = new_tab(server, color_scheme=scheme, bypass_csp=True).login()
+    # Without "preload" it looks for no style sheets itself, which it would do at wrong addresses.
+    looked = axe.Axe().run(visited(tab, page, waiting).page, options={"preload": False})
+    found = looked.response["violations"]
+    serious = [one for one in found if one["impact"] in ("serious", "critical")]
+    assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in serious] == []

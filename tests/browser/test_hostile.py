@@ -1,0 +1,104 @@
+"""Whatever a model, a tool or a title says is text: no request, no dialog, no element, no act.
+
+The watched tab itself fails on a dialog, a foreign request or a violation of the policy.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import NewTab
+from tests.browser.serving import Server
+from tests.browser.tab import Tab
+
+PAYLOADS = {
+    "html": '<script>alert(1)</script><img src="https://evil.example/x" onerror=alert(2)>',
+    "attribute": "\"'><b autofocus onfocus=alert(3)>",
+    "htmx": '<div hx-get="/tools" hx-trigger="load" hx-target="body">x</div>',
+    "partial": '<hx-partial hx-target="#flow" hx-swap="innerHTML">gone</hx-partial>',
+    "image": "![x](https://evil.example/a.png) and [link](javascript:alert(4))",
+    "bidi": "\u202egnp.exe\u202c and zero\u200bwidth \u2066x\u2069",
+    "closing": "</textarea></script></title><style>*{display:none}</style>",
+    "lines": "one\r\ndata: two\n\nevent: grow\rthree\u2028four\x00",
+}
+HIDDEN = "\u202e\u202c\u200b\u2066\u2069"
+
+
+def harmless(tab: Tab) -> None:
+    """Nothing of a payload became an element or an attribute, and no mark hides or turns text."""
+    found = tab.find("#flow :is(script, img, style, b[autofocus], [hx-trigger=load], [onerror])")
+    expect(found).to_have_count(0)
+    expect(tab.find("#main [href^='javascript:']")).to_have_count(0)
+    shown = tab.find("#main").inner_text()
+    assert not set(shown) & set(HIDDEN)
+
+
+def escaping_tool(payload: str) -> dict[str, object]:
+    return {
+        "name": "tell",
+        "description": payload,
+        "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
+        "answered_by": "mock",
+        "config": {"result": "Result: " + payload},
+    }
+
+
+@pytest.mark.parametrize("name", PAYLOADS)
+def test_a_payload_is_text_everywhere(server: Server, tab: Tab, name: str) -> None:
+    payload = PAYLOADS[name]
+    title = " ".join(payload.replace("\x00", "").split())
+    session_id = server.session(title=title, tools=[escaping_tool(payload)])
+    tab.open(session_id)
+    tab.send(f'Use tell with the text "{payload}"'.replace("\x00", ""))
+    tab.waits_for(1)
+    harmless(tab)
+    arguments = json.dumps({"text": payload})
+    tab.press(tab.card(0), "e")
+    tab.card(0).locator("[name=arguments]").fill(arguments)
+    tab.card(0).locator("button", has_text="Run edited").click()
+    tab.state("idle")
+    harmless(tab)
+    expect(tab.card(0).locator(".result .code")).to_contain_text("Result: ")
+    tab.page.reload()
+    harmless(tab)
+    call = server.folded(session_id)["calls"][0]
+    assert call["result"]["content"][0]["text"] == "Result: " + payload
+
+
+@pytest.mark.parametrize("fault", ["html-text", "fake-call-in-text", "sse-injection-text"])
+def test_an_answer_of_html_is_text(server: Server, tab: Tab, fault: str) -> None:
+    session_id = server.session(f"Say it. [[fault:{fault}]]")
+    tab.open(session_id).state("idle")
+    harmless(tab)
+    expect(tab.find(".card")).to_have_count(0)
+    shown = tab.find(".part.text").inner_text()
+    for word in ("<script>", "<tool_call>", "data:"):
+        assert (word in shown) == (word in server.folded(session_id)["text"])
+
+
+@pytest.mark.parametrize("fault", ["tool-odd-name", "tool-long-name", "args-bidi", "args-ansi"])
+def test_odd_calls_show_what_they_hide(server: Server, tab: Tab, fault: str) -> None:
+    tab.open(server.session(f"What is the weather in Rome? [[fault:{fault}]]")).waits_for(1)
+    harmless(tab)
+    assert not tab.scrolls_sideways()
+    if fault == "args-bidi":
+        expect(tab.card(0)).to_contain_text("3 hidden characters")
+        expect(tab.card(0)).to_contain_text("\\u202e")
+
+
+def test_the_page_is_not_shown_in_a_frame(server: Server, new_tab: NewTab) -> None:
+    tab = new_tab(server).login()
+    tab.forgive("frame-ancestors|X-Frame-Options|CSP|chrome-error")
+    tab.page.route(
+        "**/outside",
+        lambda route: route.fulfill(
+            content_type="text/html", body=f'<iframe src="{server.base}/welcome"></iframe>'
+        ),
+    )
+    tab.goto("/outside")
+    inner = tab.page.frames[-1]
+    assert inner != tab.page.main_frame
+    expect(inner.locator(".demo, main, form")).to_have_count(0)

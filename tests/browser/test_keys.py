@@ -1,0 +1,127 @@
+"""Keys: they move, and decide only on the focused card that could be read."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import NewTab
+from tests.browser.serving import Server
+from tests.browser.tab import Tab
+
+READ = """(id) => {
+  // As long as the page asks for, and a frame more, since the card was whole on screen.
+  return new Promise((done) => new IntersectionObserver((entries, observer) => {
+    if (!entries.some((entry) => entry.intersectionRatio >= 0.99)) return;
+    observer.disconnect();
+    setTimeout(done, 560);
+  }, {threshold: [0.99]}).observe(document.getElementById(id)));
+}"""
+
+
+def read(tab: Tab, number: int) -> None:
+    """Have a card whole on screen for as long as it takes."""
+    tab.page.evaluate(READ, tab.card(number).get_attribute("id"))
+
+
+@pytest.fixture
+def waiting(server: Server, tab: Tab) -> Tab:
+    tab.open(server.session("What is 17*23, and the weather in Paris?")).waits_for(2)
+    return tab
+
+
+def focused(tab: Tab, number: int) -> None:
+    expect(tab.card(number)).to_be_focused()
+
+
+def test_j_and_k_go_from_call_to_call(waiting: Tab) -> None:
+    keyboard = waiting.page.keyboard
+    keyboard.press("j")
+    focused(waiting, 0)
+    keyboard.press("j")
+    focused(waiting, 1)
+    keyboard.press("j")
+    focused(waiting, 1)
+    keyboard.press("k")
+    focused(waiting, 0)
+
+
+def test_a_key_does_nothing_without_a_focused_card(waiting: Tab) -> None:
+    read(waiting, 0)
+    for key in "aehd":
+        waiting.page.keyboard.press(key)
+    waiting.waits_for(2)
+    expect(waiting.find("details.act[open]")).to_have_count(0)
+
+
+def test_a_key_waits_until_the_card_was_read(server: Server, waiting: Tab) -> None:
+    # The keys come with the cards, within one task of the page: nobody can have read them.
+    waiting.page.evaluate(
+        """() => {
+          const card = document.querySelector(".card");
+          card.parentElement.append(card);  // seen anew
+          card.focus();
+          return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
+            card.dispatchEvent(new KeyboardEvent("keydown", {key: "a", bubbles: true}));
+            done();
+          })));
+        }"""
+    )
+    expect(waiting.find(".toast.hint")).to_contain_text("half a second")
+    waiting.waits_for(2)
+    waiting.page.evaluate("document.querySelector('.card').focus()")
+    read(waiting, 0)
+    waiting.page.keyboard.press("a")
+    waiting.waits_for(1)
+
+
+def test_a_card_that_is_cut_by_the_window_is_not_decided(server: Server, new_tab: NewTab) -> None:
+    tab = new_tab(server, viewport={"width": 1000, "height": 300}).login()
+    tab.open(server.session("What is the weather in Paris?")).waits_for(1)
+    tab.card(0).focus()
+    tab.page.keyboard.press("a")
+    expect(tab.find(".toast.hint")).to_be_visible()
+    tab.waits_for(1)
+
+
+def test_each_decision_has_its_key(waiting: Tab) -> None:
+    keyboard = waiting.page.keyboard
+    read(waiting, 0)
+    waiting.card(0).focus()
+    for key, field in (("e", "[name=arguments]"), ("h", "textarea[name=text]")):
+        keyboard.press(key)
+        expect(waiting.card(0).locator(field)).to_be_focused()
+        keyboard.press("Escape")
+        expect(waiting.card(0).locator(field)).not_to_be_visible()
+        focused(waiting, 0)
+    keyboard.press("d")
+    expect(waiting.card(0).locator("input[name=text]")).to_be_focused()
+    keyboard.type("No d, a, e or h decides in here")
+    keyboard.press("Control+Enter")
+    waiting.waits_for(1)
+    expect(waiting.card(0)).to_contain_text("denied")
+
+    waiting.card(1).focus()
+    read(waiting, 1)
+    keyboard.press("a")
+    waiting.state("idle")
+    expect(waiting.card(1)).to_contain_text("ran")
+
+
+def test_the_other_keys(server: Server, tab: Tab) -> None:
+    session_id = server.session()
+    tab.open(session_id)
+    keyboard = tab.page.keyboard
+    keyboard.press("/")
+    expect(tab.find("#search")).to_be_focused()
+    keyboard.press("Escape")
+    keyboard.press("?")
+    expect(tab.find("#keys")).to_be_visible()
+    keyboard.press("Escape")
+    expect(tab.find("#keys")).not_to_be_visible()
+    tab.find("#prompt").fill("What is 1+1?")
+    keyboard.press("Control+Enter")
+    tab.waits_for(1)
+    tab.find("#prompt").blur()
+    keyboard.press("n")
+    tab.page.wait_for_url(lambda url: "/sessions/" in url and session_id not in url)

@@ -1,0 +1,107 @@
+"""The line between page and server: reloads, second tabs, a server that dies and comes back."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import NewTab
+from tests.browser.serving import Server
+from tests.browser.tab import Tab
+
+LOST = r"ERR_|Failed to load resource|Failed to fetch|network error"
+
+
+def agrees(tab: Tab, folded: Any) -> None:
+    """The page shows the session as the server has it, nothing missing, nothing twice."""
+    expect(tab.find(".turn")).to_have_count(folded["turns"])
+    names = tab.find(".card h3")
+    expect(names).to_have_count(len(folded["calls"]))
+    assert names.all_inner_texts() == [call["name"] for call in folded["calls"]]
+    expect(tab.find(".part.text").last).to_have_text(folded["text"])
+    ids = tab.page.evaluate("[...document.querySelectorAll('[id]')].map((e) => e.id)")
+    assert len(ids) == len(set(ids))
+
+
+def test_a_reload_in_mid_stream_misses_and_doubles_nothing(server: Server, tab: Tab) -> None:
+    session_id = server.session("What is 17*23, and the weather in Paris?")
+    tab.open(session_id)
+    for _ in range(6):
+        tab.page.reload()
+    tab.waits_for(2)
+    agrees(tab, server.folded(session_id))
+    live = tab.words()
+    tab.page.reload()
+    assert tab.words() == live
+
+
+def test_what_is_decided_in_one_tab_is_seen_in_the_other(server: Server, new_tab: NewTab) -> None:
+    session_id = server.session("What is 17*23, and the weather in Paris?")
+    one, other = (new_tab(server).login().open(session_id) for _ in range(2))
+    one.waits_for(2)
+    other.waits_for(2)
+    one.press(one.card(0), "a")
+    expect(other.card(0)).to_contain_text("ran")
+    expect(other.page).to_have_title("(1) What is 17*23, and the weather in Paris? · playground")
+    other.press(other.card(1), "a")
+    one.state("idle")
+    other.state("idle")
+    assert one.words() == other.words()
+    agrees(one, server.folded(session_id))
+
+
+def test_the_second_decision_on_one_card_is_told_that_it_came_too_late(
+    server: Server, tab: Tab
+) -> None:
+    session_id = server.session("What is the weather in Paris?")
+    tab.open(session_id).waits_for(1)
+    tab.forgive("409")
+    # The page is behind: it does not hear that somebody else was quicker.
+    tab.page.evaluate("document.getElementById('stream').remove()")
+    tab.page.route("**/stream?**", lambda route: route.abort())
+    tab.forgive(LOST)
+    call = server.folded(session_id)["calls"][0]
+    decision = {"decision": "deny", "digest": call["digest"]}
+    server.post(f"/sessions/{session_id}/calls/{call['id']}/decision", decision)
+    tab.press(tab.card(0), "a")
+    expect(tab.find(".toast.failed")).to_be_visible()
+    assert server.folded(session_id)["calls"][0]["result"]["kind"] == "denied"
+
+
+def test_a_killed_server_that_comes_back_is_found_by_itself(
+    own_server: Server, new_tab: NewTab
+) -> None:
+    session_id = own_server.session("What is 17*23, and the weather in Paris?")
+    tab = new_tab(own_server).login().open(session_id)
+    tab.waits_for(2)
+    tab.forgive(LOST)
+    own_server.end(signal.SIGKILL)
+    expect(tab.find("#offline")).to_be_visible()
+    own_server.start()
+    expect(tab.find("#offline")).not_to_be_visible(timeout=15_000)
+    tab.press(tab.card(0), "a")
+    tab.waits_for(1)
+    tab.press(tab.card(1), "a")
+    tab.state("idle")
+    agrees(tab, own_server.folded(session_id))
+
+
+def test_a_run_cut_by_a_killed_server_is_said_to_be_interrupted(
+    own_server: Server, new_tab: NewTab
+) -> None:
+    session_id = own_server.session("Say a lot. [[fault:stall-after-8]]")
+    tab = new_tab(own_server).login().open(session_id)
+    tab.state("running")
+    expect(tab.find(".part.text .raw")).not_to_be_empty()
+    tab.forgive(LOST)
+    own_server.end(signal.SIGKILL)
+    own_server.start()
+    tab.state("interrupted")
+    expect(tab.find(".part.text")).not_to_be_empty()
+    expect(tab.find(".turn")).to_have_count(1)
+    tab.find(".turnfoot button", has_text="Retry").click()
+    expect(tab.find(".turn")).to_have_count(2)
+    tab.find("#head [data-key=escape]").click()
+    tab.state("interrupted")

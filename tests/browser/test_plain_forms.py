@@ -1,0 +1,59 @@
+"""Every step works as a plain form, before a script has loaded or where none may run."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import NewTab
+from tests.browser.serving import Server
+from tests.browser.tab import Tab
+
+
+@pytest.fixture
+def plain(own_server: Server, new_tab: NewTab) -> Tab:
+    tab = new_tab(own_server, java_script_enabled=False)
+    tab.page.goto(own_server.link)
+    assert tab.page.url == own_server.base + "/"
+    return tab
+
+
+def settled(tab: Tab, state: str) -> None:
+    """Reload as a person without script does, until the session is in this state."""
+    for _ in range(100):
+        tab.page.reload()
+        if tab.find("#head").get_attribute("data-state") == state:
+            return
+    raise AssertionError(f"the session never was {state}")
+
+
+def test_a_demo_is_started_decided_and_answered(plain: Tab) -> None:
+    plain.find(".demo").first.click()
+    settled(plain, "waiting")
+    plain.press(plain.card(0), "a")
+    settled(plain, "waiting")
+    plain.press(plain.card(1), "h")
+    plain.card(1).locator("textarea[name=text]").fill("Sunny.")
+    plain.card(1).locator("button", has_text="Answer").click()
+    settled(plain, "idle")
+    plain.send("What is 3*4?")
+    settled(plain, "waiting")
+    plain.press(plain.cards.last, "d")
+    plain.cards.last.locator("button", has_text="Deny").click()
+    settled(plain, "idle")
+    expect(plain.cards.last).to_contain_text("denied")
+    expect(plain.cards).to_have_count(3)
+
+
+def test_settings_a_title_and_a_deletion(plain: Tab) -> None:
+    plain.find(".inline button").click()
+    plain.find("#setup [name=system]").fill("Be brief.")
+    plain.find("#setup button", has_text="Save").click()
+    expect(plain.find("#setup [name=system]")).to_have_value("Be brief.")
+    plain.find("#more summary").click()
+    plain.find("#rename-title").fill("Plain")
+    plain.find("#rename button").click()
+    expect(plain.find("#head h1")).to_have_text("Plain")
+    plain.find("#more summary").click()
+    plain.find("#head button.danger").click()
+    expect(plain.find("#list .empty")).to_be_visible()
