@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
@@ -17,7 +17,7 @@ from app.core.errors import BadTool, Conflict, IllegalEvent, NotFound, Playgroun
 from app.engine.engine import Engine
 from app.render.environment import environment
 from app.render.pages import error_page, toast
-from app.web.forms import wants
+from app.web.forms import as_json, wants
 from app.web.guard import Guard
 from app.web.pages import actions, session, sessions, tools
 from app.web.site import Site, site_of
@@ -122,7 +122,7 @@ def sentence(request: Request, text: str, status: int, extra: dict[str, object])
     site = site_of(request)
     match wants(request):
         case "json":
-            return JSONResponse({"error": text, **extra}, status)
+            return as_json({"error": text, **extra}, status)
         case "htmx":
             return HTMLResponse(toast(site.env, text), status)
         case _:

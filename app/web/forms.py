@@ -7,13 +7,14 @@ brings what changed; a form without script gets a redirect to where the change i
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from app.core.errors import BadInput
 
@@ -97,12 +98,33 @@ def json_of(raw: bytes) -> Any:
         raise BadInput("The body is no JSON this program can read.") from error
 
 
+def as_json(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """`data` as JSON for any reader: ASCII, so that half a character of a model passes, and null
+    for a number that is beyond all floats (its exact text stands beside it)."""
+    try:
+        text = json.dumps(data, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(data))
+    return Response(text, status, headers, "application/json")
+
+
+def _finite(data: Any) -> Any:
+    match data:
+        case float() if not math.isfinite(data):
+            return None
+        case dict():
+            return {key: _finite(value) for key, value in data.items()}
+        case list() | tuple():
+            return [_finite(value) for value in data]
+    return data
+
+
 def answer(request: Request, data: Any, *, status: int = 200, location: str = "") -> Response:
     """Say that it is done, in the way the asker wants it."""
     match wants(request):
         case "json":
             headers = {"Location": location} if status == 201 and location else None
-            return JSONResponse(data, status, headers)
+            return as_json(data, status, headers)
         case "htmx" if location:
             return Response(status_code=200, headers={"HX-Redirect": location})
         case "htmx":

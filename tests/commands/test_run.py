@@ -15,11 +15,9 @@ from tests.served import ran, served
 BOTH = "What is the weather in Paris, and what is 17 * 23?"
 
 
-def run(
-    cwd: Path, *words: str, prompt: str = BOTH, **changes: str
-) -> tuple[int, list[dict[str, Any]], str]:
+def run(cwd: Path, *words: str, prompt: str = BOTH) -> tuple[int, list[dict[str, Any]], str]:
     """(exit code, the events told, what was said on stderr) of `run --json`."""
-    done = ran("run", prompt, "--json", "--db", str(cwd / "run.db"), *words, cwd=cwd, **changes)
+    done = ran("run", prompt, "--json", "--db", str(cwd / "run.db"), *words, cwd=cwd)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 

@@ -235,20 +235,23 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     for parent in tmp_path.parents[:2]:
         os.chmod(parent, 0o755)
     os.chmod(tmp_path, 0o755)
-    for words in (("serve", "--port", "0"), ("serve", "--port", "0", "--no-token"), ("run", "hi")):
-        for db in (folder / "a.db", folder / "deeper" / "a.db"):
-            done = subprocess.run(
-                [sys.executable, "-c", UNPRIVILEGED, *words, "--db", str(db)],
-                capture_output=True,
-                text=True,
-                cwd="/",
-                env=environment(HOME="/"),
-                timeout=20,
-            )
-            assert done.returncode == 1, done.stderr
-            assert "Traceback" not in done.stderr
-            assert (done.stdout, done.stderr.count("\n")) == ("", 1)
-            assert str(folder) in done.stderr
+    for words, db in (
+        (("serve", "--port", "0"), folder / "deeper" / "a.db"),
+        (("serve", "--port", "0", "--no-token"), folder / "deeper" / "a.db"),
+        (("run", "hi"), folder / "a.db"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", UNPRIVILEGED, *words, "--db", str(db)],
+            capture_output=True,
+            text=True,
+            cwd="/",
+            env=environment(HOME="/"),
+            timeout=20,
+        )
+        assert done.returncode == 1, done.stderr
+        assert "Traceback" not in done.stderr
+        assert (done.stdout, done.stderr.count("\n")) == ("", 1)
+        assert str(folder) in done.stderr
     assert list(folder.iterdir()) == []
 
 

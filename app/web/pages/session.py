@@ -8,7 +8,6 @@ from dataclasses import replace
 from starlette.requests import Request
 from starlette.responses import (
     HTMLResponse,
-    JSONResponse,
     PlainTextResponse,
     Response,
     StreamingResponse,
@@ -21,7 +20,7 @@ from app.render.blocks import block
 from app.render.pages import Surroundings, raw_bytes, session_page
 from app.render.pages import request_sent as drawn_request
 from app.render.replay import Fixed, replay
-from app.web.forms import wants
+from app.web.forms import as_json, wants
 from app.web.site import Site, site_of
 from app.web.stream import HEADERS, events_stream
 
@@ -34,7 +33,7 @@ async def show(request: Request) -> Response:
     site, session_id = site_of(request), request.path_params["id"]
     if wants(request) == "json":
         async with site.engine.hub.holding(session_id) as live:
-            return JSONResponse(folded(live.session, live.title))
+            return as_json(folded(live.session, live.title))
     return await page(site, session_id, tab=request.query_params.get("tab", ""))
 
 
@@ -126,7 +125,7 @@ async def played(request: Request) -> Response:
         recordings: dict[int, list[tuple[int, bytes]]] = {}
         for chunk in await site.engine.log.chunks(session_id):
             recordings.setdefault(chunk.recording, []).append((chunk.at_ms, chunk.data))
-    return JSONResponse(replay(log, site.env, recordings, fixed))
+    return as_json(replay(log, site.env, recordings, fixed))
 
 
 def _place(request: Request, name: str, default: int, most: int) -> int:

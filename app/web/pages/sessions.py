@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.core.errors import BadInput, NotFound
 from app.core.events import from_data, to_data
@@ -14,7 +14,7 @@ from app.core.rules import Action, Rule
 from app.engine.settings import KNOWN, settings_from
 from app.render.pages import list_fragment, welcome_page
 from app.web.demos import DEMOS, demo
-from app.web.forms import answer, body_of, wants
+from app.web.forms import answer, as_json, body_of, wants
 from app.web.site import Site, site_of
 
 
@@ -40,7 +40,7 @@ async def sessions(request: Request) -> Response:
     site = site_of(request)
     search = request.query_params.get("q", "")
     if wants(request) == "json":
-        return JSONResponse(await listed(site, search))
+        return as_json(await listed(site, search))
     rows, now = await site.rows(search), site.engine.hub.clock()
     return HTMLResponse(list_fragment(site.env, rows, now, search))
 

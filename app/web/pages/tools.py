@@ -8,13 +8,13 @@ from dataclasses import fields, replace
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, BadTool
 from app.core.events import to_data
 from app.render.pages import ToolForm, tool_form, tools_page
 from app.schema.validate import check_tool, parse_tool_json
-from app.web.forms import Body, answer, body_of, wants
+from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.site import site_of
 
 LINE = re.compile(r"\bline (\d+)", re.IGNORECASE)
@@ -24,7 +24,7 @@ async def tools(request: Request) -> Response:
     """GET /tools: the first tool, or all as JSON."""
     site = site_of(request)
     if wants(request) == "json":
-        return JSONResponse([to_data(tool) for tool in await site.engine.library.tools()])
+        return as_json([to_data(tool) for tool in await site.engine.library.tools()])
     return await _editor(request, ToolForm())
 
 
@@ -32,7 +32,7 @@ async def tool(request: Request) -> Response:
     """GET /tools/NAME: the editor of one tool."""
     one = await site_of(request).engine.library.tool(request.path_params["name"])
     if wants(request) == "json":
-        return JSONResponse(to_data(one))
+        return as_json(to_data(one))
     return await _editor(request, tool_form(one), one.name)
 
 
@@ -50,7 +50,7 @@ async def save(request: Request) -> Response:
     await site.engine.library.save(checked, site.engine.hub.clock(), original=original)
     here = f"/tools/{checked.name}"
     if wants(request) == "json":
-        return JSONResponse(to_data(checked), 201, {"Location": here})
+        return as_json(to_data(checked), 201, {"Location": here})
     return answer(request, {"name": checked.name}, location=here + "?saved=1")
 
 

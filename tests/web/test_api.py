@@ -1,0 +1,406 @@
+"""The JSON face to the letter of docs/contract.md, over a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.served import Served, messages, rested, served
+
+pytestmark = pytest.mark.anyio
+
+ECHO = {"name": "echo", "answered_by": "mock", "config": {"result": "{{ text }}"}}
+PARAMETERS = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+NOTE = {**ECHO, "name": "note", "config": {"result": "noted"}, "parameters": PARAMETERS}
+ALLOW = [{"tool": "*", "action": "run", "text": "", "words": "--allow all"}]
+FOLDED = {"id", "title", "state", "seq", "text", "turns", "calls"}
+CALL = {
+    *("id", "provider_id", "name", "status", "arguments", "arguments_raw"),
+    *("problems", "digest", "decided_by", "result"),
+}
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("api") / "api.db", PLAYGROUND_PACE="0") as running:
+        yield running
+
+
+@pytest.fixture
+async def client(one: Served) -> AsyncIterator[httpx.AsyncClient]:
+    async with one.client() as made:
+        yield made
+
+
+async def posted(client: httpx.AsyncClient, path: str, body: Any = None, status: int = 200) -> Any:
+    answer = await client.post(path, json={} if body is None else body)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"].startswith("application/json")
+    return answer.json()
+
+
+async def session(client: httpx.AsyncClient, prompt: str = "", **body: Any) -> str:
+    """A new session; with a prompt, at its rest."""
+    made = await posted(client, "/sessions", body, 201)
+    assert made.keys() == {"id"}
+    if prompt:
+        await posted(client, f"/sessions/{made['id']}/prompts", {"text": prompt}, 202)
+        await rested(client, made["id"])
+    return str(made["id"])
+
+
+async def folded(client: httpx.AsyncClient, session_id: str) -> Any:
+    return (await client.get(f"/sessions/{session_id}")).json()
+
+
+async def waiting(client: httpx.AsyncClient, prompt: str = "Use note") -> tuple[str, Any]:
+    """A session with a call that waits, and the call."""
+    session_id = await session(client, prompt, tools=[NOTE])
+    found = await folded(client, session_id)
+    assert found["state"] == "waiting", found
+    return session_id, found["calls"][0]
+
+
+def rows(one: Served) -> dict[str, int]:
+    """How many rows each table has."""
+    with closing(sqlite3.connect(f"file:{one.db}?mode=ro", uri=True)) as connection:
+        tables = ("sessions", "events", "chunks", "tools")
+        return {t: connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in tables}
+
+
+async def test_the_folded_session(client: httpx.AsyncClient) -> None:
+    session_id, call = await waiting(client)
+    found = await folded(client, session_id)
+    assert found.keys() == FOLDED
+    assert call.keys() >= CALL
+    assert (call["status"], call["name"], call["decided_by"], call["result"]) == (
+        *("waiting", "note"),
+        *(None, None),
+    )
+    assert call["arguments"] == json.loads(call["arguments_raw"])
+    assert len(call["digest"]) == 64
+    path = f"/sessions/{session_id}/calls/{call['id']}/decision"
+    await posted(client, path, {"decision": "run", "digest": call["digest"]})
+    done = await rested(client, session_id)
+    assert (done["state"], done["turns"]) == ("idle", 2)
+    assert done["text"]
+    assert done["calls"][0]["decided_by"] == "person"
+    assert done["calls"][0]["result"]["content"][0]["text"] == "noted"
+
+
+@pytest.mark.parametrize(
+    ("body", "profile", "protocol"),
+    [
+        ({}, "simulator", "anthropic"),
+        ({"profile": "simulator-openai"}, "simulator-openai", "openai_chat"),
+        ({"protocol": "openai_chat", "base_url": "sim:"}, "simulator-openai_chat", "openai_chat"),
+        ({"protocol": "anthropic", "base_url": "sim:", "model": "x"}, "simulator", "anthropic"),
+    ],
+)
+async def test_new_sessions(
+    client: httpx.AsyncClient, body: Mapping[str, Any], profile: str, protocol: str
+) -> None:
+    session_id = await session(client, "hello", **body, title="A title")
+    assert (await folded(client, session_id))["title"] == "A title"
+    assert (await folded(client, session_id))["state"] == "idle"
+    lines = (await client.get(f"/sessions/{session_id}/events")).text.split("\n")
+    settings = json.loads(lines[0])["settings"]
+    assert (settings["profile"]["name"], settings["profile"]["protocol"]) == (profile, protocol)
+
+
+async def test_what_is_refused_changes_nothing(one: Served, client: httpx.AsyncClient) -> None:
+    session_id, call = await waiting(client)
+    here, there = f"/sessions/{session_id}", f"/sessions/{session_id}/calls/{call['id']}"
+    right = call["digest"]
+    before = rows(one)
+    refused: list[tuple[str, Any, int]] = [
+        ("/sessions", {"tool": []}, 422),
+        ("/sessions", {"profile": "nobody"}, 404),
+        ("/sessions", {"tools": ["nobody"]}, 422),
+        ("/sessions", {"tools": [{"name": "a b"}]}, 422),
+        ("/sessions", {"tools": [{**ECHO, "answered_by": "http"}]}, 422),
+        ("/sessions", {"title": 7}, 422),
+        ("/sessions", {"rules": {}}, 422),
+        ("/sessions", {"rules": [{"tool": "*", "action": "explode"}]}, 422),
+        ("/sessions", {"rules": [7]}, 422),
+        ("/sessions", [], 422),
+        ("/sessions/nobody/prompts", {"text": "x"}, 404),
+        (here + "/prompts", {"text": "x"}, 409),
+        (here + "/prompts", {"text": " "}, 422),
+        (here + "/prompts", {"text": 7}, 422),
+        (here + "/prompts", {}, 422),
+        (here + "/continue", {}, 422),
+        (here + "/retry", {}, 422),
+        (here + "/rename", {"title": " "}, 422),
+        (here + "/rename", {"title": "x" * 201}, 422),
+        (here + "/settings", {"max_turns": 0}, 422),
+        (here + "/settings", {"tool_choice": "nobody"}, 422),
+        (here + "/calls/9.9/decision", {"decision": "run", "digest": right}, 404),
+        (here + "/calls/9.9/cancel", {}, 404),
+        (there + "/cancel", {}, 409),
+        (there + "/decision", {"decision": "run", "digest": "0" * 64}, 409),
+        (there + "/decision", {"decision": "run"}, 422),
+        (there + "/decision", {"decision": "maybe", "digest": right}, 422),
+        (there + "/decision", {"decision": "run", "digest": right, "arguments": "{"}, 422),
+        (there + "/decision", {"decision": "run", "digest": right, "arguments": []}, 422),
+        (there + "/decision", {"decision": "run", "digest": right, "arguments": {"text": 1}}, 422),
+        (there + "/decision", {"decision": "run", "digest": right, "anyway": "yes"}, 422),
+        (here + "/decisions", {}, 422),
+        (here + "/decisions", [7], 422),
+        ("/tools", {"name": "a b"}, 422),
+        ("/tools", {}, 422),
+        ("/tools/nobody/delete", {}, 404),
+        ("/tools/calculator/delete", {}, 422),
+        ("/keys", {"name": "X", "value": " "}, 422),
+        ("/nowhere", {}, 404),
+        ("/welcome", {}, 405),
+    ]
+    for path, body, status in refused:
+        answer = await client.post(path, json=body)
+        assert answer.status_code == status, (path, body, answer.text)
+        assert len(answer.json()["error"].split()) > 2, (path, body, answer.text)
+    for junk in (b"{", b"\xff", b'{"a": NaN', b"[" * 100_000):
+        answer = await client.post(here + "/prompts", content=junk)
+        assert answer.status_code == 422, answer.text
+    for path in ("/sessions/nobody", here + "/blocks/nothing", here + "/recordings/9"):
+        assert (await client.get(path)).status_code == 404
+    for after in ("x", "-1", "9" * 30):
+        assert (await client.get(f"{here}/events?after={after}")).status_code == 422
+    assert rows(one) == before
+
+
+async def test_fifty_decisions_run_it_once(
+    one: Served, client: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    effects = tmp_path / "effects"
+    file = tmp_path / "tool.py"
+    file.write_text(f"def note(text=''):\n    open({str(effects)!r}, 'a').write('ran\\n')\n")
+    config = {"file": str(file), "function": "note"}
+    tool = {**NOTE, "answered_by": "python", "config": config}
+    session_id = await session(client, "Use note", tools=[tool])
+    (call,) = (await folded(client, session_id))["calls"]
+    path = f"/sessions/{session_id}/calls/{call['id']}/decision"
+    body = {"decision": "run", "digest": call["digest"]}
+    answers = await asyncio.gather(*(client.post(path, json=body) for _ in range(50)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [409] * 49
+    lost = next(answer.json() for answer in answers if answer.status_code == 409)
+    assert (lost["decision"], lost["decided_by"]) == ("run", "person")
+    await rested(client, session_id)
+    assert effects.read_text() == "ran\n"
+
+
+async def test_edited_arguments_and_anyway(client: httpx.AsyncClient) -> None:
+    for arguments in ({"text": "edited"}, '{"text":  "edited"}'):
+        session_id, call = await waiting(client)
+        path = f"/sessions/{session_id}/calls/{call['id']}/decision"
+        body = {"decision": "run", "digest": call["digest"], "arguments": arguments}
+        await posted(client, path, body)
+        (after,) = (await rested(client, session_id))["calls"]
+        assert after["arguments"] == {"text": "edited"}
+        assert after["arguments_raw"] == call["arguments_raw"]
+    session_id, call = await waiting(client, "[[fault:args-missing-required]] Use note")
+    path = f"/sessions/{session_id}/calls/{call['id']}/decision"
+    body = {"decision": "run", "digest": call["digest"]}
+    assert [problem["kind"] for problem in call["problems"]] == ["schema"]
+    await posted(client, path, body, 422)
+    await posted(client, path, {**body, "anyway": True})
+    assert (await rested(client, session_id))["state"] == "idle"
+
+
+async def test_answer_deny_and_several_at_once(client: httpx.AsyncClient) -> None:
+    session_id, _ = await waiting(client, "[[fault:parallel-4]] Use note")
+    calls = (await folded(client, session_id))["calls"]
+    wishes = [
+        {"call": calls[0]["id"], "decision": "run", "digest": calls[0]["digest"]},
+        {"call": calls[1]["id"], "decision": "run", "digest": "0" * 64},
+        {"call": calls[2]["id"], "decision": "deny", "digest": calls[2]["digest"], "text": "no"},
+        {"call": "9.9", "decision": "run", "digest": "x"},
+    ]
+    said = await posted(client, f"/sessions/{session_id}/decisions", wishes)
+    assert [(one["call"], one["ok"]) for one in said] == [
+        *((calls[0]["id"], True), (calls[1]["id"], False)),
+        *((calls[2]["id"], True), ("9.9", False)),
+    ]
+    for call in (calls[1], calls[3]):
+        path = f"/sessions/{session_id}/calls/{call['id']}/decision"
+        body = {"decision": "answer", "digest": call["digest"], "text": "mine", "is_error": True}
+        await posted(client, path, body)
+    results = [one["result"] for one in (await rested(client, session_id))["calls"]]
+    assert [one["is_error"] for one in results] == [False, True, True, True]
+    assert [one["kind"] for one in results] == ["", "", "denied", ""]
+
+
+async def test_rules_of_a_script_and_the_limit(client: httpx.AsyncClient) -> None:
+    session_id = await session(
+        client, "[[fault:loop]] Use note", tools=[NOTE], rules=ALLOW, max_turns=2
+    )
+    found = await folded(client, session_id)
+    assert (found["state"], found["turns"]) == ("paused", 2)
+    assert found["calls"][0]["decided_by"] == "--allow all"
+    await posted(client, f"/sessions/{session_id}/continue")
+    assert (await rested(client, session_id))["turns"] == 4
+
+
+async def test_the_life_of_a_session(client: httpx.AsyncClient) -> None:
+    session_id = await session(client, "[[fault:http-500-then-ok-1]] hello", tools=["calculator"])
+    here = f"/sessions/{session_id}"
+    assert (await folded(client, session_id))["state"] == "failed"
+    await posted(client, here + "/retry")
+    assert (await rested(client, session_id))["state"] == "idle"
+    await posted(client, here + "/rename", {"title": "  A  new\ntitle "})
+    assert (await folded(client, session_id))["title"] == "A new title"
+    await posted(client, here + "/settings", {"model": "other", "tool_choice": "calculator"})
+    await posted(client, here + "/prompts", {"text": "What is 2 + 3?"}, 202)
+    assert (await rested(client, session_id))["state"] == "waiting"
+    await posted(client, here + "/stop")
+    assert (await folded(client, session_id))["state"] == "interrupted"
+    log = [json.loads(x) for x in (await client.get(here + "/events")).text.split("\n") if x]
+    sent = [one for one in log if one["kind"] == "request_sent"][-1]
+    assert (sent["model"], sent["choice"]["mode"]) == ("other", "tool")
+    await posted(client, here + "/delete")
+    listed = [one["id"] for one in (await client.get("/sessions")).json()]
+    assert session_id not in listed
+    await posted(client, here + "/restore")
+    listed = [one["id"] for one in (await client.get("/sessions?q=A new")).json()]
+    assert session_id in listed
+
+
+async def test_tools(client: httpx.AsyncClient) -> None:
+    assert (await posted(client, "/tools", NOTE, 201))["name"] == "note"
+    names = [one["name"] for one in (await client.get("/tools")).json()]
+    assert names[0] == "note"
+    assert "calculator" in names
+    assert (await client.get("/tools/note")).json()["parameters"] == PARAMETERS
+    assert (await posted(client, "/tools/note/duplicate", None, 201))["name"] == "note_2"
+    for name in ("note", "note_2"):
+        await posted(client, f"/tools/{name}/delete")
+    assert (await client.get("/tools/note")).status_code == 404
+
+
+async def test_events_as_lines_and_live(client: httpx.AsyncClient) -> None:
+    session_id = await session(client, "hello")
+    path = f"/sessions/{session_id}/events"
+    answer = await client.get(path)
+    assert answer.headers["content-type"].startswith("application/x-ndjson")
+    log = [json.loads(line) for line in answer.text.removesuffix("\n").split("\n")]
+    assert [line["seq"] for line in log] == list(range(1, len(log) + 1))
+    assert all({"seq", "at_ms", "kind"} <= line.keys() for line in log)
+    rest = (await client.get(f"{path}?after={len(log) - 2}")).text
+    assert [json.loads(line) for line in rest.split("\n") if line] == log[-2:]
+    live: list[Any] = []
+    async with (
+        asyncio.timeout(10),
+        client.stream("GET", path + "?after=3", headers={"accept": "text/event-stream"}) as stream,
+    ):
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        async for one in messages(stream):
+            live.append(json.loads(one["data"]))
+            assert int(one["id"]) == live[-1]["seq"]
+            if live[-1]["seq"] == len(log):
+                break
+    assert live == log[3:]
+
+
+async def test_the_session_s_stream(client: httpx.AsyncClient) -> None:
+    """Its ids are seqs from 1, it ends lines with a bare newline, and junk gets everything."""
+    session_id = await session(client, "hello")
+    seq = (await folded(client, session_id))["seq"]
+    sizes = {}
+    for after in ("0", "1", str(seq - 1), "junk", "-5", str(seq + 99), "9" * 40, ""):
+        async with (
+            asyncio.timeout(10),
+            client.stream("GET", f"/sessions/{session_id}/stream?after={after}") as stream,
+        ):
+            text = ""
+            async for piece in stream.aiter_text():
+                text += piece
+                if f"id: {seq}\n\n" in text:
+                    break
+            sizes[after] = len(text)
+            assert "\r" not in text
+    assert sizes["junk"] == sizes["-5"] == sizes[str(seq + 99)] == sizes["9" * 40] == sizes[""]
+    assert sizes[str(seq - 1)] < sizes["junk"]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "[[fault:args-lone-surrogate]] Use note",
+        "half \ud800 a character",
+        "[[fault:args-nul]] Use note",
+    ],
+)
+async def test_odd_characters_reach_every_reader(client: httpx.AsyncClient, prompt: str) -> None:
+    made = await posted(client, "/sessions", {"tools": [NOTE]}, 201)
+    here = f"/sessions/{made['id']}"
+    body = json.dumps({"text": prompt}).encode()
+    assert (await client.post(here + "/prompts", content=body)).status_code == 202
+    found = await rested(client, made["id"])
+    assert found["id"] == made["id"]
+    page = await client.get(here, headers={"accept": "text/html"})
+    assert page.status_code == 200
+    for path in ("/replay", "/events", "/requests/1", "/recordings/1"):
+        assert (await client.get(here + path)).status_code == 200, path
+    async with asyncio.timeout(10), client.stream("GET", here + "/stream") as stream:
+        async for one in messages(stream):
+            if one.get("id"):
+                break
+    assert (await client.get("/sessions")).status_code == 200
+
+
+async def test_a_number_beyond_all_floats(client: httpx.AsyncClient) -> None:
+    session_id, call = await waiting(client)
+    path = f"/sessions/{session_id}/calls/{call['id']}/decision"
+    body = {"decision": "run", "digest": call["digest"], "anyway": True}
+    answer = await client.post(path, json={**body, "arguments": '{"text": 1e400}'})
+    assert answer.status_code in (200, 422)
+    assert (await client.get(f"/sessions/{session_id}")).status_code == 200
+
+
+async def test_the_three_ways_of_asking(client: httpx.AsyncClient) -> None:
+    session_id = await session(client)
+    path = f"/sessions/{session_id}/prompts"
+    for headers, status in (
+        ({"accept": "text/html"}, 303),
+        ({"accept": "text/html", "hx-request": "true"}, 204),
+        ({"accept": "application/json"}, 202),
+    ):
+        answer = await client.post(path, data={"text": "hello"}, headers=headers)
+        assert answer.status_code == status, answer.text
+        await rested(client, session_id)
+    page = await client.post(path, data={"text": ""}, headers={"accept": "text/html"})
+    assert (page.status_code, "<html" in page.text) == (422, True)
+    toast = await client.post(path, data={"text": ""}, headers={"hx-request": "true"})
+    assert (toast.status_code, "<html" in toast.text) == (422, False)
+
+
+async def test_recordings_and_requests(client: httpx.AsyncClient) -> None:
+    session_id = await session(client, "hello")
+    here = f"/sessions/{session_id}"
+    body = (await client.get(here + "/recordings/1")).content
+    assert body.startswith(b"event: message_start")
+    part = (await client.get(here + "/recordings/1?start=7&end=20")).content
+    assert part == body[7:20]
+    assert (await client.get(here + "/recordings/1?start=x")).status_code == 422
+    assert json.loads((await client.get(here + "/requests/1")).text)["messages"]
+
+
+async def test_each_demo_starts(client: httpx.AsyncClient) -> None:
+    welcome = await client.get("/welcome", headers={"accept": "text/html"})
+    names = {piece.split('"')[0] for piece in welcome.text.split('name="demo" value="')[1:]}
+    assert names
+    for name in sorted(names):
+        data = {"demo": name}
+        answer = await client.post("/sessions", data=data, headers={"accept": "text/html"})
+        assert answer.status_code == 303, answer.text
+        session_id = answer.headers["location"].rpartition("/")[2]
+        await rested(client, session_id)
+    assert (await client.post("/sessions", data={"demo": "nobody"})).status_code == 404

@@ -1,0 +1,106 @@
+"""An inventory of the routes: whoever adds one cannot forget a check.
+
+Threat 34 of docs/safety.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount, Route
+
+from app.web.app import make_app
+from app.web.guard import Guard
+from tests.engine.running import begun, running
+from tests.web.asking import (
+    BEARER,
+    COOKIE,
+    HERE,
+    JSON,
+    OWN,
+    PORT,
+    SAME,
+    TOKEN,
+    Header,
+    call,
+    scope_of,
+)
+
+pytestmark = pytest.mark.anyio
+
+OPEN = {"/static"}
+"""What answers without a credential, and changes nothing."""
+
+STREAMS = re.compile(r"/stream$")
+CROSS: tuple[tuple[Header, ...], ...] = (
+    (COOKIE, ("origin", "http://evil.example"), ("sec-fetch-site", "cross-site")),
+    (COOKIE, ("origin", "http://127.0.0.1:9999"), ("sec-fetch-site", "same-site")),
+    (COOKIE, ("origin", "null")),
+    (COOKIE,),
+)
+
+
+def inventory(app: Starlette, session_id: str) -> Iterator[tuple[str, str]]:
+    """(method, path) of every route, with places filled in."""
+    places = {"id": session_id, "call": "1.1", "name": "calculator", "block": "head", "number": "1"}
+    for route in app.routes:
+        match route:
+            case Route(path=path, methods=methods):
+                filled = re.sub(r"\{(\w+)(:\w+)?\}", lambda found: places[found[1]], path)
+                yield from ((method, filled) for method in sorted(methods or ()))
+            case Mount(path=path):
+                yield from (("GET", path + "/x"), ("POST", path + "/x"))
+
+
+async def silent(scope: Any, receive: Any, send: Any) -> None:
+    raise AssertionError("The simulator was reached.")
+
+
+async def test_every_route_has_every_check(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session_id = await begun(engine, ["calculator"])
+        guard, site = make_app(engine, token=TOKEN, port=lambda: PORT, simulator=silent)
+        assert isinstance(guard, Guard)
+        app = guard._app
+        assert isinstance(app, Starlette)
+        site.close()  # streams end at once
+        routes = list(inventory(app, session_id))
+        assert len(routes) > 40
+        before = await engine.database.rows("SELECT count(*) FROM events")
+        wrong: list[tuple[object, ...]] = []
+
+        async def status(method: str, path: str, *headers: Header, host: str = HERE) -> int:
+            answer = await call(guard, scope_of(method, path, [("host", host), *headers]))
+            return answer.status
+
+        for method, path in routes:
+            free = path.startswith("/static") and method != "POST"
+            for credential in ((), (("authorization", "Bearer wrong"),)):
+                found = await status(method, path, OWN, SAME, *credential)
+                if found != 401 and not free:
+                    wrong.append((method, path, "no credential", found))
+            for host in ("evil.example", "127.0.0.1:80", f"evil.example@{HERE}"):
+                if await status(method, path, BEARER, host=host) not in (400, 421):
+                    wrong.append((method, path, "host", host))
+            for headers in CROSS:
+                found = await status(method, path, *headers)
+                safe = method in ("GET", "HEAD")
+                keyless = path.startswith("/sim/") and found == 401  # its key is no cookie
+                if not safe and not keyless and found != 403:
+                    wrong.append((method, path, "cross-site", headers, found))
+        assert wrong == []
+        assert await engine.database.rows("SELECT count(*) FROM events") == before
+        # The same routes do answer whoever may ask, so that the checks above meant something.
+        for method, path in routes:
+            if not path.startswith(("/sim", "/static")):
+                assert await status(method, path, BEARER, JSON) not in (401, 403, 421, 500), path
+
+
+async def test_the_inventory_sees_a_new_route() -> None:
+    app = Starlette(routes=[Route("/new/{id}", silent, methods=["POST"])])
+    assert list(inventory(app, "s")) == [("POST", "/new/s")]
