@@ -5,8 +5,6 @@ Without a browser, or without the package that drives it, these tests skip and s
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,19 +15,9 @@ pytest.importorskip("playwright", reason="the browser tests need the package pla
 
 from playwright.sync_api import Browser, sync_playwright
 
+from tests.browser.chromium import ARGUMENTS, chromium
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
-
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 PACE = 0.3
 """Quick, but slow enough for a stream to be seen."""
@@ -39,7 +27,7 @@ NewTab = Callable[..., Tab]
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    path = os.environ.get("PLAYGROUND_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), "")
+    path = chromium()
     if not path:
         pytest.skip("no browser: install chromium, or name one in PLAYGROUND_CHROMIUM")
     with sync_playwright() as playwright:
