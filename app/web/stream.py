@@ -42,12 +42,13 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 class Cursor:
     """What this stream's reader has seen: global position, the session's seq, wire, list, title.
 
-    `behind` is whether something may be waiting for the slow beat.
+    `wire` is None until it is known what of the wire the reader has. `behind` is whether
+    something may be waiting for the slow beat.
     """
 
     position: int
     seq: int
-    wire: int = 0
+    wire: int | None = None
     rows: Sequence[SessionRow] | None = None
     title: str | None = None
     slow_at: float = 0.0
@@ -149,12 +150,25 @@ async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> s
             made = Frame(frame_html(env, view, SNAPSHOT), [])
             cursor.wire = view.wire.version
         else:
-            made = frame(env, view, seen, cursor.wire if slow else None)
-            cursor.wire = view.wire.version if slow else cursor.wire
+            made = _step(site, view, seen, cursor, slow=slow)
         cursor.behind = cursor.behind or bool(seen)
         html = made.html + _titled(site, view, cursor)
         html += _list(site, replace(view, rows=rows), cursor)
     return _messages(html, made.grow, cursor.id)
+
+
+def _step(site: Site, view: View, seen: list[Logged], cursor: Cursor, *, slow: bool) -> Frame:
+    """What `seen` touched; of the wire what is new, or all of it for a reader that is new here."""
+    if not slow:
+        return frame(site.env, view, seen)
+    known, cursor.wire = cursor.wire, view.wire.version
+    if known is None and not seen and view.session.state != "running":
+        known = cursor.wire  # the page was made after the last byte
+    made = frame(site.env, view, seen, known)
+    if known is None:
+        whole = frame_html(site.env, view, [Touch("wire", "changed")])
+        made = replace(made, html=made.html + whole)
+    return made
 
 
 def _messages(html: str, grow: Sequence[object], id: int) -> str:
