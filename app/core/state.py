@@ -102,10 +102,10 @@ class Call:
 
     @property
     def arguments(self) -> str:
-        """The text that runs: edited if a person edited it, `{}` where the model sent nothing."""
-        if self.decided is not None and self.decided.arguments is not None:
-            return self.decided.arguments
-        return self.raw if self.raw.strip() not in ("", "null") else "{}"
+        """The text that runs: edited if a person edited it, `{}` where there is nothing."""
+        edited = self.decided.arguments if self.decided is not None else None
+        text = self.raw if edited is None else edited
+        return text if text.strip() not in ("", "null") else "{}"
 
     @property
     def malformed(self) -> bool:

@@ -17,6 +17,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app.core.errors import BadInput
+from app.schema import strict
+from app.wire.exact import Quoted
 
 Kind = Literal["json", "htmx", "page"]
 
@@ -36,10 +38,14 @@ def wants(request: Request) -> Kind:
 
 @dataclass(frozen=True)
 class Body:
-    """The fields of a form or a JSON object. Form values are text; `all` keeps repeated ones."""
+    """The fields of a form or a JSON object. Form values are text; `all` keeps repeated ones.
+
+    `quoted` gives the very text of a JSON body's members.
+    """
 
     data: Mapping[str, Any]
     form: FormData | None = None
+    quoted: Quoted | None = None
 
     @property
     def is_json(self) -> bool:
@@ -83,19 +89,18 @@ async def body_of(request: Request) -> Body:
     value = json_of(raw)
     if not isinstance(value, dict):
         raise BadInput("The body must be a JSON object.")
-    return Body(value)
+    return Body(value, quoted=Quoted(raw.decode("utf-8")))
 
 
 def json_of(raw: bytes) -> Any:
-    """The JSON value of a body; BadInput with the place of the error."""
+    """The JSON value of a body; BadInput with the place where it is none, or no sound one: keys
+    twice, NaN, half a character, nesting without end are refused and not guessed at."""
     try:
-        return json.loads(raw)
-    except json.JSONDecodeError as error:
-        raise BadInput(
-            f"The body is no JSON: {error.msg} at line {error.lineno}, column {error.colno}."
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise BadInput("The body is no JSON this program can read.") from error
+        return strict.parse(raw.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise BadInput(f"The body is no UTF-8: byte {error.start} cannot be read.") from error
+    except strict.Unsound as error:
+        raise BadInput(f"The body is no sound JSON. {error}") from error
 
 
 def as_json(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -334,7 +335,6 @@ async def test_the_session_s_stream(client: httpx.AsyncClient) -> None:
     "prompt",
     [
         "[[fault:args-lone-surrogate]] Use note",
-        "half \ud800 a character",
         "[[fault:args-nul]] Use note",
     ],
 )
@@ -404,3 +404,61 @@ async def test_each_demo_starts(client: httpx.AsyncClient) -> None:
         session_id = answer.headers["location"].rpartition("/")[2]
         await rested(client, session_id)
     assert (await client.post("/sessions", data={"demo": "nobody"})).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"text": "half \\ud800 a character"}',
+        b'{"text": "twice", "text": "twice"}',
+        b'{"text": NaN}',
+        b'{"text": ' + b"[" * 900 + b"]" * 900 + b"}",
+        b'{"text": "\xff"}',
+        b'{"text": "open',
+        b"[]",
+    ],
+)
+async def test_a_body_that_is_no_sound_object_changes_nothing(
+    client: httpx.AsyncClient, body: bytes
+) -> None:
+    made = await posted(client, "/sessions", {}, 201)
+    path = f"/sessions/{made['id']}/prompts"
+    answer = await client.post(path, content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, list(answer.json())) == (422, ["error"])
+    assert (await client.get(f"/sessions/{made['id']}")).json()["seq"] == 1
+
+
+async def test_edited_arguments_run_as_they_were_written(client: httpx.AsyncClient) -> None:
+    exact = '{"text": "x", "big": 12345678901234567890.123456789}'
+    session_id, call = await waiting(client)
+    path = f"/sessions/{session_id}/calls/{call['id']}/decision"
+    body = '{"decision": "run", "anyway": true, "digest": "%s", "arguments": %s}'
+    sent = (body % (call["digest"], exact)).encode()
+    assert (await client.post(path, content=sent)).status_code == 200
+    events = (await client.get(f"/sessions/{session_id}/events")).text.splitlines()
+    (decided,) = [line for line in map(json.loads, events) if line["kind"] == "call_decided"]
+    assert decided["arguments"] == exact
+
+
+@pytest.mark.parametrize("text", ["", "null", " "])
+async def test_an_emptied_edit_runs_nothing_of_the_old_arguments(
+    client: httpx.AsyncClient, text: str
+) -> None:
+    session_id, call = await waiting(client)
+    path = f"/sessions/{session_id}/calls/{call['id']}/decision"
+    form = {"decision": "run", "digest": call["digest"], "arguments": text, "anyway": "true"}
+    headers = {"accept": "text/html", "content-type": "application/x-www-form-urlencoded"}
+    answer = await client.post(path, content=urlencode(form).encode(), headers=headers)
+    assert answer.status_code in (303, 422)
+    events = (await client.get(f"/sessions/{session_id}/events")).text.splitlines()
+    decided = [line for line in map(json.loads, events) if line["kind"] == "call_decided"]
+    assert [one["arguments"] for one in decided] == ([] if answer.status_code == 422 else [text])
+
+
+async def test_a_number_of_any_length_in_a_path_is_just_not_there(
+    client: httpx.AsyncClient,
+) -> None:
+    made = await posted(client, "/sessions", {}, 201)
+    for number in ("0", "1", "x", "9" * 5000):
+        path = f"/sessions/{made['id']}/recordings/{number}"
+        assert (await client.get(path)).status_code == 404

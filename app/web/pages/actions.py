@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,8 +13,9 @@ from starlette.responses import Response
 from app.core.errors import BadInput, PlaygroundError
 from app.engine.decisions import Asked
 from app.engine.settings import settings_from
-from app.web.forms import Body, answer, body_of
+from app.web.forms import Body, answer, body_of, json_of
 from app.web.site import site_of
+from app.wire.exact import Quoted
 
 
 def _here(request: Request) -> str:
@@ -37,15 +38,18 @@ async def decide(request: Request) -> Response:
     return answer(request, {"ok": True, "call": call_id}, location=_no_htmx(request))
 
 
-def asked(body: Body) -> Asked:
-    """The decision of a form or a JSON body; `arguments` may be an object or JSON text."""
+def asked(body: Body, *path: int) -> Asked:
+    """The decision of a form or a JSON body; `arguments` may be an object or JSON text.
+
+    An object counts as it was written, digits and order; an empty text is `{}`, and only a
+    decision without the field runs what the model wrote.
+    """
     arguments = body.data.get("arguments")
     if isinstance(arguments, Mapping):
-        arguments = json.dumps(arguments, ensure_ascii=False)
+        assert body.quoted is not None
+        arguments = body.quoted.member(*path, "arguments")
     if arguments is not None and not isinstance(arguments, str):
         raise BadInput("arguments must be an object, or its JSON as a text.")
-    if not body.is_json and not (arguments or "").strip():
-        arguments = None
     return Asked(
         body.text("decision"),
         body.text("digest"),
@@ -76,13 +80,15 @@ async def body_of_list(request: Request) -> list[tuple[str, Asked]]:
         body = await body_of(request)
         pairs = [one.partition(" ") for one in body.all("call")]
         return [(call, Asked(body.text("decision"), digest)) for call, _, digest in pairs]
-    try:
-        listed = json.loads(await request.body())
-    except (ValueError, RecursionError) as error:
-        raise BadInput("The body is no JSON.") from error
+    raw = await request.body()
+    listed = json_of(raw)
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
         raise BadInput("The body must be a list of decisions.")
-    return [(str(one.get("call", "")), asked(Body(one))) for one in listed]
+    quoted = Quoted(raw.decode("utf-8"))
+    return [
+        (str(one.get("call", "")), asked(Body(one, quoted=quoted), place))
+        for place, one in enumerate(listed)
+    ]
 
 
 async def cancel(request: Request) -> Response:
@@ -190,22 +196,18 @@ def _params(body: Body) -> dict[str, Any]:
 
 
 def _extra(text: str) -> Any:
-    if not text.strip():
-        return {}
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise BadInput(
-            f"Extra parameters: {error.msg} at line {error.lineno}, column {error.colno}."
-        ) from error
+        return json_of(text.encode("utf-8", "replace")) if text.strip() else {}
+    except BadInput as error:
+        raise BadInput(f"Extra parameters: {error}") from error
 
 
 def _number(text: str, name: str, *, whole: bool) -> int | float:
-    try:
-        return int(text) if whole else float(text)
-    except ValueError as error:
+    pattern = r"-?[0-9]{1,15}" if whole else r"-?[0-9]{1,15}(\.[0-9]{1,15})?"
+    if not re.fullmatch(pattern, text.strip(), re.ASCII):
         kind = "whole number" if whole else "number"
-        raise BadInput(f"{name} must be a {kind}, not {text.strip()[:40]!r}.") from error
+        raise BadInput(f"{name} must be a {kind}, not {text.strip()[:40]!r}.")
+    return int(text) if whole else float(text)
 
 
 async def paste_key(request: Request) -> Response:

@@ -70,7 +70,7 @@ async def one_block(request: Request) -> Response:
 async def recording(request: Request) -> Response:
     """GET /sessions/ID/recordings/N?start=A&end=B: the bytes as they came."""
     site = site_of(request)
-    session_id, number = request.path_params["id"], request.path_params["number"]
+    session_id, number = request.path_params["id"], _number(request)
     async with site.engine.hub.holding(session_id) as live:
         if not 0 < number <= len(live.session.turns):
             raise NotFound(f"This session has no recording {number}.")
@@ -85,7 +85,7 @@ async def recording(request: Request) -> Response:
 
 async def request_sent(request: Request) -> Response:
     """GET /sessions/ID/requests/N: a request as it was sent, keys by their names."""
-    site, number = site_of(request), request.path_params["number"]
+    site, number = site_of(request), _number(request)
     async with site.engine.hub.holding(request.path_params["id"]) as live:
         if not 0 < number <= len(live.session.turns):
             raise NotFound(f"This session has no request {number}.")
@@ -128,10 +128,16 @@ async def played(request: Request) -> Response:
     return as_json(replay(log, site.env, recordings, fixed))
 
 
+def _number(request: Request) -> int:
+    """The number of a turn in the path; 0, which none has, for anything else."""
+    text: str = request.path_params["number"]
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
 def _place(request: Request, name: str, default: int, most: int) -> int:
     text = request.query_params.get(name, "")
     if not text:
         return default
-    if not (text.isascii() and text.isdigit()):
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
         raise BadInput(f"{name} must be a whole number of bytes.")
     return min(int(text), most)

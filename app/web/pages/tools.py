@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import fields, replace
 from typing import Any
@@ -13,6 +12,7 @@ from starlette.responses import HTMLResponse, Response
 from app.core.errors import BadInput, BadTool
 from app.core.events import to_data
 from app.render.pages import ToolForm, tool_form, tools_page
+from app.schema import strict
 from app.schema.validate import check_tool, parse_tool_json
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.site import site_of
@@ -126,8 +126,8 @@ def _result(text: str) -> Any:
     if text.strip()[:1] not in ("{", "["):
         return text
     try:
-        return json.loads(text)
-    except ValueError:
+        return strict.parse(text)
+    except strict.Unsound:
         return text
 
 
