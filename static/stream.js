@@ -7,6 +7,9 @@ export const running = () => document.getElementById("head")?.dataset.state === 
 
 // Growing text --------------------------------------------------------------------------------
 
+// Each frame shapes the last node anew, so that one does not grow for ever.
+const NODE_LENGTH = 16_384;
+
 export function grow(entries) {
   for (const [id, from, to, text, deltas, block] of entries) {
     const element = document.getElementById(id);
@@ -18,7 +21,7 @@ export function grow(entries) {
       continue;
     }
     const node = element.lastChild;
-    if (node?.nodeType === Node.TEXT_NODE) node.appendData(text);
+    if (node?.nodeType === Node.TEXT_NODE && node.length < NODE_LENGTH) node.appendData(text);
     else element.append(text);
     element.dataset.length = to;
     element.dataset.deltas = deltas;
