@@ -106,6 +106,16 @@ def test_all_at_once_runs_only_what_needs_no_second_look(server: Server, tab: Ta
     expect(tab.find(".card[data-status=done]")).to_have_count(2)
 
 
+def test_long_arguments_are_decided_only_after_they_were_shown(server: Server, tab: Tab) -> None:
+    tab.open(server.session("What is the weather in Oslo? [[fault:args-huge-100000]]")).waits_for(1)
+    for key in "ae":
+        expect(tab.card(0).locator(f"[data-key={key}]")).to_be_disabled()
+    tab.card(0).locator(".more button").click()
+    expect(tab.card(0).locator(".args .code")).to_contain_text("abcdefgh" * 12_000)
+    tab.press(tab.card(0), "a")
+    tab.state("idle")
+
+
 def test_stop_leaves_a_history_that_goes_on(server: Server, tab: Tab) -> None:
     session_id = server.session("Say a lot. [[fault:stall-after-8]]")
     tab.open(session_id).state("running")
