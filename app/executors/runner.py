@@ -16,6 +16,7 @@ sys.path[:1] = []
 
 import asyncio  # noqa: E402
 import ctypes  # noqa: E402
+import decimal  # noqa: E402
 import errno  # noqa: E402
 import inspect  # noqa: E402
 import json  # noqa: E402
@@ -33,6 +34,7 @@ from typing import Any, Callable, NoReturn  # noqa: E402, UP035 - as Python 3.8 
 GRACE_S = 0.5
 END_S = 3.0
 OURS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+MAX_DIGITS = 400
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
@@ -188,7 +190,7 @@ def work(job: dict[str, Any], arguments: bytes, guard: int) -> int:
         prints.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
     set_limits(job["timeout_s"])
     try:
-        answer = result_of(job, json.loads(arguments))
+        answer = result_of(job, json.loads(arguments, parse_float=exact))
     except BaseException as error:  # SystemExit and KeyboardInterrupt are the tool's own here
         answer = failure_of(error, job["file"])
     try:
@@ -237,6 +239,15 @@ def threads_of(uid: int) -> int:
         except OSError:
             continue
     return count
+
+
+def exact(word: str) -> Any:
+    """The very number that was shown: a float where one prints as it, else an int or a Decimal."""
+    value = float(word)
+    said = decimal.Decimal(word)
+    if abs(value) < float("inf") and decimal.Decimal(repr(value)) == said:
+        return value
+    return int(said) if 0 <= said.adjusted() <= MAX_DIGITS and said == int(said) else said
 
 
 class NotOurs:

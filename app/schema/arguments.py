@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from app.core.events import Problem
 from app.schema.keywords import Place, pointer
-from app.schema.strict import Unsound, parse
+from app.schema.strict import Unsound, exact, parse
 
 EXACT = 2**53
 """Beyond it a double holds no longer every integer."""
@@ -38,7 +39,7 @@ def read_arguments(raw: str) -> Arguments:
         return Arguments(None, (Problem("malformed", str(error), offset=error.offset),))
     if not isinstance(value, dict):
         return Arguments(None, (_not_object(raw, value),))
-    return Arguments(value, tuple(_notes(value)))
+    return Arguments(value, tuple(_notes(raw)))
 
 
 def _not_object(raw: str, value: Any) -> Problem:
@@ -69,23 +70,24 @@ def kind_of(value: Any) -> str:
     return "an object"
 
 
-def _notes(value: dict[str, Any]) -> Iterator[Problem]:
+def _notes(raw: str) -> Iterator[Problem]:
     """What is sound and yet worth saying: at most one note of each kind."""
-    told: set[type] = set()
-    for place, odd in _oddities(value):
-        if type(odd) in told:
+    told: set[bool] = set()
+    for place, odd in _oddities(json.loads(raw, parse_float=exact)):
+        is_text = isinstance(odd, str)
+        if is_text in told:
             continue
-        told.add(type(odd))
+        told.add(is_text)
         where = pointer(place)
-        if isinstance(odd, str):
+        if is_text:
             yield Problem("note", f"{where} holds a NUL character.", where)
         else:
             said = f"{where} is a number that many programs would round; its exact digits run."
             yield Problem("note", said, where)
 
 
-def _oddities(value: dict[str, Any]) -> Iterator[tuple[Place, int | str]]:
-    """Integers that no double holds, strings with a NUL. The depth is capped by now."""
+def _oddities(value: dict[str, Any]) -> Iterator[tuple[Place, int | Decimal | str]]:
+    """Numbers that no double holds, strings with a NUL. The depth is capped by now."""
     todo: list[tuple[Place, Any]] = [((), value)]
     while todo:
         place, inner = todo.pop()
@@ -99,6 +101,8 @@ def _oddities(value: dict[str, Any]) -> Iterator[tuple[Place, int | str]]:
                 case str() if "\0" in item:
                     yield (*place, step), item
                 case int() if abs(item) > EXACT:
+                    yield (*place, step), item
+                case Decimal():
                     yield (*place, step), item
 
 

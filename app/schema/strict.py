@@ -11,13 +11,17 @@ import json
 import re
 from collections.abc import Iterator
 from decimal import Decimal
-from math import isinf
+from math import isfinite, isinf
 from typing import Any, NoReturn
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 64
 MAX_KEYS = 10_000
 MAX_DIGITS = 400
+
+_EXPONENT_LENGTH = 9
+# Up to 15 digits within these bounds, any float prints as what was read: no need to compare.
+_FLOAT_LENGTH, _FLOAT_LEAST, _FLOAT_MOST = 16, 1e-300, 1e300
 
 _STRUCTURE = re.compile(r'("(?>[^"\\]+|\\.)*+")([ \t\r\n]*+:)?|[{}\[\]]', re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
@@ -108,19 +112,33 @@ def _integer(word: str) -> int:
 
 def _float(word: str) -> float | int:
     value = float(word)
-    if not isinf(value) and len(word) <= MAX_DIGITS:
+    if value and not isinf(value) and len(word) <= MAX_DIGITS:
         return value
     if _too_long(word):
         raise _Refused
     return int(Decimal(word)) if isinf(value) else value
 
 
+def exact(word: str) -> float | int | Decimal:
+    """The very number that a word of a sound text says: a float where one prints as that number,
+    else an integer or a decimal. What a Python tool is given (executors/runner.py)."""
+    value = float(word)
+    if len(word) <= _FLOAT_LENGTH and _FLOAT_LEAST < abs(value) < _FLOAT_MOST:
+        return value
+    said = Decimal(word)
+    if isfinite(value) and Decimal(repr(value)) == said:
+        return value
+    return int(said) if 0 <= said.adjusted() <= MAX_DIGITS and said == int(said) else said
+
+
 def _too_long(word: str) -> bool:
-    """More digits than the cap, as written or written out."""
+    """More digits than the cap, as written or written out, or an exponent nobody can hold."""
     mantissa, _, exponent = word.lower().lstrip("-").partition("e")
     if sum(char.isdigit() for char in mantissa) > MAX_DIGITS:
         return True
-    return isinf(float(word)) and (len(exponent) > 9 or Decimal(word).adjusted() > MAX_DIGITS)
+    if len(exponent.lstrip("+-0")) > _EXPONENT_LENGTH:
+        return True
+    return isinf(float(word)) and Decimal(word).adjusted() > MAX_DIGITS
 
 
 def _check_bytes(text: str) -> None:

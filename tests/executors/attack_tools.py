@@ -28,6 +28,10 @@ def fine(city: str, unit: str = "celsius") -> str:
     return f"{city} in {unit}"
 
 
+def spelled(number: Any) -> str:
+    return f"{type(number).__name__} {number}"
+
+
 def sleeper(report: Callable[..., None]) -> Any:
     report("ready", 0.5)
     time.sleep(600)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.executors import runner
 from app.schema.arguments import read_arguments
-from app.schema.strict import MAX_BYTES, Unsound, parse
+from app.schema.strict import MAX_BYTES, Unsound, exact, parse
 
 MB4 = MAX_BYTES
 OBJECTS = st.dictionaries(
@@ -68,6 +70,7 @@ MALFORMED = {
     "digits-after-point": ('{"a":0.' + "1" * 400 + "}", 5, "400 digits"),
     "exponent": ('{"a":[1,1e401]}', 8, "400 digits"),
     "exponent-huge": ('{"a":-1e9999999999999999999}', 5, "400 digits"),
+    "exponent-tiny": ('{"a":1e-9999999999}', 5, "400 digits"),
     "too-large": ('{"a":"' + "x" * MB4 + '"}', 0, "4,194,304"),
     "too-large-bytes": ('{"a":"' + "é" * (MB4 // 2) + '"}', 0, "4,194,304"),
 }
@@ -77,10 +80,10 @@ SOUND = {
     "depth-64": ('{"a":' * 63 + "{}" + "}" * 63, None),
     "keys-10000": (json.dumps({f"k{n}": n for n in range(10_000)}), None),
     "pair": ('{"a":"\\ud83d\\ude00 \\\\ud800"}', {"a": "😀 \\ud800"}),
+    "exact-floats": ('{"a":[0.1,1.50,1e23,5e-324,-0.0,0.0,1.7976931348623157e308]}', None),
     "same-key-elsewhere": ('{"a":{"a":1},"b":[{"a":1},{"a":2}]}', None),
     "proto": ('{"__proto__": {"x": 1}}', {"__proto__": {"x": 1}}),
     "bidi": ('{"a":"\u202e"}', {"a": "\u202e"}),
-    "tiny": ('{"a":1e-99999}', {"a": 0.0}),
     "digits-in-string": ('{"a":"' + "1" * 5000 + '"}', {"a": "1" * 5000}),
     "four-megabytes": ('{"a":"' + "x" * (MB4 - 8) + '"}', None),
 }
@@ -91,6 +94,11 @@ NOTED = {
     "bignum": ('{"a":{"b":[9007199254740993]}}', {"a": {"b": [2**53 + 1]}}, "/a/b/0"),
     "digits-400": ('{"a":' + "7" * 400 + "}", {"a": int("7" * 400)}, "/a"),
     "beyond-double": ('{"a":1e400}', {"a": 10**400}, "/a"),
+    "tiny": ('{"a":1e-99999}', {"a": 0.0}, "/a"),
+    "decimal-25": ('{"a":0.1234567890123456789012345}', {"a": 0.12345678901234568}, "/a"),
+    "half": ('{"n":12345678901234567890.5}', {"n": 12345678901234567890.5}, "/n"),
+    "whole": ('{"n":12345678901234567890.0}', {"n": 12345678901234567890.0}, "/n"),
+    "once": ('{"n":1e400,"d":0.12345678901234567891}', None, "/n"),
     "nul": ('{"a/b":"x\\u0000"}', {"a/b": "x\0"}, "/a~1b"),
 }
 SLOW = {
@@ -101,6 +109,7 @@ SLOW = {
     "pairs": '{"a":"' + "\\ud83d\\ude00" * 300_000 + '\\ud800"}',
     "quotes": '"' * MB4,
     "many-long-numbers": '{"a":[' + ("1" * 401 + ",") * 9_000 + "1]}",
+    "floats": '{"a":[' + "0.0," * 1_000_000 + "0]}",
     "dashes": '{"a":"' + "1-" * 2_000_000 + '"}',
     "es": '{"a":1' + "e" * 4_000_000 + "}",
 }
@@ -132,7 +141,7 @@ def test_sound(case: str) -> None:
 def test_noted(case: str) -> None:
     raw, value, words = NOTED[case]
     arguments = read_arguments(raw)
-    assert arguments.value == value
+    assert arguments.value == value or value is None
     (problem,) = arguments.problems
     assert problem.kind == "note"
     assert words in problem.message
@@ -143,6 +152,16 @@ def test_time_is_bounded(case: str) -> None:
     start = time.perf_counter()
     read_arguments(SLOW[case])
     assert time.perf_counter() - start < 6.0
+
+
+WORDS = st.from_regex(r"\A-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?\Z")
+
+
+@given(WORDS.filter(lambda word: not word.lstrip("-").isdigit()))
+def test_a_tool_is_given_the_number_that_was_checked(word: str) -> None:
+    number = exact(word)
+    assert Decimal(repr(number) if isinstance(number, float) else number) == Decimal(word)
+    assert (type(runner.exact(word)), runner.exact(word)) == (type(number), number)
 
 
 @given(OBJECTS, st.sampled_from([None, 1]), st.booleans())
