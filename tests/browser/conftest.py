@@ -25,8 +25,9 @@ PACE = 0.3
 NewTab = Callable[..., Tab]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
+    """One for these tests, and ended with them: its event loop would keep out all others."""
     path = chromium()
     if not path:
         pytest.skip("no browser: install chromium, or name one in PLAYGROUND_CHROMIUM")
@@ -36,7 +37,7 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Server]:
     """The server that most tests share; each makes sessions of its own."""
     server = Server(tmp_path_factory.mktemp("shared") / "playground.db", PACE)
