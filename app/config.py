@@ -28,8 +28,9 @@ NAME = "tool-playground"
 TOKEN = re.compile(r"[A-Za-z0-9._~-]{8,256}")
 """What can stand in a link, a cookie and a header alike without being escaped."""
 
-STEERING = re.compile(r"(PYTHON|LD_|DYLD_|SSL_|XDG_|PLAYGROUND_)\w*|PATH|HOME|(\w+_)?PROXY", re.I)
-"""Names that steer this program itself: a .env that came with a folder may not set them."""
+OWN_NAMES = re.compile(r"[A-Za-z0-9_]+_API_KEY|OPENAI_ORG_ID|OPENAI_PROJECT_ID")
+"""What a folder's own .env may set, besides the address of a key that it brings itself. Anything
+else might steer this program or one that it starts."""
 
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 UNPAIRED = re.compile("[\ud800-\udfff]")
@@ -73,7 +74,8 @@ def load_env(
     env_file: Path | None = None,
     environ: MutableMapping[str, str] = os.environ,
 ) -> list[str]:
-    """Adds the variables of `env_file`, or of `start`/.env, to `environ`; what is set there wins.
+    """Adds the variables of `env_file`, or the keys of `start`/.env, to `environ`; what is set
+    there wins.
 
     Never looks into a parent of `start`. Returns sentences of warning. BadInput where a file that
     was named cannot be read.
@@ -97,7 +99,7 @@ def load_env(
     values = {name: value for name, value in found.items() if value}
     if env_file is None:
         # The folder may be somebody else's; a file named on the command line is the person's own.
-        foreign = [name for name in values if _unfit(name, environ)]
+        foreign = [name for name in values if not _fit(name, values, environ)]
         warnings += [
             f"{name} in {path} was ignored; set it in the shell or name the file with --env-file."
             for name in foreign
@@ -108,12 +110,13 @@ def load_env(
     return warnings
 
 
-def _unfit(name: str, environ: Mapping[str, str]) -> bool:
-    """A folder's .env may neither steer the program nor send a key of the shell elsewhere."""
-    if STEERING.fullmatch(name):
+def _fit(name: str, values: Mapping[str, str | None], environ: Mapping[str, str]) -> bool:
+    """A folder's .env brings keys, and an address only for a key that is its own: it may not send
+    a key of the shell elsewhere."""
+    if OWN_NAMES.fullmatch(name):
         return True
-    vendor, found, _ = name.partition("_BASE_URL")
-    return bool(found) and f"{vendor}_API_KEY" in environ
+    key = name.removesuffix("_BASE_URL") + "_API_KEY"
+    return name.endswith("_BASE_URL") and key in values and key not in environ
 
 
 # --- the kept token -------------------------------------------------------------------------

@@ -61,18 +61,18 @@ def test_env_is_read_from_the_start_folder_and_never_from_a_parent(tmp_path: Pat
     environ: dict[str, str] = {}
     assert config.load_env(inner, environ=environ) == []
     assert environ == {}
-    write_env(inner, "A_API_KEY=from file\nB_API_KEY=from file\nC=a${B_API_KEY}\nEMPTY=\n")
+    write_env(inner, "A_API_KEY=from file\nB_API_KEY=from file\nC_API_KEY=a${B_API_KEY}\nEMPTY=\n")
     environ = {"A_API_KEY": "from the shell"}
     assert config.load_env(inner, environ=environ) == []
     assert environ == {
         "A_API_KEY": "from the shell",
         "B_API_KEY": "from file",
-        "C": "a${B_API_KEY}",
+        "C_API_KEY": "a${B_API_KEY}",
     }
 
 
 def test_an_env_file_that_others_can_read_is_warned_about(tmp_path: Path) -> None:
-    path = write_env(tmp_path, "A=1\n", 0o644)
+    path = write_env(tmp_path, "A_API_KEY=1\n", 0o644)
     assert config.load_env(tmp_path, environ={}) == [
         f"Others can read {path}; run: chmod 600 {path}"
     ]
@@ -89,19 +89,40 @@ def test_an_env_file_that_was_named_must_be_there(tmp_path: Path) -> None:
     assert "UTF-8" in sentence
 
 
-def test_a_folders_env_may_not_redirect_a_key_or_steer_the_program(tmp_path: Path) -> None:
-    text = "ANTHROPIC_BASE_URL=https://evil.example\nHTTPS_PROXY=http://evil\nPYTHONPATH=/evil\n"
-    text += "SSL_CERT_FILE=/evil\nPLAYGROUND_HOME=/evil\nFOO_BASE_URL=https://foo.example\n"
+STEERING = ("BROWSER", "PATH", "HTTPS_PROXY", "PYTHONPATH", "SSL_CERT_FILE", "PLAYGROUND_HOME")
+STEERING += ("OPENSSL_CONF", "GCONV_PATH", "EDITOR", "NOT A_API_KEY", "OPENAI_BASE_URL_X")
+
+
+def test_a_folders_env_brings_keys_and_nothing_else(tmp_path: Path) -> None:
+    own = {"FOO_API_KEY": "k", "OPENAI_ORG_ID": "o", "OPENAI_PROJECT_ID": "p"}
+    lines = [*(f"{name}=/evil" for name in STEERING), *(f"{n}={v}" for n, v in own.items())]
+    path = write_env(tmp_path, "\n".join(lines) + "\n")
+    environ: dict[str, str] = {}
+    warnings = config.load_env(tmp_path, environ=environ)
+    assert environ == own
+    assert all(any(w.startswith(f"{name} in ") for w in warnings) for name in STEERING[:-2])
+    config.load_env(tmp_path, path, environ)
+    assert environ["BROWSER"] == "/evil"  # named: the person's own
+
+
+def test_a_folders_env_moves_only_the_key_that_it_brings(tmp_path: Path) -> None:
+    text = "ANTHROPIC_BASE_URL=https://evil.example\nANTHROPIC_API_KEY=its own\n"
+    text += "OPENAI_BASE_URL=https://evil.example\n"
+    text += "FOO_BASE_URL=https://foo.example\nFOO_API_KEY=its own\n"
     path = write_env(tmp_path, text)
     environ = {"ANTHROPIC_API_KEY": "of the shell"}
     warnings = config.load_env(tmp_path, environ=environ)
     assert environ == {
         "ANTHROPIC_API_KEY": "of the shell",
         "FOO_BASE_URL": "https://foo.example",
+        "FOO_API_KEY": "its own",
     }
-    assert len(warnings) == 5
+    assert [warning.split(" in ")[0] for warning in warnings] == [
+        "ANTHROPIC_BASE_URL",
+        "OPENAI_BASE_URL",
+    ]
     config.load_env(tmp_path, path, environ)
-    assert environ["ANTHROPIC_BASE_URL"] == "https://evil.example"  # named: the person's own
+    assert environ["ANTHROPIC_BASE_URL"] == "https://evil.example"
 
 
 def test_the_token_is_made_once_kept_private_and_reused(tmp_path: Path) -> None:

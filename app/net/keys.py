@@ -1,7 +1,8 @@
 """Keys: looked up by name when a request is made, kept in memory alone, each bound to an origin.
 
-A key of the environment goes to its vendor's own address, or to one the person has confirmed for
-it; a profile that names another address gets none. Threats 15 and 16 of docs/safety.md.
+A key goes to its vendor's own address, or to one the person has confirmed for it; one of the
+environment also to where the environment moves its vendor. A profile that names another address
+gets none. Threats 15 and 16 of docs/safety.md.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ SECRET_NAME = re.compile(r"\w*(API_KEY|ACCESS_KEY|SECRET_KEY|_TOKEN|_SECRET)", r
 SECRET_LENGTH = 16
 """Variables whose values are masked though no profile uses them; shorter ones may be words."""
 
+KEY_NAME = re.compile(r"\w*(KEY|TOKEN|SECRET)\w*", re.I)
+"""What the name of a key looks like; no other variable is ever sent anywhere."""
+
 DEFAULT_PORTS = {"http": 80, "https": 443}
 AUTHORITY = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 
@@ -61,6 +65,15 @@ def origin(url: str) -> str:
     return f"{scheme}://{name}" + ("" if port in (None, DEFAULT_PORTS[scheme]) else f":{port}")
 
 
+def check_key_name(name: str) -> None:
+    """BadInput where `name` cannot be the variable of a key."""
+    if not KEY_NAME.fullmatch(name):
+        raise BadInput(
+            f"{name[:80]!r} does not look like the name of a key; name a variable with KEY, TOKEN"
+            " or SECRET in it."
+        )
+
+
 class Keys:
     """Every key this process knows, by the name of its variable. Its repr shows no value.
 
@@ -78,6 +91,7 @@ class Keys:
         self._pasted: dict[str, str] = {}
         self._confirmed: set[tuple[str, str]] = set()
         self._simulator_key = simulator_key
+        self._given: set[str] = set()
         self._masker: tuple[frozenset[str], Masker] = (frozenset(), Masker())
         for name, url in confirmed:
             self.confirm(name, url)
@@ -97,7 +111,11 @@ class Keys:
         self._pasted[name] = value.strip()
 
     def confirm(self, name: str, base_url: str) -> None:
-        """The person has said that the key `name` may go to the origin of `base_url`."""
+        """The person has said that the key `name` may go to the origin of `base_url`.
+
+        BadInput where the one is no name of a key, or the other no address.
+        """
+        check_key_name(name)
         self._confirmed.add((name, origin(base_url)))
 
     def confirmations(self) -> list[tuple[str, str]]:
@@ -113,9 +131,12 @@ class Keys:
         """The key to send with a request of `profile`, or None: `missing` says why."""
         if profile.simulated:
             return self._simulator_key
-        if not profile.key_name or not self._bound(profile):
+        if not profile.key_name or not self.bound(profile):
             return None
-        return self._value(profile.key_name)
+        value = self._value(profile.key_name)
+        if value:
+            self._given.add(value)
+        return value
 
     def missing(self, profile: Profile) -> str:
         """A sentence that says which key is wanting, or "" where none is."""
@@ -124,7 +145,7 @@ class Keys:
             return ""
         if not self._value(name):
             return f"There is no {name}: set it in the environment, or paste it at the profile."
-        if self._bound(profile):
+        if self.bound(profile):
             return ""
         try:
             place = origin(profile.base_url)
@@ -132,15 +153,36 @@ class Keys:
             return str(error)
         return f"{name} is not confirmed for {place}: confirm it at the profile before it is sent."
 
+    def bound(self, profile: Profile) -> bool:
+        """Whether the key of `profile` may go to its address."""
+        try:
+            place = origin(profile.base_url)
+        except BadInput:
+            return False
+        name = profile.key_name
+        if place == DEFAULT_ORIGINS.get(name) or (name, place) in self._confirmed:
+            return True
+        return self._moved(name) == place
+
+    def unconfirmed(self, profile: Profile) -> str:
+        """The origin that the person may confirm for the key of `profile`, or ""."""
+        if not profile.key_name or not self._value(profile.key_name) or self.bound(profile):
+            return ""
+        try:
+            return origin(profile.base_url)
+        except BadInput:
+            return ""
+
     def secrets(self) -> frozenset[str]:
-        """Every value to be masked wherever it turns up: known at this moment, used or not."""
+        """Every value to be masked wherever it turns up: known at this moment, used or not, or
+        ever given to a request."""
         named = (
             value.strip()
             for name, value in self._environ.items()
             if name in DEFAULT_ORIGINS
             or (SECRET_NAME.fullmatch(name) and len(value) >= SECRET_LENGTH)
         )
-        return frozenset([*self._pasted.values(), self._simulator_key, *named])
+        return frozenset([*self._pasted.values(), *self._given, self._simulator_key, *named])
 
     def masker(self) -> Masker:
         """A masker of `secrets`, made anew only when they have changed."""
@@ -155,17 +197,17 @@ class Keys:
         values += [self._environ.get(other, "").strip() for other in names]
         return next((value for value in values if value), None)
 
-    def _bound(self, profile: Profile) -> bool:
-        try:
-            place = origin(profile.base_url)
-        except BadInput:
-            return False
-        name = profile.key_name
-        if place == DEFAULT_ORIGINS.get(name) or (name, place) in self._confirmed:
-            return True
+    def _moved(self, name: str) -> str:
+        """The origin to which the environment moves its own key `name`, or "".
+
+        Never a pasted key, nor one of another name: who wrote the address did not have that one.
+        """
+        own = self._environ.get(name, "").strip()
         vendor, found, _ = name.partition("_API_KEY")
         typed = self._environ.get(f"{vendor}_BASE_URL", "").strip() if found else ""
+        if not typed or not own or self._value(name) != own:
+            return ""
         try:
-            return bool(typed) and place == origin(typed)
+            return origin(typed)
         except BadInput:
-            return False
+            return ""

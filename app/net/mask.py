@@ -1,7 +1,7 @@
 """Masking of known secrets: stars of the same length, so that spans over the bytes stay true.
 
 A byte is masked exactly when it lies in an occurrence of a secret's form (as it is, URL-encoded,
-JSON-escaped, base64 at any alignment), or where a stream ended inside one. That makes the result
+JSON-escaped where it must be or throughout, base64 at any alignment), or where a stream ended inside one. That makes the result
 independent of how a stream is cut.
 Knows no keys and no files; threat 16 of docs/safety.md.
 """
@@ -166,6 +166,9 @@ def _forms(secret: str) -> Iterator[str]:
     for escaped in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
         yield escaped
         yield escaped.replace("/", "\\/")
+    units = secret.encode("utf-16-be", "surrogatepass").hex()
+    for digits in (units, units.upper()):
+        yield re.sub("....", lambda match: "\\u" + match[0], digits)
     encoders: tuple[Callable[[bytes], bytes], ...] = (base64.b64encode, base64.urlsafe_b64encode)
     for encode in encoders:
         yield encode(raw).decode("ascii").rstrip("=")

@@ -92,6 +92,34 @@ def test_a_base_url_of_the_environment_counts_as_typed() -> None:
     assert keys.key_for(profile("http://localhost:4000", "OPENAI_API_KEY")) is None
 
 
+def test_a_moved_vendor_gets_the_key_of_the_environment_alone() -> None:
+    moved = profile("http://localhost:4000")
+    keys = Keys({**ENV, "ANTHROPIC_BASE_URL": "http://localhost:4000"})
+    keys.paste("ANTHROPIC_API_KEY", "pasted-canary")
+    assert keys.key_for(moved) is None
+    assert keys.unconfirmed(moved) == "http://localhost:4000"
+    keys.confirm("ANTHROPIC_API_KEY", moved.base_url)
+    assert (keys.key_for(moved), keys.unconfirmed(moved)) == ("pasted-canary", "")
+    names = {"GOOGLE_API_KEY": "of the shell", "GEMINI_API_KEY": "of a folder"}
+    keys = Keys({**names, "GEMINI_BASE_URL": "http://localhost:4000"})
+    assert keys.key_for(profile("http://localhost:4000", "GEMINI_API_KEY")) is None
+
+
+def test_only_what_is_named_like_a_key_is_confirmed() -> None:
+    keys = Keys(ENV)
+    for name in ("", "HOME", "SSH_AUTH_SOCK", "MY KEY", "DATABASE_URL"):
+        with pytest.raises(BadInput, match="does not look like"):
+            keys.confirm(name, "http://localhost:1")
+    assert keys.confirmations() == []
+
+
+def test_a_key_that_was_given_is_masked_whatever_its_name() -> None:
+    keys = Keys({"my_tokens": "canary-12", "OTHER": "canary-13"}, [("my_tokens", "http://h:1")])
+    assert keys.masker().mask_text("canary-12") == "canary-12"
+    assert keys.key_for(profile("http://h:1", "my_tokens")) == "canary-12"
+    assert keys.masker().mask_text("canary-12 canary-13") == "********* canary-13"
+
+
 def test_a_pasted_key_wins_and_is_bound_as_well() -> None:
     keys = Keys(ENV)
     keys.paste("ANTHROPIC_API_KEY", " pasted-key-1 ")

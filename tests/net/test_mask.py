@@ -47,6 +47,8 @@ FORMS = {
     "json": json.dumps(KEY)[1:-1],
     "json, slashes": json.dumps(KEY)[1:-1].replace("/", "\\/"),
     "json, unicode": json.dumps(KEY, ensure_ascii=False)[1:-1],
+    "json, throughout": "".join(f"\\u{ord(letter):04x}" for letter in KEY),
+    "json, throughout, upper case": "".join(f"\\u{ord(letter):04X}" for letter in KEY),
     "base64": base64.b64encode(KEY.encode()).decode().rstrip("="),
     "base64, url": base64.urlsafe_b64encode(KEY.encode()).decode().rstrip("="),
 }
