@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands.conftest import Typed
 from tests.served import ran
 
 BODY = (
@@ -61,7 +62,7 @@ def test_an_unreadable_file_does_not_hide_the_others(tmp_path: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_wrong_usage(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_wrong_usage(tmp_path: Path, typed: Typed, words: tuple[str, ...]) -> None:
     (tmp_path / "a.sse").write_bytes(BODY)
-    done = ran("decode", *words, cwd=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    code, out, said = typed("decode", *words)
+    assert (code, out, said.count("\n")) == (2, "", 1)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.commands.conftest import Typed
 from tests.served import ran, served
 
 BOTH = "What is the weather in Paris, and what is 17 * 23?"
@@ -180,15 +181,14 @@ BAD: tuple[tuple[str, ...], ...] = (
 
 
 @pytest.mark.parametrize("words", BAD, ids=" ".join)
-def test_wrong_usage_is_one_sentence(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_wrong_usage_is_one_sentence(tmp_path: Path, typed: Typed, words: tuple[str, ...]) -> None:
     (tmp_path / "broken.json").write_text('{"name": ')
-    done = ran("run", *words, "--json", cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.startswith("playground: ")
-    assert done.stderr.count("\n") == 1
-    assert done.stderr.rstrip().endswith(".")
-    (line,) = done.stdout.splitlines()
-    assert json.loads(line)["error"] == done.stderr.removeprefix("playground: ").rstrip("\n")
+    code, out, said = typed("run", *words, "--json")
+    assert code == 2
+    assert said.startswith("playground: ")
+    assert said.count("\n") == 1
+    assert said.rstrip().endswith(".")
+    assert json.loads(out)["error"] == said.removeprefix("playground: ").rstrip("\n")
     path = tmp_path / "home" / "playground.db"
     if path.exists():
         with closing(sqlite3.connect(path)) as connection:

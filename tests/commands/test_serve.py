@@ -20,6 +20,7 @@ from random import Random
 import httpx
 import pytest
 
+from tests.commands.conftest import Typed
 from tests.served import Served, environment, ran, served, start
 
 LINE = re.compile(r"Playground on http://127\.0\.0\.1:\d+/\?token=[A-Za-z0-9._~-]{22,}\n")
@@ -153,9 +154,9 @@ def test_a_port_in_use(tmp_path: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_wrong_usage(tmp_path: Path, words: tuple[str, ...]) -> None:
-    done = ran("serve", "--db", "a.db", *words, cwd=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+def test_wrong_usage(typed: Typed, words: tuple[str, ...]) -> None:
+    code, out, said = typed("serve", "--db", "a.db", *words)
+    assert (code, out, said.count("\n")) == (2, "", 1)
 
 
 def test_without_a_token_on_loopback(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,9 @@ TOOL = """
 import time
 
 def note(text="", report=None):
-    report("begun")
     with open({effects!r}, "a") as file:
         file.write("ran\\n")
+    report("begun")
     while {waits} :
         time.sleep(0.01)
     return "noted"
@@ -65,6 +66,42 @@ async def test_of_fifty_decisions_one_wins(tmp_path: Path) -> None:
         assert outcomes.count(None) == 1
         assert sum(isinstance(one, Conflict) for one in outcomes) == 49
         assert (await rested(engine, session.id)).state == "idle"
+    assert effects(tmp_path) == 1
+
+
+async def test_code_that_changed_since_the_card_was_drawn_is_not_run(tmp_path: Path) -> None:
+    tool = noting(tmp_path)
+    file = Path(tool.config["file"])
+    async with running(tmp_path) as engine:
+        session = await waiting(engine, tool)
+        (call,) = session.waiting
+        seen = call.digest
+        file.write_text(file.read_text() + "# another\n")
+        with pytest.raises(Conflict, match="has changed since this card") as caught:
+            await engine.driver.decide(session.id, call.id, Asked("run", seen))
+        assert effects(tmp_path) == 0
+        assert (call.status, session.state) == ("waiting", "waiting")
+        assert caught.value.outcome["digest"] == call.digest != seen
+        with pytest.raises(Conflict, match="out of date"):
+            await engine.driver.decide(session.id, call.id, Asked("run", seen))
+        await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+        assert (await rested(engine, session.id)).state == "idle"
+        assert effects(tmp_path) == 1
+
+
+async def test_code_that_changes_while_a_decided_call_is_queued_is_not_run(tmp_path: Path) -> None:
+    first = replace(noting(tmp_path, waits=True, name="first"), parallel_safe=False)
+    async with running(tmp_path) as engine:
+        session = await waiting(engine, first, "[[fault:parallel-2]] Use first")
+        for call in session.waiting:
+            await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+        await until(engine, session.id, CallProgressed)
+        file = Path(first.config["file"])
+        file.write_text(file.read_text() + "# another\n")
+        await engine.driver.cancel(session.id, "1.0")
+        result = (await rested(engine, session.id)).call("1.1").result
+        assert result is not None
+        assert (result.is_error, result.text.endswith("nothing was run.")) == (True, True)
     assert effects(tmp_path) == 1
 
 

@@ -43,5 +43,5 @@ async def test_an_echoed_key_reaches_nobody(tmp_path: Path) -> None:
         (request,) = provider.seen
         assert f"Bearer {CANARY}".encode() in request, "the right key was sent"
     assert [text for text in seen if CANARY in text] == []
-    for path in tmp_path.iterdir():
-        assert CANARY.encode() not in path.read_bytes(), path.name
+    for file in tmp_path.iterdir():
+        assert CANARY.encode() not in file.read_bytes(), file.name
