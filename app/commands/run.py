@@ -40,6 +40,11 @@ def main(arguments: argparse.Namespace) -> int:
     db = arguments.db or config.default_db()
     owner = owner_of(db)
     if owner is not None and owner.url:
+        if arguments.env_file is not None:
+            raise BadInput(
+                f"The server at {owner.url} owns this database and has keys of its own; start it "
+                "with --env-file, or name another --db here."
+            )
         token = config.read_token(db) or ""
         state = asyncio.run(run_there(owner.url, token, arguments, asked, rules))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,10 @@ def read_tools(path: Path) -> list[Any]:
         raise BadInput(
             f"Cannot read {path} ({reason}); name a readable file, or a group like `examples`."
         ) from error
+    return [_placed(tool, path.parent) for tool in _tools_in(text)]
+
+
+def _tools_in(text: str) -> list[Any]:
     try:
         value = json.loads(text)
     except ValueError:
@@ -43,6 +48,21 @@ def read_tools(path: Path) -> list[Any]:
             return [parse_tool_json(text)]  # raises, with line and column
         return [parse_tool_json(line) for line in lines]
     return value if isinstance(value, list) else [value]
+
+
+def _placed(tool: Any, folder: Path) -> Any:
+    """`tool` with the paths of its config made absolute: they count from the file they stand in,
+    whoever runs the tool."""
+    config = tool.get("config") if isinstance(tool, dict) else None
+    if not isinstance(config, dict) or tool.get("answered_by") != "python":
+        return tool
+    placed = dict(config)
+    for name in ("file", "interpreter"):
+        path = str(config.get(name) or "")
+        counts = path and not path.startswith("shipped:") and (name == "file" or "/" in path)
+        if counts:
+            placed[name] = os.path.abspath(folder / Path(path).expanduser())
+    return {**tool, "config": placed}
 
 
 def check_names(rules: Sequence[Rule], names: Sequence[str]) -> None:

@@ -147,7 +147,7 @@ def sent_arguments(call: Call) -> str:
 
 def _result(call: Call) -> MessagePart:
     result = call.result or text_result(
-        "Not run: the person stopped the run before this call was decided.",
+        "Not run: the person stopped the run before this call was answered.",
         is_error=True,
         kind="interrupted",
     )

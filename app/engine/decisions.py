@@ -79,7 +79,7 @@ def _check_time(session: Session, call: Call) -> None:
         raise Refused("The answer is still arriving; this call can be decided when it has ended.")
     if call not in session.current_calls:
         raise Refused(
-            "The answer this call belongs to did not come to a good end: Retry it, or fork."
+            "The answer this call belongs to did not come to a good end: retry it, or ask anew."
         )
     if session.stopped:
         raise Refused("The run was stopped; press Continue to decide its calls.")

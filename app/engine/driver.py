@@ -35,9 +35,10 @@ from app.core.settings import Settings
 from app.core.state import digest
 from app.core.tools import ToolResult, text_result
 from app.engine.client import STOPPED, Answering, Client
-from app.engine.decisions import Asked, decided
+from app.engine.decisions import Asked, decided, outcome
 from app.engine.hub import Hub, Live, closing_events
 from app.executors.executor import Invocation, Report
+from app.executors.table import code_of
 from app.schema.verdict import verdict
 
 MAX_OUTPUT = 1024 * 1024
@@ -76,6 +77,8 @@ class Driver:
         if not text.strip():
             raise Refused("A prompt needs some text.")
         async with self._hub.holding(session_id) as live:
+            if live.deleted:
+                raise Conflict("This session is deleted; restore it first.")
             try:
                 await self._hub.append(live, [PromptAdded(text)])
             except IllegalEvent as error:
@@ -85,7 +88,10 @@ class Driver:
     async def decide(self, session_id: str, call_id: str, asked: Asked) -> None:
         """One check under the session's lock: of many decisions on a call one wins."""
         async with self._hub.holding(session_id) as live:
-            await self._hub.append(live, [decided(live.session, call_id, asked)])
+            event = decided(live.session, call_id, asked)
+            if event.decision == "run":
+                await self._refuse_changed(live, call_id)
+            await self._hub.append(live, [event])
             await self._advance(live)
 
     async def settings(self, session_id: str, settings: Settings) -> None:
@@ -154,7 +160,7 @@ class Driver:
             while self._closing is None and (commands := next_commands(live.session, rules)):
                 for command in commands:
                     await self._perform(live, command)
-        except StoreError:
+        except Exception:  # a write that failed, or a bug: a session is never left as if it ran
             self._settle_later(live.id)
             raise
 
@@ -174,8 +180,19 @@ class Driver:
         call = live.session.call(call_id)
         problems = verdict(call.tool, call.name, call.raw)
         safe = call.tool is not None and call.tool.parallel_safe
-        seen = digest(live.session, call)
-        await self._hub.append(live, [CallChecked(call_id, problems, safe, seen)])
+        code = await code_of(call.tool)
+        seen = digest(live.session, call, code)
+        await self._hub.append(live, [CallChecked(call_id, problems, safe, seen, code)])
+
+    async def _refuse_changed(self, live: Live, call_id: str) -> None:
+        """Conflict, and a card with a new digest, where the tool's file is not what was seen."""
+        call = live.session.call(call_id)
+        if await code_of(call.tool) != call.code:
+            await self._check(live, call_id)
+            raise Conflict(
+                "The tool's file has changed since this card was drawn; look at the call again.",
+                outcome(call),
+            )
 
     async def _send(self, live: Live, command: SendRequest) -> None:
         prepared = self._client.prepare(live.session, command.choice)
@@ -199,7 +216,8 @@ class Driver:
         self._answers[session_id] = (task, answering)
 
     def _start_call(self, live: Live, call_id: str, attempt: int, arguments: str) -> None:
-        tool = live.session.call(call_id).tool
+        call = live.session.call(call_id)
+        tool = call.tool
         assert tool is not None
         invocation = Invocation(
             session=live.id,
@@ -211,6 +229,7 @@ class Driver:
             max_output=MAX_OUTPUT,
             folder=self._folder / live.id,
             idempotency_key=f"{live.id}/{call_id}/{attempt}",
+            code=call.code,
         )
         key = (live.id, call_id)
         progress = _Progress(self._hub, invocation)

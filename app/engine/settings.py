@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
@@ -11,7 +12,7 @@ from app.core.errors import BadInput
 from app.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Protocol, Settings
 from app.core.tools import ChoiceMode, Tool, ToolChoice
 from app.engine.engine import Engine
-from app.net.keys import origin
+from app.net.keys import check_key_name, origin
 from app.schema.validate import check_tool
 from app.wire.protocols import CODECS
 
@@ -21,11 +22,19 @@ KNOWN = (
 )
 """The fields a script may name."""
 
+PARAMS: Mapping[str, str] = {
+    "temperature": "a number",
+    "top_p": "a number",
+    "max_tokens": "a whole number of at least 1",
+    "stop": "a text or a list of texts",
+    "thinking": "a whole number of tokens, or an object as the protocol has it",
+}
+
 KEY_NAMES: Mapping[str, str] = {
     "anthropic": "ANTHROPIC_API_KEY",
     "openai_chat": "OPENAI_API_KEY",
 }
-"""Which key a base URL that the person typed gets, where the environment has one."""
+"""Which key a base URL gets by itself, where there is one and it may go there."""
 
 
 async def settings_from(
@@ -33,11 +42,15 @@ async def settings_from(
 ) -> Settings:
     """`base` (or the simulator's settings) changed by `data`; BadInput says what is wrong.
 
-    What `data` does not name stays as it was.
+    What `data` does not name stays as it was. A key that is named beside a base URL is confirmed
+    for it; `key_name` "" is none.
     """
+    unknown = sorted(data.keys() - set(KNOWN))
+    if unknown:
+        raise BadInput(f"Settings have no field {unknown[0]!r}; there is {', '.join(KNOWN)}.")
     settings = base or Settings(engine.profile("simulator"))
     if "profile" in data or "protocol" in data or "base_url" in data:
-        profile = _profile(engine, data)
+        profile = _profile(engine, data, settings.profile)
         if profile != settings.profile:
             settings = replace(settings, profile=profile, model="")
     tools = settings.tools
@@ -51,7 +64,7 @@ async def settings_from(
         model=_text(data.get("model", settings.model), "model"),
         system=_text(data.get("system", settings.system), "system"),
         tools=tools,
-        params=_object(data.get("params", settings.params), "params"),
+        params=_params(_object(data.get("params", settings.params), "params")),
         extra=_object(data.get("extra", settings.extra), "extra"),
         stream=_truth(data.get("stream", settings.stream), "stream"),
         limits=limits,
@@ -61,7 +74,10 @@ async def settings_from(
         choice = _choice(data["tool_choice"], choice.parallel)
     if "parallel" in data:
         choice = replace(choice, parallel=_truth(data["parallel"], "parallel"))
-    return replace(settings, tool_choice=checked_choice(choice, tools))
+    settings = replace(settings, tool_choice=checked_choice(choice, tools))
+    if data.get("base_url") and data.get("key_name") and not settings.profile.simulated:
+        await engine.confirm(settings.profile.key_name, settings.profile.base_url)
+    return settings
 
 
 async def tools_from(engine: Engine, wanted: Sequence[Any], own: Sequence[Tool] = ()) -> list[Tool]:
@@ -88,6 +104,8 @@ def checked_choice(choice: ToolChoice, tools: Sequence[Tool]) -> ToolChoice:
         raise BadInput(f"tool_choice names {choice.name!r}, which is not among the tools.")
     if choice.mode == "required" and not names:
         raise BadInput("tool_choice is required, but no tool is switched on.")
+    if choice.forced and choice.allowed == ():
+        raise BadInput("tool_choice wants a call, but the allowed subset is empty.")
     for name in choice.allowed or ():
         if name not in names:
             raise BadInput(f"The allowed subset names {name!r}, which is not among the tools.")
@@ -96,9 +114,13 @@ def checked_choice(choice: ToolChoice, tools: Sequence[Tool]) -> ToolChoice:
     return choice
 
 
-def _profile(engine: Engine, data: Mapping[str, Any]) -> Profile:
+def _profile(engine: Engine, data: Mapping[str, Any], current: Profile) -> Profile:
+    """The profile that `data` names or spells; a session may keep one that is its own."""
     if "protocol" not in data and "base_url" not in data:
-        return engine.profile(_text(data["profile"], "profile"))
+        name = _text(data["profile"], "profile")
+        if name == current.name and all(name != one.name for one in engine.profiles()):
+            return current
+        return engine.profile(name)
     protocol = _protocol(data.get("protocol"))
     base_url = _text(data.get("base_url", ""), "base_url")
     model = _text(data.get("model", ""), "model")
@@ -106,12 +128,16 @@ def _profile(engine: Engine, data: Mapping[str, Any]) -> Profile:
         name = "simulator" if protocol == "anthropic" else f"simulator-{protocol}"
         return Profile(name, protocol, SIMULATOR_URL, model=model or "simulator")
     place = origin(base_url)
-    key_name = _text(data.get("key_name", ""), "key_name")
-    if not key_name and KEY_NAMES.get(protocol, "") in engine.keys.found():
-        key_name = KEY_NAMES[protocol]
-    if key_name:
-        engine.keys.confirm(key_name, place)  # the person typed this address in this installation
-    return Profile(place.split("//")[1], protocol, base_url, key_name, model)
+    profile = Profile(place.split("//")[1], protocol, base_url, model=model)
+    if data.get("key_name") is not None:
+        key_name = _text(data["key_name"], "key_name")
+        if key_name:
+            check_key_name(key_name)
+        return replace(profile, key_name=key_name)
+    # An address alone, which anybody may have suggested, takes no key along to a new place.
+    keyed = replace(profile, key_name=KEY_NAMES.get(protocol, ""))
+    fits = keyed.key_name in engine.keys.found() and engine.keys.bound(keyed)
+    return keyed if fits else profile
 
 
 def _protocol(value: Any) -> Protocol:
@@ -146,6 +172,27 @@ def _choice_of(mode: ChoiceMode, value: Mapping[str, Any], parallel: bool) -> To
         None if allowed is None else _names(allowed, "tool_choice.allowed"),
         _truth(value.get("parallel", parallel), "tool_choice.parallel"),
     )
+
+
+def _params(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The neutral parameters, each of its kind; of others the encoder says that it leaves them."""
+    for name, value in params.items():
+        match name, value:
+            case (("temperature" | "top_p"), float() | int()) if not isinstance(value, bool):
+                sound = math.isfinite(value)
+            case (("max_tokens" | "thinking"), int()) if not isinstance(value, bool):
+                sound = value >= 1
+            case "thinking", dict():
+                sound = True
+            case "stop", str():
+                sound = True
+            case "stop", list():
+                sound = all(isinstance(one, str) for one in value)
+            case _:
+                sound = name not in PARAMS
+        if not sound:
+            raise BadInput(f"params: {name} must be {PARAMS[name]}.")
+    return params
 
 
 def _text(value: Any, name: str) -> str:

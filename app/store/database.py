@@ -50,6 +50,10 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE tools (name TEXT PRIMARY KEY, body TEXT NOT NULL, enabled INTEGER NOT NULL,
         updated_ms INTEGER NOT NULL);
     """,
+    """
+    CREATE TABLE confirmations (name TEXT NOT NULL, origin TEXT NOT NULL,
+        PRIMARY KEY (name, origin)) WITHOUT ROWID;
+    """,
 )
 """Step n brings a file from user_version n to n + 1. Steps are only ever added."""
 
@@ -85,6 +89,8 @@ class Database:
     async def open(cls, path: Path, *, owner: bool = True) -> Database:
         """StoreError with a sentence where the file cannot be used; it is never overwritten."""
         opened: list[aiosqlite.Connection] = []
+        if path.is_dir():
+            raise StoreError(f"{path} is a folder; name a file in it with --db FILE.")
         try:
             if owner:
                 opened.append(await _open_writer(path))
@@ -184,6 +190,7 @@ async def _open_writer(path: Path) -> aiosqlite.Connection:
     connection = await _connect(path, read_only=False)
     try:
         await _check_identity(connection, path)
+        _make_private(path)
         if path.stat().st_size <= QUICK_CHECK_BYTES:
             verdict = await _value(connection, "PRAGMA quick_check(1)")
             if verdict != "ok":
@@ -195,6 +202,18 @@ async def _open_writer(path: Path) -> aiosqlite.Connection:
         await connection.close()
         raise
     return connection
+
+
+def _make_private(path: Path) -> None:
+    """The file and what SQLite keeps beside it, for this user alone: others may have been able to
+    read a file from elsewhere, and what is made from now on takes over its rights."""
+    if os.name != "posix":
+        return
+    for one in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
+        with suppress(FileNotFoundError):
+            found = one.stat()
+            if found.st_mode & 0o077 and found.st_uid == os.getuid():
+                one.chmod(0o600)
 
 
 async def _value(connection: aiosqlite.Connection, sql: str) -> Any:

@@ -462,3 +462,25 @@ async def test_a_number_of_any_length_in_a_path_is_just_not_there(
     for number in ("0", "1", "x", "9" * 5000):
         path = f"/sessions/{made['id']}/recordings/{number}"
         assert (await client.get(path)).status_code == 404
+
+
+async def test_a_deleted_session_takes_no_prompt_until_it_is_restored(
+    client: httpx.AsyncClient,
+) -> None:
+    made = await posted(client, "/sessions", {}, 201)
+    here = f"/sessions/{made['id']}"
+    await posted(client, here + "/delete", {}, 200)
+    refused = await posted(client, here + "/prompts", {"text": "hi"}, 409)
+    assert "restore" in refused["error"]
+    await posted(client, here + "/restore", {}, 200)
+    await posted(client, here + "/prompts", {"text": "hi"}, 202)
+
+
+@pytest.mark.parametrize(
+    "rules", [{}, [{}], [{"tool": "x"}], [{"tool": "x", "action": "fly"}], [1]]
+)
+async def test_rules_that_are_none_are_refused_in_words(
+    client: httpx.AsyncClient, rules: object
+) -> None:
+    refused = await posted(client, "/sessions", {"rules": rules}, 422)
+    assert "__init__" not in refused["error"]

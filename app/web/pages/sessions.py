@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from app.core.errors import BadInput, NotFound
 from app.core.events import from_data, to_data
 from app.core.rules import Action, Rule
-from app.engine.settings import KNOWN, settings_from
+from app.engine.settings import settings_from
 from app.render.pages import list_fragment, welcome_page
 from app.web.demos import DEMOS, demo
 from app.web.forms import answer, as_json, body_of, wants
@@ -58,11 +58,9 @@ async def create(request: Request) -> Response:
     site = site_of(request)
     body = await body_of(request)
     if body.is_json:
-        unknown = body.data.keys() - {*KNOWN, "title", "rules"}
-        if unknown:
-            raise BadInput(f"A session has no field {sorted(unknown)[0]!r}.")
         rules = _rules(body.data.get("rules", []))
-        settings = await settings_from(site.engine, body.data)
+        asked = {k: v for k, v in body.data.items() if k not in ("title", "rules")}
+        settings = await settings_from(site.engine, asked)
         session_id = await site.engine.hub.create(settings, body.text("title").strip())
         site.engine.driver.rules[session_id] = rules
     elif body.text("demo"):
@@ -74,8 +72,11 @@ async def create(request: Request) -> Response:
 
 def _rules(value: Any) -> tuple[Rule, ...]:
     """The rules of a session that a script starts; they hold as long as the server runs."""
-    if not isinstance(value, list):
-        raise BadInput("rules must be a list.")
+    wanted = {"tool", "action"}
+    if not isinstance(value, list) or not all(
+        isinstance(one, dict) and wanted <= one.keys() for one in value
+    ):
+        raise BadInput("rules must be a list of objects with tool and action.")
     rules = tuple(from_data(Rule, one) for one in value)
     if any(rule.action not in get_args(Action) for rule in rules):
         raise BadInput(f"A rule's action is one of {', '.join(get_args(Action))}.")

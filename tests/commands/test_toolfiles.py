@@ -1,0 +1,61 @@
+"""Tools from files: in our own form, their paths counted from the file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.commands.toolfiles import read_tools, tools_of
+from app.core.errors import BadInput
+
+MOCK = {"name": "a", "answered_by": "mock", "config": {"result": "ok"}}
+
+
+def python(file: str, **more: str) -> dict[str, Any]:
+    config = {"file": file, "function": "f", **more}
+    return {"name": "p", "answered_by": "python", "config": config}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (json.dumps(MOCK), ["a"]),
+        (json.dumps([MOCK, {**MOCK, "name": "b"}]), ["a", "b"]),
+        (json.dumps(MOCK) + "\n\n" + json.dumps({**MOCK, "name": "b"}) + "\n", ["a", "b"]),
+    ],
+)
+def test_one_a_list_or_one_a_line(tmp_path: Path, text: str, names: list[str]) -> None:
+    path = tmp_path / "tools.json"
+    path.write_text(text)
+    assert [tool["name"] for tool in read_tools(path)] == names
+
+
+@pytest.mark.parametrize(
+    ("config", "file", "interpreter"),
+    [
+        (python("tools.py"), "HERE/tools.py", None),
+        (python("sub/../tools.py"), "HERE/tools.py", None),
+        (python("/elsewhere/tools.py"), "/elsewhere/tools.py", None),
+        (python("shipped:example_tools.py"), "shipped:example_tools.py", None),
+        (python("t.py", interpreter=".venv/bin/python"), "HERE/t.py", "HERE/.venv/bin/python"),
+    ],
+)
+def test_paths_count_from_the_file(
+    tmp_path: Path, config: dict[str, Any], file: str, interpreter: str | None
+) -> None:
+    path = tmp_path / "tools.json"
+    path.write_text(json.dumps(config))
+    (tool,) = read_tools(path)
+    here = str(tmp_path)
+    assert tool["config"]["file"] == file.replace("HERE", here)
+    wanted = interpreter and interpreter.replace("HERE", here)
+    assert tool["config"].get("interpreter") == wanted
+
+
+@pytest.mark.parametrize("words", [["nobody"], ["./no.json"], ["none/"]])
+def test_what_is_not_there_is_said(words: list[str]) -> None:
+    with pytest.raises(BadInput):
+        tools_of([MOCK | {"group": ""}], words)
