@@ -172,10 +172,16 @@ class Warned:
 
 @dataclass(frozen=True)
 class CallChecked:
+    """`code` stands for the file that would answer (its SHA-256 as hex digits), "" without one.
+
+    A call is checked again where that file changed while it waited.
+    """
+
     call_id: str
     problems: tuple[Problem, ...] = ()
     parallel_safe: bool = False
     digest: str = ""
+    code: str = ""
 
 
 Decision = Literal["run", "answer", "deny"]

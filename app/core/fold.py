@@ -10,6 +10,9 @@ A turn is one request and its answer. It goes  sent -> open -> ended | failed.  
     streaming -> proposed -> waiting -> decided -> running -> done
                                  ^________________ interrupted (asks the person again)
 
+A call that asks a person is checked again where its tool's file changed: the card gets a new
+digest and the decision is still to be made.
+
 The call of a turn that failed stays where it was: it can be read, never run. A growing part
 keeps its deltas in a list, so that a delta costs the same however long the part is.
 """
@@ -112,7 +115,7 @@ def _apply(session: Session, logged: Logged) -> None:
             call = _call_in(session, call_id, "running")
             call.status, call.decided, call.progress = "interrupted", None, None
             call.interruptions += 1
-            call.digest = digest(session, call)
+            call.digest = digest(session, call, call.code)
         case RunPaused(limit=limit):
             session.paused = limit
         case RunResumed():
@@ -208,9 +211,11 @@ def _call_changed(
 ) -> None:
     match event:
         case CallChecked():
-            call = _call_in(session, event.call_id, "proposed")
+            call = _call_in(session, event.call_id, "proposed", "waiting", "interrupted")
             call.problems, call.parallel_safe = event.problems, event.parallel_safe
-            call.digest, call.status, call.checked_ms = event.digest, "waiting", at_ms
+            call.digest, call.code = event.digest, event.code
+            if call.status == "proposed":
+                call.status, call.checked_ms = "waiting", at_ms
         case CallDecided():
             call = _call_in(session, event.call_id, "waiting", "interrupted")
             call.decided, call.status, call.decided_ms = event, "decided", at_ms

@@ -74,6 +74,7 @@ class Call:
     problems: tuple[Problem, ...] = ()
     parallel_safe: bool = False
     digest: str = ""
+    code: str = ""
     decided: CallDecided | None = None
     progress: CallProgressed | None = None
     result: ToolResult | None = None
@@ -253,8 +254,11 @@ class Session:
         return count
 
 
-def digest(session: Session, call: Call) -> str:
-    """What a card shows, as 64 hex digits: a decision carries it, so that what was seen is run."""
+def digest(session: Session, call: Call, code: str) -> str:
+    """What a card shows, as 64 hex digits: a decision carries it, so that what was seen is run.
+
+    `code` stands for what the tool's file holds (`CallChecked.code`).
+    """
     tool = call.tool
     shown = [
         session.id,
@@ -263,6 +267,7 @@ def digest(session: Session, call: Call) -> str:
         call.part.name,
         to_data(tool) if tool is not None else None,
         call.raw,
+        code,
     ]
     text = json.dumps(shown, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()

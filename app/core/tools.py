@@ -12,6 +12,9 @@ ANSWERED_BY: tuple[AnsweredBy, ...] = ("mock", "python", "http", "mcp", "person"
 BUILT: tuple[AnsweredBy, ...] = ("mock", "python", "person")
 """The kinds this version can run; the others are refused with a sentence when a tool is saved."""
 
+SHIPPED = "shipped:"
+"""Marks a Python file of this program, wherever that is installed: sessions stay valid."""
+
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """Our own rule for names; what a protocol demands beyond it is a matter of lint."""
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.core.tools import Tool
-from app.executors.python import SHIPPED
+from app.core.tools import SHIPPED, Tool
 
 
 def _object(required: tuple[str, ...], **properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ Report = Callable[[str, float | None], None]
 class Invocation:
     """One run of one call. `arguments` is sound JSON text of an object, exactly as shown.
 
+    `code` is the SHA-256 of the tool's file as it was decided on, or "": nothing else may run.
     `folder` is a scratch folder of the session (created when needed). `timeout_s` is in seconds,
     `max_output` in bytes. `idempotency_key` is the same for the same call and attempt.
     """
@@ -30,6 +31,7 @@ class Invocation:
     max_output: int
     folder: Path
     idempotency_key: str
+    code: str = ""
 
 
 class Executor(Protocol):

@@ -8,6 +8,7 @@ config: {"file", "function", "interpreter"}; `file` may be `shipped:NAME` for on
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import signal
@@ -17,12 +18,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from app.core.tools import ToolResult, text_result
+from app.core.tools import SHIPPED, Tool, ToolResult, text_result
 from app.executors.executor import Invocation, Report
 from app.executors.progress import Progress
 
-SHIPPED = "shipped:"
-"""Marks a file of this package, wherever it is installed: a session stays valid elsewhere."""
+MISSING = "missing"
+"""Stands for a file that is not there: one that appears later is not what was seen."""
 
 _HERE = Path(__file__).parent
 _RUNNER = _HERE / "runner.py"
@@ -54,6 +55,21 @@ async def run(invocation: Invocation, report: Report) -> ToolResult:
         finally:
             # Shielded: whoever cancels twice must not leave the child behind.
             await asyncio.shield(asyncio.ensure_future(_end(process)))
+
+
+def code_of(tool: Tool) -> str:
+    """SHA-256 of the file that answers, as 64 hex digits; `missing` where it cannot be read.
+
+    What that file imports is not in it.
+    """
+    file = _file(str(tool.config.get("file", "")))
+    if not file.is_file():  # a pipe would never end
+        return MISSING
+    try:
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError:
+        return MISSING
 
 
 @asynccontextmanager
@@ -107,6 +123,7 @@ def _job(invocation: Invocation, file: Path, channel: int) -> bytes:
     properties = invocation.tool.parameters.get("properties", {})
     head = {
         "file": str(file),
+        "code": invocation.code,
         "function": str(invocation.tool.config.get("function", "")),
         "channel": channel,
         "size": len(arguments),

@@ -18,6 +18,7 @@ import asyncio  # noqa: E402
 import ctypes  # noqa: E402
 import decimal  # noqa: E402
 import errno  # noqa: E402
+import hashlib  # noqa: E402
 import inspect  # noqa: E402
 import json  # noqa: E402
 import linecache  # noqa: E402
@@ -268,7 +269,7 @@ class NotOurs:
 
 
 def result_of(job: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
-    function = loaded(job["file"], job["function"])
+    function = loaded(job["file"], job["function"], job["code"])
     if job["report"] and "report" in inspect.signature(function).parameters:
         arguments["report"] = reporter(job["channel"])
     try:
@@ -300,13 +301,18 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def loaded(path: str, name: str) -> Callable[..., Any]:
-    """The function `name` of the file. Compiled anew each time: a cached one may be stale."""
+def loaded(path: str, name: str, digest: str) -> Callable[..., Any]:
+    """The function `name` of the file. Compiled anew each time: a cached one may be stale.
+
+    The bytes that are compiled are those compared: nothing can change in between.
+    """
     try:
         with open(path, "rb") as file:
             source = file.read()
     except OSError as error:
         raise Misfit(f"{path} cannot be read: {error.strerror}.") from None
+    if digest and hashlib.sha256(source).hexdigest() != digest:
+        raise Misfit(f"{path} has changed since this call was decided; nothing was run.")
     code = compile(source, path, "exec")
     lines = source.decode("utf-8", "replace").splitlines(True)
     linecache.cache[path] = (len(source), None, lines, path)

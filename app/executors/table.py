@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from app.core.tools import ToolResult, text_result
+from app.core.tools import Tool, ToolResult, text_result
 from app.executors import mock, python
 from app.executors.executor import Executor, Invocation, Report
 
@@ -13,6 +13,13 @@ EXECUTORS: dict[str, Executor] = {
     "python": python,
 }
 """By `answered_by`. A tool answered by a person has none: nothing is run for it."""
+
+
+async def code_of(tool: Tool | None) -> str:
+    """What stands for the file that would answer; "" where none does."""
+    if tool is None or tool.answered_by != "python":
+        return ""
+    return await asyncio.to_thread(python.code_of, tool)
 
 
 async def run(invocation: Invocation, report: Report) -> ToolResult:

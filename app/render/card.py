@@ -108,7 +108,8 @@ def source(tool: Tool) -> str:
     match tool.answered_by:
         case "python" if config.get("file"):
             name = config.get("function") or tool.name
-            return f"python · {config['file']}:{name}"
+            python = f" · with {config['interpreter']}" if config.get("interpreter") else ""
+            return f"python · {config['file']}:{name}{python}"
         case "python":
             return "python · code of the tool"
         case "http":

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from app.core.errors import BadTool
 from app.core.events import Problem
-from app.core.tools import ANSWERED_BY, BUILT, NAME, Tool
+from app.core.tools import ANSWERED_BY, BUILT, NAME, SHIPPED, Tool
 from app.schema import cost, soundness
 from app.schema.arguments import json_text, kind_of
 from app.schema.keywords import pointer
@@ -24,6 +24,9 @@ from app.schema.strict import Unsound, parse
 MAX_PROBLEMS = 50
 MAX_DESCRIPTION = 64 * 1024
 TIMEOUT_S = (0.1, 3600.0)
+
+_ABSOLUTE = ("/", "~/")
+"""How paths begin that mean the same wherever the program is started."""
 
 _EXPLAINED_STEPS = 40_000
 """Above it a value is only found valid or not: listing its errors could take seconds."""
@@ -231,11 +234,16 @@ def _check_python(config: Mapping[str, Any]) -> None:
         value = config.get(name)
         if not isinstance(value, str) or not value.strip() or "\0" in value:
             _bad(f"A python tool needs config.{name}: {what}.", f"/config/{name}")
+    if not config["file"].startswith((*_ABSOLUTE, SHIPPED)):
+        _bad("config.file is an absolute path, like /home/you/tools.py.", "/config/file")
     if not config["function"].isidentifier():
         _bad("config.function is the bare name of a function.", "/config/function")
     interpreter = config.get("interpreter", "")
     if not isinstance(interpreter, str) or "\0" in interpreter:
         _bad("config.interpreter is the path of a Python, or left out.", "/config/interpreter")
+    if interpreter and not interpreter.startswith(_ABSOLUTE):
+        said = "config.interpreter is an absolute path, like /home/you/.venv/bin/python."
+        _bad(said, "/config/interpreter")
 
 
 def _check_person(config: Mapping[str, Any]) -> None:

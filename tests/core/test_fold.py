@@ -9,8 +9,10 @@ import pytest
 
 from app.core.errors import IllegalEvent
 from app.core.events import (
+    CallChecked,
     CallDecided,
     CallEnded,
+    CallInterrupted,
     CallStarted,
     Event,
     PartDelta,
@@ -84,6 +86,7 @@ ILLEGAL: list[tuple[str, list[Event], Event]] = [
     ("a call of an older turn", [*ONE, RunStopped(), PromptAdded("x")], run("1.0")),
     ("dropping an open turn", [*begun(), *opened(1)], TurnDropped(1)),
     ("an unknown call", ONE, run("9.9")),
+    ("a check of what was decided", [*ONE, run("1.0")], checked("1.0")),
 ]
 
 
@@ -103,6 +106,19 @@ def test_every_prefix_is_a_session_and_folds_the_same_from_anywhere() -> None:
         apply(grown, item)
         assert repr(grown) == repr(fold("s", log[:place]))
         json.dumps(folded(grown))
+
+
+CRASHED: list[Event] = [*ONE, run("1.0"), CallStarted("1.0", 1), CallInterrupted("1.0")]
+
+
+@pytest.mark.parametrize(("before", "status"), [(ONE, "waiting"), (CRASHED, "interrupted")])
+def test_a_second_check_gives_a_new_card_and_decides_nothing(
+    before: list[Event], status: str
+) -> None:
+    one = session(*before, CallChecked("1.0", (), False, "new digest", "new code"))
+    call = one.call("1.0")
+    assert (call.status, call.digest, call.code) == (status, "new digest", "new code")
+    assert (call.decided, call.checked_ms) == (None, session(*ONE).call("1.0").checked_ms)
 
 
 def test_deltas_of_ended_parts_are_not_needed() -> None:

@@ -52,18 +52,19 @@ def test_state(events: list[Event], state: str) -> None:
 
 def test_the_digest_changes_with_all_that_a_card_shows() -> None:
     base = session(*ONE)
-    seen = {digest(base, base.call("1.0"))}
+    seen = {digest(base, base.call("1.0"), "")}
     other = session(*begun(), *turn(1, call(0, arguments='{"city":"Rome"}')), checked("1.0"))
-    seen.add(digest(other, other.call("1.0")))
+    seen.add(digest(other, other.call("1.0"), ""))
     crashed = session(*ONE, run("1.0"), CallStarted("1.0", 1), CallInterrupted("1.0"))
-    seen.add(digest(crashed, crashed.call("1.0")))
+    seen.add(digest(crashed, crashed.call("1.0"), ""))
     changed = session(
         SessionStarted(settings(WEATHER.__class__("get_weather", "Another."))),
         PromptAdded("hello"),
         *turn(1, call(0)),
         checked("1.0"),
     )
-    seen.add(digest(changed, changed.call("1.0")))
+    seen.add(digest(changed, changed.call("1.0"), ""))
     elsewhere = fold("t", logged(*ONE))
-    seen.add(digest(elsewhere, elsewhere.call("1.0")))
-    assert len(seen) == 5
+    seen.add(digest(elsewhere, elsewhere.call("1.0"), ""))
+    seen.add(digest(base, base.call("1.0"), "another file"))
+    assert len(seen) == 6

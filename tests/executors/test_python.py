@@ -108,6 +108,21 @@ async def test_failure_is_a_result(
     assert alive(folder) == []
 
 
+async def test_only_the_code_that_was_decided_on_is_run(folder: Path) -> None:
+    call = invocation(folder, "fine", '{"city": "x"}')
+    seen = await table.code_of(call.tool)
+    assert (await run(replace(call, code=seen))).text == "x in celsius"
+    (folder / "tools.py").write_text("def fine(city): return 'another'")
+    assert await table.code_of(call.tool) not in (seen, python.MISSING)
+    for decided in (seen, python.MISSING):
+        result = await run(replace(call, code=decided))
+        assert (result.is_error, result.text.endswith("nothing was run.")) == (True, True)
+    (folder / "tools.py").unlink()
+    os.mkfifo(folder / "tools.py")
+    assert await table.code_of(call.tool) == python.MISSING
+    assert await table.code_of(Tool("t")) == await table.code_of(None) == ""
+
+
 async def test_broken_file(folder: Path) -> None:
     (folder / "tools.py").write_text("x = 1\ndef t(:\n")
     result = await run(invocation(folder, "t"))

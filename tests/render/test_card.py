@@ -136,6 +136,8 @@ def test_who_and_how_long() -> None:
         (Tool("a", answered_by="python", config={"file": "t.py", "function": "f"}),
          "python · t.py:f"),
         (Tool("a", answered_by="python", config={"file": "t.py"}), "python · t.py:a"),
+        (Tool("a", answered_by="python", config={"file": "/t.py", "interpreter": "/bin/evil"}),
+         "python · /t.py:a · with /bin/evil"),
         (Tool("a", answered_by="python", config={"code": "1"}), "python · code of the tool"),
         (Tool("a", answered_by="mcp", config={"server": "s"}), "mcp · s/a"),
         (Tool("a", answered_by="http", config={"url": "https://x"}), "http · GET https://x"),

@@ -262,7 +262,7 @@ GOOD: Json = {
     "parameters": {**an_object(city={"type": "string"}), "required": ["city"]},
     "config": {"result": "fine"},
 }
-PYTHON: Json = {**GOOD, "answered_by": "python", "config": {"file": "a.py", "function": "f"}}
+PYTHON: Json = {**GOOD, "answered_by": "python", "config": {"file": "/a.py", "function": "f"}}
 
 BAD_TOOLS: list[tuple[Any, str, str]] = [
     ([], "", "JSON object"),
@@ -329,11 +329,21 @@ BAD_TOOLS: list[tuple[Any, str, str]] = [
     ({**GOOD, "config": {"result": 1, "delay_s": -1}}, "/config/delay_s", "3600"),
     ({**GOOD, "config": {"result": 1, "delay_s": float("nan")}}, "/config/delay_s", "3600"),
     ({**PYTHON, "config": {}}, "/config/file", "needs config.file"),
-    ({**PYTHON, "config": {"file": "a.py"}}, "/config/function", "needs config.function"),
-    ({**PYTHON, "config": {"file": "a.py", "function": "a.b"}}, "/config/function", "bare name"),
+    ({**PYTHON, "config": {"file": "/a.py"}}, "/config/function", "needs config.function"),
+    ({**PYTHON, "config": {"file": "/a.py", "function": "a.b"}}, "/config/function", "bare name"),
+    *(
+        ({**PYTHON, "config": {**PYTHON["config"], name: path}}, f"/config/{name}", "absolute path")
+        for name in ("file", "interpreter")
+        for path in ("a.py", "./a.py", "../a.py", "~root/a.py", " /a.py")
+    ),
+    (
+        {**PYTHON, "config": {**PYTHON["config"], "interpreter": "shipped:x"}},
+        "/config/interpreter",
+        "absolute path",
+    ),
     ({**PYTHON, "config": {"code": "x"}}, "/config/code", "put it in a file"),
     (
-        {**PYTHON, "config": {"file": "a.py", "function": "f", "interpreter": 3}},
+        {**PYTHON, "config": {"file": "/a.py", "function": "f", "interpreter": 3}},
         "/config/interpreter",
         "path of a Python",
     ),
