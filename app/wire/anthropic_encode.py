@@ -13,7 +13,7 @@ from typing import Any
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content, Tool, ToolChoice
 from app.wire.codec import WireRequest
-from app.wire.encoding import Ids, Notes, sound_object, stop_words, wire_request
+from app.wire.encoding import Ids, Names, Notes, sound_object, stop_words, wire_request
 
 PROTOCOL = "anthropic"
 PATH = "/v1/messages"
@@ -23,6 +23,7 @@ BUDGETS = {"low": 1024, "medium": 4096, "high": 16384}
 """Thinking tokens for the words that other protocols use; 1024 is the least allowed."""
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_MOST_NAME = 128
 _PARAMS = ("max_tokens", "temperature", "top_p", "stop", "thinking")
 _CHOICES = {"auto": "auto", "required": "any", "none": "none", "tool": "tool"}
 
@@ -36,7 +37,7 @@ def encode(request: ModelRequest) -> WireRequest:
     }
     if request.system:
         body["system"] = request.system
-    body["messages"] = _messages(request.messages, notes)
+    body["messages"] = _messages(request, notes)
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
         if (choice := _choice(request.choice)) is not None:
@@ -106,15 +107,15 @@ def _thinking(value: Any, notes: Notes) -> dict[str, Any] | None:
     return None
 
 
-def _messages(messages: tuple[Message, ...], notes: Notes) -> list[dict[str, Any]]:
+def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
     """Turns of user and assistant, alternating: results stand before the text that follows."""
-    ids = Ids(_ID)
+    ids, names = Ids(_ID), Names(_MOST_NAME, request.tools, notes)
     said: list[dict[str, Any]] = []
-    for message in messages:
+    for message in request.messages:
         match message.role:
             case "assistant":
                 role = "assistant"
-                blocks = [b for p in message.parts if (b := _block(p, ids, notes)) is not None]
+                blocks = _blocks(message, ids, names, notes)
             case "results":
                 role = "user"
                 blocks = [_result(part, ids) for part in message.parts]
@@ -134,7 +135,12 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def _block(part: MessagePart, ids: Ids, notes: Notes) -> dict[str, Any] | None:
+def _blocks(message: Message, ids: Ids, names: Names, notes: Notes) -> list[dict[str, Any]]:
+    blocks = (_block(part, ids, names, notes) for part in message.parts)
+    return [block for block in blocks if block is not None]
+
+
+def _block(part: MessagePart, ids: Ids, names: Names, notes: Notes) -> dict[str, Any] | None:
     """The content block of one part of an assistant message, or None where it has none."""
     own: dict[str, Any] = {}
     if part.protocol == PROTOCOL and isinstance(part.meta.get("block"), Mapping):
@@ -143,8 +149,8 @@ def _block(part: MessagePart, ids: Ids, notes: Notes) -> dict[str, Any] | None:
         case "text" | "refusal":
             return {**own, **_text(part.text)} if part.text.strip() else None
         case "call":
-            own = {**own, "type": "tool_use", "id": ids.of_call(part.call_id), "name": part.name}
-            return {**own, "input": _input(part, notes)}
+            own |= {"type": "tool_use", "id": ids.of_call(part.call_id)}
+            return {**own, "name": names.of(part.name), "input": _input(part, notes)}
         case _ if not own:
             notes.foreign(part.kind)
             return None

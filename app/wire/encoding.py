@@ -1,4 +1,4 @@
-"""The half of an encoder that is the same for every protocol: ids, arguments, bytes."""
+"""The half of an encoder that is the same for every protocol: ids, names, arguments, bytes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from typing import Any
 
 from app.core.errors import BadInput
 from app.core.messages import ModelRequest
+from app.core.tools import Tool
 from app.wire.codec import WireRequest
 from app.wire.exact import too_deep
 
 JSON_HEADERS = {"content-type": "application/json"}
+
+_ODD = re.compile(r"[^A-Za-z0-9_-]")
+"""Letters that no provider takes in the name of a tool."""
 
 
 class Ids:
@@ -67,6 +71,29 @@ class Notes:
 
     def all(self) -> tuple[str, ...]:
         return tuple(self._notes)
+
+
+class Names:
+    """The names that calls and their results go by in one request, each of `most` letters at most.
+
+    A model may invent a name that no provider takes back; sent as it came, it would have every
+    further request of the session refused. The name of a tool that is sent along stays as it is:
+    whoever takes the tool takes the call.
+    """
+
+    def __init__(self, most: int, tools: Iterable[Tool], notes: Notes) -> None:
+        self._most = most
+        self._sent = frozenset(tool.name for tool in tools)
+        self._notes = notes
+
+    def of(self, name: str) -> str:
+        allowed = _ODD.sub("_", name)[: self._most] or "unknown_tool"
+        if name == allowed or name in self._sent:
+            return name
+        self._notes.add(
+            f"The tool's name {name[:80]!r} cannot be sent; {allowed!r} was sent instead."
+        )
+        return allowed
 
 
 def sound_object(text: str) -> dict[str, Any] | None:

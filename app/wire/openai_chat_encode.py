@@ -13,7 +13,7 @@ from typing import Any
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Tool, ToolChoice
 from app.wire.codec import WireRequest
-from app.wire.encoding import Ids, Notes, stop_words, wire_request
+from app.wire.encoding import Ids, Names, Notes, stop_words, wire_request
 
 PROTOCOL = "openai_chat"
 PATH = "/chat/completions"
@@ -27,6 +27,7 @@ QUIRKS: Mapping[str, str] = {
 
 _ID = re.compile(r".{1,512}", re.DOTALL)
 _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
+_MOST_NAME = 64
 _PARAMS = ("max_tokens", "temperature", "top_p", "stop", "thinking")
 
 
@@ -88,6 +89,7 @@ def _add_params(body: dict[str, Any], request: ModelRequest, notes: Notes) -> No
 
 def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
     ids = Ids(_SHORT_ID if "short_ids" in request.quirks else _ID)
+    names = Names(_MOST_NAME, request.tools, notes)
     said: list[dict[str, Any]] = []
     if request.system:
         role = "developer" if "developer_role" in request.quirks else "system"
@@ -100,16 +102,18 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
                 if text:
                     said.append({"role": "user", "content": text})
             case "assistant":
-                one = _assistant(message, request, ids, notes)
+                one = _assistant(message, request, ids, names, notes)
                 legacy = "function_call" in one
                 if len(one) > 1:
                     said.append(one)
             case "results":
-                said += _results(message, ids, legacy, notes)
+                said += _results(message, ids, names, legacy, notes)
     return said
 
 
-def _assistant(message: Message, request: ModelRequest, ids: Ids, notes: Notes) -> dict[str, Any]:
+def _assistant(
+    message: Message, request: ModelRequest, ids: Ids, names: Names, notes: Notes
+) -> dict[str, Any]:
     """The message, or nothing but its role where nothing is left to say."""
     said: dict[str, Any] = {"role": "assistant"}
     calls = [part for part in message.parts if part.kind == "call"]
@@ -123,9 +127,9 @@ def _assistant(message: Message, request: ModelRequest, ids: Ids, notes: Notes) 
     _add_reasoning(said, message, request, bool(calls))
     for call in calls:
         if _own(call).get("type") == "function_call":
-            said["function_call"] = {"name": call.name, "arguments": call.text}
+            said["function_call"] = {"name": names.of(call.name), "arguments": call.text}
         else:
-            said.setdefault("tool_calls", []).append(_call(call, ids))
+            said.setdefault("tool_calls", []).append(_call(call, ids, names))
     return said
 
 
@@ -183,16 +187,18 @@ def _add_reasoning(
         said["reasoning_details"] = details
 
 
-def _call(part: MessagePart, ids: Ids) -> dict[str, Any]:
-    own = _own(part)
+def _call(part: MessagePart, ids: Ids, names: Names) -> dict[str, Any]:
+    own, name = _own(part), names.of(part.name)
     call: dict[str, Any] = {**(own.get("extra") or {}), "id": ids.of_call(part.call_id)}
     if own.get("type") == "custom":
-        return {**call, "type": "custom", "custom": {"name": part.name, "input": part.text}}
-    function = {"name": part.name, "arguments": part.text or "{}"}
+        return {**call, "type": "custom", "custom": {"name": name, "input": part.text}}
+    function = {"name": name, "arguments": part.text or "{}"}
     return {**call, "type": "function", "function": function}
 
 
-def _results(message: Message, ids: Ids, legacy: bool, notes: Notes) -> list[dict[str, Any]]:
+def _results(
+    message: Message, ids: Ids, names: Names, legacy: bool, notes: Notes
+) -> list[dict[str, Any]]:
     """One message a result, then one of the user with the images, which `tool` cannot carry."""
     said: list[dict[str, Any]] = []
     images: list[dict[str, Any]] = []
@@ -204,7 +210,7 @@ def _results(message: Message, ids: Ids, legacy: bool, notes: Notes) -> list[dic
         if part.is_error and not text.startswith("Error"):
             text = f"Error: {text}" if text else "Error"
         if legacy:
-            said.append({"role": "function", "name": part.name, "content": text})
+            said.append({"role": "function", "name": names.of(part.name), "content": text})
         else:
             id_ = ids.of_result(part.call_id)
             said.append({"role": "tool", "tool_call_id": id_, "content": text})

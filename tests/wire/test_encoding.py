@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from app.core.errors import BadInput
 from app.core.fold import fold
 from app.core.messages import model_request
-from app.core.tools import ToolChoice
+from app.core.tools import Tool, ToolChoice
 from app.wire.encoding import sound_object
 from app.wire.protocols import CODECS, codec
 from tests.factories import Log, settings
@@ -105,6 +106,54 @@ def test_every_text_and_id_can_be_sent(
     ]
     assert sent == got
     assert len(set(sent)) == len(ids)
+
+
+LIMITS = {"anthropic": 128, "openai_chat": 64}
+
+
+def names_in(body: dict[str, Any]) -> list[str]:
+    """The names of calls and results, in the order of the history."""
+    names: list[str] = []
+    for said in body["messages"]:
+        blocks = said["content"] if isinstance(said["content"], list) else []
+        names += [block["name"] for block in blocks if block["type"] == "tool_use"]
+        names += [c[c["type"]]["name"] for c in said.get("tool_calls", ())]
+        names += [said["function_call"]["name"]] if "function_call" in said else []
+        names += [said["name"]] if said["role"] == "function" else []
+    return names
+
+
+@pytest.mark.parametrize("protocol", CODECS)
+@pytest.mark.parametrize(
+    ("name", "goes_as"),
+    [
+        ("", "unknown_tool"),
+        ("a b\n", "a_b_"),
+        ("functions.f", "functions_f"),
+        ("cаlculator", "c_lculator"),
+        ("\ud800", "_"),
+        ("x" * 300, "x" * 300),
+        ("no_such-tool1", "no_such-tool1"),
+    ],
+)
+def test_a_name_the_model_invented_goes_back_as_one_that_is_taken(
+    protocol: str, name: str, goes_as: str
+) -> None:
+    goes_as = goes_as[: LIMITS[protocol]]
+    for kind in ("", "custom", "function_call"):
+        made = call("t1", name=name, meta={"type": kind}, protocol=protocol)
+        given = replace(result("t1", "no such tool"), name=name)
+        body, sent = encoded(protocol, request(assistant(made), results(given)))
+        assert set(names_in(body)) == {goes_as}
+        assert len(sent.notes) == (name != goes_as)
+
+
+@pytest.mark.parametrize("protocol", CODECS)
+def test_the_name_of_a_tool_that_is_sent_along_stays(protocol: str) -> None:
+    dotted = request(assistant(call("t1", name="a.b")), tools=(Tool("a.b"),))
+    body, sent = encoded(protocol, dotted)
+    assert names_in(body) == ["a.b"]
+    assert sent.notes == ()
 
 
 @pytest.mark.parametrize("protocol", CODECS)
