@@ -17,7 +17,7 @@ from app.engine.hub import Hub
 from app.executors.examples import EXAMPLES
 from app.executors.table import run as run_tool
 from app.net.client import Net
-from app.net.keys import Keys
+from app.net.keys import Keys, origin
 from app.store.database import Database
 from app.store.library import Library
 from app.store.lock import OwnerLock
@@ -67,8 +67,9 @@ class Engine:
         try:
             database = await Database.open(path)
             log = await Log.open(database)
-            hub = Hub(log, clock, new_id)
-            keys = Keys(environment, simulator_key=simulator_key)
+            library = Library(database, EXAMPLES)
+            keys = Keys(environment, await library.confirmations(), simulator_key)
+            hub = Hub(log, clock, new_id, keys.masker)
             net = Net()
             client = Client(hub, net, keys, simulator_url)
             folder = path.with_name(path.stem + "-files")
@@ -79,7 +80,6 @@ class Engine:
                 await database.close()
             lock.release()
             raise
-        library = Library(database, EXAMPLES)
         return cls(lock, database, log, library, hub, keys, net, driver, environment)
 
     async def close(self) -> None:
@@ -95,3 +95,8 @@ class Engine:
     def profile(self, name: str) -> Profile:
         """NotFound names those there are."""
         return profile(name, self.environment)
+
+    async def confirm(self, key_name: str, base_url: str) -> None:
+        """The key may go to the origin of `base_url`, now and after the next start."""
+        self.keys.confirm(key_name, base_url)
+        await self.library.confirm(key_name, origin(base_url))

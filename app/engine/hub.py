@@ -34,6 +34,8 @@ from app.core.events import (
 from app.core.fold import apply, fold
 from app.core.settings import Settings
 from app.core.state import Session
+from app.engine.masked import masked
+from app.net.mask import Masker
 from app.render.wire_rows import WireRows
 from app.store.log import Batch, Chunk, Log, Summary
 
@@ -78,12 +80,20 @@ class Live:
 
 
 class Hub:
-    """`clock` gives Unix time in ms; `new_id` a fresh session id."""
+    """`clock` gives Unix time in ms; `new_id` a fresh session id; `masker` what masks the secrets
+    known at that moment."""
 
-    def __init__(self, log: Log, clock: Callable[[], int], new_id: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        log: Log,
+        clock: Callable[[], int],
+        new_id: Callable[[], str],
+        masker: Callable[[], Masker] = Masker,
+    ) -> None:
         self.log = log
         self.clock = clock
         self._new_id = new_id
+        self._masker = masker
         self._live: dict[str, Live] = {}
         self._bell = asyncio.Event()
         self.recent: deque[Seen] = deque(maxlen=RECENT)
@@ -92,6 +102,7 @@ class Hub:
 
     async def create(self, settings: Settings, title: str = "") -> str:
         """A new session; its id."""
+        title = self._masker().mask_text(title)
         live = Live(self._new_id(), title=title, created_ms=self.clock())
         live.folded = Session(live.id)
         async with live.lock:
@@ -126,13 +137,16 @@ class Hub:
         chunks: Sequence[Chunk] = (),
         closed: tuple[int, bool] | None = None,
     ) -> list[Logged]:
-        """Fold and save `events`, all or none; the caller holds `live`.
+        """Mask, fold and save `events`, all or none; the caller holds `live`.
 
         `sources` and `times` (Unix ms), where given, are one for each event. IllegalEvent where
         one cannot follow; StoreError where they could not be saved.
         """
         now = self.clock() if at_ms is None else at_ms
         session = live.session
+        if not all(isinstance(event, PartDelta) for event in events):
+            masker = self._masker()
+            events = [masked(event, masker) for event in events]
         logged = [
             Logged(
                 session.seq + 1 + place,
@@ -164,8 +178,8 @@ class Hub:
         return live.wire
 
     async def rename(self, live: Live, title: str) -> None:
-        await self.log.rename(live.id, title)
-        live.title = title
+        live.title = self._masker().mask_text(title)
+        await self.log.rename(live.id, live.title)
         self.ring_list()
 
     async def delete(self, live: Live, *, deleted: bool) -> None:

@@ -1,8 +1,8 @@
 """Masking of known secrets: stars of the same length, so that spans over the bytes stay true.
 
 A byte is masked exactly when it lies in an occurrence of a secret's form (as it is, URL-encoded,
-JSON-escaped where it must be or throughout, base64 at any alignment), or where a stream ended inside one. That makes the result
-independent of how a stream is cut.
+JSON-escaped where it must be or throughout, base64 at any alignment), or where a stream ended
+inside one. That makes the result independent of how a stream is cut.
 Knows no keys and no files; threat 16 of docs/safety.md.
 """
 

@@ -1,4 +1,6 @@
-"""The person's own tools as rows. Knows nothing of what a tool means; checks are made before."""
+"""The person's own tools and confirmations as rows. Knows nothing of what they mean; checks are
+made before.
+"""
 
 from __future__ import annotations
 
@@ -52,3 +54,13 @@ class Library:
     async def delete(self, name: str) -> None:
         """Delete the person's own tool; a shipped one that it hid is back."""
         await self._db.write([Statement("DELETE FROM tools WHERE name = ?", [(name,)])])
+
+    async def confirmations(self) -> list[tuple[str, str]]:
+        """(name of a key, origin) of each place a key may go to; never a key."""
+        rows = await self._db.rows("SELECT name, origin FROM confirmations ORDER BY name, origin")
+        return [(row[0], row[1]) for row in rows]
+
+    async def confirm(self, name: str, origin: str) -> None:
+        """Keep that the key `name` may go to `origin`."""
+        insert = "INSERT OR IGNORE INTO confirmations (name, origin) VALUES (?, ?)"
+        await self._db.write([Statement(insert, [(name, origin)])])

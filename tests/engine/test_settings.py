@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import PlaygroundError
+from app.core.errors import BadInput, NotFound, PlaygroundError
 from app.core.profiles import SIMULATOR
 from app.core.tools import ToolChoice
 from app.engine.settings import settings_from
@@ -115,11 +115,55 @@ async def test_the_simulator_s_ends(tmp_path: Path, protocol: str, name: str) ->
         assert settings.profile.simulated
 
 
-async def test_a_key_goes_to_an_address_that_was_typed_here(tmp_path: Path) -> None:
-    environment = {"OPENAI_API_KEY": "sk-0123456789abcdef"}
-    async with running(tmp_path, environment=environment) as engine:
-        asked = {"protocol": "openai_chat", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
-        settings = await settings_from(engine, asked)
-        assert settings.profile.key_name == "OPENAI_API_KEY"
-        assert engine.keys.missing(settings.profile) == ""
+HOST = "http://127.0.0.1:9"
+ASKED = {"protocol": "openai_chat", "base_url": f"{HOST}/v1", "model": "m"}
+KEYED = {**ASKED, "key_name": "OPENAI_API_KEY"}
+ENVIRONMENT = {"OPENAI_API_KEY": "sk-0123456789abcdef"}
+
+
+async def test_an_address_alone_takes_no_key_along(tmp_path: Path) -> None:
+    async with running(tmp_path, environment=ENVIRONMENT) as engine:
+        settings = await settings_from(engine, ASKED)
+        assert (settings.profile.key_name, engine.keys.confirmations()) == ("", [])
         assert (settings.model, settings.profile.model) == ("m", "m")
+        own = await settings_from(engine, {**ASKED, "base_url": "https://api.openai.com/v1"})
+        assert engine.keys.key_for(own.profile) == ENVIRONMENT["OPENAI_API_KEY"]
+        with pytest.raises(BadInput):
+            await settings_from(engine, {**KEYED, "max_turns": 0})
+        assert engine.keys.confirmations() == []  # what is refused confirms nothing
+    moved = {**ENVIRONMENT, "OPENAI_BASE_URL": HOST}
+    async with running(tmp_path, environment=moved) as engine:
+        settings = await settings_from(engine, ASKED)
+        assert engine.keys.key_for(settings.profile) == ENVIRONMENT["OPENAI_API_KEY"]
+        assert (await settings_from(engine, {**ASKED, "key_name": ""})).profile.key_name == ""
+
+
+async def test_a_key_that_was_named_goes_to_its_address_also_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, environment=ENVIRONMENT) as engine:
+        settings = await settings_from(engine, KEYED)
+        assert engine.keys.key_for(settings.profile) == ENVIRONMENT["OPENAI_API_KEY"]
+    async with running(tmp_path, environment=ENVIRONMENT) as engine:
+        assert engine.keys.confirmations() == [("OPENAI_API_KEY", HOST)]
+        assert engine.keys.key_for(settings.profile) == ENVIRONMENT["OPENAI_API_KEY"]
+        assert (await settings_from(engine, ASKED)).profile == settings.profile
+    for path in tmp_path.iterdir():
+        if path.is_file():
+            assert ENVIRONMENT["OPENAI_API_KEY"].encode() not in path.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["HOME", "PATH", "a b KEY", "DATABASE_URL", "KEY\n"])
+async def test_only_a_key_is_sent(tmp_path: Path, name: str) -> None:
+    async with running(tmp_path, environment={name: "x" * 20}) as engine:
+        with pytest.raises(BadInput, match="KEY, TOKEN or SECRET"):
+            await settings_from(engine, {**ASKED, "key_name": name})
+
+
+async def test_a_session_keeps_a_profile_of_its_own(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        base = await settings_from(engine, ASKED)
+        again = await settings_from(engine, {"profile": "127.0.0.1:9", "system": "Be brief."}, base)
+        assert (again.profile, again.model) == (base.profile, "m")
+        with pytest.raises(NotFound):
+            await settings_from(engine, {"profile": "127.0.0.1:10"}, base)

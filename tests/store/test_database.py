@@ -44,6 +44,31 @@ async def test_a_new_file_is_ours_and_private(tmp_path: Path) -> None:
     assert not path.with_name("a.db-wal").exists()
 
 
+async def test_a_file_that_others_could_read_is_made_private(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    async with opened(path):
+        pass
+    path.chmod(0o644)
+    async with opened(path) as database:
+        await database.write([Statement(TOOL, [("a", "{}")])])
+        files = {one.name: one.stat().st_mode & 0o777 for one in tmp_path.iterdir()}
+    assert files == {"a.db": 0o600, "a.db-wal": 0o600, "a.db-shm": 0o600}
+    left = [path.with_name(path.name + end) for end in ("-wal", "-shm")]
+    for one in (path, *left):
+        one.touch()
+        one.chmod(0o666)
+    async with opened(path, owner=False):
+        assert path.stat().st_mode & 0o777 == 0o666  # a reader changes nothing
+    async with opened(path):
+        assert {one.stat().st_mode & 0o777 for one in (path, *left)} == {0o600}
+    with closing(sqlite3.connect(tmp_path / "foreign.db")) as connection:
+        connection.execute("CREATE TABLE letters (text)")
+    (tmp_path / "foreign.db").chmod(0o644)
+    with pytest.raises(StoreError):
+        await Database.open(tmp_path / "foreign.db")
+    assert (tmp_path / "foreign.db").stat().st_mode & 0o777 == 0o644
+
+
 async def test_one_bad_write_does_not_take_the_others_with_it(tmp_path: Path) -> None:
     """Whatever it is that cannot be written: the next one is, and so is its neighbour."""
     bad: tuple[Statement, ...] = (

@@ -35,3 +35,13 @@ async def test_own_tools_come_first_and_hide_shipped_ones(tmp_path: Path) -> Non
         assert await library.tools() == [renamed, SHIPPED]
         with pytest.raises(NotFound):
             await library.tool("mine")
+
+
+async def test_confirmations_are_kept_once_each(tmp_path: Path) -> None:
+    for _ in range(2):
+        async with opened(tmp_path / "a.db") as database:
+            library = Library(database)
+            for place in ("http://b:1", "http://a:1", "http://b:1"):
+                await library.confirm("A_KEY", place)
+            expected = [("A_KEY", "http://a:1"), ("A_KEY", "http://b:1")]
+            assert await library.confirmations() == expected

@@ -1,0 +1,55 @@
+"""An event without the secrets that its text may hold: typed by a person, put together from pieces
+by a decoder, or brought by a tool. What was sent and what arrived is masked before, by its bytes.
+
+Threat 16 of docs/safety.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from app.core.events import (
+    CallDecided,
+    CallEnded,
+    CallProgressed,
+    Event,
+    PartDelta,
+    PartEnded,
+    PromptAdded,
+    ResponseFailed,
+    SessionStarted,
+    SettingsChanged,
+)
+from app.core.tools import Content, ToolResult
+from app.net.mask import Masker
+
+
+def masked(event: Event, masker: Masker) -> Event:
+    """`event` with stars for each secret in the texts that a person, a model or a tool wrote."""
+    text = masker.mask_text
+    match event:
+        case PartDelta():
+            # Single pieces, of which many come: the whole is masked when its part ends.
+            return event
+        case SessionStarted(settings) | SettingsChanged(settings):
+            return replace(event, settings=replace(settings, system=text(settings.system)))
+        case PromptAdded() | PartEnded() | CallProgressed():
+            return replace(event, text=text(event.text))
+        case CallDecided(arguments=arguments):
+            edited = None if arguments is None else text(arguments)
+            return replace(event, text=text(event.text), arguments=edited)
+        case CallEnded(result=result):
+            return replace(event, result=_masked_result(result, masker))
+        case ResponseFailed():
+            error = masker.mask_data(event.error)
+            return replace(event, message=text(event.message), error=error)
+    return event
+
+
+def _masked_result(result: ToolResult, masker: Masker) -> ToolResult:
+    content = tuple(_masked_content(piece, masker) for piece in result.content)
+    return replace(result, content=content)
+
+
+def _masked_content(piece: Content, masker: Masker) -> Content:
+    return replace(piece, text=masker.mask_text(piece.text))

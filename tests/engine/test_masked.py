@@ -1,0 +1,124 @@
+"""A key is in no row but as stars, whoever wrote it and however it was cut. Threat 16."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from app.core.events import (
+    CallDecided,
+    CallEnded,
+    CallProgressed,
+    Event,
+    PartDelta,
+    PartEnded,
+    PromptAdded,
+    ResponseFailed,
+    SettingsChanged,
+    to_row,
+)
+from app.core.profiles import SIMULATOR
+from app.core.settings import Profile, Settings
+from app.core.tools import Tool, text_result
+from app.engine.decisions import Asked
+from app.engine.masked import masked
+from app.net.mask import Masker
+from tests.engine.running import begun, rested, running
+from tests.net.test_client import serving
+
+pytestmark = pytest.mark.anyio
+
+CANARY = "sk-canary/0f1e2d3c4b5a"
+ESCAPED = "".join(f"\\u{ord(letter):04x}" for letter in CANARY)
+STARS = "*" * len(CANARY)
+SAID = f"say {CANARY}!"
+
+EVENTS: tuple[Event, ...] = (
+    SettingsChanged(Settings(SIMULATOR, system=SAID)),
+    PromptAdded(SAID),
+    PartEnded(0, json.dumps({"key": CANARY})),
+    PartEnded(0, f'{{"key": "{ESCAPED}"}}'),
+    CallDecided("1.0", "run", arguments=f'{{"a": "{CANARY}"}}'),
+    CallDecided("1.0", "answer", text=SAID),
+    CallProgressed("1.0", SAID),
+    CallEnded("1.0", text_result(SAID)),
+    ResponseFailed("error", SAID, error={"message": [SAID]}),
+)
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_the_texts_of_an_event_are_masked(event: Event) -> None:
+    kind, body = to_row(masked(event, Masker([CANARY])))
+    assert CANARY not in body
+    assert ESCAPED not in json.loads(body).get("text", "")
+    assert STARS in body
+    assert masked(event, Masker()) == event
+    assert masked(event, Masker(["another-secret"])) == event
+    assert kind == to_row(event)[0]
+
+
+def test_a_delta_is_left_alone() -> None:
+    delta = PartDelta(0, CANARY[:5])
+    assert masked(delta, Masker([CANARY])) is delta
+
+
+def spoken(*deltas: object) -> bytes:
+    """An answer of OpenAI's protocol with a delta for each of `deltas`, then calls or a stop."""
+    calls = any(isinstance(one, dict) and "tool_calls" in one for one in deltas)
+    choices = [{"index": 0, "delta": one, "finish_reason": None} for one in deltas]
+    choices.append({"index": 0, "delta": {}, "finish_reason": "tool_calls" if calls else "stop"})
+    lines = [
+        f"data: {json.dumps({'id': 'x', 'object': 'chat.completion.chunk', 'choices': [one]})}\n\n"
+        for one in choices
+    ]
+    head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+    body = "".join([*lines, "data: [DONE]\n\n"]).replace("ESCAPED", ESCAPED)
+    return (head + body).encode()
+
+
+def called(arguments: str, **more: object) -> dict[str, object]:
+    return {"tool_calls": [{"index": 0, **more, "function": {"arguments": arguments}}]}
+
+
+FIRST = {"index": 0, "id": "c1", "function": {"name": "echo", "arguments": '{"text": "'}}
+ECHOES: dict[str, bytes] = {
+    "one character each": spoken(*({"content": letter} for letter in CANARY)),
+    "escaped throughout": spoken({"content": "ESCAPED"}),
+    "arguments": spoken({"tool_calls": [FIRST]}, *map(called, CANARY), called('"}')),
+}
+ECHO = Tool("echo", config={"result": "you said {{text}}"})
+
+
+@pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
+async def test_a_key_that_comes_back_in_pieces_is_in_no_row(tmp_path: Path, echo: bytes) -> None:
+    async with serving(echo) as provider:
+        async with running(tmp_path, environment={"MY_LLM_KEY": CANARY}) as engine:
+            await engine.confirm("MY_LLM_KEY", provider.url)
+            profile = Profile("echo", "openai_chat", provider.url, "MY_LLM_KEY", "m")
+            engine.keys.key_for(profile)  # as after a first request
+            session_id = await begun(engine, [ECHO], profile=profile)
+            await engine.driver.prompt(session_id, f"my key is {CANARY}")
+            session = await rested(engine, session_id)
+            for call in session.waiting:
+                await engine.driver.decide(session_id, call.id, Asked("run", call.digest))
+                await rested(engine, session_id)
+            async with engine.hub.holding(session_id) as live:
+                assert live.title == f"my key is {STARS}"
+                await engine.hub.rename(live, f"about {CANARY}")
+            await engine.hub.create(Settings(SIMULATOR), f"with {CANARY}")
+        assert f"Bearer {CANARY}".encode() in provider.seen[0]
+    with closing(sqlite3.connect(tmp_path / "test.db")) as connection:
+        rows = connection.execute("SELECT body FROM events WHERE kind != 'part_delta'").fetchall()
+        titles = connection.execute("SELECT title FROM sessions ORDER BY title").fetchall()
+    assert titles == [(f"about {STARS}",), (f"with {STARS}",)]
+    assert any(STARS in body for (body,) in rows)
+    found = json.dumps([json.loads(body) for (body,) in rows])
+    assert CANARY not in found
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            assert CANARY.encode() not in path.read_bytes(), path
+            assert ESCAPED.encode() not in path.read_bytes(), path
