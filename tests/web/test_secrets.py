@@ -24,6 +24,7 @@ async def test_an_echoed_key_reaches_nobody(tmp_path: Path) -> None:
         with served(tmp_path / "a.db", OPENAI_API_KEY=CANARY) as one:
             async with one.client() as client:
                 asked = {"protocol": "openai_chat", "base_url": provider.url, "model": "m"}
+                asked |= {"key_name": "OPENAI_API_KEY"}  # an address alone takes no key along
                 asked["key_name"] = "OPENAI_API_KEY"
                 made = (await client.post("/sessions", json=asked)).json()
                 here = f"/sessions/{made['id']}"
