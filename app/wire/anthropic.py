@@ -45,10 +45,11 @@ def decoder(status: int) -> BodyDecoder:
 class _Block:
     """An open block: its part, and the block as it goes back, without the part that grows."""
 
-    __slots__ = ("input", "part")
+    __slots__ = ("input", "part", "stopped_at")
 
     def __init__(self, part: OpenPart, input_text: str) -> None:
         self.part = part
+        self.stopped_at = (0, 0)  # the place of its `content_block_stop`
         self.input = input_text  # of a call: the `input` its start came with, as JSON text
 
 
@@ -58,7 +59,8 @@ class _Reader:
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
         self._open: dict[int, _Block] = {}
-        self._closed: set[int] = set()
+        self._held: dict[int, _Block] = {}  # calls that were stopped, but may have a straggler
+        self._closed: dict[int, PartKind] = {}
         self._started = False
         self._meta: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
@@ -92,6 +94,7 @@ class _Reader:
 
     def settle(self, whole: bool) -> None:
         """A block without its `content_block_stop` did not come to its end."""
+        self._release()
         for block in self._open.values():
             self._stop(block, complete=False)
         self._open.clear()
@@ -121,6 +124,7 @@ class _Reader:
         self._count(message.get("usage"))
 
     def _message_end(self, delta: Mapping[str, Any], usage: Any) -> None:
+        self._release()
         reason = delta.get("stop_reason")
         if isinstance(reason, str) and reason:
             self._answer.raw_reason = reason
@@ -143,11 +147,12 @@ class _Reader:
     # Blocks.
 
     def _block_start(self, index: int, block: Mapping[str, Any], input_text: str) -> None:
+        self._release()
         left = self._open.pop(index, None)
         if left is not None:
             self._answer.warn("started_twice", f"Block {index} started twice.")
             self._stop(left, complete=False)
-        self._closed.discard(index)
+        self._closed.pop(index, None)
         kind = _part_kind(str(block.get("type", "")))
         own = dict(block)
         first = own.pop(_GROWS.get(str(block.get("type")), ""), "")
@@ -161,7 +166,8 @@ class _Reader:
 
     def _block_delta(self, index: int, delta: Mapping[str, Any]) -> None:
         type_ = str(delta.get("type", ""))
-        block = self._open.get(index) or self._unannounced(index, type_)
+        block = self._open.get(index) or self._stopped(index, delta)
+        block = block or self._unannounced(index, type_)
         if block is None:
             return
         own = block.part.meta["block"]
@@ -179,9 +185,27 @@ class _Reader:
             case _:
                 self._answer.warn("unknown_delta", f"This version does not know {type_[:80]!r}.")
 
+    def _stopped(self, index: int, delta: Mapping[str, Any]) -> _Block | None:
+        """The call that arguments after its stop belong to. Without them it would seem whole, and
+        might run: they join it, or (where it has ended) the answer is no good.
+        """
+        if not _text(delta.get("partial_json")):
+            return None
+        block = self._held.get(index)
+        if block is not None:
+            self._answer.warn("late_arguments", f"Block {index} went on after it was stopped.")
+        elif self._closed.get(index) == "call":
+            self.settle(whole=False)
+            self._answer.fail(
+                "error",
+                f"Arguments of the call in block {index} came after it had ended, so it is not "
+                "known what was meant. Retry to ask again.",
+            )
+        return block
+
     def _unannounced(self, index: int, type_: str) -> _Block | None:
         """A block for a delta that names none which is open, or None with a warning."""
-        if index in self._closed or type_ not in _DELTAS:
+        if index in self._closed or index in self._held or type_ not in _DELTAS:
             self._answer.warn("no_block", f"A {type_[:80]} for block {index} was left out.")
             return None
         kind = _DELTAS[type_][0]
@@ -191,11 +215,26 @@ class _Reader:
 
     def _block_stop(self, index: int) -> None:
         block = self._open.pop(index, None)
-        self._closed.add(index)
         if block is None:
             self._answer.warn("no_block", f"Block {index} was stopped but is not open.")
-            return
-        self._stop(block, complete=True)
+            if index not in self._held:
+                self._closed.setdefault(index, "other")
+        elif block.part.kind == "call":
+            block.stopped_at = self._answer.span
+            self._held[index] = block
+        else:
+            self._closed[index] = block.part.kind
+            self._stop(block, complete=True)
+
+    def _release(self) -> None:
+        """End the calls that were stopped: what comes next is none of theirs."""
+        answer = self._answer
+        for index, block in self._held.items():
+            here, answer.span = answer.span, block.stopped_at
+            self._closed[index] = "call"
+            self._stop(block, complete=True)
+            answer.span = here
+        self._held.clear()
 
     def _stop(self, block: _Block, complete: bool) -> None:
         part = block.part

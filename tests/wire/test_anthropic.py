@@ -7,10 +7,19 @@ from typing import Any
 
 import pytest
 
-from app.core.events import ResponseEnded, ResponseFailed
+from app.core.events import PartEnded, ResponseEnded, ResponseFailed
 from app.wire.anthropic import label
 from app.wire.decoded import decode
-from tests.wire.frames import codes_of, end_of, events_of, message, parts_of, sse
+from tests.wire.frames import (
+    codes_of,
+    end_of,
+    events_of,
+    message,
+    obey_the_grammar,
+    parts_of,
+    spanned,
+    sse,
+)
 
 TEXT = {"type": "text", "text": ""}
 CALL = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
@@ -204,6 +213,32 @@ def test_blocks_out_of_order(values: list[Any], parts: list[Any], codes: list[st
     events = events_of("anthropic", sse(START, *values))
     assert [(kind, part.text) for kind, part in parts_of(events)] == parts
     assert codes_of(events) == codes
+
+
+def test_arguments_after_the_stop_of_their_block_join_it() -> None:
+    late = [grown(0, json_delta('{"x"')), grown(0, json_delta(": 1}"))]
+    body = sse(START, started(0, CALL), stopped(0), *late, *STOPPED)
+    events = spanned("anthropic", body)
+    ((_, part),) = parts_of([event for _, _, event in events])
+    assert (part.text, part.complete) == ('{"x": 1}', True)
+    assert codes_of([event for _, _, event in events]) == ["late_arguments", "late_arguments"]
+    (place,) = [body[a:b] for a, b, event in events if isinstance(event, PartEnded)]
+    assert b"content_block_stop" in place
+    obey_the_grammar(events, len(body))
+
+
+@pytest.mark.parametrize("between", [started(1, TEXT), STOPPED[0]], ids=["block", "end"])
+@pytest.mark.parametrize("early", ["", "{}"])
+def test_arguments_after_their_call_has_ended_spoil_the_answer(
+    between: dict[str, Any], early: str
+) -> None:
+    head = [START, started(0, CALL), grown(0, json_delta(early)), stopped(0), between]
+    body = sse(*head, grown(0, json_delta("")), grown(0, json_delta('{"x": 1}')), *STOPPED)
+    events = spanned("anthropic", body)
+    end = end_of([event for _, _, event in events])
+    assert isinstance(end, ResponseFailed)
+    assert end.message.endswith("Retry to ask again.")
+    obey_the_grammar(events, len(body))
 
 
 @pytest.mark.parametrize(
