@@ -88,18 +88,17 @@ def fixed(raw: str, problem: Problem) -> str:
     return ""
 
 
-def edits(raw: str, edited: str, most: int = 6) -> tuple[Edit, ...]:
+def edits(raw: str, edited: str) -> tuple[Edit, ...]:
     """Which arguments a person changed, by name; empty where that cannot be told."""
     old, new = _object(raw), _object(edited)
     if old is None or new is None:
         return ()
     names = [*old, *(name for name in new if name not in old)]
-    changed = (
+    return tuple(
         Edit(name, _spelled(old, name), _spelled(new, name))
         for name in names
         if _spelled(old, name) != _spelled(new, name)
     )
-    return tuple(edit for edit, _ in zip(changed, range(most), strict=False))
 
 
 def _raw(raw: str, offset: int) -> tuple[Token, ...]:

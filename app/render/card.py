@@ -14,7 +14,7 @@ from app.core.events import Problem
 from app.core.state import Call, Turn
 from app.core.tools import Tool
 from app.render.arguments import Edit, Token, edits, fixed, laid_out
-from app.render.filters import duration, hidden_count
+from app.render.filters import duration, exposed_count, is_padded
 from app.render.timeline import call_block
 from app.render.view import SHOWN_ARGUMENTS, View
 
@@ -52,7 +52,8 @@ class Offer:
 
 @dataclass(frozen=True)
 class Card:
-    """`more` counts the characters of the arguments that are not shown."""
+    """`more` counts the characters of the arguments that are not shown; `edited` is as much of
+    what a person wrote in their place, `edited_more` the rest."""
 
     call: Call
     block: str
@@ -65,8 +66,11 @@ class Card:
     tokens: tuple[Token, ...]
     more: int
     hidden: int
+    padded: bool
     faults: tuple[Fault, ...]
     edits: tuple[Edit, ...]
+    edited: str
+    edited_more: int
     offer: Offer | None
     hint: str
 
@@ -80,9 +84,13 @@ def card(view: View, turn: Turn, call: Call) -> Card:
     """The card of `call` as `view` shows it."""
     block = call_block(call)
     words, tone = _words(view, turn, call)
-    limit = len(call.raw) if block in view.expanded else SHOWN_ARGUMENTS
+    changed = call.decided.arguments if call.decided is not None else None
+    edited = changed or ""
+    limit = max(len(call.raw), len(edited)) if block in view.expanded else SHOWN_ARGUMENTS
     more = max(len(call.raw) - limit, 0)
     done = call.part.ended
+    tokens = laid_out(call.raw[:limit], () if more else call.problems) if done else ()
+    texts = (call.name, *(token.text for token in tokens if token.kind != "mark"))
     return Card(
         call=call,
         block=block,
@@ -92,11 +100,14 @@ def card(view: View, turn: Turn, call: Call) -> Card:
         took=_took(call),
         who=_who(call),
         source=source(call.tool) if call.tool is not None else "",
-        tokens=laid_out(call.raw[:limit], () if more else call.problems) if done else (),
+        tokens=tokens,
         more=more if done else 0,
-        hidden=hidden_count(call.name) + (hidden_count(call.raw) if done else 0),
+        hidden=exposed_count(call.name, lines=True) + (exposed_count(call.raw) if done else 0),
+        padded=any(is_padded(text) for text in texts),
         faults=tuple(_fault(call, problem) for problem in call.problems if not _mended(call)),
-        edits=_edits(call),
+        edits=edits(call.raw, edited) if changed is not None else (),
+        edited=edited[:limit],
+        edited_more=max(len(edited) - limit, 0),
         offer=_offer(view, turn, call, more > 0),
         hint=_hint(view, turn, call),
     )
@@ -199,13 +210,6 @@ def _fault(call: Call, problem: Problem) -> Fault:
 def _mended(call: Call) -> bool:
     """What ran is another text than the one that was wrong: the edit tells the story."""
     return call.status == "done" and call.decided is not None and call.decided.arguments is not None
-
-
-def _edits(call: Call) -> tuple[Edit, ...]:
-    decided = call.decided
-    if decided is None or decided.arguments is None:
-        return ()
-    return edits(call.raw, decided.arguments)
 
 
 def _decidable(view: View, call: Call) -> bool:

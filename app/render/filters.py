@@ -24,6 +24,11 @@ _NOT_PLAIN = re.compile(r"[^\n\t\x20-\x7e]+")
 # Letters and marks by category, yet drawn as nothing: fillers, and the variation selectors that
 # can carry smuggled text. U+FE0E and U+FE0F stay, they only choose how an emoji looks.
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0d]")
+# Look like the plain space and are none. In prose they are at home, in arguments they are odd.
+_ODD_SPACE = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+_LINE = re.compile("[\n\t]")
+# What a reader stops at: wide gaps (not the indentation of a line), and lines with nothing on them.
+_PADDING = re.compile(r"(?<![\n ]) {9,}|(?:(?:\n|\\n)[ \t]*+){5,}")
 _SMUGGLING = range(0xE0100, 0xE01F0)
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Cs", "Zl", "Zp"})
 _MARKDOWN_LIMIT = 100_000
@@ -47,6 +52,27 @@ def hidden_count(text: str) -> int:
         for character in match[0]
         if _escape(character) is not None
     )
+
+
+def exposed(text: str) -> str:
+    """For arguments: `shown`, and every space but the plain one as an escape too."""
+    return _ODD_SPACE.sub(lambda match: f"\\u{ord(match[0]):04x}", shown(text))
+
+
+def one_line(text: str) -> str:
+    """For names: `exposed`, and line ends and tabs as escapes."""
+    return _LINE.sub(lambda match: "\\n" if match[0] == "\n" else "\\t", exposed(text))
+
+
+def exposed_count(text: str, *, lines: bool = False) -> int:
+    """How many characters `exposed` draws as escapes; with `lines`, how many `one_line` does."""
+    odd = len(_ODD_SPACE.findall(text)) + (len(_LINE.findall(text)) if lines else 0)
+    return hidden_count(text) + odd
+
+
+def is_padded(text: str) -> bool:
+    """Whether there are wide gaps in which a reader may think that the text has ended."""
+    return _PADDING.search(text) is not None
 
 
 def verbatim(text: str) -> Markup:

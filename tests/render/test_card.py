@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +16,12 @@ from app.core.events import (
     RunStopped,
 )
 from app.core.tools import Tool, text_result
+from app.render.blocks import block
 from app.render.card import Card, card, source
 from app.render.view import View
 from app.render.wire_rows import WireRows
 from tests.factories import DIGEST, Log, turn_with_calls
+from tests.render.page import ENV
 
 SCHEMA = Problem("schema", "minutes is a string.", "/minutes", fix="30")
 
@@ -116,7 +119,47 @@ def test_malformed_arguments_say_where() -> None:
 
 
 def test_hidden_characters_are_counted() -> None:
-    assert card_of(asked("get_weather", '{"city": "Par\u202eis\u200b"}')).hidden == 2
+    assert card_of(asked("get_weather", '{"city": "Par\u202eis\u200b\u00a0\u3000"}')).hidden == 4
+    assert card_of(asked("get\n\u2003weather\t", "{}")).hidden == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "padded"),
+    [
+        ("get_weather", '{"city": "a' + " " * 9 + 'b"}', True),
+        ("get_weather", '{"city": "a' + " " * 8 + 'b"}', False),
+        ("get_weather", '{"city": "a' + "\\n" * 5 + 'b"}', True),
+        ("get_weather", '{"city": "a' + "\\n \\n\\n" + 'b"}', False),
+        ("get_weather", '{"' + " " * 20 + '": 1}', True),
+        ("get_weather", "{\n" + " " * 20 + '"city": "Paris"}', False),
+        ("get_weather", "{\n" + " " * 20 + '"city": ', False),
+        ("get_weather", '{"city": \n\n\n\n\n"a', True),
+        ("rm" + " " * 30 + "x", "{}", True),
+    ],
+)
+def test_wide_gaps_are_told(name: str, arguments: str, padded: bool) -> None:
+    assert card_of(asked(name, arguments)).padded is padded
+
+
+def edited_card(arguments: str, **changes: Any) -> tuple[Card, str]:
+    log = asked("get_weather", {f"k{n}": n for n in range(9)}).run("1.1", arguments=arguments)
+    view = replace(View(log.session(), "", WireRows(), log.now_ms), **changes)
+    return card_of(log, **changes), block(ENV, view, "call-1-1")
+
+
+def test_an_edit_is_told_in_full() -> None:
+    text = json.dumps({f"k{n}": 100 + n for n in range(9)} | {"k8": "last\u00a0one"})
+    shown, html = edited_card(text)
+    assert len(shown.edits) == 9
+    assert html.count("<ins>") == 6
+    assert "and 3 more" in html
+    assert "last\\u00a0one" in html
+    long = json.dumps({"k0": "x" * 20_000})
+    shown, html = edited_card(long)
+    assert (shown.edited, shown.edited_more) == (long[:16_000], len(long) - 16_000)
+    assert "more characters" in html
+    shown, html = edited_card(long, expanded=frozenset({"call-1-1"}))
+    assert (shown.edited, shown.edited_more) == (long, 0)
 
 
 def test_who_and_how_long() -> None:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import re
+import time
+import unicodedata
 
 import pytest
 from hypothesis import given
@@ -12,8 +14,12 @@ from app.render.filters import (
     clip,
     duration,
     exact,
+    exposed,
+    exposed_count,
     hidden_count,
+    is_padded,
     markdown,
+    one_line,
     plural,
     pretty,
     shown,
@@ -61,6 +67,29 @@ def test_the_escapes_mean_the_same_in_json(text: str) -> None:
     assume = not any(ord(c) < 0x20 for c in text)
     if assume:
         assert json.loads(f'"{shown(text)}"') == text
+
+
+@pytest.mark.parametrize("space", "\u00a0\u1680\u2000\u2003\u200a\u202f\u205f\u3000")
+def test_spaces_that_are_none_show_in_arguments_and_not_in_prose(space: str) -> None:
+    text = f"a{space}b c\n"
+    assert shown(text) == text
+    assert exposed(text) == f"a\\u{ord(space):04x}b c\n"
+    assert one_line(text + "\t") == f"a\\u{ord(space):04x}b c\\n\\t"
+    assert (exposed_count(text), exposed_count(text, lines=True)) == (1, 2)
+    assert json.loads(f'"{one_line(text)}"') == text
+    assert shown(exposed(text)) == exposed(text)
+
+
+def test_every_space_is_plain_or_exposed() -> None:
+    spaces = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) == "Zs"]
+    assert [space for space in spaces if exposed(space) == space] == [" "]
+
+
+@pytest.mark.parametrize("text", [" " * 1_000_000, "\n " * 500_000, "a" + " \n" * 500_000])
+def test_gaps_are_found_soon(text: str) -> None:
+    begun = time.process_time()
+    is_padded(text)
+    assert time.process_time() - begun < 1.0
 
 
 ATTACKS = [
