@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("playwright", reason="the browser tests need the package playwright")
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 from tests.browser.chromium import ARGUMENTS, chromium
 from tests.browser.serving import Server
@@ -69,10 +69,22 @@ def new_tab(browser: Browser) -> Iterator[NewTab]:
     assert [trouble for one in tabs for trouble in one.unforgiven()] == []
 
 
+@pytest.fixture(scope="package")
+def window(browser: Browser, server: Server) -> Iterator[BrowserContext]:
+    """Cookie and cache of most tests, logged in to the shared server."""
+    context = browser.new_context(viewport=WIDE)
+    context.request.get(server.link)
+    yield context
+    context.close()
+
+
 @pytest.fixture
-def tab(server: Server, new_tab: NewTab) -> Tab:
-    """A tab that is logged in to the shared server."""
-    return new_tab(server).login()
+def tab(server: Server, window: BrowserContext) -> Iterator[Tab]:
+    """A fresh tab of the shared window."""
+    tab = Tab(window.new_page(), server)
+    yield tab
+    tab.page.close()
+    assert tab.unforgiven() == []
 
 
 WIDE: Any = {"width": 1440, "height": 900}

@@ -63,7 +63,7 @@ def test_the_drawers_of_a_phone(server: Server, new_tab: NewTab, waiting: str) -
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("page", ["session", "forms", "setup", "welcome", "tools/get_weather"])
+@pytest.mark.parametrize("page", ["forms", "setup", "welcome", "tools/get_weather"])
 def test_axe_finds_nothing_serious(
     server: Server, new_tab: NewTab, waiting: str, page: str, scheme: Any
 ) -> None:

@@ -6,6 +6,7 @@ import json
 
 from playwright.sync_api import expect
 
+from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
 
@@ -48,6 +49,41 @@ def test_a_tool_is_defined_and_its_arguments_are_seen_growing(tab: Tab) -> None:
     tab.press(tab.card(0), "a")
     tab.state("idle")
     expect(tab.card(0).locator(".result")).to_contain_text("is in the calendar.")
+
+
+def test_the_first_minute(own_server: Server, new_tab: NewTab) -> None:
+    tab = new_tab(own_server)
+    tab.page.goto(own_server.link)
+    expect(tab.page).to_have_url(own_server.base + "/")
+    tab.find(".demo", has_text="Two calls").click()
+    tab.waits_for(2)
+    tab.press(tab.card(0), "a")
+    tab.waits_for(1)
+    tab.press(tab.card(1), "h")
+    tab.card(1).locator("textarea[name=text]").fill("Sunny, 20 degrees.")
+    tab.card(1).locator("button", has_text="Answer").click()
+    tab.state("idle")
+    expect(tab.find(".part.text").last).to_contain_text("391")
+
+
+def test_the_wire_shows_what_each_row_produced(server: Server, tab: Tab) -> None:
+    tab.open(server.session("What is the weather in Lima?")).waits_for(1)
+    row = tab.find(".wirerow", has_text="input_json_delta")
+    row.hover()
+    expect(tab.card(0)).to_have_attribute("data-ui", "marked")
+    row.click()
+    expect(tab.find("#raw")).to_contain_text("partial_json")
+    tab.card(0).hover()
+    expect(row).to_have_attribute("data-ui", "marked")
+
+
+def test_the_list_is_searched(server: Server, tab: Tab) -> None:
+    session_id = server.session(title="A needle in the hay")
+    tab.open(server.session(title="Hay alone"))
+    tab.find("#search").fill("needle")
+    expect(tab.find("#list .row")).to_have_count(1)
+    tab.find("#list .row").click()
+    expect(tab.page).to_have_url(f"{server.base}/sessions/{session_id}")
 
 
 def test_one_call_is_run_one_edited_one_answered_one_denied(server: Server, tab: Tab) -> None:
@@ -197,8 +233,8 @@ def test_rename_and_delete_with_undo(server: Server, tab: Tab) -> None:
     expect(tab.find(f"#row-{session_id}")).to_be_visible()
 
 
-def test_what_is_typed_and_the_theme_survive_a_reload(server: Server, tab: Tab) -> None:
-    tab.open(server.session())
+def test_what_is_typed_and_the_theme_survive_a_reload(server: Server, new_tab: NewTab) -> None:
+    tab = new_tab(server).login().open(server.session())
     tab.find("#prompt").fill("Not sent yet")
     root = tab.find("html")
     tab.find("[data-do=theme]").click()
