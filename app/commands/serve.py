@@ -10,16 +10,23 @@ import os
 import secrets
 import socket
 import sys
-import webbrowser
+from contextlib import suppress
 from pathlib import Path
 
 from app import config
 from app.commands.listening import bound, ended_by_signals, port_of, serve, server, url_host
+from app.commands.opening import opened
 from app.core.errors import BadInput
 from app.engine.engine import Engine
 from app.simulator.app import simulator_app
 from app.store.lock import owned, owner_of
 from app.web.app import make_app
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
+"""What the guard answers to in any case, by http alone."""
+
+OPENED_S = 30.0
+"""How long a browser that was started may take to read where to go, in seconds."""
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -67,6 +74,7 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
         )
         one = server(app, limit_concurrency=500, timeout_keep_alive=30)
         ending: list[asyncio.Task[None]] = []
+        opening: list[asyncio.Task[None]] = []
 
         def leaving() -> None:
             site.close()
@@ -76,13 +84,22 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
             link = base + "/" + (f"?token={token}" if token else "")
             print(f"Playground on {link}", flush=True)
             if arguments.open:
-                webbrowser.open(link)
+                opening.append(asyncio.create_task(_open(link, db)))
 
         with ended_by_signals(one, leaving):
             await serve(one, sock, ready)
             await asyncio.gather(*ending)
+            for task in opening:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
     finally:
         await engine.close()
+
+
+async def _open(link: str, db: Path) -> None:
+    with opened(link, db):
+        await asyncio.sleep(OPENED_S)
 
 
 def _pace() -> float:
@@ -103,5 +120,8 @@ def _is_loopback(host: str) -> bool:
 
 
 def _own_name(host: str) -> list[str]:
-    """The address that was asked for answers to its own name."""
-    return [] if host in ("0.0.0.0", "::", "") else [host]
+    """The address that was asked for answers to its own name.
+
+    A loopback name that is named here would also answer to pages of its https.
+    """
+    return [] if host in ("0.0.0.0", "::", "", *LOOPBACK_NAMES) else [host]

@@ -2,7 +2,9 @@
 
 Order: size of headers, Host, method, Origin and Sec-Fetch-Site, credential, size of body, app.
 It judges `scope["path"]`, which is what is routed, and knows no route but /healthz, /static and
-the simulator's prefix. Threats 1 to 6, 10, 28, 32 and 34 of docs/safety.md.
+the simulator's prefix. Of a target with an authority of its own (`GET http://other/x`) the server
+shows the path alone: it is judged by its Host like any other.
+Threats 1 to 6, 10, 28, 32 and 34 of docs/safety.md.
 """
 
 from __future__ import annotations
@@ -87,6 +89,12 @@ class Asked:
             and self.all(b"sec-fetch-mode") == [b"navigate"]
             and self.all(b"sec-fetch-dest") in ([], [b"document"])
         )
+
+    @property
+    def foreign(self) -> bool:
+        """Led here by something that is not ours: a page elsewhere, or a file."""
+        own = (b"same-origin", b"none")
+        return any(site not in own for site in self.all(b"sec-fetch-site"))
 
     @property
     def scripted(self) -> bool:
@@ -195,8 +203,7 @@ class Guard:
             own.add(f"https://{host}")
         if any(origin.decode("latin-1") not in own for origin in asked.all(b"origin")):
             return False
-        sites = asked.all(b"sec-fetch-site")
-        return all(site in (b"same-origin", b"none") for site in sites) or asked.navigates
+        return not asked.foreign or asked.navigates
 
     def _credential_reply(self, asked: Asked) -> Reply | None:
         if asked.method in SAFE and asked.below("/static"):
@@ -218,11 +225,16 @@ class Guard:
             return NO_CREDENTIAL
         if asked.odd:
             return NOT_FOUND
-        headers = [(b"location", asked.without_token().encode("ascii"))]
+        there = asked.without_token().encode("ascii")
+        # A redirect would go on as the page with the link began it, from elsewhere, and the
+        # browser would keep the strict cookie back; a page that goes on begins anew, as our own.
+        led = (b"refresh", b"0; url=" + there) if asked.foreign else (b"location", there)
+        headers = [led]
         if self._token is not None:
             cookie = self._cookie_name() + b"=" + self._token
             headers.append((b"set-cookie", cookie + b"; HttpOnly; SameSite=Strict; Path=/"))
-        return Reply(303, "The page has another address now.", tuple(headers))
+        status = 200 if asked.foreign else 303
+        return Reply(status, "The page has another address now.", tuple(headers))
 
     def _credentials(self, asked: Asked, simulated: bool) -> list[list[bytes]]:
         """What was presented, one list for each way of presenting it."""

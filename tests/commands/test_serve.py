@@ -168,6 +168,17 @@ def test_without_a_token_on_loopback(tmp_path: Path) -> None:
         assert answer.json() == []
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_loopback_name_answers_to_no_other_scheme(tmp_path: Path, host: str) -> None:
+    with served(tmp_path / "a.db", "--host", host) as one:
+        port = one.url.rpartition(":")[2]
+        for name in ("127.0.0.1", "localhost"):
+            foreign = f"https://{name}:{port}"
+            assert asked(one, host=f"{name}:{port}", origin=foreign).status_code == 403
+            own = f"http://{name}:{port}"
+            assert asked(one, host=f"{name}:{port}", origin=own).status_code == 200
+
+
 def made(path: Path) -> None:
     """A database with one session."""
     assert ran("run", "hello", "--db", str(path), cwd=path.parent).returncode == 0

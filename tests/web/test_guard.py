@@ -272,6 +272,16 @@ async def test_the_link_is_exchanged_for_a_cookie() -> None:
     assert (await ask("GET", "/sessions/a%20b", ("cookie", crumb))).status == 200
 
 
+async def test_a_link_from_elsewhere_goes_on_as_a_page_of_our_own() -> None:
+    """On a redirect the browser would still keep the strict cookie back."""
+    link = [("sec-fetch-site", "cross-site"), *NAVIGATES]
+    told = await ask("GET", f"/a;b?x=1&token={TOKEN}", PAGE, *link)
+    assert (told.status, told.header("refresh"), told.ran) == (200, "0; url=/a;b?x=1", [])
+    assert (told.header("location"), TOKEN in (told.header("set-cookie") or "")) == (None, True)
+    wrong = await ask("GET", f"/?token={WRONG}", PAGE, *link)
+    assert (wrong.status, wrong.header("refresh")) == (401, None)
+
+
 async def test_the_link_mends_a_stale_cookie() -> None:
     stale = ("cookie", f"playground_{PORT}={WRONG}")
     assert (await ask("GET", "/", stale)).status == 401
