@@ -85,6 +85,7 @@ def _delta(index: int, delta: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _block(block: Block, index: int, stamp: Stamp, *, whole: bool) -> dict[str, Any]:
+    """A block as it stands in a JSON answer, or as a stream opens it; a call's `input` is empty."""
     text = block.text if whole else ""
     match block.kind:
         case "text":
@@ -97,16 +98,25 @@ def _block(block: Block, index: int, stamp: Stamp, *, whole: bool) -> dict[str, 
                 "type": "tool_use",
                 "id": stamp.id("toolu_01", index, 22),
                 "name": block.name,
-                "input": _input(text),
+                "input": {},
             }
 
 
-def _input(text: str) -> Any:
+def _whole_block(block: Block, index: int, stamp: Stamp) -> str:
+    """The JSON text of a block; the arguments of a call stand there to the letter."""
+    said = _block(block, index, stamp, whole=True)
+    if block.kind != "call":
+        return compact(said)
+    return compact(said).removesuffix("{}}") + _input(block.text) + "}"
+
+
+def _input(text: str) -> str:
     """Arguments in a JSON answer; what is no JSON cannot be said there but as a string."""
     try:
-        return json.loads(text) if text else {}
+        json.loads(text or "{}", parse_int=str)
     except (ValueError, RecursionError):
-        return text
+        return compact(text)
+    return text or "{}"
 
 
 def _signature(block: Block, stamp: Stamp) -> str:
@@ -116,9 +126,12 @@ def _signature(block: Block, stamp: Stamp) -> str:
 
 def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
     """The answer to a request with `stream` false."""
-    content = [_block(block, i, stamp, whole=True) for i, block in enumerate(reply.blocks)]
-    message = _message(asked, stamp) | {"content": content, "stop_reason": _stop_reason(reply)}
-    return encoded(message | {"usage": _usage(asked, _spent(reply))})
+    message = _message(asked, stamp) | {"stop_reason": _stop_reason(reply)}
+    told = compact(message | {"usage": _usage(asked, _spent(reply))})
+    content = ",".join(_whole_block(block, i, stamp) for i, block in enumerate(reply.blocks))
+    text = f'{told[:-1]},"content":[{content}]}}'
+    # Half a character stands inside a string: there its escape is JSON.
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _message(asked: Asked, stamp: Stamp) -> dict[str, Any]:
@@ -127,7 +140,6 @@ def _message(asked: Asked, stamp: Stamp) -> dict[str, Any]:
         "type": "message",
         "role": "assistant",
         "model": asked.request.model,
-        "content": [],
         "stop_reason": None,
         "stop_sequence": None,
     }

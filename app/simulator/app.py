@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -24,6 +24,7 @@ from app.core.messages import Message, ModelRequest
 from app.simulator import anthropic, openai_chat
 from app.simulator.end import Asked, BadRequest, End, Frame, Stamp
 from app.simulator.fault_answers import Canned
+from app.simulator.fault_streams import in_pieces
 from app.simulator.faults import FAULTS, Injected, by_name, in_prompt, without_fault
 from app.simulator.model import reply as model_reply
 from app.simulator.play import Played, SimulatorPace, Sleep
@@ -145,9 +146,7 @@ class _Endpoint:
         stamp = Stamp.of(body, self.desk.seed, int(self.desk.clock()))
         stream = asked.request.stream and not any(one.fault.unstreamed for one in faults)
         frames = self._frames(answer, asked, stamp, stream)
-        for injected in faults:
-            if injected.fault.twist is not None:
-                frames = injected.fault.twist(list(frames), self.end, injected.number)
+        frames = _twisted(frames, faults, self.end, stream)
         kinds = (one.fault.content_type for one in faults if one.fault.content_type)
         kind = next(kinds, _SSE if stream else _JSON)
         told = {"content-type": kind, **self.end.headers(request_id)}
@@ -159,12 +158,12 @@ class _Endpoint:
         messages = tuple(_plain(message) for message in request.messages)
         return model_reply(replace(request, messages=messages), seed=self.desk.seed, today=today)
 
-    def _frames(self, answer: Reply, asked: Asked, stamp: Stamp, stream: bool) -> Iterator[Frame]:
+    def _frames(self, answer: Reply, asked: Asked, stamp: Stamp, stream: bool) -> Iterable[Frame]:
         if stream:
             return self.end.frames(answer, asked, stamp)
         # Who waits for the whole waits as long as for a stream, but not longer than two seconds.
         wait = sum(frame.pause for frame in self.end.frames(answer, asked, stamp))
-        return iter([Frame(self.end.whole(answer, asked, stamp), min(wait, 2.0), "body")])
+        return [Frame(self.end.whole(answer, asked, stamp), min(wait, 2.0), "body")]
 
     def _pace(self, headers: Mapping[str, str]) -> SimulatorPace:
         told = headers.get("x-playground-pace")
@@ -228,3 +227,19 @@ def _changed(answer: Reply, request: ModelRequest, injected: Injected, *, told: 
     if fault.change is None or (once and request.messages[-1].role == "results"):
         return answer
     return fault.change(answer, request, injected.number)
+
+
+def _twisted(
+    frames: Iterable[Frame], faults: Sequence[Injected], end: End, stream: bool
+) -> Iterable[Frame]:
+    """The answer as it travels under `faults`. BadRequest where one of them needs a stream."""
+    twisted = [one for one in faults if one.fault.twist is not None]
+    if twisted and not stream:
+        frames = in_pieces(frames)
+    for one in twisted:
+        if not stream and not one.fault.any_body:
+            name = one.fault.name
+            raise BadRequest(f"The fault {name} needs a stream. Ask for one: set stream to true.")
+        assert one.fault.twist is not None
+        frames = one.fault.twist(list(frames), end, one.number)
+    return frames

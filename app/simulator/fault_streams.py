@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from app.simulator.end import CUT, STALL, End, Frame
 from app.simulator.fault_answers import told
 
 Twist = Callable[[Sequence[Frame], End, int], Iterator[Frame]]
 """(the frames of a sound answer, the end, the number in the fault's name) -> frames instead."""
+
+_PIECE = 16
+"""Bytes; small enough that the least JSON answer has as many pieces as a stream has frames."""
+
+
+def in_pieces(frames: Iterable[Frame]) -> Iterator[Frame]:
+    """A JSON body in pieces, so that what counts frames can cut it; the wait comes first."""
+    for frame in frames:
+        for start in range(0, len(frame.data), _PIECE):
+            pause = 0.0 if start else frame.pause
+            yield Frame(frame.data[start : start + _PIECE], pause, frame.tag)
 
 
 def cut_after(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
@@ -18,7 +29,9 @@ def cut_after(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]
 
 
 def cut_bytes(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
-    yield Frame(b"".join(frame.data for frame in frames)[:number])
+    """So many bytes, and always less than the whole."""
+    data = b"".join(frame.data for frame in frames)
+    yield Frame(data[: min(number, len(data) - 1)])
     yield CUT
 
 

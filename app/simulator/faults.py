@@ -27,7 +27,8 @@ class Fault:
     """A row of the table: one of `answer`, `change`, `twist` and `unstreamed`, or change and twist.
 
     `number` is what N stands for if none is given. `always`: a change that is played in every turn.
-    `then_ok`: the answer is played N times for one request, then it is let through.
+    `then_ok`: the answer is played N times for one request, then it is let through. `any_body`: a
+    twist that a JSON body can suffer, too; the others need a stream.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Fault:
     unstreamed: bool = False
     always: bool = False
     then_ok: bool = False
+    any_body: bool = False
     content_type: str | None = None
 
 
@@ -60,6 +62,10 @@ def _args(name: str, about: str, change: Change, number: int = 0) -> Fault:
 
 def _wire(name: str, about: str, twist: Twist, number: int = 0) -> Fault:
     return Fault(name, about, number, twist=twist)
+
+
+def _bytes(name: str, about: str, twist: Twist, number: int = 0) -> Fault:
+    return Fault(name, about, number, twist=twist, any_body=True)
 
 
 FAULTS: tuple[Fault, ...] = (
@@ -103,12 +109,12 @@ FAULTS: tuple[Fault, ...] = (
     Fault("json-instead-of-sse", "one JSON body though a stream was asked for", unstreamed=True),
     _wire("error-mid", "an error event half-way", streams.error_mid),
     _wire("error-then-more", "an error event, then the rest", streams.error_then_more),
-    _wire("cut-after-N", "the connection is lost after N frames", streams.cut_after, 3),
-    _wire("cut-bytes-N", "the connection is lost after N bytes", streams.cut_bytes, 700),
-    _wire("rst-after-N", "the connection is lost within frame N + 1", streams.cut_inside, 3),
-    _wire("clean-end-after-N", "a polite end after N frames", streams.clean_end_after, 5),
-    _wire("clean-end-mid-args", "a polite end within arguments", streams.clean_end_mid_args),
-    _wire("stall-after-N", "silence after N frames", streams.stall_after, 3),
+    _bytes("cut-after-N", "the connection is lost after N frames", streams.cut_after, 3),
+    _bytes("cut-bytes-N", "the connection is lost after N bytes", streams.cut_bytes, 700),
+    _bytes("rst-after-N", "the connection is lost within frame N + 1", streams.cut_inside, 3),
+    _bytes("clean-end-after-N", "a polite end after N frames", streams.clean_end_after, 5),
+    _bytes("clean-end-mid-args", "a polite end within arguments", streams.clean_end_mid_args),
+    _bytes("stall-after-N", "silence after N frames", streams.stall_after, 3),
     _wire("no-done", "no closing marker", streams.without("marker")),
     _wire("finish-missing", "no finish reason and no marker", streams.without("finish", "marker")),
     Fault(
@@ -116,11 +122,12 @@ FAULTS: tuple[Fault, ...] = (
         "characters of several bytes, cut apart",
         change=calls.saying("Grüße aus Köln, 世界! 🌍 Ça marche."),
         twist=streams.utf8_split,
+        any_body=True,
         always=True,
     ),
     _wire("utf8-invalid", "a byte that is no UTF-8", streams.utf8_invalid),
-    _wire("one-byte-chunks", "every byte alone", streams.one_byte_chunks),
-    _wire("all-in-one", "the whole stream at once", streams.all_in_one),
+    _bytes("one-byte-chunks", "every byte alone", streams.one_byte_chunks),
+    _bytes("all-in-one", "the whole stream at once", streams.all_in_one),
     _wire("crlf", "line ends of two bytes", streams.crlf),
     _wire("comment-flood", "N comments before each frame", streams.comment_flood, 50),
     _wire("sse-bad-json", "a line that is no JSON", streams.before_text(b"data: {oops\n\n")),

@@ -41,7 +41,8 @@ def reply(request: ModelRequest, *, seed: int, today: date) -> Reply:
     asks for a thinking block).
     """
     history = _history(request.messages)
-    chance = Random(f"{seed}\n{len(request.messages)}\n{history.prompt}")
+    said = f"{seed}\n{len(request.messages)}\n{history.prompt}"
+    chance = Random(said.encode("utf-8", "surrogatepass"))  # a prompt may hold half a character
     calls = _calls(request.tools, request.choice, history, today)
     blocks: list[Block] = []
     if request.params.get("thinking"):

@@ -12,10 +12,12 @@ import openai
 import pytest
 from starlette.types import ASGIApp
 
+from app.core.events import ResponseEnded
 from app.simulator.app import ENDS, simulator_app
 from app.simulator.end import End
 from app.simulator.faults import FAULTS, Fault
 from app.simulator.scenario import scenario
+from app.wire.protocols import CODECS
 
 PROMPT = "What is 17*23, and the weather in Paris?"
 RESULTS = {"calculator": "391", "get_weather": '{"temperature": 18, "unit": "celsius"}'}
@@ -206,6 +208,44 @@ def test_every_fault_has_its_status_and_never_a_traceback(
         data = response.read()
     if fault.answer is None and fault.twist is None and not fault.unstreamed:
         assert b"[DONE]" in data or b"message_stop" in data
+
+
+TWISTS = [fault for fault in FAULTS if fault.twist is not None]
+WHOLE = ("utf8-split", "one-byte-chunks", "all-in-one")
+
+
+@both
+@pytest.mark.parametrize("fault", TWISTS, ids=[fault.name for fault in TWISTS])
+def test_without_a_stream_a_fault_is_played_on_the_body_or_refused(
+    simulator: str, end: End, fault: Fault
+) -> None:
+    headers = {**KEYS[end.name], "x-playground-fault": fault.name.removesuffix("-N")}
+    url = simulator + end.base + end.path
+    data = b""
+    try:
+        with httpx.stream(
+            "POST", url, json=BODIES[end.name], headers=headers, timeout=0.4
+        ) as response:
+            for piece in response.iter_raw():
+                data += piece
+    except (httpx.RemoteProtocolError, httpx.ReadTimeout):
+        assert fault.name in DIRTY
+    if not fault.any_body:
+        assert response.status_code == 400
+        assert "needs a stream" in data.decode()
+        return
+    decoder = CODECS[end.name].decoder(response.status_code)
+    events = [event for _, _, event in decoder.feed(data) + decoder.end(fault.name not in DIRTY)]
+    assert isinstance(events[-1], ResponseEnded) == (fault.name in WHOLE)
+
+
+@both
+def test_half_a_character_in_a_prompt_is_read(simulator: str, end: End) -> None:
+    body = {**BODIES[end.name], "messages": [{"role": "user", "content": "Hello \ud800"}]}
+    url = simulator + end.base + end.path
+    told = {**KEYS[end.name], "content-type": "application/json"}
+    answer = httpx.post(url, content=json.dumps(body), headers=told, timeout=5)
+    assert answer.status_code == 200
 
 
 def raw_arguments(simulator: str, end: End, fault: str) -> str:

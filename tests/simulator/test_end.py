@@ -102,6 +102,33 @@ def test_a_twisted_stream_is_read_for_what_it_is(end: End, fault: str, end_as: s
     assert told == end_as
 
 
+@both
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"x": 1, "x": 2}',
+        '{"x": NaN}',
+        '{"x": 1.10,\n "y": 1e400}',
+        '{"x": %s}' % ("7" * 5000),
+        '{"x": "\\ud800"}',
+    ],
+    ids=["twice", "nan", "digits", "long", "half"],
+)
+def test_arguments_stand_to_the_letter_in_a_json_answer(end: End, text: str) -> None:
+    asked = end.parse(_written(end, asking(user("hi"), max_tokens=500)), VERSION)
+    events = decoded(end, end.whole(Reply((call("f", text),), "calls"), asked, STAMP))
+    assert [event.text for event in events if isinstance(event, PartEnded)] == [text]
+
+
+@both
+@pytest.mark.parametrize("text", ["Sure! {city", "[" * 10_000, "half \ud800"])
+def test_what_is_no_json_is_a_text_in_a_json_answer(end: End, text: str) -> None:
+    asked = end.parse(_written(end, asking(user("hi"), max_tokens=500)), VERSION)
+    events = decoded(end, end.whole(Reply((call("f", text),), "calls"), asked, STAMP))
+    (part,) = [event for event in events if isinstance(event, PartEnded)]
+    assert part.text in (text, json.dumps(text), json.dumps(text, ensure_ascii=False))
+
+
 def test_pieces_are_of_a_readers_size_or_as_asked() -> None:
     text = "The quick brown fox jumps over the lazy dog."
     assert "".join(pieces(Block("text", text), STAMP.chance())) == text
