@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import secrets
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,12 @@ from app.commands.toolfiles import check_names, tools_of
 from app.core.errors import BadInput
 from app.core.events import to_data
 from app.core.rules import Rule, rules_from_flags
+from app.core.settings import SIMULATOR_URL
 from app.core.state import folded
 from app.engine.engine import Engine
-from app.engine.settings import settings_from
+from app.engine.settings import KEY_NAMES, settings_from
+from app.net.client import is_loopback
+from app.net.keys import origin
 from app.simulator.app import simulator_app
 from app.store.lock import owner_of
 
@@ -128,8 +132,25 @@ def _asked(arguments: argparse.Namespace) -> dict[str, Any]:
         if not (arguments.protocol and arguments.base_url):
             raise BadInput("--protocol and --base-url go together, with --model.")
         asked |= {"protocol": arguments.protocol, "base_url": arguments.base_url}
+        asked |= _key(arguments.protocol, arguments.base_url, os.environ)
     elif arguments.profile:
         asked["profile"] = arguments.profile
     if arguments.model:
         asked["model"] = arguments.model
     return asked
+
+
+def _key(protocol: str, base_url: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Who types an address here means their key of that protocol for it, where they have one.
+
+    But nobody means it to be read on the way.
+    """
+    name = KEY_NAMES.get(protocol, "")
+    if base_url.startswith(SIMULATOR_URL) or not environ.get(name, "").strip():
+        return {}
+    place = origin(base_url)
+    if place.startswith("http:") and not is_loopback(place):
+        sentence = f"{name} is not sent to {place}, for all to read; use https to send it."
+        print(f"playground: {sentence}", file=sys.stderr)
+        return {"key_name": ""}
+    return {"key_name": name}

@@ -244,7 +244,7 @@ class Net:
 
     def _client(self, url: str, place: str) -> httpx.AsyncClient:
         """A proxy of the environment is for hosts out there; this machine is reached directly."""
-        loopback = _is_loopback(url)
+        loopback = is_loopback(url)
         plain = loopback and url.lower().startswith("http:")
         route = "plain" if plain else "loopback" if loopback else "remote"
         if route in self._clients:
@@ -282,7 +282,8 @@ def _uncompressed(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name.lower() != "accept-encoding"}
 
 
-def _is_loopback(url: str) -> bool:
+def is_loopback(url: str) -> bool:
+    """Whether `url` is sure to stay on this machine."""
     host = urlsplit(url).hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True

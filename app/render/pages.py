@@ -61,6 +61,7 @@ def tool_form(tool: Tool) -> ToolForm:
 class Surroundings:
     """What stands around a session: `keys` tells by profile name whether its key is there.
 
+    `unconfirmed` is the origin that the session's key may not go to unless the person says so.
     `after` is the cursor at which the page's stream begins.
     """
 
@@ -69,6 +70,7 @@ class Surroundings:
     library: Sequence[Tool] = ()
     tab: str = "wire"
     after: int = 0
+    unconfirmed: str = ""
 
 
 def session_page(env: Environment, view: View, around: Surroundings) -> str:
@@ -85,6 +87,7 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
         library=around.library,
         tab=around.tab,
         after=around.after,
+        unconfirmed=around.unconfirmed,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from contextlib import closing
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.commands.conftest import Typed
+from tests.net.test_client import serving
 from tests.served import ran, served
 
 BOTH = "What is the weather in Paris, and what is 17 * 23?"
@@ -193,3 +195,25 @@ def test_wrong_usage_is_one_sentence(tmp_path: Path, typed: Typed, words: tuple[
     if path.exists():
         with closing(sqlite3.connect(path)) as connection:
             assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
+
+
+PLACES = [("127.0.0.1", True), ("localhost", True), ("127.1", False)]
+"""Names of this machine; of the last one it cannot be told before it is looked up."""
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("host", "sent"), PLACES)
+async def test_a_typed_address_gets_the_key_but_not_over_plain_http(
+    tmp_path: Path, host: str, sent: bool
+) -> None:
+    key = "sk-canary-0123456789"
+    async with serving(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n") as provider:
+        url = provider.url.replace("127.0.0.1", host)
+        words = ("--protocol", "openai_chat", "--base-url", url, "--model", "m")
+        done = await asyncio.to_thread(ran, "run", "hi", *words, cwd=tmp_path, OPENAI_API_KEY=key)
+        none = await asyncio.to_thread(ran, "run", "hi", *words, cwd=tmp_path)
+        assert done.returncode == none.returncode == 1
+        with_key, without = provider.seen
+    assert (f"Bearer {key}".encode() in with_key, b"uthorization" in without) == (sent, False)
+    assert ("OPENAI_API_KEY is not sent to" in done.stderr) is not sent
+    assert "is not sent" not in none.stderr

@@ -47,3 +47,32 @@ async def test_an_echoed_key_reaches_nobody(tmp_path: Path) -> None:
     assert [text for text in seen if CANARY in text] == []
     for file in tmp_path.iterdir():
         assert CANARY.encode() not in file.read_bytes(), file.name
+
+
+async def test_a_key_goes_to_a_moved_vendor_once_a_person_says_so(tmp_path: Path) -> None:
+    page = {"accept": "text/html"}
+    async with serving(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n") as provider:
+        with served(tmp_path / "a.db", OPENAI_BASE_URL=provider.url) as one:
+            async with one.client() as client:
+                pasted = {"name": "OPENAI_API_KEY", "value": CANARY}
+                assert (await client.post("/keys", json=pasted)).status_code == 200
+                made = (await client.post("/sessions", json={"profile": "openai"})).json()
+                here = f"/sessions/{made['id']}"
+                await client.post(here + "/prompts", json={"text": "hello"})
+                assert (await rested(client, made["id"]))["state"] == "failed"
+                assert provider.seen == []
+                offer = f"Send OPENAI_API_KEY to {provider.url}"
+                assert offer in (await client.get(here, headers=page)).text
+                asked = {"name": "HOME", "base_url": provider.url}
+                assert (await client.post("/keys", json=asked)).status_code == 422
+                form = {"name": "OPENAI_API_KEY", "base_url": provider.url, "session": made["id"]}
+                answer = await client.post("/keys", data=form, headers=page)
+                assert (answer.status_code, answer.headers["location"]) == (303, here)
+                assert offer not in (await client.get(here, headers=page)).text
+                assert (await client.post(here + "/retry")).status_code == 200
+                await rested(client, made["id"])
+            assert one.end() == 0
+        (request,) = provider.seen
+        assert f"Bearer {CANARY}".encode() in request
+    for file in tmp_path.iterdir():
+        assert CANARY.encode() not in file.read_bytes(), file.name

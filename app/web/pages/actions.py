@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -211,10 +211,17 @@ def _number(text: str, name: str, *, whole: bool) -> int | float:
 
 
 async def paste_key(request: Request) -> Response:
-    """POST /keys: a key for this run, kept in memory only."""
-    body, keys = await body_of(request), site_of(request).engine.keys
-    keys.paste(body.text("name").strip(), body.text("value"), body.text("base_url").strip())
+    """POST /keys: a key for this run, kept in memory only; without a value, a place where the key
+    of that name may go, kept for later runs."""
+    body, engine = await body_of(request), site_of(request).engine
+    name, base_url = body.text("name").strip(), body.text("base_url").strip()
+    if base_url and not body.text("value"):
+        await engine.confirm(name, base_url)
+    else:
+        engine.keys.paste(name, body.text("value"), base_url)
     site_of(request).engine.hub.ring_list()
+    if session_id := body.text("session"):  # the form that goes away once it is done
+        return answer(request, {"ok": True}, location=f"/sessions/{quote(session_id, safe='')}")
     back = urlsplit(request.headers.get("referer", "/")).path or "/"
     location = "" if request.headers.get("hx-request") else back
     return answer(request, {"ok": True}, location=location)

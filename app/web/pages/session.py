@@ -52,6 +52,7 @@ async def page(site: Site, session_id: str, *, tab: str = "") -> Response:
             library,
             tab or ("wire" if live.session.turns else "setup"),
             site.engine.hub.position,
+            site.engine.keys.unconfirmed(view.settings.profile),
         )
         return HTMLResponse(session_page(site.env, view, around))
 
