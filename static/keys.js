@@ -1,46 +1,64 @@
-// Keys. One that decides acts only on the focused card, and only after the whole card has been on
-// screen, unchanged, for half a second: nobody runs what could not be read.
+// Keys. One that decides acts only on the focused card, or on those its button names, and only after
+// the whole card has been on screen, unchanged, for half a second: nobody runs what was not read.
 
 const LOOKED_AT_MS = 500;
 
 const typing = (target) => target.closest?.("input, textarea, select, [contenteditable]") !== null;
 
-// Which cards were seen whole -----------------------------------------------------------------
+// Which cards were seen ----------------------------------------------------------------------
 
-const seen = new Map(); // card id -> {digest, since}
+// A card that is taller than the window is seen when its head and its row of decisions were.
+const WATCHED = ".card, .card > header, .card > .acts";
+
+// element -> {digest of its card, since when it is whole on screen, whether it ever was for long}
+const looks = new WeakMap();
+
+function look(element, whole) {
+  const digest = element.closest(".card")?.dataset.digest;
+  const now = performance.now();
+  let entry = looks.get(element);
+  if (entry?.digest !== digest) {
+    entry = { digest, since: Infinity, seen: false };
+    looks.set(element, entry);
+  }
+  entry.seen ||= now - entry.since >= LOOKED_AT_MS;
+  entry.since = whole ? Math.min(entry.since, now) : Infinity;
+}
 
 const observer = new IntersectionObserver(
   (entries) => {
-    for (const { target, isIntersecting, intersectionRatio } of entries) {
-      if (isIntersecting && intersectionRatio >= 0.99) {
-        if (!seen.has(target.id)) seen.set(target.id, { digest: target.dataset.digest, since: performance.now() });
-      } else {
-        seen.delete(target.id);
-      }
-    }
+    for (const { target, isIntersecting, intersectionRatio } of entries) look(target, isIntersecting && intersectionRatio >= 0.99);
   },
   { threshold: [0, 0.99, 1] },
 );
 
-const watched = new WeakSet();
-
 function watch() {
-  for (const card of document.querySelectorAll(".card")) {
-    const entry = seen.get(card.id);
-    if (entry && entry.digest !== card.dataset.digest) {
-      seen.set(card.id, { digest: card.dataset.digest, since: performance.now() });
-    }
-    if (!watched.has(card)) {
-      watched.add(card);
-      observer.observe(card);
+  for (const element of document.querySelectorAll(WATCHED)) {
+    const entry = looks.get(element);
+    if (!entry) {
+      look(element, false);
+      observer.observe(element);
+    } else {
+      look(element, entry.since !== Infinity);
     }
   }
 }
 
-function wasRead(card) {
-  const entry = seen.get(card.id);
-  return entry !== undefined && entry.digest === card.dataset.digest && performance.now() - entry.since >= LOOKED_AT_MS;
+function isSeen(element) {
+  const entry = looks.get(element);
+  return entry !== undefined && entry.digest === element.closest(".card").dataset.digest && performance.now() - entry.since >= LOOKED_AT_MS;
 }
+
+function wasSeen(element) {
+  return isSeen(element) || Boolean(looks.get(element)?.seen && looks.get(element).digest === element.closest(".card").dataset.digest);
+}
+
+const isTall = (card) => card.offsetHeight > (card.closest(".scroll") ?? document.documentElement).clientHeight;
+const endsWereSeen = (card) => [...card.querySelectorAll(":scope > header, :scope > .acts")].every(wasSeen);
+
+// Now, for the key that decides one card; and once, for the key that runs several.
+const isRead = (card) => (isTall(card) ? endsWereSeen(card) : isSeen(card));
+const wasRead = (card) => (isTall(card) ? endsWereSeen(card) : wasSeen(card));
 
 // Moving between calls ------------------------------------------------------------------------
 
@@ -69,11 +87,24 @@ function decide(key) {
   if (!card) return false;
   const button = card.querySelector(`[data-key="${key}"]`);
   if (!button) return false;
-  if (!wasRead(card)) {
+  if (!isRead(card)) {
     hint("A key acts once the whole card has been on screen for half a second.");
     return true;
   }
   if (!button.disabled) button.click();
+  return true;
+}
+
+function runAll() {
+  const button = document.querySelector('[data-key="shift-a"]');
+  if (!button) return false;
+  const cards = new FormData(button.form).getAll("call").map((named) => {
+    const [call, digest] = named.split(" ");
+    const card = document.getElementById(`call-${call.replace(".", "-")}`);
+    return card?.dataset.digest === digest ? card : null;
+  });
+  if (cards.every((card) => card && wasRead(card))) return press('[data-key="shift-a"]');
+  hint("Shift+A acts once each card it runs has been whole on screen for half a second.");
   return true;
 }
 
@@ -135,7 +166,7 @@ document.addEventListener("keydown", (event) => {
     if (!event.repeat) document.getElementById("tool").requestSubmit();
     done = true;
   } else if (!command && !event.altKey && !event.repeat && !typing(event.target) && !document.querySelector("dialog[open]")) {
-    done = event.shiftKey && event.key === "A" ? press('[data-key="shift-a"]') : (plain[event.key]?.() ?? false);
+    done = event.shiftKey && event.key === "A" ? runAll() : (plain[event.key]?.() ?? false);
   }
   if (done) event.preventDefault();
 });

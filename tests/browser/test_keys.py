@@ -9,19 +9,19 @@ from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
 
-READ = """(id) => {
+READ = """(selector) => {
   // As long as the page asks for, and a frame more, since the card was whole on screen.
   return new Promise((done) => new IntersectionObserver((entries, observer) => {
     if (!entries.some((entry) => entry.intersectionRatio >= 0.99)) return;
     observer.disconnect();
     setTimeout(done, 560);
-  }, {threshold: [0.99]}).observe(document.getElementById(id)));
+  }, {threshold: [0.99]}).observe(document.querySelector(selector)));
 }"""
 
 
 def read(tab: Tab, number: int) -> None:
     """Have a card whole on screen for as long as it takes."""
-    tab.page.evaluate(READ, tab.card(number).get_attribute("id"))
+    tab.page.evaluate(READ, f"#{tab.card(number).get_attribute('id')}")
 
 
 @pytest.fixture
@@ -79,6 +79,36 @@ def test_a_card_that_is_cut_by_the_window_is_not_decided(server: Server, new_tab
     tab.page.keyboard.press("a")
     expect(tab.find(".toast.hint")).to_be_visible()
     tab.waits_for(1)
+
+
+def test_shift_a_runs_only_what_was_read(server: Server, new_tab: NewTab) -> None:
+    tab = new_tab(server, viewport={"width": 1000, "height": 600}).login()
+    session_id = server.session("[[fault:parallel-5]] What is the weather in Paris?")
+    tab.open(session_id).waits_for(5)
+    tab.card(4).scroll_into_view_if_needed()
+    read(tab, 4)
+    tab.page.keyboard.press("Shift+A")
+    expect(tab.find(".toast.hint")).to_contain_text("each card it runs")
+    tab.waits_for(5)
+    for number in range(5):
+        tab.card(number).scroll_into_view_if_needed()
+        read(tab, number)
+    tab.page.keyboard.press("Shift+A")
+    tab.state("idle")
+    assert {call["status"] for call in server.folded(session_id)["calls"]} == {"done"}
+
+
+def test_a_tall_card_is_read_when_both_its_ends_were(server: Server, new_tab: NewTab) -> None:
+    tab = new_tab(server, viewport={"width": 1000, "height": 380}).login()
+    tab.open(server.session("What is the weather in Paris?")).waits_for(1)
+    tab.card(0).focus()
+    for end in ("header", ".acts"):
+        tab.page.keyboard.press("a")
+        tab.waits_for(1)
+        tab.find(f".card > {end}").scroll_into_view_if_needed()
+        tab.page.evaluate(READ, f".card > {end}")
+    tab.page.keyboard.press("a")
+    tab.state("idle")
 
 
 def test_each_decision_has_its_key(waiting: Tab) -> None:
