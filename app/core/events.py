@@ -308,6 +308,9 @@ def kind_of(cls: type) -> str:
 
 
 EVENTS: dict[str, type] = {kind_of(cls): cls for cls in get_args(Event)}
+_ENCODE = json.JSONEncoder(separators=(",", ":")).encode
+"""Made once: json.dumps with separators builds an encoder for each event."""
+
 KINDS: dict[type, str] = {cls: kind for kind, cls in EVENTS.items()}
 
 
@@ -335,7 +338,7 @@ def from_data(cls: Any, data: Any) -> Any:
 
 def to_row(event: Event) -> tuple[str, str]:
     """(kind, JSON body). ASCII only, so that lone surrogates survive any store."""
-    return KINDS[type(event)], json.dumps(to_data(event), separators=(",", ":"))
+    return KINDS[type(event)], _ENCODE(to_data(event))
 
 
 def from_row(kind: str, body: str) -> Event:
