@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from app.core.events import CallDecided, CallEnded, Event, RunPaused
+from app.core.messages import arguments_object
 from app.core.rules import Rule, first_match
 from app.core.state import Call, Prompt, Session, Turn
 from app.core.tools import ToolChoice, ToolResult, text_result
@@ -134,6 +135,20 @@ def may_run(turn: Turn, call: Call) -> bool:
         and tool is not None
         and tool.answered_by != "person"
     )
+
+
+def repeats(session: Session, call: Call) -> bool:
+    """Whether one of the two turns before made the same call: a model that goes in circles."""
+    before = [turn for turn in session.turns[: call.turn - 1] if not turn.dropped]
+    return any(_same(one, call) for turn in before[-2:] for one in turn.calls)
+
+
+def _same(one: Call, other: Call) -> bool:
+    """Equal in name and arguments, however these are spaced."""
+    if one.name != other.name:
+        return False
+    given = arguments_object(one.raw)
+    return one.raw == other.raw or (given is not None and given == arguments_object(other.raw))
 
 
 def decided_result(decided: CallDecided) -> ToolResult:

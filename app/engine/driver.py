@@ -13,7 +13,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.core.decide import CheckCall, Command, Record, RunCall, SendRequest, next_commands
+from app.core.decide import (
+    CheckCall,
+    Command,
+    Record,
+    RunCall,
+    SendRequest,
+    next_commands,
+    repeats,
+)
 from app.core.errors import Conflict, IllegalEvent, Refused, StoreError
 from app.core.events import (
     CallChecked,
@@ -21,6 +29,7 @@ from app.core.events import (
     CallInterrupted,
     CallProgressed,
     CallStarted,
+    Problem,
     PromptAdded,
     ResponseFailed,
     RunPaused,
@@ -179,6 +188,8 @@ class Driver:
     async def _check(self, live: Live, call_id: str) -> None:
         call = live.session.call(call_id)
         problems = verdict(call.tool, call.name, call.raw)
+        if repeats(live.session, call):
+            problems += (_REPEATED,)
         safe = call.tool is not None and call.tool.parallel_safe
         code = await code_of(call.tool)
         seen = digest(live.session, call, code)
@@ -338,6 +349,8 @@ _CANCELLED = text_result(
     kind="interrupted",
 )
 
+
+_REPEATED = Problem("note", "The same call with the same arguments was made in the last two turns.")
 
 _BROKEN = text_result(
     "The program that runs this tool broke; its log says why.", is_error=True, kind="failed"

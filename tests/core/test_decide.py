@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from app.core.decide import CheckCall, Command, Record, RunCall, SendRequest, next_commands
+from app.core.decide import (
+    CheckCall,
+    Command,
+    Record,
+    RunCall,
+    SendRequest,
+    next_commands,
+    repeats,
+)
 from app.core.events import (
     CallDecided,
     CallEnded,
@@ -204,3 +212,20 @@ def test_the_limit_of_turns_pauses_and_continue_gives_as_many_again() -> None:
     assert next_commands(session(*events)) == [AUTO]
     events += [*opened(3)]
     assert session(*events).state == "running"
+
+
+def test_a_call_repeats_one_of_the_two_turns_before() -> None:
+    tools = ["get_weather", "look", "look", "get_weather"]
+    events: list[Event] = begun()
+    for number, tool in enumerate(tools, 1):
+        id = f"{number}.0"
+        events += [*turn(number, call(0, tool)), checked(id), run(id), *ran(id)]
+    whole = session(*events)
+    found = [repeats(whole, whole.call(f"{number}.0")) for number in (1, 2, 3, 4)]
+    assert found == [False, False, True, False]
+
+
+def test_a_turn_that_was_dropped_is_no_repetition() -> None:
+    events = [*begun(), *turn(1), TurnDropped(1), *turn(2, call(0))]
+    whole = session(*events)
+    assert not repeats(whole, whole.call("2.0"))

@@ -282,6 +282,8 @@ async def test_the_limit_of_turns_pauses_and_one_click_continues(tmp_path: Path)
             engine, "[[fault:loop]] Use note", noting(tmp_path), rules=ALLOW_ALL, max_turns=3
         )
         assert (session.state, session.paused, len(session.turns)) == ("paused", "max_turns", 3)
+        circling = [any("same call" in p.message for p in c.problems) for c in session.calls()]
+        assert circling == [False, True, True]
         await engine.driver.resume(session.id)
         assert len((await rested(engine, session.id)).turns) == 6
 
