@@ -19,6 +19,7 @@ from app.core.events import (
     ResponseFailed,
     ResponseStarted,
     Source,
+    Warned,
 )
 from app.core.messages import model_request
 from app.core.settings import Limits, Profile
@@ -31,6 +32,7 @@ from app.net.mask import Masker
 from app.store.log import Chunk
 from app.wire.codec import Codec, Decoder, Spanned, WireRequest
 from app.wire.protocols import codec
+from app.wire.told import KEY_ADVICE
 
 SIMULATED_PATHS: Mapping[str, str] = {"anthropic": "/anthropic", "openai_chat": "/openai/v1"}
 """Where the simulator's ends stand below its own base URL."""
@@ -41,12 +43,17 @@ AHEAD = 2048
 TOGETHER = 256
 """How many pieces are decoded and written at once, so that streams get their turn in between."""
 
+SSE = "text/event-stream"
+
 STOPPED = "Stopped by the person."
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A request ready to go. `sent` is the fact for the log, keys replaced by their names."""
+    """A request ready to go. `sent` is the fact for the log, keys replaced by their names.
+
+    `key_name` is the variable that the profile's key stands in, or "".
+    """
 
     sent: RequestSent
     codec: Codec
@@ -55,6 +62,12 @@ class Prepared:
     limits: Limits
     notes: Sequence[str] = ()
     failed: ResponseFailed | None = None
+    key_name: str = ""
+
+    @property
+    def streamed(self) -> bool:
+        """Whether a stream was asked for."""
+        return self.headers.get("accept") == SSE
 
 
 @dataclass
@@ -126,7 +139,16 @@ class Client:
             choice,
         )
         headers = {**request.headers, **profile.headers, **(one.key_header(key) if key else {})}
-        return Prepared(sent, one, headers, request.body, settings.limits, request.notes, failed)
+        return Prepared(
+            sent,
+            one,
+            headers,
+            request.body,
+            settings.limits,
+            request.notes,
+            failed,
+            profile.key_name,
+        )
 
     async def answer(self, session_id: str, prepared: Prepared, answering: Answering) -> None:
         """Send it and log what comes back, to the one event that ends the turn."""
@@ -188,8 +210,8 @@ class _Writing:
     def __init__(self, hub: Hub, session_id: str, prepared: Prepared, masker: Masker) -> None:
         self._hub = hub
         self._session_id = session_id
+        self._prepared = prepared
         self._recording = prepared.sent.recording
-        self._codec = prepared.codec
         self._decoder: Decoder | None = None
         self._masker = masker
         self._masked = masker.mask_stream()
@@ -231,8 +253,21 @@ class _Writing:
 
     def _started(self, started: ResponseStarted, at_ms: int) -> None:
         headers = self._masker.mask_data(dict(started.headers))
-        self._add(replace(started, headers=headers), at_ms, self._offset, self._offset)
-        self._decoder = self._codec.decoder(started.status)
+        masked = replace(
+            started, headers=headers, request_id=self._masker.mask_text(started.request_id)
+        )
+        self._add(masked, at_ms, self._offset, self._offset)
+        self._decoder = self._prepared.codec.decoder(started.status)
+        if self._prepared.streamed and started.status < 400:
+            self._check_type(headers.get("content-type", ""), at_ms)
+
+    def _check_type(self, told: str, at_ms: int) -> None:
+        """A stream was asked for; the bytes alone decide how it is read."""
+        kind = told.partition(";")[0].strip().lower()
+        if kind != SSE:
+            called = f"is called {kind[:80]}" if kind else "has no content type"
+            said = f"The answer {called}, though a stream was asked for; it is read by its bytes."
+            self._add(Warned("content_type", said), at_ms, self._offset, self._offset)
 
     def _bytes(self, data: bytes, at_ms: int) -> None:
         if not data or self._decoder is None:
@@ -266,6 +301,7 @@ class _Writing:
         for start, end, event in spanned:
             if isinstance(event, ResponseFailed):
                 event = _told(event, instead, self._retry_after)
+                event = replace(event, message=_advised(event, self._prepared.key_name))
             self._add(event, at_ms, start, end)
 
     def _add(self, event: Event, at_ms: int, start: int, end: int) -> None:
@@ -282,3 +318,13 @@ def _told(
     if instead is None or event.failure != "interrupted":
         return replace(event, retry_after=retry_after)
     return replace(event, failure=instead.failure, message=instead.message)
+
+
+def _advised(event: ResponseFailed, key_name: str) -> str:
+    """Its message with what the decoder could not know: the key's name, the wait that is asked."""
+    message = event.message
+    if key_name and message.endswith(KEY_ADVICE):
+        message = message.removesuffix(KEY_ADVICE) + f"Check {key_name}."
+    if event.retry_after:
+        message += f" It asks to wait {event.retry_after:g} s."
+    return message

@@ -65,10 +65,13 @@ def _item_words(item: Any, depth: int) -> str:
     return (_words(item, depth) if isinstance(item, Mapping) else "") or str(item)[:MAX_WORDS]
 
 
+KEY_ADVICE = "Check the key that the profile names."
+"""How the sentence on a refused key ends; whoever knows the key's name may say it instead."""
+
 _ADVICE = {
     400: "Compare the request in the wire view with what it complains about, change the "
     "settings, and retry.",
-    401: "Check the key that the profile names.",
+    401: KEY_ADVICE,
     402: "Check the account's balance with the provider.",
     403: "Check that the key may use this model.",
     404: "Check the model's name and the base URL.",

@@ -97,6 +97,19 @@ async def test_what_is_malformed_waits_and_cannot_run(tmp_path: Path, fault: str
         assert result.kind == "denied"
 
 
+@pytest.mark.parametrize("profile", ["simulator", "simulator-openai"])
+async def test_a_session_outlives_every_name_a_model_invents(tmp_path: Path, profile: str) -> None:
+    names = ("unknown", "empty-name", "long-name", "odd-name", "lookalike-name")
+    async with running(tmp_path) as engine:
+        for name in names:
+            prompt = f"[[fault:tool-{name}]] What is 17 * 23?"
+            session = await asked(engine, prompt, "calculator", asked_profile=profile)
+            (call,) = session.waiting
+            await engine.driver.decide(session.id, call.id, Asked("deny", call.digest))
+            session = await rested(engine, session.id)
+            assert session.turns[1].failure is None, (name, session.turns[1].failure)
+
+
 async def test_a_cut_call_can_be_read_and_never_run(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         session = await asked(engine, "[[fault:clean-end-mid-args]] 17 * 23?", "calculator")
@@ -126,6 +139,52 @@ async def test_an_echoed_key_is_nowhere(tmp_path: Path, caplog: pytest.LogCaptur
             assert CANARY.encode() not in path.read_bytes(), path
             assert KEY.encode() not in path.read_bytes(), path
     assert CANARY not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("fault", "stream", "said"),
+    [
+        ("wrong-content-type", True, "is called text/plain"),
+        ("json-instead-of-sse", True, "is called application/json"),
+        ("no-done", True, ""),
+        ("http-500", True, ""),
+        ("wrong-content-type", False, ""),
+    ],
+)
+async def test_an_answer_of_another_type_than_asked_is_noted(
+    tmp_path: Path, fault: str, stream: bool, said: str
+) -> None:
+    async with running(tmp_path) as engine:
+        session = await asked(engine, f"[[fault:{fault}]] Hi", stream=stream)
+        told = [w.message for w in session.turns[0].warnings if w.code == "content_type"]
+        assert bool(told) == bool(said)
+        assert all(said in message for message in told)
+
+
+@pytest.mark.parametrize(
+    ("key_name", "end"),
+    [("A_KEY", "Check A_KEY."), ("", "Check the key that the profile names.")],
+)
+async def test_a_refused_key_is_named(tmp_path: Path, key_name: str, end: str) -> None:
+    async with running(tmp_path, environment={"A_KEY": "wrong-key-0123456789"}) as engine:
+        url = engine.driver._client._simulator_url()
+        engine.keys.paste("A_KEY", "wrong-key-0123456789", url)
+        profile = Profile("p", "anthropic", url + "/anthropic", key_name, "m")
+        failure = (await asked(engine, "hello", profile=profile)).turns[0].failure
+        assert failure is not None
+        assert failure.status == 401
+        assert failure.message.endswith(end)
+
+
+async def test_the_wait_that_is_asked_is_said(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session = await asked(engine, "[[fault:http-429-retry-30]] Hi")
+        failure = session.turns[0].failure
+        assert failure is not None
+        assert failure.message.endswith(" It asks to wait 30 s.")
+        response = session.turns[0].response
+        assert response is not None
+        assert response.request_id.startswith("req_")
 
 
 async def test_without_a_key_nothing_is_sent(tmp_path: Path) -> None:

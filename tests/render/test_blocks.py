@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.errors import NotFound
-from app.core.events import Event, PartDelta
+from app.core.events import Event, PartDelta, ResponseFailed, ResponseStarted
 from app.render.blocks import Touch, ancestors, block, frame, pieces, touched
 from tests.factories import Log
 from tests.render.logs import STORIES
@@ -134,3 +135,13 @@ def test_every_ancestor_is_a_block() -> None:
     assert list(ancestors("text-1-0"))[-1] == "flow"
     assert list(ancestors("wirerow-2-7")) == ["wirerows-2", "wire-2", "wire"]
     assert not list(ancestors("head"))
+
+
+def test_a_failure_shows_the_id_of_its_request_to_be_copied() -> None:
+    log = Log().start().prompt("hi").request()
+    log.events[-1] = replace(log.events[-1], event=ResponseStarted(500, {}, "req_7"))
+    log.add(ResponseFailed("http", "No.", 500))
+    foot = at(log.events, len(log.events)).tree.find("turnfoot-1")
+    assert foot is not None
+    assert "req_7" in foot.text
+    assert "req_7" in [node.attributes.get("data-copy") for node in foot.walk()]
