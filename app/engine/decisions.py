@@ -14,7 +14,10 @@ from app.schema.verdict import verdict
 
 @dataclass(frozen=True)
 class Asked:
-    """What a person (or a script in a person's name) wants. `arguments` is JSON text or None."""
+    """What a person (or a script in a person's name) wants. `arguments` is JSON text or None.
+
+    `seen` is how many characters of the model's arguments the page showed; a script has read all.
+    """
 
     decision: str
     digest: str = ""
@@ -22,6 +25,7 @@ class Asked:
     anyway: bool = False
     text: str = ""
     is_error: bool = False
+    seen: int | None = None
 
 
 def decided(session: Session, call_id: str, asked: Asked) -> CallDecided:
@@ -39,6 +43,8 @@ def decided(session: Session, call_id: str, asked: Asked) -> CallDecided:
         raise Conflict("This card is out of date; look at the call again.", outcome(call))
     arguments = asked.arguments if decision == "run" else None
     if decision == "run":
+        if arguments is None and asked.seen is not None and asked.seen < len(call.raw):
+            raise Refused("Not all of the arguments were shown; press Show all and read them.")
         _check_run(session, call, arguments, anyway=asked.anyway)
     return CallDecided(
         call.id,

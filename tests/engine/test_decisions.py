@@ -120,6 +120,18 @@ def test_too_late_or_too_early(one: Session, error: type[Exception]) -> None:
         decided(one, "1.0", wish("run", "digest"))
 
 
+def test_what_was_not_shown_whole_is_not_run() -> None:
+    length = len(SOUND.call("1.0").raw)
+    with pytest.raises(Refused, match="Not all of the arguments were shown"):
+        decided(SOUND, "1.0", Asked("run", SEEN, seen=length - 1))
+    for asked in (
+        Asked("run", SEEN, seen=length),
+        Asked("deny", SEEN, seen=0),
+        Asked("run", SEEN, '{"city":"Rome"}', seen=0),
+    ):
+        assert decided(SOUND, "1.0", asked).digest == SEEN
+
+
 def test_the_loser_is_told_what_holds() -> None:
     one = session(
         *begun(), *turn(1, call(0)), checked("1.0"), CallDecided("1.0", "deny", by="rule")

@@ -105,6 +105,15 @@ def test_long_arguments_are_shown_whole_when_they_are_expanded() -> None:
     assert not whole.offer.blocked
 
 
+def test_the_forms_tell_how_much_was_shown() -> None:
+    log = asked("get_weather", {"city": "x" * 20_000})
+    view = View(log.session(), "", WireRows(), log.now_ms)
+    assert 'name="seen" value="16000"' in block(ENV, view, "call-1-1")
+    length = len(log.session().call("1.1").raw)
+    whole = block(ENV, replace(view, expanded=frozenset({"call-1-1"})), "call-1-1")
+    assert f'name="seen" value="{length}"' in whole
+
+
 def test_a_fix_is_the_whole_text_with_one_value_replaced() -> None:
     shown = card_of(asked("add_event", '{"title": "Walk", "minutes": "30"}', SCHEMA))
     (fault,) = shown.faults

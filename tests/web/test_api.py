@@ -198,6 +198,21 @@ async def test_fifty_decisions_run_it_once(
     assert effects.read_text() == "ran\n"
 
 
+async def test_a_form_runs_only_what_the_page_showed(client: httpx.AsyncClient) -> None:
+    session_id, call = await waiting(client)
+    form = {"decision": "run", "digest": call["digest"], "seen": "1"}
+    single = f"/sessions/{session_id}/calls/{call['id']}/decision"
+    for seen, said in (("1", "Show all"), ("-1", "characters"), ("x", "characters")):
+        answer = await client.post(single, data={**form, "seen": seen})
+        assert (answer.status_code, said in answer.text) == (422, True)
+    several = {**form, "call": f"{call['id']} {call['digest']}"}
+    (outcome,) = (await client.post(f"/sessions/{session_id}/decisions", data=several)).json()
+    assert "press Show all" in outcome["error"]
+    assert (await folded(client, session_id))["state"] == "waiting"
+    form["seen"] = str(len(call["arguments_raw"]))
+    assert (await client.post(single, data=form)).status_code == 200
+
+
 async def test_edited_arguments_and_anyway(client: httpx.AsyncClient) -> None:
     for arguments in ({"text": "edited"}, '{"text":  "edited"}'):
         session_id, call = await waiting(client)

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from app.core.errors import BadInput, PlaygroundError
 from app.engine.decisions import Asked
 from app.engine.settings import settings_from
+from app.render.view import SHOWN_ARGUMENTS
 from app.web.forms import Body, answer, body_of, json_of
 from app.web.site import site_of
 from app.wire.exact import Quoted
@@ -57,7 +58,16 @@ def asked(body: Body, *path: int) -> Asked:
         body.flag("anyway"),
         body.text("text"),
         body.flag("is_error"),
+        None if body.is_json else _seen(body),
     )
+
+
+def _seen(body: Body) -> int:
+    """How much of the arguments the page had on its card when its form was sent."""
+    seen = body.text("seen", str(SHOWN_ARGUMENTS))
+    if not re.fullmatch("[0-9]{1,9}", seen):
+        raise BadInput("seen is a number of characters; load the page again.")
+    return int(seen)
 
 
 async def decide_several(request: Request) -> Response:
@@ -79,7 +89,8 @@ async def body_of_list(request: Request) -> list[tuple[str, Asked]]:
     if not request.headers.get("content-type", "").startswith("application/json"):
         body = await body_of(request)
         pairs = [one.partition(" ") for one in body.all("call")]
-        return [(call, Asked(body.text("decision"), digest)) for call, _, digest in pairs]
+        decision, seen = body.text("decision"), _seen(body)
+        return [(call, Asked(decision, digest, seen=seen)) for call, _, digest in pairs]
     raw = await request.body()
     listed = json_of(raw)
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
