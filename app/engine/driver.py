@@ -187,7 +187,8 @@ class Driver:
 
     async def _check(self, live: Live, call_id: str) -> None:
         call = live.session.call(call_id)
-        problems = verdict(call.tool, call.name, call.raw)
+        raw = "" if call.part.meta.get("empty") else call.raw
+        problems = verdict(call.tool, call.name, raw)
         if repeats(live.session, call):
             problems += (_REPEATED,)
         safe = call.tool is not None and call.tool.parallel_safe

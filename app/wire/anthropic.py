@@ -243,6 +243,8 @@ class _Reader:
             # the block was cut, the usual {} of a start says nothing.
             if block.input and (complete or block.input != "{}"):
                 part.meta["as_object"] = True
+                if block.input == "{}":
+                    part.meta["empty"] = True  # on this wire it is how nothing is said
                 self._answer.delta(part, block.input)
             elif not block.input:
                 part.meta["absent"] = True

@@ -98,6 +98,21 @@ async def test_what_is_malformed_waits_and_cannot_run(tmp_path: Path, fault: str
 
 
 @pytest.mark.parametrize("profile", ["simulator", "simulator-openai"])
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("what", ["empty", "null"])
+async def test_arguments_that_say_nothing_are_noted(
+    tmp_path: Path, profile: str, stream: bool, what: str
+) -> None:
+    async with running(tmp_path) as engine:
+        prompt = f"[[fault:args-{what}]] What is 17 * 23?"
+        more = {"asked_profile": profile, "stream": stream}
+        (call,) = (await asked(engine, prompt, "calculator", **more)).waiting
+        assert call.problems[0].kind == "note"
+        assert "{} is passed" in call.problems[0].message
+        assert call.arguments == "{}"
+
+
+@pytest.mark.parametrize("profile", ["simulator", "simulator-openai"])
 async def test_a_session_outlives_every_name_a_model_invents(tmp_path: Path, profile: str) -> None:
     names = ("unknown", "empty-name", "long-name", "odd-name", "lookalike-name")
     async with running(tmp_path) as engine:
@@ -231,6 +246,17 @@ async def test_what_came_is_kept_byte_for_byte(tmp_path: Path) -> None:
                 assert b'"Hi"' in kept[logged.source.start : logged.source.end]
     with closing(sqlite3.connect(tmp_path / "test.db")) as connection:
         assert connection.execute("SELECT clean FROM recordings").fetchall() == [(1,)]
+
+
+async def test_what_came_with_the_end_is_told(tmp_path: Path) -> None:
+    more = b'data: {"choices":[{"index":0,"delta":{"content":"and"}}]}\n\n'
+    end = b'data: {"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}\n\n'
+    answer = HEAD + b"Connection: close\r\n\r\n" + end + b"data: [DONE]\n\n" + more
+    async with running(tmp_path) as engine, serving(answer) as it:
+        profile = Profile("raw", "openai_chat", it.url, "", "m")
+        session = await asked(engine, "hello", profile=profile)
+        assert session.answer == "Hi"
+        assert "after_end" in [warning.code for warning in session.turns[0].warnings]
 
 
 async def test_stop_ends_a_silent_answer_at_once(tmp_path: Path) -> None:
