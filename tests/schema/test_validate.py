@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from app.core.errors import BadTool
 from app.schema import soundness
 from app.schema.validate import MAX_PROBLEMS, check_tool, parse_tool_json, schema_problems
+from tests.bounded import within
 
 Json = dict[str, Any]
 
@@ -222,9 +222,8 @@ HOSTILE: dict[str, tuple[Json, Any]] = {
 @pytest.mark.parametrize("case", HOSTILE)
 def test_hostile_schemas_answer_in_time(case: str) -> None:
     schema, value = HOSTILE[case]
-    start = time.perf_counter()
-    found = schema_problems(schema, value)
-    assert time.perf_counter() - start < 1.5
+    with within(10):
+        found = schema_problems(schema, value)
     assert all(p.kind == "schema" and p.message.endswith(".") for p in found)
     assert found or case in ("unique", "fan-valid")
 

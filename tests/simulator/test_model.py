@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
@@ -11,6 +10,7 @@ from app.core.messages import Message, MessagePart
 from app.core.tools import ToolChoice
 from app.simulator.model import reply as model_reply
 from app.simulator.reply import Reply
+from tests.bounded import within
 from tests.simulator.factories import SHELF, TODAY, TWO, asking, called, results, user
 
 BOTH = "What is 17*23, and the weather in Paris?"
@@ -153,6 +153,5 @@ def test_the_same_request_and_seed_give_the_same_reply() -> None:
 
 def test_a_prompt_of_any_length_is_read_in_bounded_time() -> None:
     for hostile in ("(" * 50_000, "1+" * 50_000, "A " * 50_000, "a, " * 50_000, '"' * 50_000):
-        started = time.monotonic()
-        assert reply(user(hostile), tools=TWO).blocks
-        assert time.monotonic() - started < 2
+        with within(20):
+            assert reply(user(hostile), tools=TWO).blocks
