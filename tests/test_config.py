@@ -89,8 +89,10 @@ def test_an_env_file_that_was_named_must_be_there(tmp_path: Path) -> None:
     assert "UTF-8" in sentence
 
 
-STEERING = ("BROWSER", "PATH", "HTTPS_PROXY", "PYTHONPATH", "SSL_CERT_FILE", "PLAYGROUND_HOME")
-STEERING += ("OPENSSL_CONF", "GCONV_PATH", "EDITOR", "NOT A_API_KEY", "OPENAI_BASE_URL_X")
+STEERING = (
+    *("BROWSER", "PATH", "HTTPS_PROXY", "PYTHONPATH", "SSL_CERT_FILE", "PLAYGROUND_HOME"),
+    *("OPENSSL_CONF", "GCONV_PATH", "EDITOR", "NOT A_API_KEY", "OPENAI_BASE_URL_X"),
+)
 
 
 def test_a_folders_env_brings_keys_and_nothing_else(tmp_path: Path) -> None:
