@@ -14,7 +14,9 @@ TEXT = b"data: hello\n\n" * 500
 
 @pytest.mark.parametrize("size", [1, 7, 100_000])
 @pytest.mark.parametrize(
-    "packed", [gzip.compress(TEXT), zlib.compress(TEXT), gzip.compress(TEXT[:99]) * 3]
+    "packed",
+    [gzip.compress(TEXT), zlib.compress(TEXT), gzip.compress(TEXT[:99]) * 3],
+    ids=["gzip", "deflate", "members"],
 )
 def test_any_cut_gives_the_same(packed: bytes, size: int) -> None:
     inflate = Inflate()
@@ -31,7 +33,11 @@ def test_a_cut_is_noticed_and_nothing_at_all_is_complete() -> None:
     assert not inflate.complete
 
 
-@pytest.mark.parametrize("lie", [TEXT, gzip.compress(TEXT) + b"junk", b"\x1f\x8b\xff\xff"])
+@pytest.mark.parametrize(
+    "lie",
+    [TEXT, gzip.compress(TEXT) + b"junk", b"\x1f\x8b\xff\xff"],
+    ids=["plain", "junk-after", "head-alone"],
+)
 def test_a_lie_is_an_error(lie: bytes) -> None:
     with pytest.raises(ValueError, match="rror"):
         list(Inflate().feed(lie))
