@@ -39,14 +39,14 @@ async def run(invocation: Invocation, report: Report) -> ToolResult:
     file = _file(str(config.get("file", "")))
     if not file.is_file():
         return _failed(f"There is no file {file}; correct the tool's config.file.")
-    interpreter = str(config.get("interpreter", "")) or sys.executable
+    interpreter = str(config.get("interpreter", ""))
     async with _channel() as (channel, theirs):
         descriptor = theirs.fileno()
         try:
             process = await _started(interpreter, file.parent, descriptor)
         except OSError as error:
-            said = f"{interpreter} cannot be started: {error.strerror}. Name another Python."
-            return _failed(said)
+            name = interpreter or sys.executable
+            return _failed(f"{name} cannot be started: {error.strerror}. Name another Python.")
         finally:
             theirs.close()
         try:
@@ -88,8 +88,10 @@ async def _channel() -> AsyncIterator[tuple[asyncio.StreamReader, BinaryIO]]:
 
 
 async def _started(interpreter: str, folder: Path, writer: int) -> asyncio.subprocess.Process:
+    # Our own interpreter comes without its site-packages: nothing that we installed is a tool's.
+    command = [os.path.expanduser(interpreter)] if interpreter else [sys.executable, "-S"]
     return await asyncio.create_subprocess_exec(
-        os.path.expanduser(interpreter),
+        *command,
         "-B",
         str(_RUNNER),
         stdin=asyncio.subprocess.PIPE,

@@ -261,6 +261,7 @@ class NotOurs:
             entry
             for entry in sys.path
             if os.path.realpath(os.path.join(entry or ".", "app")) != OURS
+            and not os.path.isdir(os.path.join(entry or ".", "app", "_data"))
         ]
         spec = PathFinder.find_spec(name, others)
         if spec is None:
@@ -350,6 +351,8 @@ def failure_of(error: BaseException, path: str) -> dict[str, Any]:
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename == path:
             lines.append(f"  line {frame.lineno}, in {frame.name}: {frame.line}")
+    if isinstance(error, ModuleNotFoundError):
+        lines.append("Name the interpreter that has this module in the tool's settings.")
     return {"result": "\n".join(lines)[:20000], "is_error": True}
 
 

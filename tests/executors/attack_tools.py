@@ -167,3 +167,11 @@ def threads() -> Any:
     thread = threading.Thread(target=time.sleep, args=(600,))
     thread.start()
     return "did not wait"
+
+
+def installed() -> str:
+    try:
+        import starlette
+    except ModuleNotFoundError:
+        return "nothing of ours"
+    return str(starlette.__file__)

@@ -74,6 +74,7 @@ def alive(folder: Path) -> list[int]:
         ("spelled", '{"number": 0.10}', "float 0.1"),
         ("odd_values", "{}", '{"point": {"x": 1, "tags": ["a", "b"]}, "path": "a/b"}'),
         ("importer", "{}", "no app"),
+        ("installed", "{}", "nothing of ours"),
         ("threads", "{}", "did not wait"),
         ("leaver", "{}", "left one behind"),
     ],
