@@ -4,7 +4,7 @@ import pytest
 from hypothesis import settings
 
 # A run for every change; a long hunt sets --hypothesis-profile=default.
-settings.register_profile("quick", max_examples=40, deadline=None)
+settings.register_profile("quick", max_examples=25, deadline=None)
 settings.load_profile("quick")
 
 
