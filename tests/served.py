@@ -64,7 +64,7 @@ class Served:
     def client(self, **headers: str) -> httpx.AsyncClient:
         """A script: the bearer token, and JSON."""
         given = {"authorization": f"Bearer {self.token}", "accept": "application/json"}
-        timeout = httpx.Timeout(20.0)
+        timeout = httpx.Timeout(40.0)
         return httpx.AsyncClient(
             base_url=self.url, headers={**given, **headers}, timeout=timeout, trust_env=False
         )
@@ -128,7 +128,7 @@ async def messages(answer: httpx.Response) -> AsyncIterator[Mapping[str, str]]:
             yield found
 
 
-async def rested(client: httpx.AsyncClient, session_id: str, timeout_s: float = 20.0) -> Any:
+async def rested(client: httpx.AsyncClient, session_id: str, timeout_s: float = 40.0) -> Any:
     """The folded session as soon as it is not running any more."""
     async with asyncio.timeout(timeout_s):
         path = f"/sessions/{session_id}/events?after=0"

@@ -13,11 +13,13 @@ import pytest
 
 pytest.importorskip("playwright", reason="the browser tests need the package playwright")
 
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from tests.browser.chromium import ARGUMENTS, chromium
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
+
+expect.set_options(timeout=20_000)  # bounds for a busy machine; a good run waits for nothing
 
 PACE = 0.3
 """Quick, but slow enough for a stream to be seen."""

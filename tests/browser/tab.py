@@ -9,7 +9,7 @@ from playwright.sync_api import ConsoleMessage, Dialog, Locator, Page, Request, 
 
 from tests.browser.serving import Server
 
-WAIT_MS = 10_000
+WAIT_MS = 20_000
 
 NOTE_VIOLATIONS = """
 window.violations = [];

@@ -28,7 +28,7 @@ async def test_a_dropped_connection_is_no_word_on_stderr(
     with bound("127.0.0.1", 0) as sock:
         one = server(app)  # type: ignore[arg-type]
         serving = asyncio.create_task(serve(one, sock, lambda: None))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             reader, writer = await asyncio.open_connection("127.0.0.1", port_of(sock))
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             await reader.read()

@@ -36,7 +36,7 @@ sys.exit(app.cli.main())
 
 def asked(one: Served, path: str = "/sessions", **headers: str) -> httpx.Response:
     given = {"authorization": f"Bearer {one.token}", "accept": "application/json", **headers}
-    return httpx.get(one.url + path, headers=given, timeout=10, trust_env=False)
+    return httpx.get(one.url + path, headers=given, timeout=30, trust_env=False)
 
 
 def refused(cwd: Path, *words: str, code: int = 1) -> str:

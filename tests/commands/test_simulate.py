@@ -27,7 +27,7 @@ def test_it_answers_and_ends(tmp_path: Path) -> None:
         url + "/openai/v1/chat/completions",
         json=body,
         headers={"authorization": "Bearer any"},
-        timeout=10,
+        timeout=30,
         trust_env=False,
     )
     assert answer.json()["choices"][0]["finish_reason"] == "stop"

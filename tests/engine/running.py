@@ -68,7 +68,7 @@ async def begun(
     return session_id
 
 
-async def rested(engine: Engine, session_id: str, timeout_s: float = 15.0) -> Session:
+async def rested(engine: Engine, session_id: str, timeout_s: float = 40.0) -> Session:
     """The session as soon as it is not running any more."""
     async with asyncio.timeout(timeout_s):
         while True:
@@ -80,7 +80,7 @@ async def rested(engine: Engine, session_id: str, timeout_s: float = 15.0) -> Se
 
 
 async def until(
-    engine: Engine, session_id: str, kind: type[Event], timeout_s: float = 15.0
+    engine: Engine, session_id: str, kind: type[Event], timeout_s: float = 40.0
 ) -> None:
     """Until an event of `kind` is in the log of the session."""
     async with asyncio.timeout(timeout_s):

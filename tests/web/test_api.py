@@ -313,7 +313,7 @@ async def test_events_as_lines_and_live(client: httpx.AsyncClient) -> None:
     assert [json.loads(line) for line in rest.split("\n") if line] == log[-2:]
     live: list[Any] = []
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(30),
         client.stream("GET", path + "?after=3", headers={"accept": "text/event-stream"}) as stream,
     ):
         assert stream.headers["content-type"].startswith("text/event-stream")
@@ -332,7 +332,7 @@ async def test_the_session_s_stream(client: httpx.AsyncClient) -> None:
     sizes = {}
     for after in ("0", "1", str(seq - 1), "junk", "-5", str(seq + 99), "9" * 40, ""):
         async with (
-            asyncio.timeout(10),
+            asyncio.timeout(30),
             client.stream("GET", f"/sessions/{session_id}/stream?after={after}") as stream,
         ):
             text = ""
@@ -364,7 +364,7 @@ async def test_odd_characters_reach_every_reader(client: httpx.AsyncClient, prom
     assert page.status_code == 200
     for path in ("/replay", "/events", "/requests/1", "/recordings/1"):
         assert (await client.get(here + path)).status_code == 200, path
-    async with asyncio.timeout(10), client.stream("GET", here + "/stream") as stream:
+    async with asyncio.timeout(30), client.stream("GET", here + "/stream") as stream:
         async for one in messages(stream):
             if one.get("id"):
                 break
