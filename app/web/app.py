@@ -113,7 +113,10 @@ async def told(request: Request, error: Exception) -> Response:
 async def not_found(request: Request, error: Exception) -> Response:
     """Starlette's own refusals: an unknown path or method, a body that is too large."""
     assert isinstance(error, HTTPException)
-    words = {404: "There is nothing here.", 405: "This address takes another method."}
+    words = {
+        404: "There is nothing at this address; the sessions are at /.",
+        405: "This address takes another method; docs/contract.md names it.",
+    }
     return sentence(request, words.get(error.status_code, error.detail), error.status_code, {})
 
 
