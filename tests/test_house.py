@@ -52,6 +52,7 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "app/commands/told.py": "tests/commands/test_run.py, both forms of output",
     "app/commands/toolfiles.py": "tests/commands/test_run.py, files of tools",
     "app/core/errors.py": "names only; raised all over",
+    "app/core/events.py": "values only; tests/core/test_rows.py writes and reads each",
     "app/core/settings.py": "values only",
     "app/core/tools.py": "values only",
     "app/engine/engine.py": "tests/engine/running.py opens it for every test there",

@@ -19,8 +19,8 @@ from app.core.events import (
     RunPaused,
     RunStopped,
     Warned,
-    to_data,
 )
+from app.core.rows import to_data
 from app.core.rules import Rule
 from app.core.settings import Limits
 from app.net.client import Net, NetTrouble

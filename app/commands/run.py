@@ -18,7 +18,7 @@ from app.commands.remote import run_there, waiting_in
 from app.commands.told import Teller
 from app.commands.toolfiles import check_names, tools_of
 from app.core.errors import BadInput
-from app.core.events import to_data
+from app.core.rows import to_data
 from app.core.rules import Rule, rules_from_flags
 from app.core.settings import SIMULATOR_URL
 from app.core.state import folded

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from app.config import one_line
 from app.core.events import (
-    EVENTS,
     CallDecided,
     CallEnded,
     Event,
@@ -20,9 +19,8 @@ from app.core.events import (
     ResponseFailed,
     RunPaused,
     Warned,
-    from_data,
-    logged_data,
 )
+from app.core.rows import EVENTS, from_data, logged_data
 
 
 class Teller:

@@ -1,21 +1,16 @@
 """The facts of a session, in the past tense. Nothing else is true: everything shown is folded
-from these. `kind` in rows and JSON is the class name in snake_case; `to_row` and `from_row` turn
-an event into JSON and back. Fields are only ever added, with a default, so that old logs read.
+from these; `rows` turns them into JSON and back. Fields are only ever added, with a default, so
+that old logs read.
 """
 
 from __future__ import annotations
 
-import json
-import re
-import types
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
-from functools import lru_cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from app.core.errors import BadInput
 from app.core.settings import Settings
-from app.core.tools import ToolChoice, ToolResult
+from app.core.tools import Content, ToolChoice, ToolResult
 
 PartKind = Literal[
     "text",
@@ -44,11 +39,19 @@ FailKind = Literal[
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens as the provider counted them last; None is unknown, which is not 0."""
+    """Tokens as the provider counted them last; None is unknown, which is not 0.
+
+    `input_tokens` and `output_tokens` are the provider's own fields of about that name. Of all
+    that was read, `cached_tokens` came from its prompt cache and `cache_write_tokens` went there;
+    `reasoning_tokens` were thought.
+    """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     raw: Mapping[str, Any] = field(default_factory=dict)
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ class SettingsChanged:
 @dataclass(frozen=True)
 class PromptAdded:
     text: str
+    images: tuple[Content, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,10 @@ class ResponseEnded:
 
 @dataclass(frozen=True)
 class ResponseFailed:
-    """`message` is a sentence; `error` the provider's own error object or text, or None."""
+    """`message` is a sentence; `error` the provider's own error object or text, or None.
+
+    `retry_after` is in seconds, as the provider asked; `rate_limits` are its headers of that kind.
+    """
 
     failure: FailKind
     message: str
@@ -159,6 +166,22 @@ class ResponseFailed:
     error: Any = None
     raw_reason: str = ""
     usage: Usage = field(default_factory=Usage)
+    request_id: str = ""
+    rate_limits: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RetryScheduled:
+    """Turn `turn`, which failed, is asked for again at `at_ms` (Unix ms), as retry `attempt`.
+
+    `wait_s` is how long that was from here, in seconds; `reason` is short ("429", "unreachable").
+    """
+
+    turn: int
+    attempt: int
+    wait_s: float
+    at_ms: int
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -250,9 +273,13 @@ class RunStopped:
 
 @dataclass(frozen=True)
 class TurnDropped:
-    """Turn `turn` (counted from 1) no longer belongs to the history; it stays to be read."""
+    """Turn `turn` (counted from 1) no longer belongs to the history; it stays to be read.
+
+    `automatic`: by a retry that was scheduled, and not by a person.
+    """
 
     turn: int
+    automatic: bool = False
 
 
 Event = (
@@ -266,6 +293,7 @@ Event = (
     | PartEnded
     | ResponseEnded
     | ResponseFailed
+    | RetryScheduled
     | Warned
     | CallChecked
     | CallDecided
@@ -300,101 +328,3 @@ class Logged:
     at_ms: int
     event: Event
     source: Source | None = None
-
-
-def kind_of(cls: type) -> str:
-    """`PartDelta` -> `part_delta`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
-
-
-EVENTS: dict[str, type] = {kind_of(cls): cls for cls in get_args(Event)}
-_ENCODE = json.JSONEncoder(separators=(",", ":")).encode
-"""Made once: json.dumps with separators builds an encoder for each event."""
-
-KINDS: dict[type, str] = {cls: kind for kind, cls in EVENTS.items()}
-
-
-def to_data(value: Any) -> Any:
-    """Plain JSON data of a frozen dataclass, tuple or mapping; recursive."""
-    match value:
-        case None | bool() | int() | float() | str():
-            return value
-        case dict():
-            return {key: to_data(item) for key, item in value.items()}
-        case list() | tuple():
-            return [to_data(item) for item in value]
-        case _ if is_dataclass(value):
-            cls: Any = type(value)
-            return {name: to_data(getattr(value, name)) for name in _names(cls)}
-        case Mapping():
-            return {key: to_data(item) for key, item in value.items()}
-    raise TypeError(f"no JSON for {type(value).__name__}")
-
-
-def from_data(cls: Any, data: Any) -> Any:
-    """The inverse of `to_data` for the dataclass `cls`. Unknown keys are an error."""
-    return _reader(cls)(data)
-
-
-def to_row(event: Event) -> tuple[str, str]:
-    """(kind, JSON body). ASCII only, so that lone surrogates survive any store."""
-    return KINDS[type(event)], _ENCODE(to_data(event))
-
-
-def from_row(kind: str, body: str) -> Event:
-    """The event of a row; BadInput where this version does not know it."""
-    cls = EVENTS.get(kind)
-    if cls is None:
-        raise BadInput(f"This log holds an event of kind {kind!r}, which this version cannot read.")
-    event: Event = from_data(cls, json.loads(body))
-    return event
-
-
-def logged_data(logged: Logged) -> dict[str, Any]:
-    """The line of the log as scripts read it: seq, at_ms, kind, source, the event's fields."""
-    line: dict[str, Any] = {
-        "seq": logged.seq,
-        "at_ms": logged.at_ms,
-        "kind": KINDS[type(logged.event)],
-    }
-    if logged.source is not None:
-        source = logged.source
-        line["source"] = [source.recording, source.start, source.end]
-    line.update(to_data(logged.event))
-    return line
-
-
-@lru_cache(maxsize=None)
-def _names(cls: Any) -> tuple[str, ...]:
-    return tuple(item.name for item in fields(cls))
-
-
-@lru_cache(maxsize=None)
-def _reader(hint: Any) -> Callable[[Any], Any]:
-    """A function from JSON data to a value of the type `hint`."""
-    if isinstance(hint, type) and is_dataclass(hint):
-        hints = get_type_hints(hint)
-        readers = {name: _reader(hints[name]) for name in _names(hint)}
-
-        def read(data: Any) -> Any:
-            if not isinstance(data, dict):
-                raise BadInput(f"{hint.__name__} must be an object, not {type(data).__name__}.")
-            unknown = data.keys() - readers.keys()
-            if unknown:
-                raise BadInput(f"{hint.__name__} has no field {sorted(unknown)[0]!r}.")
-            try:
-                return hint(**{name: readers[name](item) for name, item in data.items()})
-            except TypeError as error:
-                raise BadInput(f"{hint.__name__}: {error}.") from error
-
-        return read
-    origin, args = get_origin(hint), get_args(hint)
-    if origin is tuple:
-        item = _reader(args[0])
-        return lambda data: tuple(item(entry) for entry in data)
-    if origin in (Union, types.UnionType):
-        some = [arg for arg in args if arg is not type(None)]
-        if len(some) == 1:
-            inner = _reader(some[0])
-            return lambda data: None if data is None else inner(data)
-    return lambda data: data

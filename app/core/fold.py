@@ -38,6 +38,7 @@ from app.core.events import (
     ResponseEnded,
     ResponseFailed,
     ResponseStarted,
+    RetryScheduled,
     RunPaused,
     RunResumed,
     RunStopped,
@@ -78,12 +79,12 @@ def _apply(session: Session, logged: Logged) -> None:
         case SettingsChanged(settings=settings):
             session.settings = settings
             session.settings_at.append((logged.seq, settings))
-        case PromptAdded(text=text):
+        case PromptAdded(text=text, images=images):
             _require(not session.waiting, "Decide the waiting calls first, or stop the run.")
             _require(session.state != "running", "This session is still running; stop it or wait.")
             session.prompts += 1
-            session.items.append(Prompt(session.prompts, text, logged.seq, at_ms))
-            session.stopped, session.paused = False, ""
+            session.items.append(Prompt(session.prompts, text, logged.seq, at_ms, images))
+            session.stopped, session.paused, session.retries = False, "", 0
         case RequestSent():
             _request_sent(session, event, logged)
         case ResponseStarted():
@@ -102,10 +103,17 @@ def _apply(session: Session, logged: Logged) -> None:
             turn = _open_turn(session)
             _require(all(part.ended for part in turn.parts), "A part is still open.")
             turn.end, turn.closed_ms = event, at_ms
+            session.retries = 0
         case ResponseFailed():
             turn = _open_turn(session)
             _require(all(part.ended for part in turn.parts), "A part is still open.")
             turn.failure, turn.closed_ms = event, at_ms
+        case RetryScheduled():
+            last = session.turn
+            if last is None or last.failure is None or last.number != event.turn:
+                raise IllegalEvent("Only the last answer, where it failed, is asked for again.")
+            _require(not session.stopped and not session.paused, "The run is halted.")
+            session.retrying, session.retries = event, event.attempt
         case Warned():
             if session.turns:
                 session.turns[-1].warnings.append(event)
@@ -117,18 +125,21 @@ def _apply(session: Session, logged: Logged) -> None:
             call.interruptions += 1
             call.digest = digest(session, call, call.code)
         case RunPaused(limit=limit):
-            session.paused = limit
+            session.paused, session.retrying = limit, None
         case RunResumed():
             session.paused, session.stopped = "", False
             session.resumed_turn = session.turns[-1].number if session.turns else 0
         case RunStopped():
-            session.stopped = True
+            session.stopped, session.retrying = True, None
         case TurnDropped(turn=number):
             last = session.turn
             if last is None or last.open or last.number != number:
                 raise IllegalEvent("Only the last turn, and one that has ended, can be dropped.")
             _require(not any(c.status == "running" for c in last.calls), "A call is running.")
             last.dropped, session.stopped, session.paused = True, False, ""
+            session.retrying = None
+            if not event.automatic:
+                session.retries = 0
 
 
 def _require(holds: bool, sentence: str) -> None:
@@ -155,6 +166,7 @@ def _request_sent(session: Session, event: RequestSent, logged: Logged) -> None:
     _require(event.recording == len(session.turns) + 1, "Recordings count from 1.")
     assert session.settings is not None
     turn = Turn(event.recording, event, session.settings, logged.seq, logged.at_ms)
+    turn.retries = session.retries
     session.turns.append(turn)
     session.items.append(turn)
 

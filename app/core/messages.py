@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from app.core.settings import Profile
 from app.core.state import Call, Prompt, Session, Turn
 from app.core.tools import Content, Tool, ToolChoice, text_result
 
@@ -22,9 +23,11 @@ class MessagePart:
     """One piece of a message, in neutral words.
 
     kind `text`, `thinking`, `refusal`, `other` (opaque), `server_call`, `server_result`: as the
-    parts of an answer; `meta` holds the provider's own block, `protocol` whose it is. `call`:
-    `name`, `call_id` (the provider's id, or ours where it sent none), `text` the arguments as JSON
-    text. `result`: `call_id`, `name`, `content`, `is_error`.
+    parts of an answer; `meta` holds the provider's own block. `protocol` is that of the provider
+    it came from, or "" where another one is asked now: what is opaque goes back to nobody else.
+    `call`: `name`, `call_id` (the provider's id, or ours where it sent none), `text` the arguments
+    as JSON text. `result`: `call_id`, `name`, `content`, `is_error`. `image`: one piece of
+    `content`, in a prompt.
     """
 
     kind: str
@@ -47,7 +50,9 @@ class Message:
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """All that a codec needs to write a request. `tools` are those the choice allows."""
+    """All that a codec needs to write a request. `tools` are all that are switched on; where the
+    protocol has no word for `choice.allowed`, only those `offered` are sent.
+    """
 
     model: str
     system: str
@@ -59,17 +64,22 @@ class ModelRequest:
     stream: bool = True
     quirks: tuple[str, ...] = ()
 
+    @property
+    def offered(self) -> tuple[Tool, ...]:
+        """The tools that the choice allows."""
+        allowed = self.choice.allowed
+        return tuple(tool for tool in self.tools if allowed is None or tool.name in allowed)
+
 
 def model_request(session: Session, choice: ToolChoice) -> ModelRequest:
     """The next request of `session` under `choice`."""
     settings = session.settings
     assert settings is not None
-    allowed = choice.allowed
     return ModelRequest(
         model=settings.model or settings.profile.model,
         system=settings.system,
         messages=tuple(_merged(_messages(session))),
-        tools=tuple(t for t in settings.tools if allowed is None or t.name in allowed),
+        tools=settings.tools,
         choice=choice,
         params=settings.params,
         extra=settings.extra,
@@ -79,11 +89,14 @@ def model_request(session: Session, choice: ToolChoice) -> ModelRequest:
 
 
 def _messages(session: Session) -> Iterator[Message]:
+    assert session.settings is not None
+    asked = session.settings.profile
     for item in session.items:
         if isinstance(item, Prompt):
-            yield Message("user", (MessagePart("text", item.text),))
+            images = (MessagePart("image", content=(image,)) for image in item.images)
+            yield Message("user", (*images, MessagePart("text", item.text)))
         elif not item.dropped:
-            parts = tuple(_assistant_parts(item))
+            parts = tuple(_assistant_parts(item, asked))
             if not parts:
                 continue
             yield Message("assistant", parts)
@@ -105,8 +118,10 @@ def _merged(messages: Iterator[Message]) -> Iterator[Message]:
         yield held
 
 
-def _assistant_parts(turn: Turn) -> Iterator[MessagePart]:
+def _assistant_parts(turn: Turn, asked: Profile) -> Iterator[MessagePart]:
     protocol = turn.request.protocol
+    if (protocol, turn.settings.profile.base_url) != (asked.protocol, asked.base_url):
+        protocol = ""
     for part in turn.parts:
         if turn.end is None and (part.kind != "text" or not part.text.strip()):
             continue  # of a cut turn only what was said stays: a half block goes nowhere

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from app.core.tools import Tool, ToolChoice
@@ -26,7 +26,9 @@ class Profile:
     """A vendor as a row of data.
 
     `key_name` names an environment variable; the key itself is read in `net` alone. `base_url` is
-    what stands before the protocol's own path (`/v1/messages`, `/chat/completions`).
+    what stands before the protocol's own path (`/v1/messages`, `/chat/completions`). `quirks` name
+    what its server does otherwise; the codec of the protocol says why. Times in seconds: for a
+    connection, for the first byte of an answer, and of silence after it.
     """
 
     name: str
@@ -36,6 +38,9 @@ class Profile:
     model: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     quirks: tuple[str, ...] = ()
+    connect_s: float = 10.0
+    first_byte_s: float = 60.0
+    idle_s: float = 60.0
 
     @property
     def simulated(self) -> bool:
@@ -44,17 +49,31 @@ class Profile:
 
 @dataclass(frozen=True)
 class Limits:
-    """Where a run stops and asks. Times in seconds, sizes in bytes."""
+    """Where a run stops and asks. Times in seconds, sizes in bytes.
+
+    `max_retries` is how often a request that failed before any output is sent again by itself.
+    """
 
     max_turns: int = 10
     max_calls_per_turn: int = 32
     max_parallel: int = 4
+    max_retries: int = 2
     connect_s: float = 10.0
     first_byte_s: float = 60.0
     idle_s: float = 60.0
     wall_s: float = 1800.0
     max_event_bytes: int = 8 * 1024 * 1024
     max_stream_bytes: int = 64 * 1024 * 1024
+
+
+def with_waits(limits: Limits, profile: Profile) -> Limits:
+    """`limits` with the times that `profile` needs: a local server may load its model first."""
+    return replace(
+        limits,
+        connect_s=profile.connect_s,
+        first_byte_s=profile.first_byte_s,
+        idle_s=profile.idle_s,
+    )
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,12 @@ from app.core.events import (
     ResponseEnded,
     ResponseFailed,
     ResponseStarted,
+    RetryScheduled,
     Warned,
-    to_data,
 )
+from app.core.rows import to_data
 from app.core.settings import Settings
-from app.core.tools import Tool, ToolResult
+from app.core.tools import Content, Tool, ToolResult
 
 CallStatus = Literal[
     "streaming", "proposed", "waiting", "decided", "running", "interrupted", "done"
@@ -98,6 +99,16 @@ class Call:
         return self.part.text
 
     @property
+    def freeform(self) -> bool:
+        """Whether the model wrote text and not JSON: the call of a custom tool."""
+        return self.part.meta.get("type") == "custom"
+
+    @property
+    def written(self) -> str:
+        """The model's arguments as JSON text; the text of a free-form call is its one member."""
+        return json.dumps({"input": self.raw}, ensure_ascii=False) if self.freeform else self.raw
+
+    @property
     def attempt(self) -> int:
         return 1 + self.interruptions
 
@@ -105,7 +116,7 @@ class Call:
     def arguments(self) -> str:
         """The text that runs: edited if a person edited it, `{}` where there is nothing."""
         edited = self.decided.arguments if self.decided is not None else None
-        text = self.raw if edited is None else edited
+        text = self.written if edited is None else edited
         return text if text.strip() not in ("", "null") else "{}"
 
     @property
@@ -124,11 +135,15 @@ class Prompt:
     text: str
     seq: int
     at_ms: int
+    images: tuple[Content, ...] = ()
 
 
 @dataclass
 class Turn:
-    """One request and its answer. `number` counts from 1 and equals the recording's number."""
+    """One request and its answer. `number` counts from 1 and equals the recording's number.
+
+    `retries` is how many failed attempts by themselves came before it.
+    """
 
     number: int
     request: RequestSent
@@ -145,6 +160,7 @@ class Turn:
     failure: ResponseFailed | None = None
     closed_ms: int | None = None
     dropped: bool = False
+    retries: int = 0
 
     @property
     def open(self) -> bool:
@@ -162,7 +178,11 @@ class Turn:
 
 @dataclass
 class Session:
-    """`stopped` is set by Stop until the next prompt; `paused` names the limit that was reached."""
+    """`stopped` is set by Stop until the next prompt; `paused` names the limit that was reached.
+
+    `retrying` is the retry that is being waited for; `retries` counts those since a person acted
+    or an answer came.
+    """
 
     id: str
     settings: Settings | None = None
@@ -171,6 +191,8 @@ class Session:
     prompts: int = 0
     stopped: bool = False
     paused: str = ""
+    retrying: RetryScheduled | None = None
+    retries: int = 0
     resumed_turn: int = 0
     seq: int = 0
     started_ms: int = 0
@@ -221,6 +243,8 @@ class Session:
         if any(call.status == "running" for call in self.current_calls):
             return "running"
         if isinstance(item, Turn) and item.open:
+            return "running"
+        if self.retrying is not None:
             return "running"
         if self.paused:
             return "paused"

@@ -19,12 +19,24 @@ NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """Our own rule for names; what a protocol demands beyond it is a matter of lint."""
 
 
+FREEFORM: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+    "additionalProperties": False,
+}
+"""The parameters of every free-form tool: what the model wrote is the one member."""
+
+
 @dataclass(frozen=True)
 class Tool:
     """A tool as the person defined it.
 
     `parameters` is a JSON Schema of an object. `config` belongs to `answered_by`: see
-    docs/contract.md. `timeout_s` is in seconds.
+    docs/contract.md. `timeout_s` is in seconds. `format` makes it a free-form tool (a "custom"
+    tool of OpenAI), which is given text instead of JSON: `{"type": "text"}`, or `{"type":
+    "grammar", "syntax": "lark" | "regex", "definition": ...}`; its parameters are FREEFORM.
+    `eager` asks for its arguments as they are written, unchecked (Claude's eager streaming).
     """
 
     name: str
@@ -38,6 +50,8 @@ class Tool:
     parallel_safe: bool = False
     timeout_s: float = 30.0
     group: str = ""
+    format: Mapping[str, Any] | None = None
+    eager: bool = False
 
 
 ChoiceMode = Literal["auto", "required", "none", "tool"]

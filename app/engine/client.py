@@ -30,11 +30,18 @@ from app.net.client import Net, NetTrouble
 from app.net.keys import Keys
 from app.net.mask import Masker
 from app.store.log import Chunk
+from app.wire.address import joined
 from app.wire.codec import Codec, Decoder, Spanned, WireRequest
 from app.wire.protocols import codec
 from app.wire.told import KEY_ADVICE
 
-SIMULATED_PATHS: Mapping[str, str] = {"anthropic": "/anthropic", "openai_chat": "/openai/v1"}
+SIMULATED_PATHS: Mapping[str, str] = {
+    "anthropic": "/anthropic",
+    "openai_chat": "/openai/v1",
+    "openai_responses": "/openai/v1",
+    "gemini": "/gemini",
+    "ollama": "/ollama",
+}
 """Where the simulator's ends stand below its own base URL."""
 
 AHEAD = 2048
@@ -43,8 +50,6 @@ AHEAD = 2048
 TOGETHER = 256
 """How many pieces are decoded and written at once, so that streams get their turn in between."""
 
-SSE = "text/event-stream"
-
 STOPPED = "Stopped by the person."
 
 
@@ -52,7 +57,8 @@ STOPPED = "Stopped by the person."
 class Prepared:
     """A request ready to go. `sent` is the fact for the log, keys replaced by their names.
 
-    `key_name` is the variable that the profile's key stands in, or "".
+    `key_name` is the variable that the profile's key stands in, or "". `expects` is the media type
+    of the stream that was asked for, or "".
     """
 
     sent: RequestSent
@@ -60,14 +66,10 @@ class Prepared:
     headers: Mapping[str, str]
     body: bytes
     limits: Limits
+    expects: str = ""
     notes: Sequence[str] = ()
     failed: ResponseFailed | None = None
     key_name: str = ""
-
-    @property
-    def streamed(self) -> bool:
-        """Whether a stream was asked for."""
-        return self.headers.get("accept") == SSE
 
 
 @dataclass
@@ -115,7 +117,7 @@ class Client:
         model = settings.model or profile.model
         failed: ResponseFailed | None = None
         request = WireRequest("POST", "", {}, b"")
-        base_url = profile.base_url.rstrip("/")
+        base_url = profile.base_url
         try:
             request = one.encode(model_request(session, choice))
             base_url = self._base_url(profile)
@@ -126,25 +128,27 @@ class Client:
         if missing and failed is None:
             failed = ResponseFailed("no_key", missing)
         key_name = "PLAYGROUND_TOKEN" if profile.simulated else profile.key_name
-        shown = one.key_header("$" + key_name) if key_name else {}
+        shown = one.key_header("$" + key_name, profile.quirks) if key_name else {}
         masker = self._keys.masker()
         sent = RequestSent(
             recording,
             profile.protocol,
             request.method,
-            base_url + request.path,
+            joined(base_url, request.path),
             {**masker.mask_data({**request.headers, **profile.headers}), **shown},
             masker.mask_text(request.body.decode("utf-8")),
             model,
             choice,
         )
-        headers = {**request.headers, **profile.headers, **(one.key_header(key) if key else {})}
+        own_key = one.key_header(key, profile.quirks) if key else {}
+        headers = {**request.headers, **profile.headers, **own_key}
         return Prepared(
             sent,
             one,
             headers,
             request.body,
             settings.limits,
+            request.expects,
             request.notes,
             failed,
             profile.key_name,
@@ -188,7 +192,7 @@ class Client:
 
     def _base_url(self, profile: Profile) -> str:
         if not profile.simulated:
-            return profile.base_url.rstrip("/")
+            return profile.base_url
         url, path = self._simulator_url(), SIMULATED_PATHS.get(profile.protocol)
         if not url or path is None:
             raise BadInput(f"The simulator has no end for {profile.protocol} here.")
@@ -258,13 +262,13 @@ class _Writing:
         )
         self._add(masked, at_ms, self._offset, self._offset)
         self._decoder = self._prepared.codec.decoder(started.status)
-        if self._prepared.streamed and started.status < 400:
+        if self._prepared.expects and started.status < 400:
             self._check_type(headers.get("content-type", ""), at_ms)
 
     def _check_type(self, told: str, at_ms: int) -> None:
         """A stream was asked for; the bytes alone decide how it is read."""
         kind = told.partition(";")[0].strip().lower()
-        if kind != SSE:
+        if kind != self._prepared.expects:
             called = f"is called {kind[:80]}" if kind else "has no content type"
             said = f"The answer {called}, though a stream was asked for; it is read by its bytes."
             self._add(Warned("content_type", said), at_ms, self._offset, self._offset)

@@ -7,7 +7,8 @@ from typing import Any, get_args
 
 from app.core.decide import may_run
 from app.core.errors import BadInput, Conflict, Refused
-from app.core.events import CallDecided, Decision, to_data
+from app.core.events import CallDecided, Decision
+from app.core.rows import to_data
 from app.core.state import Call, Session
 from app.schema.verdict import verdict
 
@@ -43,7 +44,7 @@ def decided(session: Session, call_id: str, asked: Asked) -> CallDecided:
         raise Conflict("This card is out of date; look at the call again.", outcome(call))
     arguments = asked.arguments if decision == "run" else None
     if decision == "run":
-        if arguments is None and asked.seen is not None and asked.seen < len(call.raw):
+        if arguments is None and asked.seen is not None and asked.seen < len(call.written):
             raise Refused("Not all of the arguments were shown; press Show all and read them.")
         _check_run(session, call, arguments, anyway=asked.anyway)
     return CallDecided(

@@ -187,7 +187,7 @@ class Driver:
 
     async def _check(self, live: Live, call_id: str) -> None:
         call = live.session.call(call_id)
-        raw = "" if call.part.meta.get("empty") else call.raw
+        raw = "" if call.part.meta.get("empty") else call.written
         problems = verdict(call.tool, call.name, raw)
         if repeats(live.session, call):
             problems += (_REPEATED,)

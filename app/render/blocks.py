@@ -47,6 +47,7 @@ from app.core.events import (
     ResponseEnded,
     ResponseFailed,
     ResponseStarted,
+    RetryScheduled,
     RunPaused,
     RunResumed,
     RunStopped,
@@ -211,6 +212,8 @@ def _touched(logged: Logged, session: Session) -> Iterator[Touch]:
             yield from _changed(_call_block(call_id))
         case RunPaused() | RunResumed() | RunStopped():
             yield from _changed(*_RUN, *_left_open(_turn_before(session, logged.seq)))
+        case RetryScheduled(turn=number):
+            yield from _changed(*_RUN, f"turnfoot-{number}")
         case TurnDropped(turn=number):
             before = session.turns[number - 2] if number > 1 else None
             yield from _changed(*_RUN, f"turn-{number}", *_left_open(before))

@@ -86,10 +86,10 @@ def card(view: View, turn: Turn, call: Call) -> Card:
     words, tone = _words(view, turn, call)
     changed = call.decided.arguments if call.decided is not None else None
     edited = changed or ""
-    limit = max(len(call.raw), len(edited)) if block in view.expanded else SHOWN_ARGUMENTS
-    more = max(len(call.raw) - limit, 0)
+    limit = max(len(call.written), len(edited)) if block in view.expanded else SHOWN_ARGUMENTS
+    more = max(len(call.written) - limit, 0)
     done = call.part.ended
-    tokens = laid_out(call.raw[:limit], () if more else call.problems) if done else ()
+    tokens = laid_out(call.written[:limit], () if more else call.problems) if done else ()
     texts = (call.name, *(token.text for token in tokens if token.kind != "mark"))
     return Card(
         call=call,
@@ -102,10 +102,10 @@ def card(view: View, turn: Turn, call: Call) -> Card:
         source=source(call.tool) if call.tool is not None else "",
         tokens=tokens,
         more=more if done else 0,
-        hidden=exposed_count(call.name, lines=True) + (exposed_count(call.raw) if done else 0),
+        hidden=exposed_count(call.name, lines=True) + (exposed_count(call.written) if done else 0),
         padded=any(is_padded(text) for text in texts),
         faults=tuple(_fault(call, problem) for problem in call.problems if not _mended(call)),
-        edits=edits(call.raw, edited) if changed is not None else (),
+        edits=edits(call.written, edited) if changed is not None else (),
         edited=edited[:limit],
         edited_more=max(len(edited) - limit, 0),
         offer=_offer(view, turn, call, more > 0),
@@ -200,11 +200,10 @@ def _who(call: Call) -> str:
 def _fault(call: Call, problem: Problem) -> Fault:
     place = problem.pointer
     if problem.kind == "malformed" and problem.offset >= 0:
-        line = call.raw.count("\n", 0, problem.offset) + 1
-        place = (
-            f"line {line}, character {problem.offset - call.raw.rfind(chr(10), 0, problem.offset)}"
-        )
-    return Fault(problem, place, fixed(call.raw, problem))
+        line = call.written.count("\n", 0, problem.offset) + 1
+        column = problem.offset - call.written.rfind("\n", 0, problem.offset)
+        place = f"line {line}, character {column}"
+    return Fault(problem, place, fixed(call.written, problem))
 
 
 def _mended(call: Call) -> bool:

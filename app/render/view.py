@@ -127,7 +127,7 @@ def runnable_at_once(session: Session) -> list[Call]:
         if call.status == "waiting"
         and may_run(session.turns[call.turn - 1], call)
         and not call.unsatisfied
-        and len(call.raw) <= SHOWN_ARGUMENTS
+        and len(call.written) <= SHOWN_ARGUMENTS
     ]
 
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from app.core.errors import BadTool
 from app.core.events import Problem
-from app.core.tools import ANSWERED_BY, BUILT, NAME, SHIPPED, Tool
+from app.core.tools import ANSWERED_BY, BUILT, FREEFORM, NAME, SHIPPED, Tool
 from app.schema import cost, soundness
 from app.schema.arguments import json_text, kind_of
 from app.schema.keywords import pointer
@@ -145,7 +145,10 @@ def check_tool(tool_data: Mapping[str, Any]) -> Tool:
             _bad(f"A tool has no {name!r}; it has {', '.join(known)}.", pointer((str(name),)))
     _check_name(tool_data.get("name"))
     _check_description(tool_data.get("description", ""))
-    parameters = tool_data.get("parameters", Tool("x").parameters)
+    form = tool_data.get("format")
+    if form is not None:
+        _check_format(form, tool_data.get("parameters", FREEFORM))
+    parameters = tool_data.get("parameters", Tool("x").parameters if form is None else FREEFORM)
     _check_parameters(parameters)
     kind = tool_data.get("answered_by", "mock")
     _check_kind(kind)
@@ -153,7 +156,7 @@ def check_tool(tool_data: Mapping[str, Any]) -> Tool:
     if not isinstance(config, Mapping):
         _bad(f"config is an object of what a {kind} tool needs, not {kind_of(config)}.", "/config")
     _CONFIGS[kind](config)
-    for flag in ("strict", "parallel_safe"):
+    for flag in ("strict", "parallel_safe", "eager"):
         if not isinstance(tool_data.get(flag, False), bool):
             _bad(f"{flag} is true or false.", f"/{flag}")
     timeout_s = tool_data.get("timeout_s", 30.0)
@@ -195,6 +198,24 @@ def _check_parameters(parameters: Any) -> None:
         _bad(bad[0], "/parameters" + bad[1])
     if parameters.get("type") != "object":
         _bad('Arguments are an object: give the schema "type": "object".', "/parameters/type")
+
+
+def _check_format(form: Any, parameters: Any) -> None:
+    """OpenAI's own forms, flat as its Responses API has them."""
+    match form:
+        case {"type": "text", **rest} if not rest:
+            pass
+        case {"type": "grammar", "syntax": "lark" | "regex", "definition": str(), **rest}:
+            if rest:
+                _bad("format of a grammar has type, syntax and definition.", "/format")
+        case _:
+            _bad(
+                'format is {"type": "text"}, or {"type": "grammar", "syntax": "lark" or "regex", '
+                '"definition": ...}; leave it out for a tool with JSON arguments.',
+                "/format",
+            )
+    if parameters != FREEFORM:
+        _bad("A free-form tool takes text: leave its parameters out.", "/parameters")
 
 
 def _check_kind(kind: Any) -> None:

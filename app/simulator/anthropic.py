@@ -6,6 +6,7 @@ https://docs.anthropic.com/en/api/messages-streaming
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from random import Random
@@ -209,10 +210,26 @@ def _unauthorised(sentence: str) -> BadRequest:
     return BadRequest(sentence, 401, kind="authentication_error")
 
 
+_KINDS: Mapping[int, tuple[str, str | None]] = {
+    400: ("invalid_request_error", None),
+    401: ("authentication_error", None),
+    402: ("billing_error", None),
+    403: ("permission_error", None),
+    404: ("not_found_error", None),
+    409: ("conflict_error", None),
+    413: ("request_too_large", None),
+    429: ("rate_limit_error", None),
+    500: ("api_error", None),
+    503: ("api_error", None),
+    504: ("timeout_error", None),
+    529: ("overloaded_error", None),
+}
+
 END = End(
     name="anthropic",
     base="/anthropic",
     path="/v1/messages",
+    takes=re.compile("/v1/messages"),
     models_path="/v1/models",
     key=key,
     parse=parse,
@@ -220,6 +237,7 @@ END = End(
     whole=whole,
     error=error,
     error_frame=error_frame,
+    kinds=_KINDS,
     no_key=_unauthorised("x-api-key header is required"),
     bad_key=lambda given: _unauthorised("invalid x-api-key"),
     headers=_headers,

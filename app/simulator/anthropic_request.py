@@ -24,7 +24,7 @@ _KNOWN = spaced(
 )
 
 
-def parse(body: bytes, headers: Mapping[str, str]) -> Asked:
+def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
     """The request that `body` holds. Raises BadRequest in Anthropic's own words."""
     if not headers.get("anthropic-version"):
         raise BadRequest("anthropic-version: header is required")

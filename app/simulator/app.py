@@ -33,7 +33,6 @@ from app.simulator.scenario import Scenario
 
 ENDS: tuple[End, ...] = (anthropic.END, openai_chat.END)
 
-_SSE = "text/event-stream; charset=utf-8"
 _JSON = "application/json"
 
 
@@ -46,7 +45,7 @@ def simulator_app(
     sleep: Sleep = anyio.sleep,
     clock: Callable[[], float] = time.time,
 ) -> ASGIApp:
-    """The server ends under `/anthropic` and `/openai/v1`.
+    """The server ends, each under its base.
 
     `pace` 1 is a person's reading pace, 0 no pause; a request may say otherwise by the header
     `x-playground-pace`. `key` says whether a key is right (None: any that is not empty). `sleep`
@@ -54,7 +53,9 @@ def simulator_app(
     """
     desk = _Desk(SimulatorPace(pace), scenario, seed, key, sleep, clock)
     routes = [Route("/", _front)]
-    routes += [Route(f"{end.base}/{{rest:path}}", _Endpoint(end, desk)) for end in ENDS]
+    for base in dict.fromkeys(end.base for end in ENDS):
+        ends = tuple(end for end in ENDS if end.base == base)
+        routes.append(Route(f"{base}/{{rest:path}}", _Endpoint(ends, desk)))
     return Starlette(routes=routes)
 
 
@@ -84,53 +85,65 @@ class _Desk:
 
 @dataclass(frozen=True)
 class _Endpoint:
-    """One protocol's server end as an ASGI application below its base."""
+    """The server ends of one base as an ASGI application; the path tells which is meant."""
 
-    end: End
+    ends: tuple[End, ...]
     desk: _Desk
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
+        path = "/" + request.path_params["rest"]
+        end = next((one for one in self.ends if one.takes.fullmatch(path)), self.ends[0])
         self.desk.requests += 1
         request_id = Stamp.of(b"", self.desk.seed, 0).id("req_", self.desk.requests)
         try:
-            response = await self._response(request, request_id)
+            response = await self._response(end, request, request_id)
         except BadRequest as problem:
-            canned = Canned(problem.status, self.end.error(problem, request_id))
-            response = self._canned(canned, request_id)
+            response = self._canned(end, _refused(end, problem, request_id), request_id)
         except BadInput as problem:
-            body = self.end.error(BadRequest(str(problem)), request_id)
-            response = self._canned(Canned(400, body), request_id)
+            kind, code = end.kinds[400]
+            refused = BadRequest(str(problem), kind=kind, code=code)
+            response = self._canned(end, _refused(end, refused, request_id), request_id)
         except ClientDisconnect:
             return
         await response(scope, receive, send)
 
-    async def _response(self, request: Request, request_id: str) -> Played:
-        end, headers = self.end, request.headers
-        given = end.key(headers)
-        if not given:
-            raise end.no_key
+    async def _response(self, end: End, request: Request, request_id: str) -> Played:
+        headers, given = request.headers, end.key(request.headers)
+        if not given and (end.no_key is not None or self.desk.key is not None):
+            raise end.no_key or end.bad_key("")
         if self.desk.key is not None and not self.desk.key(given):
             raise end.bad_key(given)
         path = "/" + request.path_params["rest"]
-        match request.method, path:
-            case "GET", end.models_path:
-                return self._canned(Canned(200, end.models(int(self.desk.clock()))), request_id)
-            case "POST", end.path:
-                return self._answer(await request.body(), headers, given, request_id)
-            case method, (end.path | end.models_path):
-                raise BadRequest(f"Method {method} is not allowed here.", 405)
-            case _:
-                raise BadRequest(
-                    f"There is no {path} here: POST {end.base}{end.path}, "
-                    f"or GET {end.base}{end.models_path}.",
-                    404,
-                    kind="not_found_error" if end.name == "anthropic" else "invalid_request_error",
-                    code="unknown_url",
-                )
+        takes = end.takes.fullmatch(path) is not None
+        if request.method == "GET" and path == end.models_path:
+            listed = Canned(200, end.models(int(self.desk.clock())))
+            return self._canned(end, listed, request_id)
+        if request.method == "POST" and takes:
+            target = path + (f"?{request.url.query}" if request.url.query else "")
+            return self._answer(end, await request.body(), headers, target, given, request_id)
+        kind, code = end.kinds[404]
+        if takes or path == end.models_path:
+            sentence = f"Method {request.method} is not allowed here."
+            raise BadRequest(sentence, 405, kind=end.kinds[400][0])
+        raise BadRequest(
+            f"There is no {path} here: POST {end.base}{end.path}, or GET "
+            f"{end.base}{end.models_path}.",
+            404,
+            kind=kind,
+            code="unknown_url" if code else None,
+        )
 
-    def _answer(self, body: bytes, headers: Mapping[str, str], key: str, request_id: str) -> Played:
-        asked = self.end.parse(body, headers)
+    def _answer(
+        self,
+        end: End,
+        body: bytes,
+        headers: Mapping[str, str],
+        target: str,
+        key: str,
+        request_id: str,
+    ) -> Played:
+        asked = end.parse(body, headers, target)
         pace = self._pace(headers)
         faults = _faults(asked.request, headers)
         if self.desk.scenario is None:
@@ -139,17 +152,17 @@ class _Endpoint:
             turn = self.desk.scenario.turn(asked.request)
             answer, pace, faults = turn.reply, pace.times(turn.pace), (*turn.faults, *faults)
         for injected in faults:
-            canned = self._canned_by(injected, key, body)
+            canned = self._canned_by(end, injected, key, body)
             if canned is not None:
-                return self._canned(canned, request_id)
+                return self._canned(end, canned, request_id)
             answer = _changed(answer, asked.request, injected, told="x-playground-fault" in headers)
         stamp = Stamp.of(body, self.desk.seed, int(self.desk.clock()))
         stream = asked.request.stream and not any(one.fault.unstreamed for one in faults)
-        frames = self._frames(answer, asked, stamp, stream)
-        frames = _twisted(frames, faults, self.end, stream)
+        frames = self._frames(end, answer, asked, stamp, stream)
+        frames = _twisted(frames, faults, end, stream)
         kinds = (one.fault.content_type for one in faults if one.fault.content_type)
-        kind = next(kinds, _SSE if stream else _JSON)
-        told = {"content-type": kind, **self.end.headers(request_id)}
+        kind = next(kinds, end.stream_type if stream else _JSON)
+        told = {"content-type": kind, **end.headers(request_id)}
         return Played(200, told, frames, pace, self.desk.sleep)
 
     def _model(self, request: ModelRequest) -> Reply:
@@ -158,12 +171,14 @@ class _Endpoint:
         messages = tuple(_plain(message) for message in request.messages)
         return model_reply(replace(request, messages=messages), seed=self.desk.seed, today=today)
 
-    def _frames(self, answer: Reply, asked: Asked, stamp: Stamp, stream: bool) -> Iterable[Frame]:
+    def _frames(
+        self, end: End, answer: Reply, asked: Asked, stamp: Stamp, stream: bool
+    ) -> Iterable[Frame]:
         if stream:
-            return self.end.frames(answer, asked, stamp)
+            return end.frames(answer, asked, stamp)
         # Who waits for the whole waits as long as for a stream, but not longer than two seconds.
-        wait = sum(frame.pause for frame in self.end.frames(answer, asked, stamp))
-        return [Frame(self.end.whole(answer, asked, stamp), min(wait, 2.0), "body")]
+        wait = sum(frame.pause for frame in end.frames(answer, asked, stamp))
+        return [Frame(end.whole(answer, asked, stamp), min(wait, 2.0), "body")]
 
     def _pace(self, headers: Mapping[str, str]) -> SimulatorPace:
         told = headers.get("x-playground-pace")
@@ -177,7 +192,7 @@ class _Endpoint:
             raise BadRequest("x-playground-pace: send a number from 0 (no pause) to 1000.")
         return SimulatorPace(factor)
 
-    def _canned_by(self, injected: Injected, key: str, body: bytes) -> Canned | None:
+    def _canned_by(self, end: End, injected: Injected, key: str, body: bytes) -> Canned | None:
         """The answer of a fault that replaces all; None where it has given way."""
         fault, number = injected.fault, injected.number
         if fault.answer is None:
@@ -187,13 +202,22 @@ class _Endpoint:
             self.desk.came[mark] += 1
             if self.desk.came[mark] > number:
                 return None
-        return fault.answer(self.end, number, key)
+        return fault.answer(end, number, key)
 
-    def _canned(self, canned: Canned, request_id: str) -> Played:
+    def _canned(self, end: End, canned: Canned, request_id: str) -> Played:
         length = {"content-length": str(len(canned.body))} if canned.status != 204 else {}
-        headers = {**self.end.headers(request_id), **length, **canned.headers}
+        headers = {**end.headers(request_id), **length, **canned.headers}
         frames = [Frame(canned.body, tag="body")] if canned.body else []
         return Played(canned.status, headers, frames, SimulatorPace(0), self.desk.sleep)
+
+
+def _refused(end: End, problem: BadRequest, request_id: str) -> Canned:
+    """The provider's own error, and beside it where it is known from that it refuses this."""
+    headers = {"content-type": _JSON}
+    if problem.source:
+        marked = "inferred: " if problem.inferred else ""
+        headers["x-simulator-source"] = f"{marked}{problem.source}"
+    return Canned(problem.status, end.error(problem, request_id), headers)
 
 
 def _plain(message: Message) -> Message:

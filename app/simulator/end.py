@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
@@ -38,7 +39,11 @@ STALL = Frame(b"", tag="stall")
 
 
 class BadRequest(BadInput):
-    """A request that the provider refuses. `kind`, `param` and `code` are its own words."""
+    """A request that the provider refuses. `kind`, `param` and `code` are its own words.
+
+    `source` says where it is known from that the real one refuses this, `inferred` that nobody saw
+    it: both travel in a header, for whoever wonders.
+    """
 
     def __init__(
         self,
@@ -48,9 +53,12 @@ class BadRequest(BadInput):
         kind: str = "invalid_request_error",
         param: str | None = None,
         code: str | None = None,
+        source: str = "",
+        inferred: bool = False,
     ) -> None:
         super().__init__(sentence)
         self.status, self.kind, self.param, self.code = status, kind, param, code
+        self.source, self.inferred = source, inferred
 
 
 @dataclass(frozen=True)
@@ -91,24 +99,30 @@ _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz123456789"
 class End:
     """A protocol's server end as a row of the table in `app`.
 
-    `base` is the path its clients are given; `path` where requests go below it. Header names are in
-    lower case. `parse` raises BadRequest.
+    `base` is the path its clients are given; `path` is where requests go below it, as a person
+    writes it, and `takes` the same as a pattern. Header names are in lower case. `parse` gets the
+    body, the headers and the path with its query below `base`, and raises BadRequest. `kinds` are
+    the provider's own words, type and code, for an error of a status. `stream_type` is the media
+    type of its streams. `no_key` is None where no key is needed.
     """
 
     name: str
     base: str
     path: str
+    takes: re.Pattern[str]
     models_path: str
     key: Callable[[Mapping[str, str]], str]
-    parse: Callable[[bytes, Mapping[str, str]], Asked]
+    parse: Callable[[bytes, Mapping[str, str], str], Asked]
     frames: Callable[[Reply, Asked, Stamp], Iterator[Frame]]
     whole: Callable[[Reply, Asked, Stamp], bytes]
     error: Callable[[BadRequest, str], bytes]
     error_frame: Callable[[BadRequest], bytes]
-    no_key: BadRequest
+    kinds: Mapping[int, tuple[str, str | None]]
+    no_key: BadRequest | None
     bad_key: Callable[[str], BadRequest]
     headers: Callable[[str], Mapping[str, str]]
     models: Callable[[int], bytes]
+    stream_type: str = "text/event-stream; charset=utf-8"
 
 
 def compact(value: Any) -> str:

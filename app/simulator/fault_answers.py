@@ -7,28 +7,6 @@ from dataclasses import dataclass, field
 
 from app.simulator.end import BadRequest, End
 
-_KINDS: Mapping[str, Mapping[int, tuple[str, str | None]]] = {
-    "anthropic": {
-        401: ("authentication_error", None),
-        402: ("billing_error", None),
-        403: ("permission_error", None),
-        404: ("not_found_error", None),
-        413: ("request_too_large", None),
-        429: ("rate_limit_error", None),
-        500: ("api_error", None),
-        503: ("api_error", None),
-        529: ("overloaded_error", None),
-    },
-    "openai_chat": {
-        401: ("invalid_request_error", "invalid_api_key"),
-        402: ("insufficient_quota", "insufficient_quota"),
-        404: ("invalid_request_error", "model_not_found"),
-        429: ("requests", "rate_limit_exceeded"),
-        500: ("server_error", None),
-        503: ("server_error", None),
-        529: ("server_error", "overloaded"),
-    },
-}
 _SENTENCES = {
     400: "This request is refused on purpose: the simulator plays a fault.",
     401: "Incorrect API key provided. Check your key.",
@@ -64,8 +42,9 @@ Answer = Callable[[End, int, str], Canned]
 
 def told(end: End, status: int, sentence: str = "") -> BadRequest:
     """An error of this status in the words of the protocol."""
-    kind, code = _KINDS[end.name].get(status, ("invalid_request_error", None))
-    return BadRequest(sentence or _SENTENCES[status], status, kind=kind, code=code)
+    kind, code = end.kinds.get(status) or end.kinds[400]
+    sentence = sentence or _SENTENCES[status]
+    return BadRequest(sentence, status, kind=kind, code=code, source="a fault on purpose")
 
 
 def status(status: int, headers: Mapping[str, str] | None = None) -> Answer:

@@ -5,6 +5,7 @@ https://platform.openai.com/docs/api-reference/chat-streaming
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -192,10 +193,22 @@ def _bad_key(given: str) -> BadRequest:
     )
 
 
+KINDS: Mapping[int, tuple[str, str | None]] = {
+    400: ("invalid_request_error", None),
+    401: ("invalid_request_error", "invalid_api_key"),
+    402: ("insufficient_quota", "insufficient_quota"),
+    404: ("invalid_request_error", "model_not_found"),
+    429: ("requests", "rate_limit_exceeded"),
+    500: ("server_error", None),
+    503: ("server_error", None),
+    529: ("server_error", "overloaded"),
+}
+
 END = End(
     name="openai_chat",
     base="/openai/v1",
     path="/chat/completions",
+    takes=re.compile("/chat/completions"),
     models_path="/models",
     key=key,
     parse=parse,
@@ -203,6 +216,7 @@ END = End(
     whole=whole,
     error=error,
     error_frame=error_frame,
+    kinds=KINDS,
     no_key=BadRequest(
         "You didn't provide an API key. You need to provide your API key in an Authorization "
         "header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",

@@ -28,7 +28,7 @@ _KNOWN = spaced(
 _PARTS = spaced("text image_url input_audio file refusal")
 
 
-def parse(body: bytes, headers: Mapping[str, str]) -> Asked:
+def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
     """The request that `body` holds. Raises BadRequest in OpenAI's own words."""
     data = object_of(body)
     for name in data:

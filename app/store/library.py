@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 
 from app.core.errors import NotFound
-from app.core.events import from_data, to_data
+from app.core.rows import from_data, to_data
 from app.core.tools import Tool
 from app.store.database import Database, Statement
 

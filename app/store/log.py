@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.core.errors import BadInput, StoreError
-from app.core.events import Logged, PartDelta, Source, from_row, kind_of, to_row
+from app.core.events import Logged, PartDelta, Source
+from app.core.rows import from_row, kind_of, to_row
 from app.store.database import Database, Statement
 
 _DELTA = kind_of(PartDelta)

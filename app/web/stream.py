@@ -18,7 +18,8 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from app.core.errors import NotFound
-from app.core.events import Logged, logged_data
+from app.core.events import Logged
+from app.core.rows import logged_data
 from app.core.state import Session
 from app.engine.hub import Hub
 from app.render.blocks import Frame, Touch, frame, frame_html

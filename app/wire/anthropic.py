@@ -6,15 +6,16 @@ Spec: https://docs.anthropic.com/en/api/messages-streaming
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.core.events import EndReason, PartKind, Usage
 from app.wire.answer import Answer, OpenPart
-from app.wire.anthropic_encode import encode
-from app.wire.codec import Codec
+from app.wire.anthropic_encode import QUIRKS, encode
+from app.wire.codec import Codec, ModelInfo
 from app.wire.decoding import BodyDecoder, Took
 from app.wire.exact import Quoted
+from app.wire.listing import listed
 
 REASONS: Mapping[str, EndReason] = {
     "end_turn": "stop",
@@ -55,6 +56,7 @@ class _Block:
 
 class _Reader:
     api = "Anthropic Messages API"
+    marked = True
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
@@ -294,10 +296,27 @@ def label(frame: Mapping[str, Any]) -> str:
     return " ".join(word for word in words if word)
 
 
+def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:
+    if "bearer_key" in quirks:
+        return {"authorization": f"Bearer {key}"}
+    return {"x-api-key": key}
+
+
+def models(value: Any) -> tuple[ModelInfo, ...]:
+    """GET /v1/models. Spec: https://docs.anthropic.com/en/api/models-list"""
+    return tuple(
+        ModelInfo(_text(one.get("id")), _text(one.get("display_name")))
+        for one in listed(value, "data")
+    )
+
+
 CODEC = Codec(
     name="anthropic",
     encode=encode,
     decoder=decoder,
     label=label,
-    key_header=lambda key: {"x-api-key": key},
+    key_header=key_header,
+    models_path="/v1/models?limit=1000",
+    models=models,
+    quirks=QUIRKS,
 )

@@ -19,6 +19,9 @@ PROTOCOL = "anthropic"
 PATH = "/v1/messages"
 VERSION = {"anthropic-version": "2023-06-01"}
 DEFAULT_MAX_TOKENS = 4096
+QUIRKS: Mapping[str, str] = {
+    "bearer_key": "the key travels as Authorization: Bearer (gateways, Vertex)",
+}
 BUDGETS = {"low": 1024, "medium": 4096, "high": 16384}
 """Thinking tokens for the words that other protocols use; 1024 is the least allowed."""
 
@@ -38,8 +41,8 @@ def encode(request: ModelRequest) -> WireRequest:
     if request.system:
         body["system"] = request.system
     body["messages"] = _messages(request, notes)
-    if request.tools:
-        body["tools"] = [_tool(tool) for tool in request.tools]
+    if request.offered:
+        body["tools"] = [_tool(tool) for tool in request.offered]
         if (choice := _choice(request.choice)) is not None:
             body["tool_choice"] = choice
     elif request.choice.forced:

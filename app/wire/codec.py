@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,9 +15,10 @@ Spanned = tuple[int, int, WireEvent]
 
 @dataclass(frozen=True)
 class WireRequest:
-    """`path` is relative to the profile's base URL; `headers` hold no key. `body` is UTF-8 JSON.
+    """`path` is what `address.joined` puts behind the profile's base URL; `headers` hold no key.
 
-    `notes` are sentences about what the protocol could not say and was left out or changed.
+    `body` is UTF-8 JSON. `notes` are sentences about what the protocol could not say and was left
+    out or changed. `expects` is the media type of the stream that was asked for, or "".
     """
 
     method: str
@@ -25,6 +26,22 @@ class WireRequest:
     headers: Mapping[str, str]
     body: bytes
     notes: tuple[str, ...] = ()
+    expects: str = ""
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """A model as its provider lists it. What the list does not tell is None or "".
+
+    `tools` is whether it takes tools, `window` how many tokens it reads at most.
+    """
+
+    id: str
+    name: str = ""
+    tools: bool | None = None
+    images: bool | None = None
+    reasoning: bool | None = None
+    window: int | None = None
 
 
 class Decoder(Protocol):
@@ -46,11 +63,17 @@ class Codec:
 
     `decoder(status)` makes a Decoder for a response of that HTTP status. `label(frame)` is the
     short name of a decoded frame in the protocol's own words ("content_block_delta
-    input_json_delta"), for the wire view. `key_header(key)` is how the key travels.
+    input_json_delta"), for the wire view. `key_header(key, quirks)` is how the key travels.
+    `models_path` lists the provider's models by GET, and `models(value)` reads the JSON value that
+    comes back; it raises nothing, whatever that is. `quirks` are what a profile may name, each with
+    its reason in a sentence.
     """
 
     name: str
     encode: Callable[[ModelRequest], WireRequest]
     decoder: Callable[[int], Decoder]
     label: Callable[[Mapping[str, Any]], str]
-    key_header: Callable[[str], Mapping[str, str]]
+    key_header: Callable[[str, Sequence[str]], Mapping[str, str]]
+    models_path: str
+    models: Callable[[Any], tuple[ModelInfo, ...]]
+    quirks: Mapping[str, str]

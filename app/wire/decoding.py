@@ -24,9 +24,13 @@ DONE = "[DONE]"
 
 
 class Reader(Protocol):
-    """One answer in one protocol. `api` is its name for a sentence."""
+    """One answer in one protocol. `api` is its name for a sentence.
+
+    `marked` is whether a stream of this protocol closes with a marker, so that one without is odd.
+    """
 
     api: str
+    marked: bool
 
     def read(self, value: Mapping[str, Any], text: str, event: str) -> Took:
         """Take one object; `text` is its JSON text, `event` the name of its event, or ""."""
@@ -183,7 +187,7 @@ class BodyDecoder:
             message = http_sentence(self._status, words)
             answer.fail("http", message, error=error, status=self._status)
         elif self._known and clean and not self._cut:
-            self._finish(marker=False)
+            self._finish(marker=not self._reader.marked)
         elif self._known or ((self._cut or not clean) and not self._text):
             self._reader.settle(whole=False)
             answer.fail("interrupted", "The answer broke off. Retry to ask again.")

@@ -16,6 +16,7 @@ from app.wire.codec import WireRequest
 from app.wire.exact import too_deep
 
 JSON_HEADERS = {"content-type": "application/json"}
+SSE = "text/event-stream"
 
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
 """Letters that no provider takes in the name of a tool."""
@@ -125,13 +126,14 @@ def wire_request(
     headers: Mapping[str, str],
     body: Mapping[str, Any],
     notes: Notes,
+    stream_type: str = SSE,
 ) -> WireRequest:
     """The request with `extra` merged over its body. BadInput where no JSON can say it."""
-    accept = {"accept": "text/event-stream"} if request.stream else {}
+    expects = stream_type if request.stream else ""
+    accept = {"accept": expects} if expects else {}
     merged = {**body, **request.extra}
-    return WireRequest(
-        "POST", path, {**JSON_HEADERS, **accept, **headers}, _json_bytes(merged), notes.all()
-    )
+    sent = {**JSON_HEADERS, **accept, **headers}
+    return WireRequest("POST", path, sent, _json_bytes(merged), notes.all(), expects)
 
 
 def _json_bytes(body: Mapping[str, Any]) -> bytes:

@@ -7,16 +7,17 @@ Spec: https://platform.openai.com/docs/api-reference/chat-streaming
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from app.core.events import EndReason, Usage
 from app.wire.answer import Answer, OpenPart
-from app.wire.codec import Codec
+from app.wire.codec import Codec, ModelInfo
 from app.wire.decoding import BodyDecoder, Took
 from app.wire.exact import Quoted
+from app.wire.listing import listed
 from app.wire.openai_chat_calls import Calls, Where
-from app.wire.openai_chat_encode import encode
+from app.wire.openai_chat_encode import QUIRKS, encode
 
 REASONS: Mapping[str, EndReason] = {
     "stop": "stop",
@@ -50,6 +51,7 @@ def decoder(status: int) -> BodyDecoder:
 
 class _Reader:
     api = "OpenAI Chat Completions API"
+    marked = True
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
@@ -272,10 +274,24 @@ def label(frame: Mapping[str, Any]) -> str:
     return " ".join(["chunk", *words])
 
 
+def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:
+    if "api_key_header" in quirks:
+        return {"api-key": key}
+    return {"authorization": f"Bearer {key}"}
+
+
+def models(value: Any) -> tuple[ModelInfo, ...]:
+    """GET /models. Spec: https://platform.openai.com/docs/api-reference/models/list"""
+    return tuple(ModelInfo(str(one.get("id") or "")) for one in listed(value, "data"))
+
+
 CODEC = Codec(
     name="openai_chat",
     encode=encode,
     decoder=decoder,
     label=label,
-    key_header=lambda key: {"authorization": f"Bearer {key}"},
+    key_header=key_header,
+    models_path="/models",
+    models=models,
+    quirks=QUIRKS,
 )

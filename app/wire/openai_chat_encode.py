@@ -23,6 +23,7 @@ QUIRKS: Mapping[str, str] = {
     "developer_role": "the system prompt is sent under the role developer",
     "short_ids": "call ids must be nine letters or digits (Mistral)",
     "no_reasoning_echo": "reasoning is not sent back",
+    "api_key_header": "the key travels in the header api-key (Azure)",
 }
 
 _ID = re.compile(r".{1,512}", re.DOTALL)
@@ -35,8 +36,8 @@ def encode(request: ModelRequest) -> WireRequest:
     """The request as POST /chat/completions."""
     notes = Notes()
     body: dict[str, Any] = {"model": request.model, "messages": _messages(request, notes)}
-    if request.tools:
-        body["tools"] = [_tool(tool) for tool in request.tools]
+    if request.offered:
+        body["tools"] = [_tool(tool) for tool in request.offered]
         if request.choice.mode != "auto":
             body["tool_choice"] = _choice(request.choice)
         if not request.choice.parallel:

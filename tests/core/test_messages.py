@@ -73,4 +73,4 @@ def test_an_id_is_made_up_where_the_provider_sent_none() -> None:
 def test_only_allowed_tools_are_sent() -> None:
     choice = ToolChoice("auto", "", ("look",))
     request = model_request(session(*begun(choice=choice)), choice)
-    assert [tool.name for tool in request.tools] == ["look"]
+    assert [tool.name for tool in request.offered] == ["look"]

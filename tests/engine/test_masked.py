@@ -19,9 +19,9 @@ from app.core.events import (
     PromptAdded,
     ResponseFailed,
     SettingsChanged,
-    to_row,
 )
 from app.core.profiles import SIMULATOR
+from app.core.rows import to_row
 from app.core.settings import Profile, Settings
 from app.core.tools import Tool, text_result
 from app.engine.decisions import Asked

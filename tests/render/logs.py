@@ -15,6 +15,7 @@ from app.core.events import (
     Problem,
     ResponseEnded,
     ResponseFailed,
+    RetryScheduled,
     RunPaused,
     RunResumed,
     RunStopped,
@@ -50,7 +51,8 @@ def troubled() -> list[Logged]:
     log.add(PartStarted(1, "call", NASTY, NASTY), PartDelta(1, '{"city": "Pa'))
     log.add(PartEnded(1, '{"city": "Pa', NASTY, NASTY, complete=False))
     log.add(Warned("odd", NASTY), ResponseFailed("http", NASTY, 529, 2.0, {"message": NASTY}))
-    log.add(TurnDropped(1)).request().part(0, "text", "Again").call(1, "get_weather", '{"city": ')
+    log.add(RetryScheduled(1, 1, 2.0, log.now_ms + 2000, "529"), TurnDropped(1, automatic=True))
+    log.request().part(0, "text", "Again").call(1, "get_weather", '{"city": ')
     log.call(2, "no_such_tool", {}).call(3, "get_weather", {"city": "Rome"}).end()
     log.check("2.1", Problem("malformed", "It ends too early.", offset=9))
     log.check("2.2", Problem("unknown_tool", "There is no such tool.")).check("2.3")

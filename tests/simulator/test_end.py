@@ -25,7 +25,7 @@ STAMP = Stamp("s", 0)
 
 
 def frames(end: End, answer: Reply) -> list[Frame]:
-    asked = end.parse(_written(end, asking(user("hi"), max_tokens=500)), VERSION)
+    asked = end.parse(_written(end, asking(user("hi"), max_tokens=500)), VERSION, "")
     return list(end.frames(answer, asked, STAMP))
 
 
@@ -41,7 +41,7 @@ def decoded(end: End, data: bytes, *, clean: bool = True) -> list[object]:
 @both
 @pytest.mark.parametrize("streamed", [True, False])
 def test_the_codec_reads_what_was_said(end: End, streamed: bool) -> None:
-    asked = end.parse(_written(end, asking(user("hi"), max_tokens=500)), VERSION)
+    asked = end.parse(_written(end, asking(user("hi"), max_tokens=500)), VERSION, "")
     data = b"".join(frame.data for frame in frames(end, SAID))
     events = decoded(end, data if streamed else end.whole(SAID, asked, STAMP))
     ended = [event for event in events if isinstance(event, PartEnded)]
@@ -61,7 +61,7 @@ def test_the_codec_reads_what_was_said(end: End, streamed: bool) -> None:
 def test_the_end_reads_what_the_codec_wrote(end: End, choice: ToolChoice) -> None:
     history = (user("17*23?"), called(SUM), results(("c1", "391")))
     request = asking(*history, tools=SHELF, choice=choice, max_tokens=500)
-    read = end.parse(_written(end, request), VERSION).request
+    read = end.parse(_written(end, request), VERSION, "").request
     assert _roles(read) == _roles(request)
     assert [tool.name for tool in read.tools] == [tool.name for tool in SHELF]
     assert read.choice == choice
@@ -115,7 +115,7 @@ def test_a_twisted_stream_is_read_for_what_it_is(end: End, fault: str, end_as: s
     ids=["twice", "nan", "digits", "long", "half"],
 )
 def test_arguments_stand_to_the_letter_in_a_json_answer(end: End, text: str) -> None:
-    asked = end.parse(_written(end, asking(user("hi"), max_tokens=500)), VERSION)
+    asked = end.parse(_written(end, asking(user("hi"), max_tokens=500)), VERSION, "")
     events = decoded(end, end.whole(Reply((call("f", text),), "calls"), asked, STAMP))
     assert [event.text for event in events if isinstance(event, PartEnded)] == [text]
 
@@ -123,7 +123,7 @@ def test_arguments_stand_to_the_letter_in_a_json_answer(end: End, text: str) -> 
 @both
 @pytest.mark.parametrize("text", ["Sure! {city", "[" * 10_000, "half \ud800"])
 def test_what_is_no_json_is_a_text_in_a_json_answer(end: End, text: str) -> None:
-    asked = end.parse(_written(end, asking(user("hi"), max_tokens=500)), VERSION)
+    asked = end.parse(_written(end, asking(user("hi"), max_tokens=500)), VERSION, "")
     events = decoded(end, end.whole(Reply((call("f", text),), "calls"), asked, STAMP))
     (part,) = [event for event in events if isinstance(event, PartEnded)]
     assert part.text in (text, json.dumps(text), json.dumps(text, ensure_ascii=False))

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.events import PartEnded, to_row
+from app.core.events import PartEnded
+from app.core.rows import to_row
 from app.wire.protocols import CODECS
 from tests.bounded import within
 from tests.wire.frames import UNHURRIED, chunk, fragment, message, obey_the_grammar, spanned, sse

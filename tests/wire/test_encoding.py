@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from app.core.errors import BadInput
 from app.core.fold import fold
 from app.core.messages import model_request
+from app.core.settings import PROTOCOLS, Profile
 from app.core.tools import Tool, ToolChoice
 from app.wire.encoding import sound_object
 from app.wire.protocols import CODECS, codec
@@ -40,7 +41,9 @@ TOOL_CALL = {
 
 def sent_again(protocol: str, body: bytes) -> list[dict[str, Any]]:
     """The messages of the request after an answer of `body` whose calls were all answered."""
-    log = Log().start(settings()).prompt("hi").request(protocol=protocol)
+    spoken = next(one for one in PROTOCOLS if one == protocol)
+    profile = Profile("test", spoken, "sim:")
+    log = Log().start(settings(profile=profile)).prompt("hi").request(protocol=protocol)
     events = [event for _, _, event in spanned(protocol, body)]
     log.add(*events)
     called = [f"1.{index}" for index, (kind, _) in enumerate(parts_of(events)) if kind == "call"]

@@ -11,8 +11,8 @@ from app.wire.protocols import CODECS, codec
 
 def test_the_table_holds_what_it_says() -> None:
     assert set(CODECS) <= set(PROTOCOLS)
-    assert codec("anthropic").key_header("k") == {"x-api-key": "k"}
-    assert codec("openai_chat").key_header("k") == {"authorization": "Bearer k"}
+    assert codec("anthropic").key_header("k", ()) == {"x-api-key": "k"}
+    assert codec("openai_chat").key_header("k", ()) == {"authorization": "Bearer k"}
 
 
 @pytest.mark.parametrize("name", ["", "nonsense", "Anthropic"])

@@ -14,7 +14,7 @@ from starlette.responses import (
 )
 
 from app.core.errors import BadInput, NotFound
-from app.core.events import logged_data
+from app.core.rows import logged_data
 from app.core.state import folded
 from app.render.blocks import block
 from app.render.pages import Surroundings, raw_bytes, session_page

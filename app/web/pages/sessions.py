@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.core.errors import BadInput, NotFound
-from app.core.events import from_data, to_data
+from app.core.rows import from_data, to_data
 from app.core.rules import Action, Rule
 from app.engine.settings import settings_from
 from app.render.pages import list_fragment, welcome_page

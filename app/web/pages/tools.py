@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, BadTool
-from app.core.events import to_data
+from app.core.rows import to_data
 from app.render.pages import ToolForm, tool_form, tools_page
 from app.schema import strict
 from app.schema.validate import check_tool, parse_tool_json

@@ -10,18 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadInput
-from app.core.events import (
-    EVENTS,
-    Event,
-    Logged,
-    PartDelta,
-    PartEnded,
-    Source,
-    from_row,
-    kind_of,
-    logged_data,
-    to_row,
-)
+from app.core.events import Event, Logged, PartDelta, PartEnded, Source
+from app.core.rows import EVENTS, from_row, kind_of, logged_data, to_row
 from tests.core.test_fold import LONG
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
