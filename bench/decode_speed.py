@@ -43,7 +43,7 @@ def argument(deltas: int) -> str:
 def anthropic_body(deltas: int) -> bytes:
     text = argument(deltas)
     block = {"type": "tool_use", "id": "toolu_1", "name": "write", "input": {}}
-    message = {
+    message: dict[str, object] = {
         "id": "msg_1",
         "type": "message",
         "role": "assistant",
