@@ -42,7 +42,7 @@ from app.core.events import (
 from app.core.rules import Rule
 from app.core.settings import Settings
 from app.core.state import digest
-from app.core.tools import ToolResult, text_result
+from app.core.tools import Content, ToolResult, text_result
 from app.engine.client import STOPPED, Answering, Client
 from app.engine.decisions import Asked, decided, outcome
 from app.engine.hub import Hub, Live, closing_events
@@ -81,15 +81,15 @@ class Driver:
 
     # What a person does.
 
-    async def prompt(self, session_id: str, text: str) -> None:
+    async def prompt(self, session_id: str, text: str, images: tuple[Content, ...] = ()) -> None:
         """Conflict where the session cannot take a prompt now."""
-        if not text.strip():
-            raise Refused("A prompt needs some text.")
+        if not text.strip() and not images:
+            raise Refused("A prompt needs some text, or an image.")
         async with self._hub.holding(session_id) as live:
             if live.deleted:
                 raise Conflict("This session is deleted; restore it first.")
             try:
-                await self._hub.append(live, [PromptAdded(text)])
+                await self._hub.append(live, [PromptAdded(text, images)])
             except IllegalEvent as error:
                 raise Conflict(str(error)) from error
             await self._advance(live)

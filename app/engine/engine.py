@@ -43,6 +43,7 @@ class Engine:
     hub: Hub
     keys: Keys
     net: Net
+    client: Client
     driver: Driver
     environment: Mapping[str, str]
 
@@ -80,7 +81,7 @@ class Engine:
                 await database.close()
             lock.release()
             raise
-        return cls(lock, database, log, library, hub, keys, net, driver, environment)
+        return cls(lock, database, log, library, hub, keys, net, client, driver, environment)
 
     async def close(self) -> None:
         """End what is under way and let the database go."""
