@@ -1,0 +1,167 @@
+"""The next request before it is sent, written by the very code that will send it.
+
+The session is never changed: what the request still needs (the draft, calls without a result) is
+put into a copy of its list of items. Knows no HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from app.core.decide import SendRequest, next_commands
+from app.core.errors import BadInput
+from app.core.events import PromptAdded, RequestSent
+from app.core.messages import model_request, wire_id
+from app.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Protocol
+from app.core.state import Call, Prompt, Session, Turn
+from app.core.tools import Content, ToolChoice
+from app.engine.engine import Engine
+from app.engine.masked import masked
+from app.net.mask import Masker
+from app.wire.protocols import CODECS
+
+WIRES: tuple[Protocol, ...] = tuple(name for name in PROTOCOLS if name in CODECS)
+"""The protocols a request can be shown in."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What stands in the composer and was not sent yet."""
+
+    text: str = ""
+    images: tuple[Content, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        return not self.text.strip() and not self.images
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A request as it would be sent now, keys by their names.
+
+    `notes` are what the protocol cannot say; `says` what stands in for what is not there yet;
+    `failed` why it would not be sent, or "".
+    """
+
+    profile: Profile
+    sent: RequestSent
+    notes: tuple[str, ...] = ()
+    says: tuple[str, ...] = ()
+    failed: str = ""
+
+
+NO_DRAFT = Draft()
+
+
+def preview(engine: Engine, session: Session, draft: Draft = NO_DRAFT, wire: str = "") -> Preview:
+    """The next request of `session`; with `wire`, as that protocol would say it."""
+    settings = session.settings
+    assert settings is not None
+    ahead, says = _ahead(session, draft, engine.keys.masker())
+    if wire:
+        profile = profile_on(engine.profiles(), settings.profile, wire)
+        ahead.settings = replace(settings, profile=profile, model="")
+    choice, note = _choice(ahead)
+    prepared = engine.client.prepare(ahead, choice)
+    failed = prepared.failed
+    if wire and failed is not None and failed.failure != "bad_request":
+        failed = None  # it is only to be looked at: no key is needed for that
+    said = (*says, *_stand_ins(ahead, choice), *([note] if note else []))
+    assert ahead.settings is not None
+    return Preview(
+        ahead.settings.profile,
+        prepared.sent,
+        tuple(prepared.notes),
+        said,
+        failed.message if failed is not None else "",
+    )
+
+
+def profile_on(profiles: Sequence[Profile], own: Profile, wire: str) -> Profile:
+    """The row that stands for a protocol: the simulator's for its sessions, else the vendor's."""
+    protocol = next((name for name in WIRES if name == wire), None)
+    if protocol is None:
+        raise BadInput(f"The wire must be one of {', '.join(WIRES)}, not {wire[:80]!r}.")
+    rows = [one for one in profiles if one.protocol == protocol and one.simulated == own.simulated]
+    simulator = Profile(f"simulator-{protocol}", protocol, SIMULATOR_URL, model="simulator")
+    return next(iter(rows), simulator)
+
+
+def _ahead(session: Session, draft: Draft, masker: Masker) -> tuple[Session, list[str]]:
+    """A copy of `session` at the moment when its next request leaves."""
+    items, says, last = list(session.items), [], session.last_item
+    free = session.state != "running" and not session.waiting
+    if not draft.empty and free:
+        added = masked(PromptAdded(draft.text, draft.images), masker)
+        assert isinstance(added, PromptAdded)
+        items.append(Prompt(session.prompts + 1, added.text, session.seq + 1, 0, added.images))
+    else:
+        says = _words(session, draft, last)
+        items = [_over(item) if item is last else item for item in items]
+    ahead = replace(session, items=items, stopped=False, paused="", retrying=None)
+    ahead.resumed_turn = len(session.turns)
+    return ahead, says
+
+
+def _words(session: Session, draft: Draft, last: Prompt | Turn | None) -> list[str]:
+    """What a reader must know of a request that has no prompt of its own."""
+    says = []
+    if not draft.empty:
+        after = "the calls" if session.waiting else "this answer"
+        says.append(f"What you are writing comes after {after}: it is not part of this request.")
+    match last:
+        case Turn(failure=None, end=None):
+            says.append("The model is answering: the next request goes on from what it says.")
+        case Turn(failure=None, calls=[]) | None:
+            says.append("There is no prompt yet: what you write stands at its end.")
+        case Turn() if last.failure is not None:
+            says.append("This is what Retry sends.")
+    return says
+
+
+def _over(item: Prompt | Turn) -> Prompt | Turn:
+    """An item that nobody waits for any more: a failed turn is dropped, calls are settled."""
+    match item:
+        case Turn() if item.failure is not None:
+            return replace(item, dropped=True)
+        case Turn() if item.end is not None:
+            return replace(item, calls=[replace(call, status="done") for call in item.calls])
+    return item
+
+
+def _choice(ahead: Session) -> tuple[ToolChoice, str]:
+    """The tool choice that will be in force, and what of the settings is not."""
+    assert ahead.settings is not None
+    match next_commands(ahead):
+        case [SendRequest(choice, note)]:
+            return choice, note
+    return ahead.settings.tool_choice, ""
+
+
+def _stand_ins(ahead: Session, choice: ToolChoice) -> list[str]:
+    """A sentence on the calls that have no result, with what the model reads in its place."""
+    calls = _unanswered(ahead)
+    if not calls:
+        return []
+    parts = [
+        part
+        for message in model_request(ahead, choice).messages
+        if message.role == "results"
+        for part in message.parts
+        if part.call_id == wire_id(calls[-1])
+    ]
+    words = parts[-1].content[0].text if parts and parts[-1].content else ""
+    names = ", ".join(dict.fromkeys(call.name for call in calls))
+    count = "A result is" if len(calls) == 1 else f"{len(calls)} results are"
+    place = "its" if len(calls) == 1 else "their"
+    return [f"{count} missing ({names}); in {place} place stands: “{words}”"]
+
+
+def _unanswered(ahead: Session) -> list[Call]:
+    """Only the last turn can have such calls, before the draft or at the end."""
+    turn = next((i for i in reversed(ahead.items) if isinstance(i, Turn) and not i.dropped), None)
+    if turn is None or turn.end is None:
+        return []
+    return [call for call in turn.calls if call.result is None]

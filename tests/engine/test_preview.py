@@ -1,0 +1,129 @@
+"""What is shown before sending is what is sent, to the byte, and showing it changes nothing."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+
+from app.core.errors import BadInput
+from app.core.profiles import PROFILES
+from app.core.settings import Profile, Settings
+from app.core.state import Session
+from app.core.tools import Content
+from app.engine.engine import Engine
+from app.engine.preview import WIRES, Draft, Preview, preview, profile_on
+from tests.engine.running import ALLOW_ALL, begun, rested, running
+
+pytestmark = pytest.mark.anyio
+
+DOT = Content("image", media_type="image/png", data="iVBORw0KGgo=")
+ASK = "What is 17*23, and the weather in Paris?"
+
+
+async def seen(engine: Engine, session_id: str, text: str = "", wire: str = "") -> Preview:
+    """A preview that is sure to have left the session as it was."""
+    async with engine.hub.holding(session_id) as live:
+        before = copy.deepcopy(live.session)
+        shown = preview(engine, live.session, Draft(text), wire)
+        assert live.session == before
+    return shown
+
+
+async def session_of(engine: Engine, session_id: str) -> Session:
+    async with engine.hub.holding(session_id) as live:
+        return live.session
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_what_is_shown_is_what_is_sent(wire: str, tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        profile = profile_on(engine.profiles(), engine.profile("simulator"), wire)
+        session_id = await begun(
+            engine, ["calculator", "get_weather"], profile=profile, tool_choice="required"
+        )
+        shown = await seen(engine, session_id, ASK)
+        assert shown.sent.protocol == wire
+        assert not shown.failed
+        await engine.driver.prompt(session_id, ASK)
+        session = await rested(engine, session_id)
+        assert session.turns[0].request == shown.sent
+        assert len(session.waiting) == 2
+
+        waits = await seen(engine, session_id, "And Rome?")
+        assert [word for word in waits.says if "2 results are missing" in word]
+        assert [word for word in waits.says if "not part of this request" in word]
+        assert [word for word in waits.says if "from here on it is auto" in word]
+        assert waits.sent.choice.mode == "auto"
+        assert "Rome" not in waits.sent.body
+        assert "Not run" in waits.sent.body
+
+        engine.driver.rules[session_id] = ALLOW_ALL
+        await engine.driver.advance(session_id)
+        session = await rested(engine, session_id)
+        assert session.state == "idle", session.turns[-1].failure
+        assert (await seen(engine, session_id)).says == (
+            "There is no prompt yet: what you write stands at its end.",
+        )
+        shown = await seen(engine, session_id, "Thanks.")
+        await engine.driver.prompt(session_id, "Thanks.")
+        session = await rested(engine, session_id)
+        assert session.turns[shown.sent.recording - 1].request == shown.sent
+
+
+async def test_the_same_request_on_the_other_wires(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session_id = await begun(engine, ["calculator"])
+        shown = {wire: await seen(engine, session_id, "Hello", wire) for wire in WIRES}
+        assert {wire: one.sent.protocol for wire, one in shown.items()} == {w: w for w in WIRES}
+        assert len({one.sent.url for one in shown.values()}) == len(WIRES)
+        assert shown["anthropic"].sent == (await seen(engine, session_id, "Hello")).sent
+        for one in shown.values():
+            assert "Hello" in one.sent.body
+            assert any("PLAYGROUND_TOKEN" in value for value in one.sent.headers.values())
+        with pytest.raises(BadInput, match="must be one of anthropic"):
+            await seen(engine, session_id, wire="telepathy")
+
+
+async def test_what_keeps_a_request_from_being_sent_is_said(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session_id = await begun(engine, asked_profile="openai")
+        shown = await seen(engine, session_id, "Hello")
+        assert "OPENAI_API_KEY" in shown.failed
+        assert shown.sent.url.startswith("https://")
+        # On another wire it is only looked at.
+        assert not (await seen(engine, session_id, "Hello", "anthropic")).failed
+
+
+async def test_after_a_failure_it_is_what_retry_sends(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session_id = await begun(engine, asked_profile="openai")
+        await engine.driver.prompt(session_id, "Hello")
+        await rested(engine, session_id)
+        shown = await seen(engine, session_id)
+        assert "This is what Retry sends." in shown.says
+        await engine.driver.retry(session_id)
+        session = await rested(engine, session_id)
+        assert session.turns[-1].request == shown.sent
+
+
+async def test_a_secret_in_the_draft_and_an_image(tmp_path: Path) -> None:
+    secret = "sk-secret-0123456789abcdef"
+    async with running(tmp_path, environment={"OPENAI_API_KEY": secret}) as engine:
+        session_id = await begun(engine)
+        assert secret not in (await seen(engine, session_id, f"It is {secret}.")).sent.body
+        session = await session_of(engine, session_id)
+        draft = Draft("", (DOT,))
+        shown = preview(engine, session, draft)
+        await engine.driver.prompt(session_id, draft.text, draft.images)
+        session = await rested(engine, session_id)
+        assert session.turns[0].request == shown.sent
+
+
+def test_the_row_that_stands_for_a_wire() -> None:
+    vendor = next(one for one in PROFILES if one.name == "openai")
+    simulator = Settings(PROFILES[0]).profile
+    assert profile_on(PROFILES, simulator, "openai_chat").simulated
+    assert profile_on(PROFILES, vendor, "anthropic").name == "anthropic"
+    assert profile_on([], Profile("x", "openai_chat", "sim:"), "anthropic").base_url == "sim:"
