@@ -28,7 +28,7 @@ NAME = "tool-playground"
 TOKEN = re.compile(r"[A-Za-z0-9._~-]{8,256}")
 """What can stand in a link, a cookie and a header alike without being escaped."""
 
-OWN_NAMES = re.compile(r"[A-Za-z0-9_]+_API_KEY|OPENAI_ORG_ID|OPENAI_PROJECT_ID")
+OWN_NAMES = re.compile(r"[A-Za-z0-9_]+_API_KEY|HF_TOKEN|OPENAI_ORG_ID|OPENAI_PROJECT_ID")
 """What a folder's own .env may set, besides the address of a key that it brings itself. Anything
 else might steer this program or one that it starts."""
 
@@ -115,8 +115,9 @@ def _fit(name: str, values: Mapping[str, str | None], environ: Mapping[str, str]
     a key of the shell elsewhere."""
     if OWN_NAMES.fullmatch(name):
         return True
-    key = name.removesuffix("_BASE_URL") + "_API_KEY"
-    return name.endswith("_BASE_URL") and key in values and key not in environ
+    vendor = name.removesuffix("_BASE_URL" if name != "AZURE_OPENAI_ENDPOINT" else "_ENDPOINT")
+    key = vendor + "_API_KEY"
+    return vendor != name and key in values and key not in environ
 
 
 # --- the kept token -------------------------------------------------------------------------

@@ -111,6 +111,7 @@ def test_a_folders_env_moves_only_the_key_that_it_brings(tmp_path: Path) -> None
     text = "ANTHROPIC_BASE_URL=https://evil.example\nANTHROPIC_API_KEY=its own\n"
     text += "OPENAI_BASE_URL=https://evil.example\n"
     text += "FOO_BASE_URL=https://foo.example\nFOO_API_KEY=its own\n"
+    text += "AZURE_OPENAI_ENDPOINT=https://evil.example\n"
     path = write_env(tmp_path, text)
     environ = {"ANTHROPIC_API_KEY": "of the shell"}
     warnings = config.load_env(tmp_path, environ=environ)
@@ -122,6 +123,7 @@ def test_a_folders_env_moves_only_the_key_that_it_brings(tmp_path: Path) -> None
     assert [warning.split(" in ")[0] for warning in warnings] == [
         "ANTHROPIC_BASE_URL",
         "OPENAI_BASE_URL",
+        "AZURE_OPENAI_ENDPOINT",
     ]
     config.load_env(tmp_path, path, environ)
     assert environ["ANTHROPIC_BASE_URL"] == "https://evil.example"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from app.core.errors import BadInput
@@ -27,13 +27,30 @@ DEFAULT_ORIGINS: Mapping[str, str] = {
     "OPENROUTER_API_KEY": "https://openrouter.ai",
     "DEEPSEEK_API_KEY": "https://api.deepseek.com",
     "XAI_API_KEY": "https://api.x.ai",
+    "TOGETHER_API_KEY": "https://api.together.xyz",
+    "FIREWORKS_API_KEY": "https://api.fireworks.ai",
+    "CEREBRAS_API_KEY": "https://api.cerebras.ai",
+    "HF_TOKEN": "https://router.huggingface.co",
+    "HUGGING_FACE_HUB_TOKEN": "https://router.huggingface.co",
+    "PERPLEXITY_API_KEY": "https://api.perplexity.ai",
+    "PPLX_API_KEY": "https://api.perplexity.ai",
+    "VERTEX_ACCESS_TOKEN": "https://aiplatform.googleapis.com",
+    "LITELLM_API_KEY": "http://127.0.0.1:4000",
+    "AZURE_OPENAI_API_KEY": "",  # each resource has its own: AZURE_OPENAI_ENDPOINT says which
 }
 
 SAME: Mapping[str, tuple[str, ...]] = {
     "GEMINI_API_KEY": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
     "GOOGLE_API_KEY": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    "HF_TOKEN": ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"),
+    "PERPLEXITY_API_KEY": ("PERPLEXITY_API_KEY", "PPLX_API_KEY"),
 }
 """Names of one and the same key, the one that wins first, as the vendor's own client has it."""
+
+ADDRESS_NAMES: Mapping[str, str] = {"AZURE_OPENAI_API_KEY": "AZURE_OPENAI_ENDPOINT"}
+"""The variable that moves the vendor of a key, where it is not called X_BASE_URL for X_API_KEY."""
+
+REGION = re.compile(r"[a-z0-9-]{2,40}")
 
 SECRET_NAME = re.compile(r"\w*(API_KEY|ACCESS_KEY|SECRET_KEY|_TOKEN|_SECRET)", re.I)
 SECRET_LENGTH = 16
@@ -127,6 +144,16 @@ class Keys:
         names = {name for name in DEFAULT_ORIGINS if self._environ.get(name, "").strip()}
         return sorted(names | self._pasted.keys())
 
+    def where(self, name: str) -> tuple[str, str]:
+        """(name, "pasted" or "environment") of the key that is used as `name`; ("", "") for none.
+
+        The name is another one where the vendor knows its key by several (`SAME`).
+        """
+        for other, value, place in self._sources(name):
+            if value:
+                return other, place
+        return "", ""
+
     def key_for(self, profile: Profile) -> str | None:
         """The key to send with a request of `profile`, or None: `missing` says why."""
         if profile.simulated:
@@ -192,10 +219,15 @@ class Keys:
         return self._masker[1]
 
     def _value(self, name: str) -> str | None:
+        return next((value for _, value, _ in self._sources(name) if value), None)
+
+    def _sources(self, name: str) -> Iterator[tuple[str, str, str]]:
+        """(name, value, place) of all that may be the key `name`, the one that wins first."""
         names = SAME.get(name, (name,))
-        values = [self._pasted.get(name), *(self._pasted.get(other) for other in names)]
-        values += [self._environ.get(other, "").strip() for other in names]
-        return next((value for value in values if value), None)
+        for other in (name, *names):
+            yield other, self._pasted.get(other, ""), "pasted"
+        for other in names:
+            yield other, self._environ.get(other, "").strip(), "environment"
 
     def _moved(self, name: str) -> str:
         """The origin to which the environment moves its own key `name`, or "".
@@ -203,11 +235,20 @@ class Keys:
         Never a pasted key, nor one of another name: who wrote the address did not have that one.
         """
         own = self._environ.get(name, "").strip()
-        vendor, found, _ = name.partition("_API_KEY")
-        typed = self._environ.get(f"{vendor}_BASE_URL", "").strip() if found else ""
-        if not typed or not own or self._value(name) != own:
+        if not own or self._value(name) != own:
             return ""
+        if name == "VERTEX_ACCESS_TOKEN":
+            return self._region()
+        vendor, found, _ = name.partition("_API_KEY")
+        variable = ADDRESS_NAMES.get(name, f"{vendor}_BASE_URL" if found else "")
         try:
-            return origin(typed)
+            return origin(self._environ.get(variable, "").strip())
         except BadInput:
             return ""
+
+    def _region(self) -> str:
+        """Vertex has a host for each region; a name of a region can only lead to Google's."""
+        region = self._environ.get("GOOGLE_CLOUD_LOCATION", "").strip()
+        if not REGION.fullmatch(region):
+            return ""
+        return f"https://{region}-aiplatform.googleapis.com"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from app.core.errors import BadInput
+from app.core.profiles import profiles
 from app.core.settings import Profile
 from app.net.keys import DEFAULT_ORIGINS, Keys, origin
 
@@ -166,3 +169,55 @@ def test_the_masker_knows_every_secret_also_those_pasted_later() -> None:
     assert masker.mask_text(text).split()[3:] == ["pasted-canary", "canary-editor"]
     keys.paste("MY_KEY", "pasted-canary")
     assert keys.masker().mask_text(text).replace("*", "").split() == ["canary-editor"]
+
+
+def test_a_profile_gets_its_key_at_its_own_place_and_at_no_other() -> None:
+    environment = {name: f"canary-of-{name}" for name in DEFAULT_ORIGINS}
+    environment |= {
+        "AZURE_OPENAI_ENDPOINT": "https://mine.openai.azure.com",
+        "GOOGLE_CLOUD_PROJECT": "p",
+        "OLLAMA_HOST": "http://127.0.0.1:11434",
+    }
+    keys = Keys(environment)
+    for one in profiles(environment):
+        assert not one.key_name or one.key_name in DEFAULT_ORIGINS, one.name
+        if one.simulated or not one.key_name:
+            continue
+        assert keys.missing(one) == ""
+        assert str(keys.key_for(one)).startswith("canary-of-"), one.name
+        for elsewhere in ("https://evil.example/v1", f"{one.base_url[:12]}.evil.example", ""):
+            moved = replace(one, base_url=elsewhere)
+            assert keys.key_for(moved) is None, one.name
+            assert keys.missing(moved) != ""
+
+
+def test_azure_s_key_goes_where_its_endpoint_says() -> None:
+    place = "https://mine.openai.azure.com"
+    url = place + "/openai/v1"
+    names = {"AZURE_OPENAI_API_KEY": "azure-canary"}
+    azure = profile(url, "AZURE_OPENAI_API_KEY")
+    assert Keys(names).key_for(azure) is None
+    assert Keys(names).unconfirmed(azure) == place
+    keys = Keys({**names, "AZURE_OPENAI_ENDPOINT": place + "/"})
+    assert keys.key_for(azure) == "azure-canary"
+    assert keys.key_for(profile("https://other.openai.azure.com", "AZURE_OPENAI_API_KEY")) is None
+    keys.paste("AZURE_OPENAI_API_KEY", "pasted-canary")
+    assert keys.key_for(azure) is None
+
+
+def test_vertex_s_token_goes_to_the_region_of_the_environment() -> None:
+    token = {"VERTEX_ACCESS_TOKEN": "ya29-canary"}
+    regional = profile("https://europe-west1-aiplatform.googleapis.com/v1", "VERTEX_ACCESS_TOKEN")
+    assert Keys(token).key_for(regional) is None
+    for region, sent in (("europe-west1", True), ("us-east1", False), ("evil.example/", False)):
+        keys = Keys({**token, "GOOGLE_CLOUD_LOCATION": region})
+        assert (keys.key_for(regional) == "ya29-canary") is sent
+
+
+def test_where_a_key_was_found_is_told_by_its_name() -> None:
+    keys = Keys({"GOOGLE_API_KEY": "google", "PPLX_API_KEY": "perplexity"})
+    assert keys.where("GEMINI_API_KEY") == ("GOOGLE_API_KEY", "environment")
+    assert keys.where("PERPLEXITY_API_KEY") == ("PPLX_API_KEY", "environment")
+    assert keys.where("GROQ_API_KEY") == ("", "")
+    keys.paste("GEMINI_API_KEY", "pasted")
+    assert keys.where("GEMINI_API_KEY") == ("GEMINI_API_KEY", "pasted")

@@ -1,0 +1,45 @@
+"""The rows: each vendor can be found, reached and told apart."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from app.core.settings import PROTOCOLS
+from app.core.vendors import LOCAL_S, SIMULATORS, VENDORS
+
+ADDRESSED_BY_THE_PERSON = {"azure", "vertex"}
+
+
+def test_no_name_is_there_twice() -> None:
+    names = [vendor.profile.name for vendor in VENDORS]
+    assert len(set(names)) == len(names)
+    assert {"simulator", "simulator-openai", "openai", "openai-responses", "gemini"} <= set(names)
+
+
+def test_every_row_says_where_it_is_and_whose_key_it_takes() -> None:
+    for vendor in VENDORS:
+        profile = vendor.profile
+        url = urlsplit(profile.base_url)
+        assert profile.protocol in PROTOCOLS
+        assert vendor.title
+        assert vendor.about.endswith(".")
+        assert bool(vendor.key_place) == bool(profile.key_name), profile.name
+        assert all(hint.fact.endswith(".") and hint.source for hint in vendor.hints), profile.name
+        if profile.simulated or profile.name in ADDRESSED_BY_THE_PERSON:
+            continue
+        if vendor.local:
+            assert url.hostname == "127.0.0.1"
+            assert vendor.start.endswith((".", "PARSER", ".gguf", ".yaml", ")."))
+        else:
+            assert url.scheme == "https"
+            assert profile.key_name
+
+
+def test_a_local_server_may_take_its_time() -> None:
+    for vendor in VENDORS:
+        waits = (vendor.profile.first_byte_s, vendor.profile.idle_s)
+        assert waits == ((LOCAL_S, LOCAL_S) if vendor.local else (60.0, 60.0))
+
+
+def test_the_simulator_has_an_end_for_each_protocol() -> None:
+    assert tuple(vendor.profile.protocol for vendor in SIMULATORS) == PROTOCOLS
