@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from app.core.errors import BadInput
-from app.core.messages import ModelRequest
+from app.core.messages import MessagePart, ModelRequest
 from app.core.tools import Tool
 from app.wire.codec import WireRequest
 from app.wire.exact import too_deep
@@ -112,6 +112,28 @@ def sound_object(text: str) -> dict[str, Any] | None:
 
 def _refused(name: str) -> Any:
     raise ValueError(name)
+
+
+def input_object(part: MessagePart, notes: Notes) -> dict[str, Any]:
+    """The arguments of a call where they must be an object: what is none goes as {}, and the
+    result says what was wrong.
+    """
+    value = sound_object(part.text or "{}")
+    if value is None:
+        notes.add(f"The arguments of {part.name or 'a call'} are no JSON object: sent as {{}}.")
+        return {}
+    return value
+
+
+def error_text(part: MessagePart, where: str, notes: Notes) -> str:
+    """The text of a result in a protocol without a word for a failure: the text says it."""
+    text = "\n".join(piece.text for piece in part.content if piece.type == "text")
+    if not part.is_error:
+        return text
+    notes.add(f"{where} has no is_error: the text of a failed result says it.")
+    if text.startswith("Error"):
+        return text
+    return f"Error: {text}" if text else "Error"
 
 
 def stop_words(value: Any) -> list[str]:
