@@ -79,9 +79,7 @@ def _is_call(block: Block) -> bool:
         return True
     try:
         # Numbers beyond all measure are kept to the letter; NaN is none.
-        value = json.loads(
-            block.text, parse_int=str, parse_float=str, parse_constant=_no_number
-        )
+        value = json.loads(block.text, parse_int=str, parse_float=str, parse_constant=_no_number)
     except (ValueError, RecursionError):
         return False
     return isinstance(value, dict)

@@ -185,9 +185,7 @@ def _messages(value: Any) -> tuple[tuple[Message, ...], str]:
 
 
 def _images(entry: Mapping[str, Any]) -> list[MessagePart]:
-    found = _typed(
-        entry, "images", list, "ChatRequest.messages.images of type []api.ImageData"
-    )
+    found = _typed(entry, "images", list, "ChatRequest.messages.images of type []api.ImageData")
     images = []
     for image in found or []:
         if not isinstance(image, str):
@@ -227,14 +225,10 @@ def _assistant(entry: Mapping[str, Any], text: str, place: int) -> Message:
     return Message("assistant", tuple(parts))
 
 
-def _result(
-    entry: Mapping[str, Any], text: str, waiting: list[tuple[str, str]]
-) -> MessagePart:
+def _result(entry: Mapping[str, Any], text: str, waiting: list[tuple[str, str]]) -> MessagePart:
     """A result, paired with its call by id, else by name, else by order; none of it is checked."""
     name = _typed(entry, "tool_name", str, "ChatRequest.messages.tool_name of type string") or ""
-    given = _typed(
-        entry, "tool_call_id", str, "ChatRequest.messages.tool_call_id of type string"
-    )
+    given = _typed(entry, "tool_call_id", str, "ChatRequest.messages.tool_call_id of type string")
     id_, named = _paired(given or "", name, waiting)
     return MessagePart(
         "result",

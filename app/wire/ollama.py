@@ -26,15 +26,8 @@ REASONS: Mapping[str, EndReason] = {
     "length": "length",
 }
 
-_COUNTS = (
-    "total_duration",
-    "load_duration",
-    "prompt_eval_count",
-    "prompt_eval_duration",
-    "eval_count",
-    "eval_duration",
-)
-"""What is counted, durations in nanoseconds."""
+_NOT_COUNTED = frozenset({"model", "created_at", "message", "logprobs"})
+"""Of the last line, what tells nothing of counts and durations (these in nanoseconds)."""
 _READ = frozenset({"role", "content", "thinking", "tool_calls"})
 
 Prose = Literal["text", "thinking"]
@@ -138,8 +131,11 @@ class _Reader:
         self._answer.stop(part)
 
     def _count(self, value: Mapping[str, Any]) -> None:
-        raw = {name: value[name] for name in _COUNTS if _whole(value.get(name)) is not None}
-        self._answer.usage = Usage(raw.get("prompt_eval_count"), raw.get("eval_count"), raw)
+        """The last line is the report; a prompt that was cached whole has no count there."""
+        raw = {name: item for name, item in value.items() if name not in _NOT_COUNTED}
+        self._answer.usage = Usage(
+            _whole(raw.get("prompt_eval_count")), _whole(raw.get("eval_count")), raw
+        )
 
 
 def _whole(value: Any) -> int | None:

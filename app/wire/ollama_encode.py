@@ -85,9 +85,7 @@ def _tool(tool: Tool, notes: Notes) -> dict[str, Any]:
 
 
 def _add_params(body: dict[str, Any], params: Mapping[str, Any], notes: Notes) -> None:
-    options = {
-        own: params[name] for name, own in OPTIONS.items() if params.get(name) is not None
-    }
+    options = {own: params[name] for name, own in OPTIONS.items() if params.get(name) is not None}
     if stop := stop_words(params.get("stop")):
         options["stop"] = stop
     if options:

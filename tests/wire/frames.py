@@ -32,6 +32,17 @@ def sse(*values: Any, end: str = "\n") -> bytes:
     return "".join(f"data: {line}{end}{end}" for line in lines).encode("utf-8")
 
 
+def line(message: Any, **more: Any) -> dict[str, Any]:
+    """A line of Ollama's; it is not the last unless `more` says so."""
+    return {"model": "m", "message": {"role": "assistant", **message}, "done": False, **more}
+
+
+def lines(*values: Any) -> bytes:
+    """JSON Lines with these values; a text stands as it is."""
+    said = (value if isinstance(value, str) else json.dumps(value) for value in values)
+    return "".join(f"{one}\n" for one in said).encode("utf-8")
+
+
 def chunk(delta: Any = None, reason: Any = None, **more: Any) -> dict[str, Any]:
     """A chat completion chunk of choice 0."""
     choice: dict[str, Any] = {"index": 0, "finish_reason": reason}

@@ -13,7 +13,17 @@ from app.core.events import PartEnded
 from app.core.rows import to_row
 from app.wire.protocols import CODECS
 from tests.bounded import within
-from tests.wire.frames import UNHURRIED, chunk, fragment, message, obey_the_grammar, spanned, sse
+from tests.wire.frames import (
+    UNHURRIED,
+    chunk,
+    fragment,
+    line,
+    lines,
+    message,
+    obey_the_grammar,
+    spanned,
+    sse,
+)
 
 CALL = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
 SEEDS: dict[str, list[bytes]] = {
@@ -44,6 +54,16 @@ SEEDS: dict[str, list[bytes]] = {
             {"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}, indent=1
         ).encode(),
         sse(chunk({"function_call": {"name": "f", "arguments": "{"}}), {"error": {"code": 1}}),
+    ],
+    "ollama": [
+        lines(
+            line({"thinking": "é", "content": ""}),
+            line({"content": "a\u2028b"}, logprobs=[{"token": "a", "logprob": -1}]),
+            line({"tool_calls": [{"id": "a", "function": {"name": "f", "arguments": {"x": 1}}}]}),
+            line({}, done=True, done_reason="stop", eval_count=2),
+        ),
+        json.dumps(line({"content": "a"}, done=True, done_reason="stop"), indent=1).encode(),
+        lines(line({"content": "a"}), {"error": "no"}),
     ],
 }
 CASES = [(protocol, body) for protocol, bodies in SEEDS.items() for body in bodies]
@@ -130,14 +150,15 @@ def test_no_json_raises_or_breaks_the_grammar(case: tuple[str, bytes], data: st.
     """Sound JSON of the wrong shape reaches deeper than broken bytes do."""
     protocol, body = case
     text = body.decode().replace("\r\n", "\n")
-    frames = text.split("\n\n") if "data: " in text else [text]
+    events, rows = "data: " in text, text.count('"done"') > 1
+    frames = text.split("\n\n") if events else text.split("\n") if rows else [text]
     place = data.draw(st.integers(0, len(frames) - 1))
     payload = frames[place].removeprefix("data: ").strip()
     if payload.startswith("{"):
         path = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=7))
         changed = _replaced(json.loads(payload), path, data.draw(VALUES))
-        frames[place] = "data: " + json.dumps(changed)
-    body = "\n\n".join(frames).encode()
+        frames[place] = ("" if rows else "data: ") + json.dumps(changed)
+    body = ("\n" if rows else "\n\n").join(frames).encode()
     obey_the_grammar(spanned(protocol, body), len(body))
 
 
@@ -157,6 +178,7 @@ GROWING: dict[str, tuple[bytes, bytes]] = {
         sse(chunk({"tool_calls": [fragment(0, "a", "f", "")]})),
         sse(chunk({"tool_calls": [fragment(0, arguments="12345678")]})),
     ),
+    "ollama": (b"", lines(line({"content": "12345678"}))),
 }
 
 
@@ -181,6 +203,9 @@ def _object_calls(protocol: str, number: int) -> bytes:
     if protocol == "anthropic":
         blocks = [{**CALL, "input": {"x": 1}}] * number
         return json.dumps({"type": "message", "content": blocks, "stop_reason": "x"}).encode()
+    if protocol == "ollama":
+        call = {"function": {"name": "f", "arguments": {"x": 1}}}
+        return json.dumps(line({"tool_calls": [call] * number}, done=True)).encode()
     calls = [fragment(index, f"i{index}", "f", {"x": 1}) for index in range(number)]
     return json.dumps({"choices": [{"message": {"tool_calls": calls}}]}).encode()
 
