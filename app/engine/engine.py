@@ -6,10 +6,11 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.core.profiles import profile, profiles
+from app.core.errors import NotFound
+from app.core.profiles import SHIPPED, named, profiles, with_account
 from app.core.settings import Profile
 from app.engine.client import Client
 from app.engine.driver import Driver
@@ -46,6 +47,8 @@ class Engine:
     client: Client
     driver: Driver
     environment: Mapping[str, str]
+    own: dict[str, Profile] = field(default_factory=dict)
+    """The person's own profiles by name, as the library has them."""
 
     @classmethod
     async def open(
@@ -75,13 +78,14 @@ class Engine:
             client = Client(hub, net, keys, simulator_url)
             folder = path.with_name(path.stem + "-files")
             driver = Driver(hub, client, run_tool, folder)
+            own = {one.name: one for one in await library.profiles()}
             await hub.recover()
         except BaseException:
             if database is not None:
                 await database.close()
             lock.release()
             raise
-        return cls(lock, database, log, library, hub, keys, net, client, driver, environment)
+        return cls(lock, database, log, library, hub, keys, net, client, driver, environment, own)
 
     async def close(self) -> None:
         """End what is under way and let the database go."""
@@ -91,11 +95,33 @@ class Engine:
         self.lock.release()
 
     def profiles(self) -> tuple[Profile, ...]:
-        return profiles(self.environment)
+        """The shipped profiles, each as the person changed it, then those of the person alone."""
+        own = {name: with_account(one, self.environment) for name, one in self.own.items()}
+        shipped = [own.pop(one.name, one) for one in profiles(self.environment)]
+        return (*shipped, *own.values())
 
     def profile(self, name: str) -> Profile:
         """NotFound names those there are."""
-        return profile(name, self.environment)
+        return named(name, self.profiles())
+
+    async def save_profile(self, profile: Profile) -> None:
+        """Keep the person's own `profile`, which was checked; a shipped one of its name is hidden.
+
+        No key goes anywhere by this: for a new address it is confirmed by itself.
+        """
+        await self.library.save_profile(profile, self.hub.clock())
+        self.own = dict(sorted({**self.own, profile.name: profile}.items()))
+
+    async def delete_profile(self, name: str) -> None:
+        """Delete the person's own profile; a shipped one that it hid is back.
+
+        NotFound where there is none of the person's own.
+        """
+        if name not in self.own:
+            shipped = " It is shipped and cannot be deleted." if name in SHIPPED else ""
+            raise NotFound(f"You have no profile {name!r} of your own.{shipped}")
+        await self.library.delete_profile(name)
+        self.own = {other: one for other, one in self.own.items() if other != name}
 
     async def confirm(self, key_name: str, base_url: str) -> None:
         """The key may go to the origin of `base_url`, now and after the next start."""

@@ -9,16 +9,26 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from app.core.errors import BadInput
-from app.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Protocol, Settings
+from app.core.profiles import with_account
+from app.core.settings import (
+    PROTOCOLS,
+    SIMULATOR_URL,
+    Limits,
+    Profile,
+    Protocol,
+    Settings,
+    with_waits,
+)
 from app.core.tools import ChoiceMode, Tool, ToolChoice
 from app.engine.engine import Engine
-from app.net.keys import check_key_name, origin
+from app.net.keys import check_key_name, origin, vendor_keys
 from app.schema.validate import check_tool
 from app.wire.protocols import CODECS
 
 KNOWN = (
     *("profile", "protocol", "base_url", "key_name", "model", "system", "tools"),
     *("tool_choice", "parallel", "stream", "params", "extra", "max_turns"),
+    *("max_retries", "connect_s", "first_byte_s", "idle_s"),
 )
 """The fields a script may name."""
 
@@ -33,8 +43,13 @@ PARAMS: Mapping[str, str] = {
 KEY_NAMES: Mapping[str, str] = {
     "anthropic": "ANTHROPIC_API_KEY",
     "openai_chat": "OPENAI_API_KEY",
+    "openai_responses": "OPENAI_API_KEY",
+    "gemini": "GEMINI_API_KEY",
 }
 """Which key a base URL gets by itself, where there is one and it may go there."""
+
+MOST_SECONDS = 3600
+MOST_RETRIES = 10
 
 
 async def settings_from(
@@ -52,13 +67,11 @@ async def settings_from(
     if "profile" in data or "protocol" in data or "base_url" in data:
         profile = _profile(engine, data, settings.profile)
         if profile != settings.profile:
-            settings = replace(settings, profile=profile, model="")
+            limits = with_waits(settings.limits, profile)
+            settings = replace(settings, profile=profile, model="", limits=limits)
     tools = settings.tools
     if "tools" in data:
         tools = tuple(await tools_from(engine, _list(data["tools"], "tools"), tools))
-    limits = settings.limits
-    if "max_turns" in data:
-        limits = replace(limits, max_turns=_whole(data["max_turns"], "max_turns", 1, 1000))
     settings = replace(
         settings,
         model=_text(data.get("model", settings.model), "model"),
@@ -67,7 +80,7 @@ async def settings_from(
         params=_params(_object(data.get("params", settings.params), "params")),
         extra=_object(data.get("extra", settings.extra), "extra"),
         stream=_truth(data.get("stream", settings.stream), "stream"),
-        limits=limits,
+        limits=_limits(data, settings.limits),
     )
     choice = settings.tool_choice
     if "tool_choice" in data:
@@ -114,6 +127,26 @@ def checked_choice(choice: ToolChoice, tools: Sequence[Tool]) -> ToolChoice:
     return choice
 
 
+def _limits(data: Mapping[str, Any], limits: Limits) -> Limits:
+    """`limits` with what `data` names; times in seconds."""
+    if "max_turns" in data:
+        limits = replace(limits, max_turns=_whole(data["max_turns"], "max_turns", 1, 1000))
+    if "max_retries" in data:
+        retries = _whole(data["max_retries"], "max_retries", 0, MOST_RETRIES)
+        limits = replace(limits, max_retries=retries)
+    times = ("connect_s", "first_byte_s", "idle_s")
+    named = {name: seconds(data[name], name) for name in times if name in data}
+    return replace(limits, **named)
+
+
+def seconds(value: Any, name: str) -> float:
+    """A time that a person or a script may choose; BadInput where it cannot be waited."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0.1 <= value <= MOST_SECONDS:
+        raise BadInput(f"{name} must be a number of seconds from 0.1 to {MOST_SECONDS}.")
+    return float(value)
+
+
 def _profile(engine: Engine, data: Mapping[str, Any], current: Profile) -> Profile:
     """The profile that `data` names or spells; a session may keep one that is its own."""
     if "protocol" not in data and "base_url" not in data:
@@ -121,7 +154,7 @@ def _profile(engine: Engine, data: Mapping[str, Any], current: Profile) -> Profi
         if name == current.name and all(name != one.name for one in engine.profiles()):
             return current
         return engine.profile(name)
-    protocol = _protocol(data.get("protocol"))
+    protocol = checked_protocol(data.get("protocol"))
     base_url = _text(data.get("base_url", ""), "base_url")
     model = _text(data.get("model", ""), "model")
     if base_url.startswith(SIMULATOR_URL):
@@ -135,12 +168,15 @@ def _profile(engine: Engine, data: Mapping[str, Any], current: Profile) -> Profi
             check_key_name(key_name)
         return replace(profile, key_name=key_name)
     # An address alone, which anybody may have suggested, takes no key along to a new place.
-    keyed = replace(profile, key_name=KEY_NAMES.get(protocol, ""))
-    fits = keyed.key_name in engine.keys.found() and engine.keys.bound(keyed)
-    return keyed if fits else profile
+    for own in (*vendor_keys(place), KEY_NAMES.get(protocol, "")):
+        keyed = replace(profile, key_name=own)
+        if own and not engine.keys.missing(keyed):
+            return with_account(keyed, engine.environment)
+    return profile
 
 
-def _protocol(value: Any) -> Protocol:
+def checked_protocol(value: Any) -> Protocol:
+    """`value` where it is a protocol that this version speaks; BadInput names them."""
     if isinstance(value, str) and value in CODECS:
         for known in PROTOCOLS:
             if known == value:

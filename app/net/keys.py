@@ -82,6 +82,11 @@ def origin(url: str) -> str:
     return f"{scheme}://{name}" + ("" if port in (None, DEFAULT_PORTS[scheme]) else f":{port}")
 
 
+def vendor_keys(place: str) -> list[str]:
+    """The names of the keys whose vendor stands at the origin `place`."""
+    return [name for name, own in DEFAULT_ORIGINS.items() if own == place]
+
+
 def check_key_name(name: str) -> None:
     """BadInput where `name` cannot be the variable of a key."""
     if not KEY_NAME.fullmatch(name):

@@ -54,6 +54,9 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE confirmations (name TEXT NOT NULL, origin TEXT NOT NULL,
         PRIMARY KEY (name, origin)) WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE profiles (name TEXT PRIMARY KEY, body TEXT NOT NULL, updated_ms INTEGER NOT NULL);
+    """,
 )
 """Step n brings a file from user_version n to n + 1. Steps are only ever added."""
 

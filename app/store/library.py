@@ -1,5 +1,5 @@
-"""The person's own tools and confirmations as rows. Knows nothing of what they mean; checks are
-made before.
+"""The person's own tools, profiles and confirmations as rows. Knows nothing of what they mean;
+checks are made before.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ import json
 
 from app.core.errors import NotFound
 from app.core.rows import from_data, to_data
+from app.core.settings import Profile
 from app.core.tools import Tool
 from app.store.database import Database, Statement
 
@@ -54,6 +55,21 @@ class Library:
     async def delete(self, name: str) -> None:
         """Delete the person's own tool; a shipped one that it hid is back."""
         await self._db.write([Statement("DELETE FROM tools WHERE name = ?", [(name,)])])
+
+    async def profiles(self) -> list[Profile]:
+        """The person's own profiles, by name."""
+        rows = await self._db.rows("SELECT body FROM profiles ORDER BY name")
+        return [from_data(Profile, json.loads(row[0])) for row in rows]
+
+    async def save_profile(self, profile: Profile, at_ms: int) -> None:
+        """Save `profile` under its name, over the one that had it."""
+        insert = "INSERT OR REPLACE INTO profiles (name, body, updated_ms) VALUES (?, ?, ?)"
+        row = (profile.name, json.dumps(to_data(profile)), at_ms)
+        await self._db.write([Statement(insert, [row])])
+
+    async def delete_profile(self, name: str) -> None:
+        """Delete the person's own profile; nothing where there is none."""
+        await self._db.write([Statement("DELETE FROM profiles WHERE name = ?", [(name,)])])
 
     async def confirmations(self) -> list[tuple[str, str]]:
         """(name of a key, origin) of each place a key may go to; never a key."""

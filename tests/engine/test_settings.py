@@ -68,6 +68,13 @@ BAD: tuple[dict[str, Any], ...] = (
     {"max_turns": "3"},
     {"max_turns": True},
     {"max_turns": 2.5},
+    {"max_retries": -1},
+    {"max_retries": 11},
+    {"first_byte_s": 0},
+    {"idle_s": 3601},
+    {"connect_s": "10"},
+    {"connect_s": True},
+    {"idle_s": float("nan")},
 )
 
 
@@ -158,6 +165,39 @@ async def test_only_a_key_is_sent(tmp_path: Path, name: str) -> None:
     async with running(tmp_path, environment={name: "x" * 20}) as engine:
         with pytest.raises(BadInput, match="KEY, TOKEN or SECRET"):
             await settings_from(engine, {**ASKED, "key_name": name})
+
+
+async def test_a_vendor_s_address_takes_the_vendor_s_key(tmp_path: Path) -> None:
+    names = ("GROQ_API_KEY", "GOOGLE_API_KEY", "OPENAI_API_KEY", "OLLAMA_API_KEY")
+    environment = {name: f"canary-of-{name}" for name in names} | {"OPENAI_ORG_ID": "org-1"}
+    expected = [
+        ("openai_chat", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+        ("openai_chat", "https://api.openai.com/v1", "OPENAI_API_KEY"),
+        ("openai_chat", "https://api.mistral.ai/v1", ""),
+        ("openai_chat", "http://127.0.0.1:8000/v1", ""),
+        ("anthropic", "https://api.anthropic.com", ""),
+        ("anthropic", "https://openrouter.ai/api", ""),
+    ]
+    async with running(tmp_path, environment=environment) as engine:
+        for protocol, url, key_name in expected:
+            asked = {"protocol": protocol, "base_url": url, "model": "m"}
+            profile = (await settings_from(engine, asked)).profile
+            assert profile.key_name == key_name, url
+            assert bool(profile.headers) is (key_name == "OPENAI_API_KEY")
+
+
+async def test_a_profile_brings_its_waits_and_a_session_may_set_its_own(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        first = await settings_from(engine, {"max_turns": 3})
+        local = await settings_from(engine, {"profile": "vllm"}, first)
+        assert (local.limits.first_byte_s, local.limits.idle_s) == (300.0, 300.0)
+        assert (local.limits.connect_s, local.limits.max_turns) == (10.0, 3)
+        own = await settings_from(engine, {"idle_s": 5, "max_retries": 0}, local)
+        assert (own.limits.first_byte_s, own.limits.idle_s) == (300.0, 5.0)
+        assert (own.limits.max_retries, first.limits.max_retries) == (0, 2)
+        assert (await settings_from(engine, {"profile": "vllm"}, own)).limits == own.limits
+        back = await settings_from(engine, {"profile": "simulator", "connect_s": 0.5}, own)
+        assert (back.limits.connect_s, back.limits.idle_s) == (0.5, 60.0)
 
 
 async def test_a_session_keeps_a_profile_of_its_own(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.core.errors import NotFound
+from app.core.settings import Profile
 from app.core.tools import Tool
 from app.store.library import Library
 from tests.store.test_database import opened
@@ -35,6 +36,21 @@ async def test_own_tools_come_first_and_hide_shipped_ones(tmp_path: Path) -> Non
         assert await library.tools() == [renamed, SHIPPED]
         with pytest.raises(NotFound):
             await library.tool("mine")
+
+
+async def test_own_profiles_are_kept_as_they_were(tmp_path: Path) -> None:
+    mine = Profile("mine", "ollama", "http://h:1", headers={"x-a": "b"}, quirks=("q",), idle_s=0.5)
+    async with opened(tmp_path / "a.db") as database:
+        library = Library(database)
+        await library.save_profile(replace(mine, model="before"), 1)
+        await library.save_profile(mine, 2)
+        await library.save_profile(replace(mine, name="another"), 3)
+    async with opened(tmp_path / "a.db") as database:
+        library = Library(database)
+        assert await library.profiles() == [replace(mine, name="another"), mine]
+        await library.delete_profile("another")
+        await library.delete_profile("nobody")
+        assert await library.profiles() == [mine]
 
 
 async def test_confirmations_are_kept_once_each(tmp_path: Path) -> None:

@@ -1,0 +1,113 @@
+"""The person's own profiles: what is taken, what is refused and why, and that they are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.errors import BadInput, NotFound
+from app.core.profiles import OPENAI
+from app.engine.own_profiles import checked_profile
+from app.engine.settings import settings_from
+from app.net.keys import Keys
+from tests.engine.running import running
+
+pytestmark = pytest.mark.anyio
+
+KEY = "canary-of-the-shell-0123"
+MASKED = Keys({"OPENAI_API_KEY": KEY}).masker().mask_text
+
+MINE: dict[str, Any] = {
+    "name": "mine",
+    "protocol": "openai_chat",
+    "base_url": "https://llm.example/v1/",
+    "key_name": "MY_KEY",
+    "model": " m ",
+    "headers": {"X-Title": "my app", "anthropic-beta": "fine-grained-tool-streaming-2025-05-14"},
+    "quirks": ["max_completion_tokens"],
+    "idle_s": 300,
+}
+
+BAD: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"colour": "red"}, "no field 'colour'"),
+    ({"name": ""}, "letters, digits"),
+    ({"name": "a/b"}, "letters, digits"),
+    ({"name": "x" * 65}, "letters, digits"),
+    ({"name": "simulator"}, "stay as they are"),
+    ({"name": 7}, "name must be a text"),
+    ({"protocol": "smtp"}, "protocol must be one of"),
+    ({"base_url": "sim:"}, "stay as they are"),
+    ({"base_url": ""}, "is no address"),
+    ({"base_url": "https://me@evil.example"}, "is no address"),
+    ({"base_url": "https://h/v1#x"}, "behind a #"),
+    ({"base_url": "https://h/v1?api-key=abc"}, "takes no key along"),
+    ({"base_url": f"https://h/{KEY}/v1"}, "value of a key"),
+    ({"key_name": "HOME"}, "KEY, TOKEN or SECRET"),
+    ({"model": ["m"]}, "model must be a text"),
+    ({"headers": ["x"]}, "headers must be"),
+    ({"headers": {f"x-{n}": "" for n in range(21)}}, "at most 20"),
+    ({"headers": {"a b": "x"}}, "no name of a header"),
+    ({"headers": {"x-a": "one\r\ntwo"}}, "one line"),
+    ({"headers": {"x-a": 7}}, "one line"),
+    ({"headers": {"Content-Length": "0"}}, "written by this program"),
+    ({"headers": {"Authorization": "x"}}, "looks like a key"),
+    ({"headers": {"x-api-key": "x"}}, "looks like a key"),
+    ({"headers": {"x-a": "Bearer abc"}}, "looks like a key"),
+    ({"headers": {"x-a": "sk-proj-0123456789abc"}}, "looks like a key"),
+    ({"headers": {"x-a": "0a1b2c3d" * 4}}, "looks like a key"),
+    ({"headers": {"x-a": f"my {KEY}"}}, "value of a key"),
+    ({"headers": {"x-a": "1", "X-A": "2"}}, "twice"),
+    ({"quirks": "short_ids"}, "list of names"),
+    ({"quirks": ["no_such"]}, "knows no quirk 'no_such'"),
+    ({"quirks": [{}]}, "knows no quirk"),
+    ({"idle_s": 0}, "idle_s must be"),
+    ({"connect_s": "soon"}, "connect_s must be"),
+)
+
+
+def test_what_cannot_be_kept_is_refused_with_a_sentence() -> None:
+    for changed, words in BAD:
+        with pytest.raises(BadInput, match=words) as caught:
+            checked_profile({**MINE, **changed}, MASKED)
+        assert str(caught.value).endswith("."), changed
+        assert KEY not in str(caught.value)
+
+
+def test_a_sound_profile_is_taken_as_it_was_meant() -> None:
+    profile = checked_profile(MINE, MASKED)
+    assert (profile.base_url, profile.model) == ("https://llm.example/v1", "m")
+    assert profile.headers == MINE["headers"]
+    assert (profile.connect_s, profile.idle_s) == (10.0, 300.0)
+    azure = {**MINE, "base_url": "https://r.openai.azure.com/openai/x?api-version=2024-10-21"}
+    assert checked_profile(azure, MASKED).base_url.endswith("?api-version=2024-10-21")
+
+
+async def test_own_profiles_are_found_by_name_and_hide_shipped_ones(tmp_path: Path) -> None:
+    mine = checked_profile(MINE, MASKED)
+    changed = checked_profile({**MINE, "name": "openai"}, MASKED)
+    environment = {"MY_KEY": "canary-of-mine-0123", "OPENAI_BASE_URL": "http://localhost:1/v1"}
+    async with running(tmp_path, environment=environment) as engine:
+        shipped = [one.name for one in engine.profiles()]
+        await engine.save_profile(mine)
+        await engine.save_profile(changed)
+        assert [one.name for one in engine.profiles()] == [*shipped, "mine"]
+        settings = await settings_from(engine, {"profile": "mine"})
+        assert (settings.profile, settings.limits.idle_s) == (mine, 300.0)
+        # To save an address is not to say that a key may go there.
+        assert engine.keys.key_for(mine) is None
+        assert engine.keys.unconfirmed(mine) == "https://llm.example"
+    async with running(tmp_path, environment=environment) as engine:
+        assert (engine.profile("mine"), engine.profile("openai")) == (mine, changed)
+        await engine.delete_profile("openai")
+        await engine.delete_profile("mine")
+        assert engine.profile("openai").base_url == environment["OPENAI_BASE_URL"]
+        assert engine.profile("openai").quirks == OPENAI.quirks
+        for name in ("openai", "mine"):
+            with pytest.raises(NotFound, match="of your own"):
+                await engine.delete_profile(name)
+        with pytest.raises(NotFound):
+            await settings_from(engine, {"profile": "mine"})
+    async with running(tmp_path) as engine:
+        assert engine.own == {}
