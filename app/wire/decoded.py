@@ -62,7 +62,11 @@ def facts(events: list[WireEvent]) -> dict[str, Any]:
         "refusal": _joined(parts, "refusal"),
         "tool_calls": [_call(part) for kind, part in parts if kind == "call"],
         "server_tool_calls": [
-            {**_call(part), "kind": part.meta.get("block", {}).get("type", "")}
+            {
+                **_call(part),
+                "name": part.name or None,
+                "kind": part.meta.get("block", {}).get("type", ""),
+            }
             for kind, part in parts
             if kind == "server_call"
         ],

@@ -16,8 +16,10 @@ from app.wire.exact import parsed
 from app.wire.framing import Frame, Framer
 from app.wire.told import Told, error_sentence, http_sentence, not_api_sentence, told_error
 
-Took = Literal["unknown", "known", "last"]
-"""What a Reader made of an object: nothing, something, or the end of the answer."""
+Took = Literal["unknown", "known", "held", "last"]
+"""What a Reader made of an object: nothing, something, an error that it tells itself when more of
+it came or nothing else did, or the end of the answer.
+"""
 
 DONE = "[DONE]"
 """The closing marker of some protocols; gateways send it in others, too."""
@@ -122,6 +124,8 @@ class BodyDecoder:
     def _take_object(self, value: dict[str, Any], text: str, event: str) -> None:
         took = self._reader.read(value, text, event)
         self._known = self._known or took != "unknown"
+        if took == "held":
+            return
         told = told_error(value, event) if took == "unknown" or value.get("error") else None
         if told is not None:
             self._reader.settle(whole=False)
@@ -162,6 +166,8 @@ class BodyDecoder:
         """The answer is over by its own word, or by a polite end of the bytes."""
         answer = self._answer
         self._reader.settle(whole=bool(answer.raw_reason))
+        if answer.done:
+            return
         if not answer.raw_reason:
             answer.fail(
                 "interrupted",

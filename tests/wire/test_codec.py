@@ -13,6 +13,7 @@ from app.core.events import PartEnded
 from app.core.rows import to_row
 from app.wire.protocols import CODECS
 from tests.bounded import within
+from tests.wire import responses
 from tests.wire.frames import (
     UNHURRIED,
     chunk,
@@ -54,6 +55,23 @@ SEEDS: dict[str, list[bytes]] = {
             {"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}, indent=1
         ).encode(),
         sse(chunk({"function_call": {"name": "f", "arguments": "{"}}), {"error": {"code": 1}}),
+    ],
+    "openai_responses": [
+        sse(
+            {"type": "response.created", "response": responses.body(status="in_progress")},
+            responses.added(0, responses.reasoning()),
+            responses.summary(0, "é"),
+            responses.done(0, responses.reasoning("é", encrypted_content="x")),
+            responses.added(1, responses.message()),
+            responses.text(1, "a\u2028"),
+            responses.done(1, responses.message("a\u2028b", {"type": "refusal", "refusal": "c"})),
+            responses.added(2, responses.call("")),
+            responses.args(2, '{"x"'),
+            responses.done(2, responses.call({"x": 1})),
+            responses.completed(responses.call({"x": 1}), responses.message("d")),
+        ),
+        json.dumps(responses.body(responses.message("a"), responses.call()), indent=1).encode(),
+        sse({"type": "error", "error": {"message": "no"}}, responses.completed(status="failed")),
     ],
     "ollama": [
         lines(
@@ -178,6 +196,10 @@ GROWING: dict[str, tuple[bytes, bytes]] = {
         sse(chunk({"tool_calls": [fragment(0, "a", "f", "")]})),
         sse(chunk({"tool_calls": [fragment(0, arguments="12345678")]})),
     ),
+    "openai_responses": (
+        sse(responses.added(0, responses.call(""))),
+        sse(responses.args(0, "12345678")),
+    ),
     "ollama": (b"", lines(line({"content": "12345678"}))),
 }
 
@@ -203,6 +225,9 @@ def _object_calls(protocol: str, number: int) -> bytes:
     if protocol == "anthropic":
         blocks = [{**CALL, "input": {"x": 1}}] * number
         return json.dumps({"type": "message", "content": blocks, "stop_reason": "x"}).encode()
+    if protocol == "openai_responses":
+        many = [responses.call({"x": 1}, f"c{index}") for index in range(number)]
+        return json.dumps(responses.body(*many)).encode()
     if protocol == "ollama":
         call = {"function": {"name": "f", "arguments": {"x": 1}}}
         return json.dumps(line({"tool_calls": [call] * number}, done=True)).encode()
