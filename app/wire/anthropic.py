@@ -92,6 +92,7 @@ class _Reader:
         return "known"
 
     def ending(self) -> tuple[EndReason, Mapping[str, Any]]:
+        self._tell_refusal(_mapping(self._meta.get("stop_details")))
         return REASONS.get(self._answer.raw_reason, "other"), self._meta
 
     def settle(self, whole: bool) -> None:
@@ -100,6 +101,13 @@ class _Reader:
         for block in self._open.values():
             self._stop(block, complete=False)
         self._open.clear()
+
+    def _tell_refusal(self, details: Mapping[str, Any]) -> None:
+        """Why the model refused, in the provider's words; they are no part of its answer."""
+        category, words = _text(details.get("category")), _text(details.get("explanation"))
+        if category or words:
+            about = f" ({category})" if category else ""
+            self._answer.warn("refused", f"The model refused{about}: {words or 'no reason given.'}")
 
     # The message around the blocks.
 
@@ -140,10 +148,16 @@ class _Reader:
         if not isinstance(usage, Mapping):
             return
         self._usage.update({key: item for key, item in usage.items() if item is not None})
+        counts = self._usage
         self._answer.usage = Usage(
-            count(self._usage.get("input_tokens")),
-            count(self._usage.get("output_tokens")),
-            self._usage,
+            count(counts.get("input_tokens")),
+            count(counts.get("output_tokens")),
+            counts,
+            cached_tokens=count(counts.get("cache_read_input_tokens")),
+            cache_write_tokens=count(counts.get("cache_creation_input_tokens")),
+            reasoning_tokens=count(
+                _mapping(counts.get("output_tokens_details")).get("thinking_tokens")
+            ),
         )
 
     # Blocks.
@@ -304,9 +318,22 @@ def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:
 
 def models(value: Any) -> tuple[ModelInfo, ...]:
     """GET /v1/models. Spec: https://docs.anthropic.com/en/api/models-list"""
-    return tuple(
-        ModelInfo(_text(one.get("id")), _text(one.get("display_name")))
-        for one in listed(value, "data")
+    return tuple(_model(one) for one in listed(value, "data"))
+
+
+def _model(one: Mapping[str, Any]) -> ModelInfo:
+    able = _mapping(one.get("capabilities"))
+
+    def told(name: str) -> bool | None:
+        supported = _mapping(able.get(name)).get("supported")
+        return supported if isinstance(supported, bool) else None
+
+    return ModelInfo(
+        _text(one.get("id")),
+        _text(one.get("display_name")),
+        images=told("image_input"),
+        reasoning=told("thinking"),
+        window=count(one.get("max_input_tokens")),
     )
 
 

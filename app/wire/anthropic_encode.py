@@ -13,7 +13,15 @@ from typing import Any
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content, Tool, ToolChoice
 from app.wire.codec import WireRequest
-from app.wire.encoding import Ids, Names, Notes, sound_object, stop_words, wire_request
+from app.wire.encoding import (
+    Ids,
+    Names,
+    Notes,
+    freeform_note,
+    input_object,
+    stop_words,
+    wire_request,
+)
 
 PROTOCOL = "anthropic"
 PATH = "/v1/messages"
@@ -24,6 +32,23 @@ QUIRKS: Mapping[str, str] = {
 }
 BUDGETS = {"low": 1024, "medium": 4096, "high": 16384}
 """Thinking tokens for the words that other protocols use; 1024 is the least allowed."""
+
+NEVER_FORCED = re.compile(r"(?:fable-5-1|mythos-5-1|opus-5-5)(?!\d)")
+"""Models that refuse a forced tool whatever else is asked: "type "tool" and "any" are not supported
+for this model". Sources: https://github.com/anthropics/claude-cookbooks/issues/854 and
+https://github.com/BerriAI/litellm/pull/39151 (Fable and Mythos 5.1),
+https://github.com/can1357/oh-my-pi/issues/12939 (Opus 5.5).
+"""
+ADAPTIVE_ONLY = re.compile(r"(?:opus-4-[78]|opus-5|sonnet-5|fable-5|mythos-5|mythos-preview)(?!\d)")
+"""Models that refuse a thinking budget ("Use thinking.type.adaptive and output_config.effort"), and
+temperature and top_p. Sources: https://github.com/deepnoodle-ai/dive/pull/274,
+https://github.com/charmbracelet/fantasy/pull/329,
+https://github.com/UKGovernmentBEIS/inspect_ai/pull/5176 and the documentation of adaptive thinking.
+"""
+NEVER_UNTHINKING = re.compile(r"(?:fable-5|mythos-5)(?!\d)")
+"""Models whose thinking cannot be switched off.
+Source: https://github.com/ex-machina-co/opencode-anthropic-auth/pull/160
+"""
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST_NAME = 128
@@ -42,24 +67,53 @@ def encode(request: ModelRequest) -> WireRequest:
         body["system"] = request.system
     body["messages"] = _messages(request, notes)
     if request.offered:
-        body["tools"] = [_tool(tool) for tool in request.offered]
+        body["tools"] = [_tool(tool, notes) for tool in request.offered]
+        if len(request.offered) < len(request.tools):
+            notes.add("Only the allowed tools were sent: Anthropic has no word for a subset.")
         if (choice := _choice(request.choice)) is not None:
             body["tool_choice"] = choice
     elif request.choice.forced:
         notes.add("The tool choice was left out: there is no tool to choose from.")
-    _add_params(body, request.params, notes)
+    _add_params(body, request, notes)
+    _foretell(body, request, notes)
     if request.stream:
         body["stream"] = True
     return wire_request(request, PATH, VERSION, body, notes)
 
 
-def _tool(tool: Tool) -> dict[str, Any]:
+def _foretell(body: Mapping[str, Any], request: ModelRequest, notes: Notes) -> None:
+    """Note what will be refused. It is sent as asked: nobody's wish is changed unseen."""
+    model, thinking = spelled(request.model), body.get("thinking", {})
+    kind, called = thinking.get("type"), request.model
+    if request.offered and request.choice.forced:
+        if NEVER_FORCED.search(model):
+            notes.add(f"{called} refuses a forced tool: let it choose (auto) and ask in words.")
+        elif kind in ("enabled", "adaptive"):
+            notes.add("A forced tool is refused while the model thinks: switch one of the two off.")
+    if ADAPTIVE_ONLY.search(model):
+        if kind == "enabled":
+            notes.add(f"{called} refuses a thinking budget: use adaptive, low, medium or high.")
+        if "temperature" in body or "top_p" in body:
+            notes.add(f"{called} refuses temperature and top_p: leave them out.")
+    if kind == "disabled" and NEVER_UNTHINKING.search(model):
+        notes.add(f"{called} refuses to do without thinking: leave the setting out.")
+
+
+def spelled(model: str) -> str:
+    """A model's name as Anthropic spells it, whatever a gateway made of it (`opus-5.5`)."""
+    return model.lower().replace(".", "-")
+
+
+def _tool(tool: Tool, notes: Notes) -> dict[str, Any]:
     described: dict[str, Any] = {"name": tool.name}
     if tool.description:
         described["description"] = tool.description
     described["input_schema"] = dict(tool.parameters)
     if tool.strict:
         described["strict"] = True
+    if tool.eager:
+        described["eager_input_streaming"] = True
+    freeform_note(tool, "Anthropic", notes)
     return described
 
 
@@ -75,13 +129,20 @@ def _choice(choice: ToolChoice) -> dict[str, Any] | None:
     return said
 
 
-def _add_params(body: dict[str, Any], params: Mapping[str, Any], notes: Notes) -> None:
+def _add_params(body: dict[str, Any], request: ModelRequest, notes: Notes) -> None:
+    params = request.params
     for name in ("temperature", "top_p"):
         if params.get(name) is not None:
             body[name] = params[name]
     if stop := stop_words(params.get("stop")):
         body["stop_sequences"] = stop
-    thinking = _thinking(params.get("thinking"), notes)
+    wanted = params.get("thinking")
+    adaptive = bool(ADAPTIVE_ONLY.search(spelled(request.model)))
+    thinking = {"type": "adaptive"} if adaptive and wanted is True else None
+    if adaptive and isinstance(wanted, str) and wanted in BUDGETS:
+        thinking = {"type": "adaptive"}
+        body["output_config"] = {"effort": wanted}
+    thinking = thinking or _thinking(wanted, notes)
     if thinking is not None:
         body["thinking"] = thinking
         budget = thinking.get("budget_tokens")
@@ -124,7 +185,7 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
                 blocks = [_result(part, ids) for part in message.parts]
             case "user":
                 role = "user"
-                blocks = [_text(part.text) for part in message.parts if part.text.strip()]
+                blocks = [block for part in message.parts for block in _prompt(part)]
         if not blocks:
             continue
         if said and said[-1]["role"] == role:
@@ -132,6 +193,13 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
         else:
             said.append({"role": role, "content": blocks})
     return said
+
+
+def _prompt(part: MessagePart) -> list[dict[str, Any]]:
+    """The blocks of one part of a prompt: its images, or its text."""
+    if part.kind == "image":
+        return [_piece(piece) for piece in part.content if piece.type == "image"]
+    return [_text(part.text)] if part.text.strip() else []
 
 
 def _text(text: str) -> dict[str, Any]:
@@ -153,25 +221,16 @@ def _block(part: MessagePart, ids: Ids, names: Names, notes: Notes) -> dict[str,
             return {**own, **_text(part.text)} if part.text.strip() else None
         case "call":
             own |= {"type": "tool_use", "id": ids.of_call(part.call_id)}
-            return {**own, "name": names.of(part.name), "input": _input(part, notes)}
+            return {**own, "name": names.of(part.name), "input": input_object(part, notes)}
         case _ if not own:
             notes.foreign(part.kind)
             return None
         case "server_call":
-            return {**own, "input": _input(part, notes)}
+            return {**own, "input": input_object(part, notes)}
         case "thinking" if own.get("type") == "thinking":
             return {**own, "thinking": part.text}
         case _:
             return own
-
-
-def _input(part: MessagePart, notes: Notes) -> dict[str, Any]:
-    """`input` must be an object; what is none goes as {} and the result says what was wrong."""
-    value = sound_object(part.text or "{}")
-    if value is None:
-        notes.add(f"The arguments of {part.name or 'a call'} are no JSON object: sent as {{}}.")
-        return {}
-    return value
 
 
 def _result(part: MessagePart, ids: Ids) -> dict[str, Any]:

@@ -19,7 +19,7 @@ JSON_HEADERS = {"content-type": "application/json"}
 SSE = "text/event-stream"
 
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
-"""Letters that no provider takes in the name of a tool."""
+"""Letters that not every provider takes in the name of a tool."""
 
 
 class Ids:
@@ -79,16 +79,19 @@ class Names:
 
     A model may invent a name that no provider takes back; sent as it came, it would have every
     further request of the session refused. The name of a tool that is sent along stays as it is:
-    whoever takes the tool takes the call.
+    whoever takes the tool takes the call. `odd` are the letters that are not taken.
     """
 
-    def __init__(self, most: int, tools: Iterable[Tool], notes: Notes) -> None:
+    def __init__(
+        self, most: int, tools: Iterable[Tool], notes: Notes, odd: re.Pattern[str] = _ODD
+    ) -> None:
         self._most = most
+        self._odd = odd
         self._sent = frozenset(tool.name for tool in tools)
         self._notes = notes
 
     def of(self, name: str) -> str:
-        allowed = _ODD.sub("_", name)[: self._most] or "unknown_tool"
+        allowed = self._odd.sub("_", name)[: self._most] or "unknown_tool"
         if name == allowed or name in self._sent:
             return name
         self._notes.add(
@@ -123,6 +126,15 @@ def input_object(part: MessagePart, notes: Notes) -> dict[str, Any]:
         notes.add(f"The arguments of {part.name or 'a call'} are no JSON object: sent as {{}}.")
         return {}
     return value
+
+
+def freeform_note(tool: Tool, where: str, notes: Notes) -> None:
+    """A free-form tool in a protocol without: its parameters make a function of it as they are."""
+    if tool.format is not None:
+        notes.add(
+            f"{where} has no free-form tools: {tool.name} was sent as a tool with one text, and "
+            "the model is held to no grammar."
+        )
 
 
 def error_text(part: MessagePart, where: str, notes: Notes) -> str:

@@ -14,7 +14,16 @@ from typing import Any
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content, Tool
 from app.wire.codec import WireRequest
-from app.wire.encoding import Ids, Names, Notes, error_text, input_object, stop_words, wire_request
+from app.wire.encoding import (
+    Ids,
+    Names,
+    Notes,
+    error_text,
+    freeform_note,
+    input_object,
+    stop_words,
+    wire_request,
+)
 
 PROTOCOL = "ollama"
 PATH = "/api/chat"
@@ -74,10 +83,7 @@ def _chosen(request: ModelRequest, notes: Notes) -> tuple[Tool, ...]:
 def _tool(tool: Tool, notes: Notes) -> dict[str, Any]:
     if tool.strict:
         notes.add("Ollama has no strict mode: arguments may not fit their schema.")
-    if tool.format is not None:
-        notes.add(
-            f"Ollama has no free-form tools: {tool.name} was sent as a function with one text."
-        )
+    freeform_note(tool, "Ollama", notes)
     function: dict[str, Any] = {"name": tool.name}
     if tool.description:
         function["description"] = tool.description
