@@ -65,7 +65,7 @@ def facts(events: list[WireEvent]) -> dict[str, Any]:
             {
                 **_call(part),
                 "name": part.name or None,
-                "kind": part.meta.get("block", {}).get("type", ""),
+                "kind": part.meta.get("block", part.meta).get("type", ""),
             }
             for kind, part in parts
             if kind == "server_call"

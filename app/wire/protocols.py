@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from app.core.errors import BadInput
-from app.wire import anthropic, ollama, openai_chat, openai_responses
+from app.wire import anthropic, gemini, ollama, openai_chat, openai_responses
 from app.wire.codec import Codec
 
 CODECS: dict[str, Codec] = {
     "anthropic": anthropic.CODEC,
     "openai_chat": openai_chat.CODEC,
     "openai_responses": openai_responses.CODEC,
+    "gemini": gemini.CODEC,
     "ollama": ollama.CODEC,
 }
 

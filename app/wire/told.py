@@ -5,6 +5,7 @@ A person reads the sentence; the provider's error object stays beside it as it w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,24 @@ def told_error(value: Mapping[str, Any], event: str = "", expected: bool = False
     named = event == "error" or "error" in (value.get("type"), value.get("object"))
     if expected or named or _bare(value):
         return Told(dict(value), _words(value)) if value else None
+    return None
+
+
+_SECONDS = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
+
+
+def asked_wait(error: Any) -> float | None:
+    """The seconds to wait that an error object itself asks for, or None.
+
+    Google sends no Retry-After but, among `details`, a google.rpc.RetryInfo with its retryDelay
+    ("17s"): https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto
+    """
+    details = error.get("details") if isinstance(error, Mapping) else None
+    for detail in details if isinstance(details, list) else []:
+        if isinstance(detail, Mapping) and str(detail.get("@type")).endswith("rpc.RetryInfo"):
+            found = _SECONDS.fullmatch(str(detail.get("retryDelay")))
+            if found:
+                return float(found[1])
     return None
 
 

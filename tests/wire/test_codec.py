@@ -13,7 +13,7 @@ from app.core.events import PartEnded
 from app.core.rows import to_row
 from app.wire.protocols import CODECS
 from tests.bounded import within
-from tests.wire import responses
+from tests.wire import gemini, responses
 from tests.wire.frames import (
     UNHURRIED,
     chunk,
@@ -72,6 +72,22 @@ SEEDS: dict[str, list[bytes]] = {
         ),
         json.dumps(responses.body(responses.message("a"), responses.call()), indent=1).encode(),
         sse({"type": "error", "error": {"message": "no"}}, responses.completed(status="failed")),
+    ],
+    "gemini": [
+        sse(
+            gemini.event(gemini.text("é", thought=True)),
+            gemini.event(gemini.text("a\u2028b"), gemini.text("c", thoughtSignature="s")),
+            gemini.event({"executableCode": {"code": "1"}}, {"inlineData": {"data": "aGk="}}),
+            gemini.event(gemini.call(args={"x": 1}, id="a", signature="t")),
+            gemini.event(gemini.growing(name="g")),
+            gemini.event(gemini.growing(gemini.at("$.a[0].b", stringValue="é", more=True))),
+            gemini.event(gemini.growing(gemini.at("$.c", numberValue=1.50)), reason="STOP"),
+            gemini.event(gemini.growing(goes_on=False), usageMetadata={"promptTokenCount": 1}),
+            end="\r\n",
+        ),
+        json.dumps([gemini.event(gemini.text("a")), gemini.event(reason=1)], indent=2).encode(),
+        sse(gemini.event(gemini.text("a"))) + b'{\n "error": {\n  "code": 499\n }\n}\n',
+        sse({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {}}),
     ],
     "ollama": [
         lines(
@@ -200,6 +216,7 @@ GROWING: dict[str, tuple[bytes, bytes]] = {
         sse(responses.added(0, responses.call(""))),
         sse(responses.args(0, "12345678")),
     ),
+    "gemini": (b"", sse(gemini.event(gemini.text("12345678")))),
     "ollama": (b"", lines(line({"content": "12345678"}))),
 }
 
@@ -228,6 +245,8 @@ def _object_calls(protocol: str, number: int) -> bytes:
     if protocol == "openai_responses":
         many = [responses.call({"x": 1}, f"c{index}") for index in range(number)]
         return json.dumps(responses.body(*many)).encode()
+    if protocol == "gemini":
+        return json.dumps(gemini.event(*[gemini.call(args={"x": 1})] * number)).encode()
     if protocol == "ollama":
         call = {"function": {"name": "f", "arguments": {"x": 1}}}
         return json.dumps(line({"tool_calls": [call] * number}, done=True)).encode()
