@@ -102,6 +102,9 @@ def test_every_text_and_id_can_be_sent(
     said = [user(text), assistant(*(call(id_, arguments) for id_ in ids))]
     answered = results(*(result(id_, text) for id_ in ids))
     body, _ = encoded(protocol, request(*said, *([answered] if ids else []), system=text))
+    if protocol == "gemini":  # there, ids that Gemini did not give are not sent
+        assert names_in(body) == ["f"] * 2 * len(ids)
+        return
     sent = [c["id"] for m in body["messages"] for c in m.get("tool_calls", ())]
     sent += [b["id"] for m in body["messages"] for b in m["content"] or () if "id" in b]
     got = [m["tool_call_id"] for m in body["messages"] if "tool_call_id" in m]
@@ -112,13 +115,15 @@ def test_every_text_and_id_can_be_sent(
     assert len(set(sent)) == len(ids)
 
 
-LIMITS = {"anthropic": 128, "openai_chat": 64, "ollama": 128}
+LIMITS = {"anthropic": 128, "openai_chat": 64, "ollama": 128, "gemini": 128}
 
 
 def names_in(body: dict[str, Any]) -> list[str]:
     """The names of calls and results, in the order of the history."""
     names: list[str] = []
-    for said in body["messages"]:
+    for part in (one for content in body.get("contents", ()) for one in content["parts"]):
+        names += [part[key]["name"] for key in ("functionCall", "functionResponse") if key in part]
+    for said in body.get("messages", ()):
         blocks = said["content"] if isinstance(said["content"], list) else []
         names += [block["name"] for block in blocks if block["type"] == "tool_use"]
         names += [c[c.get("type", "function")]["name"] for c in said.get("tool_calls", ())]
@@ -149,6 +154,8 @@ def test_a_name_the_model_invented_goes_back_as_one_that_is_taken(
     protocol: str, name: str, goes_as: str
 ) -> None:
     goes_as = goes_as[: LIMITS[protocol]]
+    if protocol == "gemini" and name == "functions.f":
+        goes_as = name  # dots are letters there
     for kind in ("", "custom", "function_call"):
         made = call("t1", name=name, meta={"type": kind}, protocol=protocol)
         given = replace(result("t1", "no such tool"), name=name)
