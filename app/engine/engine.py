@@ -15,6 +15,7 @@ from app.core.settings import Profile
 from app.engine.client import Client
 from app.engine.driver import Driver
 from app.engine.hub import Hub
+from app.engine.providers import Providers
 from app.executors.examples import EXAMPLES
 from app.executors.table import run as run_tool
 from app.net.client import Net
@@ -46,6 +47,7 @@ class Engine:
     net: Net
     client: Client
     driver: Driver
+    providers: Providers
     environment: Mapping[str, str]
     own: dict[str, Profile] = field(default_factory=dict)
     """The person's own profiles by name, as the library has them."""
@@ -78,6 +80,7 @@ class Engine:
             client = Client(hub, net, keys, simulator_url)
             folder = path.with_name(path.stem + "-files")
             driver = Driver(hub, client, run_tool, folder)
+            providers = Providers(net, keys, simulator_url)
             own = {one.name: one for one in await library.profiles()}
             await hub.recover()
         except BaseException:
@@ -85,7 +88,8 @@ class Engine:
                 await database.close()
             lock.release()
             raise
-        return cls(lock, database, log, library, hub, keys, net, client, driver, environment, own)
+        parts = (lock, database, log, library, hub, keys, net, client, driver, providers)
+        return cls(*parts, environment, own)
 
     async def close(self) -> None:
         """End what is under way and let the database go."""
@@ -110,6 +114,7 @@ class Engine:
         No key goes anywhere by this: for a new address it is confirmed by itself.
         """
         await self.library.save_profile(profile, self.hub.clock())
+        self.providers.forget(profile.name)
         self.own = dict(sorted({**self.own, profile.name: profile}.items()))
 
     async def delete_profile(self, name: str) -> None:
@@ -121,6 +126,7 @@ class Engine:
             shipped = " It is shipped and cannot be deleted." if name in SHIPPED else ""
             raise NotFound(f"You have no profile {name!r} of your own.{shipped}")
         await self.library.delete_profile(name)
+        self.providers.forget(name)
         self.own = {other: one for other, one in self.own.items() if other != name}
 
     async def confirm(self, key_name: str, base_url: str) -> None:

@@ -37,7 +37,7 @@ PARAMS: Mapping[str, str] = {
     "top_p": "a number",
     "max_tokens": "a whole number of at least 1",
     "stop": "a text or a list of texts",
-    "thinking": "a whole number of tokens, or an object as the protocol has it",
+    "thinking": "low, medium, high, a whole number of tokens, or an object as the protocol has it",
 }
 
 KEY_NAMES: Mapping[str, str] = {
@@ -134,9 +134,13 @@ def _limits(data: Mapping[str, Any], limits: Limits) -> Limits:
     if "max_retries" in data:
         retries = _whole(data["max_retries"], "max_retries", 0, MOST_RETRIES)
         limits = replace(limits, max_retries=retries)
-    times = ("connect_s", "first_byte_s", "idle_s")
-    named = {name: seconds(data[name], name) for name in times if name in data}
-    return replace(limits, **named)
+    if "connect_s" in data:
+        limits = replace(limits, connect_s=seconds(data["connect_s"], "connect_s"))
+    if "first_byte_s" in data:
+        limits = replace(limits, first_byte_s=seconds(data["first_byte_s"], "first_byte_s"))
+    if "idle_s" in data:
+        limits = replace(limits, idle_s=seconds(data["idle_s"], "idle_s"))
+    return limits
 
 
 def seconds(value: Any, name: str) -> float:
@@ -220,6 +224,8 @@ def _params(params: Mapping[str, Any]) -> Mapping[str, Any]:
                 sound = value >= 1
             case "thinking", dict():
                 sound = True
+            case "thinking", str():
+                sound = value in ("low", "medium", "high")
             case "stop", str():
                 sound = True
             case "stop", list():

@@ -1,0 +1,302 @@
+"""Asking a provider outside of any session: one tiny request to test it, or its list of models.
+
+The way out is that of a session's requests (keys, net, codec) and nothing of it is saved. Whatever
+goes wrong is told, never raised; every text is masked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from app.core.errors import BadInput
+from app.core.events import PartDelta, PartStarted, ResponseEnded, ResponseFailed
+from app.core.messages import Message, MessagePart, ModelRequest
+from app.core.profiles import SHIPPED
+from app.core.settings import Limits, Profile, with_waits
+from app.core.tools import ToolChoice
+from app.engine.client import SIMULATED_PATHS
+from app.net.client import Answer, Net, NetTrouble, is_loopback
+from app.net.keys import Keys
+from app.net.mask import Masker
+from app.wire.address import joined
+from app.wire.codec import Codec, Decoder, ModelInfo, WireRequest
+from app.wire.protocols import codec
+from app.wire.told import KEY_ADVICE
+
+PROMPT = "Say hello in one word."
+MAX_TOKENS = 64
+"""Enough for a word, also where a model thinks before it says one."""
+
+LONGER_S = 30.0
+"""How long an answer may go on after its first byte may at last have come."""
+
+TEST_BYTES = 1024 * 1024
+LIST_BYTES = 16 * 1024 * 1024
+MOST_MODELS = 3000
+MOST_WORDS = 2000
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What came of a test. `sentence` is ours, `words` are the model's or the provider's own.
+
+    Times in ms since the request was made: to the first byte of the answer, and to its end.
+    """
+
+    ok: bool
+    sentence: str
+    words: str = ""
+    model: str = ""
+    url: str = ""
+    status: int | None = None
+    first_ms: int | None = None
+    total_ms: int | None = None
+    request_id: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The models of a provider, or why there are none in `sentence`."""
+
+    ok: bool
+    sentence: str
+    words: str = ""
+    models: tuple[ModelInfo, ...] = ()
+    url: str = ""
+    status: int | None = None
+    total_ms: int | None = None
+
+
+@dataclass
+class _Read:
+    """One answer as it is read."""
+
+    began: float
+    decoder: Decoder | None = None
+    status: int | None = None
+    request_id: str = ""
+    kind: str = ""
+    first_ms: int | None = None
+    total_ms: int | None = None
+    body: bytearray = field(default_factory=bytearray)
+    events: list[Any] = field(default_factory=list)
+    trouble: NetTrouble | None = None
+
+
+class Providers:
+    """`simulator_url` is asked where this process's own simulator stands, "" for nowhere."""
+
+    def __init__(self, net: Net, keys: Keys, simulator_url: Callable[[], str]) -> None:
+        self._net = net
+        self._keys = keys
+        self._simulator_url = simulator_url
+        self._known: dict[str, tuple[Profile, tuple[ModelInfo, ...]]] = {}
+
+    def known_models(self, name: str) -> tuple[ModelInfo, ...]:
+        """The models that were last listed for the profile of that name; () before that."""
+        return self._known[name][1] if name in self._known else ()
+
+    def forget(self, name: str) -> None:
+        """The profile of that name has changed: what its old address listed is no news of it."""
+        self._known.pop(name, None)
+
+    async def test(self, profile: Profile, model: str = "") -> Tested:
+        """One tiny request, without tools: what the model says to it, or what went wrong."""
+        model = model or profile.model or next((m.id for m in self.known_models(profile.name)), "")
+        try:
+            one, base_url = codec(profile.protocol), self._base_url(profile)
+            if not model:
+                raise BadInput("Name a model first: the list of models shows what there is.")
+            request = one.encode(_tiny(profile, model))
+        except BadInput as error:
+            return Tested(False, str(error), model=model)
+        url = joined(base_url, request.path)
+        missing = self._keys.missing(profile)
+        if missing:
+            return Tested(False, missing, model=model, url=url)
+        headers = self._headers(one, profile, request)
+        limits = _limits(profile, TEST_BYTES)
+        read = await self._read(one, request.method, url, headers, request.body, limits)
+        return self._tested(profile, model, url, read, request.notes)
+
+    async def models(self, profile: Profile) -> Listing:
+        """The provider's own list of models; remembered until the next."""
+        try:
+            one, base_url = codec(profile.protocol), self._base_url(profile)
+            # The list wants the headers of any request: the version of Anthropic's API is one.
+            request = one.encode(_tiny(profile, profile.model or "any"))
+        except BadInput as error:
+            return Listing(False, str(error))
+        url = joined(base_url, one.models_path)
+        missing = self._keys.missing(profile)
+        if missing:
+            return Listing(False, missing, url=url)
+        headers = self._headers(one, profile, request)
+        headers = {k: v for k, v in headers.items() if k.lower() != "content-type"}
+        limits = _limits(profile, LIST_BYTES)
+        read = await self._read(one, "GET", url, headers, b"", limits)
+        listing = self._listing(one, profile, url, read)
+        if listing.ok:
+            self._known[profile.name] = (profile, listing.models)
+        return listing
+
+    def _base_url(self, profile: Profile) -> str:
+        if not profile.simulated:
+            return profile.base_url
+        url, path = self._simulator_url(), SIMULATED_PATHS.get(profile.protocol)
+        if not url or path is None:
+            raise BadInput(f"The simulator has no end for {profile.protocol} here.")
+        return url + path
+
+    def _headers(self, one: Codec, profile: Profile, request: WireRequest) -> Mapping[str, str]:
+        key = self._keys.key_for(profile)
+        own_key = one.key_header(key, profile.quirks) if key else {}
+        return {**request.headers, **profile.headers, **own_key}
+
+    async def _read(
+        self,
+        one: Codec,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        limits: Limits,
+    ) -> _Read:
+        clock, masked = asyncio.get_running_loop().time, self._keys.masker().mask_stream()
+        read = _Read(clock())
+        try:
+            async with self._net.open(method, url, headers, body, limits) as answer:
+                _begin(read, one, answer)
+                async for data in answer.chunks():
+                    if read.first_ms is None:
+                        read.first_ms = _ms(clock() - read.began)
+                    _take(read, masked.feed(data))
+        except NetTrouble as trouble:
+            read.trouble = trouble
+            read.status = read.status or trouble.status
+        read.total_ms = _ms(clock() - read.began)
+        _take(read, masked.end())
+        if read.decoder is not None:
+            read.events += [event for *_, event in read.decoder.end(read.trouble is None)]
+        return read
+
+    def _tested(
+        self, profile: Profile, model: str, url: str, read: _Read, notes: tuple[str, ...]
+    ) -> Tested:
+        masker = self._keys.masker()
+        kinds = {one.index: one.part_kind for one in read.events if isinstance(one, PartStarted)}
+        text = "".join(
+            one.text
+            for one in read.events
+            if isinstance(one, PartDelta) and kinds.get(one.index) in ("text", "refusal")
+        )
+        tested = Tested(
+            False,
+            "",
+            masker.mask_text(text.strip()[:MOST_WORDS]),
+            model,
+            masker.mask_text(url),
+            read.status,
+            read.first_ms,
+            read.total_ms,
+            masker.mask_text(read.request_id),
+            notes,
+        )
+        ended = next((one for one in read.events if isinstance(one, ResponseEnded)), None)
+        if ended is None or read.trouble is not None:
+            said, words = _failed(read, profile, masker)
+            return replace(tested, sentence=said, words=words or tested.words)
+        if tested.words:
+            return replace(tested, ok=True, sentence="It answers.")
+        spent = " within the few tokens of a test" if ended.reason == "length" else ""
+        return replace(tested, ok=True, sentence=f"It answers, but said no word{spent}.")
+
+    def _listing(self, one: Codec, profile: Profile, url: str, read: _Read) -> Listing:
+        masker = self._keys.masker()
+        listing = Listing(
+            False, "", url=masker.mask_text(url), status=read.status, total_ms=read.total_ms
+        )
+        if read.trouble is not None or read.status is None or read.status >= 400:
+            said, words = _failed(read, profile, masker)
+            if read.status in (404, 405):
+                said = "It has no list of models there; type the model's name. " + said
+            return replace(listing, sentence=said, words=words)
+        try:
+            value = json.loads(read.body.decode("utf-8"))
+        except (ValueError, RecursionError):
+            called = f" but {read.kind}" if read.kind else ""
+            said = f"What came is no JSON{called}: check that the base URL is the API's own."
+            return replace(listing, sentence=said, words=_shown(read.body))
+        found = tuple(_short(model) for model in one.models(value) if model.id)[:MOST_MODELS]
+        if not found:
+            said = "The answer names no model: check that the base URL is the API's own."
+            if isinstance(value, dict) and any(value.get(key) == [] for key in ("data", "models")):
+                said = "It has no model yet." + _start(profile, " ")
+            return replace(listing, sentence=said, words=_shown(read.body))
+        count = "1 model" if len(found) == 1 else f"{len(found)} models"
+        return replace(listing, ok=True, sentence=f"{count}.", models=found)
+
+
+def _tiny(profile: Profile, model: str) -> ModelRequest:
+    prompt = Message("user", (MessagePart("text", PROMPT),))
+    params = {"max_tokens": MAX_TOKENS}
+    return ModelRequest(model, "", (prompt,), (), ToolChoice(), params, quirks=profile.quirks)
+
+
+def _limits(profile: Profile, most_bytes: int) -> Limits:
+    limits = with_waits(Limits(max_stream_bytes=most_bytes), profile)
+    return replace(limits, wall_s=profile.connect_s + profile.first_byte_s + LONGER_S)
+
+
+def _begin(read: _Read, one: Codec, answer: Answer) -> None:
+    read.status, read.request_id = answer.status, answer.request_id
+    read.kind = answer.headers.get("content-type", "").partition(";")[0].strip()[:80]
+    read.decoder = one.decoder(answer.status)
+
+
+def _take(read: _Read, data: bytes) -> None:
+    read.body += data
+    if data and read.decoder is not None:
+        read.events += [event for *_, event in read.decoder.feed(data)]
+
+
+def _failed(read: _Read, profile: Profile, masker: Masker) -> tuple[str, str]:
+    """Our sentence about a request that failed, and the provider's own words."""
+    if read.trouble is not None and not read.trouble.began:
+        said = masker.mask_text(str(read.trouble))
+        if read.trouble.failure == "unreachable":
+            said += _start(profile, " ")
+        return said, ""
+    told = next((one for one in read.events if isinstance(one, ResponseFailed)), None)
+    if told is None:
+        return "The provider sent no answer.", ""
+    said = masker.mask_text(str(read.trouble) if read.trouble is not None else told.message)
+    if profile.key_name and said.endswith(KEY_ADVICE):
+        said = said.removesuffix(KEY_ADVICE) + f"Check {profile.key_name}."
+    words = told.error if isinstance(told.error, str) else json.dumps(told.error)
+    return said, masker.mask_text(words[:MOST_WORDS]) if told.error is not None else ""
+
+
+def _start(profile: Profile, before: str) -> str:
+    """How to start a server of this machine, behind `before`; "" where it stands elsewhere."""
+    vendor = SHIPPED.get(profile.name)
+    if vendor is not None and vendor.start:
+        return before + vendor.start
+    return before + "Is the server started?" if is_loopback(profile.base_url) else ""
+
+
+def _short(model: ModelInfo) -> ModelInfo:
+    return replace(model, id=model.id[:300], name=model.name[:300])
+
+
+def _shown(body: bytearray) -> str:
+    return bytes(body[:400]).decode("utf-8", "replace").strip()
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
