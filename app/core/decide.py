@@ -37,13 +37,27 @@ class RunCall:
 
 
 @dataclass(frozen=True)
+class Retry:
+    """Turn `turn` failed before any output: send its request again, after a wait."""
+
+    turn: int
+    attempt: int
+
+
+@dataclass(frozen=True)
 class Record:
     """Write a fact that follows from the others."""
 
     event: Event
 
 
-Command = SendRequest | CheckCall | RunCall | Record
+Command = SendRequest | CheckCall | RunCall | Retry | Record
+
+RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+"""Statuses that may be another one the next time."""
+
+LONGEST_WAIT_S = 60.0
+"""Nobody is kept waiting for longer than this without having asked for it."""
 
 
 def next_commands(session: Session, rules: Sequence[Rule] = ()) -> list[Command]:
@@ -51,16 +65,37 @@ def next_commands(session: Session, rules: Sequence[Rule] = ()) -> list[Command]
     if session.settings is None or session.stopped or session.paused:
         return []
     item = session.last_item
-    if item is None or (isinstance(item, Turn) and item.end is None):
+    if item is None or session.retrying is not None:
         return []
     if isinstance(item, Prompt):
         return [SendRequest(session.settings.tool_choice)]
+    if item.end is None:
+        left = session.retries < session.settings.limits.max_retries
+        return [Retry(item.number, session.retries + 1)] if left and retryable(item) else []
     commands = list(_call_commands(session, item, rules))
     if commands or any(call.status != "done" for call in item.calls):
         return commands
     if item.calls or (item.end is not None and item.end.reason == "pause"):
         return [_go_on(session)]
     return []
+
+
+def retryable(turn: Turn) -> bool:
+    """Whether the same request may do better, and nothing would be said or done twice.
+
+    A server that names a longer wait than ours, or says that a retry is no use, is believed.
+    """
+    failure = turn.failure
+    if failure is None or turn.parts or (failure.retry_after or 0) > LONGEST_WAIT_S:
+        return False
+    if turn.response is not None and turn.response.headers.get("x-should-retry") == "false":
+        return False
+    match failure.failure:
+        case "unreachable":
+            return True
+        case "http":
+            return failure.status in RETRIED
+    return False
 
 
 def _go_on(session: Session) -> Command:

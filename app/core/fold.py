@@ -125,12 +125,14 @@ def _apply(session: Session, logged: Logged) -> None:
             call.interruptions += 1
             call.digest = digest(session, call, call.code)
         case RunPaused(limit=limit):
-            session.paused, session.retrying = limit, None
+            session.paused = limit
+            _not_retried(session)
         case RunResumed():
             session.paused, session.stopped = "", False
             session.resumed_turn = session.turns[-1].number if session.turns else 0
         case RunStopped():
-            session.stopped, session.retrying = True, None
+            session.stopped = True
+            _not_retried(session)
         case TurnDropped(turn=number):
             last = session.turn
             if last is None or last.open or last.number != number:
@@ -140,6 +142,13 @@ def _apply(session: Session, logged: Logged) -> None:
             session.retrying = None
             if not event.automatic:
                 session.retries = 0
+
+
+def _not_retried(session: Session) -> None:
+    """A retry that was only waited for is not made, and is there to be made another time."""
+    if session.retrying is not None:
+        session.retries = session.retrying.attempt - 1
+        session.retrying = None
 
 
 def _require(holds: bool, sentence: str) -> None:

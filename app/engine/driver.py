@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from app.core.decide import (
     CheckCall,
     Command,
     Record,
+    Retry,
     RunCall,
     SendRequest,
     next_commands,
@@ -25,13 +25,11 @@ from app.core.decide import (
 from app.core.errors import Conflict, IllegalEvent, Refused, StoreError
 from app.core.events import (
     CallChecked,
-    CallEnded,
-    CallInterrupted,
-    CallProgressed,
     CallStarted,
     Problem,
     PromptAdded,
     ResponseFailed,
+    RetryScheduled,
     RunPaused,
     RunResumed,
     RunStopped,
@@ -42,19 +40,18 @@ from app.core.events import (
 from app.core.rules import Rule
 from app.core.settings import Settings
 from app.core.state import digest
-from app.core.tools import Content, ToolResult, text_result
+from app.core.tools import Content, ToolResult
+from app.engine.calls import Progress, Running, outcome_of
 from app.engine.client import STOPPED, Answering, Client
 from app.engine.decisions import Asked, decided, outcome
 from app.engine.hub import Hub, Live, closing_events
+from app.engine.retries import Waits, reason_of
 from app.executors.executor import Invocation, Report
 from app.executors.table import code_of
 from app.schema.verdict import verdict
 
 MAX_OUTPUT = 1024 * 1024
 """Bytes of a tool's output that are kept; more is an error result."""
-
-PROGRESS_S = 0.1
-"""The least time between two progress events of one call, in seconds."""
 
 MEND_S = 1.0
 MOST_MEND_S = 30.0
@@ -74,9 +71,10 @@ class Driver:
         self._run_tool = run_tool
         self._folder = folder
         self._answers: dict[str, tuple[asyncio.Task[None], Answering]] = {}
-        self._calls: dict[tuple[str, str], _Running] = {}
+        self._calls: dict[tuple[str, str], Running] = {}
         self._settling: dict[str, asyncio.Task[None]] = {}
         self._closing: asyncio.Task[None] | None = None
+        self.waits = Waits()
         self.rules: dict[str, Sequence[Rule]] = {}
 
     # What a person does.
@@ -119,6 +117,7 @@ class Driver:
                 await self._hub.append(live, [TurnDropped(turn.number)])
             except IllegalEvent as error:
                 raise Conflict(str(error)) from error
+            self.waits.end(session_id)
             await self._advance(live)
 
     async def resume(self, session_id: str) -> None:
@@ -134,6 +133,7 @@ class Driver:
         async with self._hub.holding(session_id) as live:
             if live.session.state in ("running", "waiting") and not live.session.stopped:
                 await self._hub.append(live, [RunStopped()])
+                self.waits.end(session_id)
         await self._end_tasks(session_id, ResponseFailed("stopped", STOPPED))
         async with self._hub.holding(session_id) as live:
             events = closing_events(live.session, STOPPED, stopped=True)
@@ -182,6 +182,8 @@ class Driver:
             case RunCall(call_id, attempt, arguments):
                 await self._hub.append(live, [CallStarted(call_id, attempt)])
                 self._start_call(live, call_id, attempt, arguments)
+            case Retry():
+                await self._retry_later(live, command)
             case SendRequest():
                 await self._send(live, command)
 
@@ -221,11 +223,36 @@ class Driver:
         task = asyncio.create_task(
             self._tended(
                 session_id,
-                self._client.answer(session_id, prepared, answering),
+                self._client.answer(session_id, prepared, answering, self._ended),
                 lambda: self._answers.pop(session_id),
             )
         )
         self._answers[session_id] = (task, answering)
+
+    async def _ended(self, live: Live) -> None:
+        """In one hold with the answer's end: nobody sees a run as failed that goes on by itself."""
+        for command in next_commands(live.session):
+            if isinstance(command, Retry) and self._closing is None:
+                await self._retry_later(live, command)
+
+    async def _retry_later(self, live: Live, command: Retry) -> None:
+        failure = live.session.turns[command.turn - 1].failure
+        assert failure is not None
+        wait_s = self.waits.seconds(command.attempt, failure)
+        at_ms = self._hub.clock() + round(1000 * wait_s)
+        event = RetryScheduled(command.turn, command.attempt, wait_s, at_ms, reason_of(failure))
+        await self._hub.append(live, [event])
+        session_id = live.id
+        self.waits.begin(
+            session_id,
+            wait_s,
+            lambda: self._tended(session_id, self._retry(session_id, event), lambda: None),
+        )
+
+    async def _retry(self, session_id: str, event: RetryScheduled) -> None:
+        async with self._hub.holding(session_id) as live:
+            if live.session.retrying == event and self._closing is None:
+                await self._hub.append(live, [TurnDropped(event.turn, automatic=True)])
 
     def _start_call(self, live: Live, call_id: str, attempt: int, arguments: str) -> None:
         call = live.session.call(call_id)
@@ -244,7 +271,7 @@ class Driver:
             code=call.code,
         )
         key = (live.id, call_id)
-        progress = _Progress(self._hub, invocation)
+        progress = Progress(self._hub, invocation)
         work = asyncio.ensure_future(self._run_tool(invocation, progress.report))
         task = asyncio.create_task(
             self._tended(
@@ -253,29 +280,18 @@ class Driver:
                 lambda: self._calls.pop(key),
             )
         )
-        self._calls[key] = _Running(task, work)
+        self._calls[key] = Running(task, work)
 
     async def _follow_call(
-        self, invocation: Invocation, progress: _Progress, work: asyncio.Future[ToolResult]
+        self, invocation: Invocation, progress: Progress, work: asyncio.Future[ToolResult]
     ) -> None:
         pump = asyncio.create_task(progress.pump())
         await asyncio.wait([work])
         pump.cancel()
         await asyncio.wait([pump])
         async with self._hub.holding(invocation.session) as live:
-            await self._hub.append(live, [self._outcome(invocation.call, work)])
-
-    def _outcome(
-        self, call_id: str, work: asyncio.Future[ToolResult]
-    ) -> CallEnded | CallInterrupted:
-        if work.cancelled():
-            # Its effect is unknown when the program ends; a person who cancels knows what it did.
-            closing = self._closing is not None
-            return CallInterrupted(call_id) if closing else CallEnded(call_id, _CANCELLED)
-        if (error := work.exception()) is not None:
-            log.error("The executor of call %s broke.", call_id, exc_info=error)
-            return CallEnded(call_id, _BROKEN)
-        return CallEnded(call_id, work.result())
+            ended = outcome_of(invocation.call, work, self._closing is not None)
+            await self._hub.append(live, [ended])
 
     async def _tended(
         self, session_id: str, work: Awaitable[None], forget: Callable[[], object]
@@ -327,6 +343,7 @@ class Driver:
     async def _close(self) -> None:
         for task in self._settling.values():
             task.cancel()
+        await self.waits.close()
         failure = ResponseFailed("interrupted", "The program was stopped.")
         sessions = {*self._answers, *(session_id for session_id, _ in self._calls)}
         await asyncio.gather(*(self._end_tasks(one, failure) for one in sessions))
@@ -344,52 +361,6 @@ class Driver:
             await asyncio.wait(tasks)
 
 
-_CANCELLED = text_result(
-    "The person cancelled this call while it was running; what it had done by then stands.",
-    is_error=True,
-    kind="interrupted",
-)
-
-
 _REPEATED = Problem("note", "The same call with the same arguments was made in the last two turns.")
 
-_BROKEN = text_result(
-    "The program that runs this tool broke; its log says why.", is_error=True, kind="failed"
-)
-
 _NOT_SAVED = "This answer could not be saved to its end; the program's log says why."
-
-
-@dataclass(frozen=True)
-class _Running:
-    """A call under way: `work` can be cancelled, `task` writes down how it ended."""
-
-    task: asyncio.Task[None]
-    work: asyncio.Future[ToolResult]
-
-
-class _Progress:
-    """The newest word of a running call, saved at most every PROGRESS_S."""
-
-    def __init__(self, hub: Hub, invocation: Invocation) -> None:
-        self._hub = hub
-        self._invocation = invocation
-        self._newest: CallProgressed | None = None
-        self._there = asyncio.Event()
-
-    def report(self, text: str, fraction: float | None = None) -> None:
-        self._newest = CallProgressed(self._invocation.call, text, fraction)
-        self._there.set()
-
-    async def pump(self) -> None:
-        while True:
-            await self._there.wait()
-            self._there.clear()
-            newest = self._newest
-            async with self._hub.holding(self._invocation.session) as live:
-                if newest is not None:
-                    try:
-                        await self._hub.append(live, [newest])
-                    except (IllegalEvent, StoreError) as error:
-                        log.warning("progress of %s was not saved: %s", newest.call_id, error)
-            await asyncio.sleep(PROGRESS_S)

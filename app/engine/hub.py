@@ -244,7 +244,7 @@ class Hub:
                 events = closing_events(live.session, _RESTARTED)
                 if events:
                     await self.append(live, events)
-                if next_commands(live.session):
+                if next_commands(live.session) or live.session.retrying is not None:
                     await self.append(live, [RunPaused("restart")])
         return touched
 

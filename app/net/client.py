@@ -33,12 +33,17 @@ ERROR_BODY = 64 * 1024
 REQUEST_IDS = ("request-id", "x-request-id", "apim-request-id", "x-goog-request-id", "cf-ray")
 
 
+def request_id(headers: Mapping[str, str]) -> str:
+    """The id that the answer names for its request, or ""."""
+    return next((headers[name] for name in REQUEST_IDS if headers.get(name)), "")
+
+
 class NetTrouble(PlaygroundError):
     """What went wrong with one request, as ResponseFailed will tell it.
 
     `status` is the answer's, where there was one. `location` is where a redirect pointed to.
     `began` is whether any byte of a body had come: then a second try would repeat output.
-    `retry_after` is in seconds.
+    `retry_after` is in seconds. `headers` are the answer's where it is told of nowhere else.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class NetTrouble(PlaygroundError):
         location: str = "",
         began: bool = False,
         retry_after: float | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.failure = failure
@@ -57,6 +63,8 @@ class NetTrouble(PlaygroundError):
         self.location = location
         self.began = began
         self.retry_after = retry_after
+        self.headers = headers or {}
+        self.request_id = request_id(self.headers)
 
 
 class Answer:
@@ -68,9 +76,7 @@ class Answer:
     def __init__(self, response: httpx.Response, place: str, limits: Limits, ends_at: float):
         self.status = response.status_code
         self.headers: Mapping[str, str] = dict(response.headers.items())
-        self.request_id = next(
-            (self.headers[name] for name in REQUEST_IDS if self.headers.get(name)), ""
-        )
+        self.request_id = request_id(self.headers)
         self.retry_after = retry_after(self.headers, datetime.now(UTC))
         self._response = response
         self._place = place
@@ -156,7 +162,8 @@ class Answer:
             seconds = _seconds(self._limits.idle_s)
             return self._trouble(
                 "timeout",
-                f"{self._place} fell silent for {seconds}; retry, or raise the idle limit.",
+                f"{self._place} fell silent for {seconds}; retry, or allow the profile more time "
+                "of silence (Providers).",
             )
         return self._trouble(
             "timeout",
@@ -236,7 +243,8 @@ class Net:
             raise NetTrouble(
                 "timeout",
                 f"{place} took the request and answered nothing for "
-                f"{_seconds(limits.first_byte_s)}; retry, or raise the first-byte limit.",
+                f"{_seconds(limits.first_byte_s)}; retry, or allow the profile more time for the "
+                "first byte (Providers).",
             ) from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TypeError) as error:
             # `from None`: the cause may hold a header's value, which may be a key.
@@ -309,6 +317,7 @@ def _refuse_status(response: httpx.Response, place: str) -> None:
             "Set the profile's base URL to the new address if you trust it.",
             status=status,
             location=location,
+            headers=dict(response.headers.items()),
         )
 
 

@@ -15,16 +15,32 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
 
     The caller decides how much of it to honour.
     """
-    milliseconds = headers.get("retry-after-ms", "")
     text = headers.get("retry-after", "").strip()
-    try:
-        seconds = float(milliseconds) / 1000 if milliseconds else float(text)
-    except ValueError:
+    asked = _number(headers.get("retry-after-ms", ""))
+    seconds = _number(text) if asked is None else asked / 1000
+    if seconds is None:
         try:
             seconds = (parsedate_to_datetime(text) - now).total_seconds()
         except (ValueError, TypeError, OverflowError):
             return None
-    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+    return seconds if seconds >= 0 else None
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def rate_limits(headers: Mapping[str, str]) -> dict[str, str]:
+    """Those of `headers` that tell how much may be asked, and when; the names in lower case."""
+    return {
+        name.lower(): value
+        for name, value in headers.items()
+        if "ratelimit" in name.lower().replace("-", "") or name.lower().startswith("retry-after")
+    }
 
 
 def connect_reason(error: BaseException) -> str:

@@ -16,6 +16,7 @@ from app.core.settings import Profile
 from app.core.state import Session
 from app.core.tools import Tool
 from app.engine.engine import Engine
+from app.engine.retries import Waits
 from app.engine.settings import settings_from
 from app.simulator.app import simulator_app
 
@@ -23,11 +24,19 @@ KEY = "simulator-key-0123456789"
 ALLOW_ALL = (Rule("*", "run", words="--allow all"),)
 
 
+async def at_once(_: float) -> None:
+    """The sleep of a test: over before it began."""
+
+
 @asynccontextmanager
 async def running(
-    folder: Path, *, pace: float = 0.0, environment: Mapping[str, str] | None = None
+    folder: Path,
+    *,
+    pace: float = 0.0,
+    environment: Mapping[str, str] | None = None,
+    waits: Waits | None = None,
 ) -> AsyncIterator[Engine]:
-    """An engine that is closed at the end, whatever happened."""
+    """An engine that is closed at the end, whatever happened. Retries come at once."""
     sock = bound("127.0.0.1", 0)
     url = f"http://127.0.0.1:{port_of(sock)}"
     one = server(simulator_app(pace=pace, key=lambda sent: sent == KEY))
@@ -38,6 +47,7 @@ async def running(
         simulator_key=KEY,
         environment=environment or {},
     )
+    engine.driver.waits = waits or Waits(sleep=at_once)
     try:
         yield engine
     finally:

@@ -307,7 +307,7 @@ async def test_what_is_refused_changes_nothing(tmp_path: Path, text: str) -> Non
 async def test_retry_is_of_the_last_answer_only(tmp_path: Path) -> None:
     """A prompt that was stopped before it was asked is no answer to be asked for again."""
     async with running(tmp_path) as engine:
-        session = await asked(engine, "[[fault:http-500]] hello")
+        session = await asked(engine, "[[fault:http-400]] hello")
         await engine.driver.retry(session.id)
         session = await rested(engine, session.id)
         assert [turn.dropped for turn in session.turns] == [True, False]

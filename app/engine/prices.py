@@ -1,0 +1,72 @@
+"""What an answer cost in US dollars, from the optional extra `prices`. Unknown is None, never 0.
+
+https://github.com/pydantic/genai-prices counts input and output tokens whole, whatever of them was
+cached; the providers do not, each in its own way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from app.core.events import Usage
+from app.core.settings import Profile
+from app.net.client import is_loopback
+
+INSTALLED = find_spec("genai_prices") is not None
+
+
+def cost(profile: Profile, model: str, usage: Usage) -> float | None:
+    """None where the extra is missing, nothing is paid, or anything of it is not known."""
+    counted = counts(profile.protocol, usage)
+    if not INSTALLED or counted is None or profile.simulated or is_loopback(profile.base_url):
+        return None
+    import genai_prices
+    from genai_prices.data_snapshot import get_snapshot
+
+    try:
+        provider = get_snapshot().find_provider(None, None, profile.base_url)
+        if not _at_a_boundary(provider.api_pattern, profile.base_url):
+            return None
+        price = genai_prices.calc_price(
+            genai_prices.Usage(**counted), model, provider_id=provider.id
+        )
+    except (LookupError, ValueError):
+        return None
+    # A model that has no price in the list comes to nothing, too.
+    return float(price.total_price) or None
+
+
+def counts(protocol: str, usage: Usage) -> dict[str, int] | None:
+    """All tokens that were read and written, and what of them was cached; None where not known."""
+    read, wrote = usage.input_tokens, usage.output_tokens
+    if read is None or wrote is None:
+        return None
+    cached, kept = usage.cached_tokens or 0, usage.cache_write_tokens or 0
+    thought = usage.reasoning_tokens or 0
+    counted = {"cache_read_tokens": cached, "cache_write_tokens": kept}
+    match protocol:
+        case "anthropic":
+            read += cached + kept  # its input_tokens are those beside the cache
+            long = _whole(usage.raw.get("cache_creation"), "ephemeral_1h_input_tokens")
+            if 0 < long <= kept:
+                counted["cache_write_1h_tokens"] = long
+        case "gemini":
+            wrote += thought  # its candidates are counted without what was thought
+            read += _whole(usage.raw, "toolUsePromptTokenCount")
+        case "openai_chat":
+            apart = read + wrote + thought == _whole(usage.raw, "total_tokens")
+            wrote += thought if apart else 0  # as xAI counts them
+    return {"input_tokens": read, "output_tokens": wrote, **{k: v for k, v in counted.items() if v}}
+
+
+def _whole(value: Any, name: str) -> int:
+    found = value.get(name) if isinstance(value, Mapping) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+
+
+def _at_a_boundary(pattern: str, url: str) -> bool:
+    """Whether the host of `url` is the one that `pattern` names, and not one that begins so."""
+    return re.match(rf"(?:{pattern})(?:(?<=[./])|[/:?]|$)", url) is not None

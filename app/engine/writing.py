@@ -1,0 +1,242 @@
+"""An answer on its way into the log: its bytes to the recording and the decoder, events after them.
+
+Knows no socket: it is handed what arrived, with its time, and how that ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from app.core.decide import LONGEST_WAIT_S
+from app.core.events import (
+    Event,
+    PartEnded,
+    PartKind,
+    PartStarted,
+    RequestSent,
+    ResponseEnded,
+    ResponseFailed,
+    ResponseStarted,
+    Source,
+    Warned,
+)
+from app.core.obeyed import ignored
+from app.core.settings import Limits, Profile
+from app.engine.hub import Hub, Live
+from app.engine.prices import cost
+from app.net.client import NetTrouble
+from app.net.mask import Masker
+from app.net.reasons import rate_limits
+from app.store.log import Chunk
+from app.wire.codec import Codec, Decoder, Spanned
+from app.wire.told import KEY_ADVICE
+
+Ended = Callable[[Live], Awaitable[None]]
+"""Called with the session that is held, as soon as the end of its answer is saved."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A request ready to go. `sent` is the fact for the log, keys replaced by their names.
+
+    `key_name` is the variable that the profile's key stands in, or "". `expects` is the media type
+    of the stream that was asked for, or "".
+    """
+
+    sent: RequestSent
+    codec: Codec
+    headers: Mapping[str, str]
+    body: bytes
+    limits: Limits
+    expects: str = ""
+    notes: Sequence[str] = ()
+    failed: ResponseFailed | None = None
+    key_name: str = ""
+    profile: Profile | None = None
+
+
+@dataclass
+class Arrived:
+    """What the reader hands over: bytes with their time, or how it ended."""
+
+    at_ms: int
+    data: bytes = b""
+    started: ResponseStarted | None = None
+    retry_after: float | None = None
+    trouble: NetTrouble | None = None
+    ended: bool = False
+
+
+class Writing:
+    """The decoder and the place in the recording of one answer."""
+
+    def __init__(
+        self, hub: Hub, session_id: str, prepared: Prepared, masker: Masker, ended: Ended
+    ) -> None:
+        self._hub = hub
+        self._then = ended
+        self._session_id = session_id
+        self._prepared = prepared
+        self._recording = prepared.sent.recording
+        self._decoder: Decoder | None = None
+        self._masker = masker
+        self._masked = masker.mask_stream()
+        self._retry_after: float | None = None
+        self._request_id = ""
+        self._rate_limits: Mapping[str, str] = {}
+        self._kinds: dict[int, PartKind] = {}
+        self._calls: list[str] = []
+        self._offset = 0
+        self._events: list[Event] = []
+        self._times: list[int] = []
+        self._sources: list[Source] = []
+        self._chunks: list[Chunk] = []
+        self._ended = False
+        self.over = False
+
+    async def take(self, items: Sequence[Arrived], stopped: ResponseFailed | None) -> None:
+        closed = None
+        for item in items:
+            if item.started is not None:
+                self._retry_after = item.retry_after
+                self._started(item.started, item.at_ms)
+            elif not item.ended:
+                self._bytes(self._masked.feed(item.data), item.at_ms)
+            else:
+                self._bytes(self._masked.end(), item.at_ms)
+                closed = (self._recording, item.trouble is None)
+                self._end(item, stopped)
+            if self._ended:
+                closed = closed or (self._recording, True)
+                self.over = True
+                break
+        await self._price()
+        async with self._hub.holding(self._session_id) as live:
+            await self._hub.append(
+                live,
+                self._events,
+                times=self._times,
+                sources=self._sources,
+                chunks=self._chunks,
+                closed=closed,
+            )
+            if self.over:
+                await self._then(live)
+        self._events, self._times, self._sources, self._chunks = [], [], [], []
+
+    def _started(self, started: ResponseStarted, at_ms: int) -> None:
+        headers = self._masker.mask_data(dict(started.headers))
+        masked = replace(
+            started, headers=headers, request_id=self._masker.mask_text(started.request_id)
+        )
+        self._request_id, self._rate_limits = masked.request_id, rate_limits(headers)
+        self._add(masked, at_ms, self._offset, self._offset)
+        self._decoder = self._prepared.codec.decoder(started.status)
+        if self._prepared.expects and started.status < 400:
+            self._check_type(headers.get("content-type", ""), at_ms)
+
+    def _check_type(self, told: str, at_ms: int) -> None:
+        """A stream was asked for; the bytes alone decide how it is read."""
+        kind = told.partition(";")[0].strip().lower()
+        if kind != self._prepared.expects:
+            called = f"is called {kind[:80]}" if kind else "has no content type"
+            said = f"The answer {called}, though a stream was asked for; it is read by its bytes."
+            self._add(Warned("content_type", said), at_ms, self._offset, self._offset)
+
+    def _bytes(self, data: bytes, at_ms: int) -> None:
+        if not data or self._decoder is None:
+            return
+        self._chunks.append(Chunk(self._recording, self._offset, at_ms, data))
+        self._offset += len(data)
+        self._spanned(self._decoder.feed(data), at_ms)
+
+    def _end(self, item: Arrived, stopped: ResponseFailed | None) -> None:
+        trouble = item.trouble
+        instead = stopped
+        if instead is None and trouble is not None:
+            # Output has begun: what there is of it is an interrupted answer, whatever cut it.
+            failure = "interrupted" if trouble.began else trouble.failure
+            instead = ResponseFailed(
+                failure,
+                self._masker.mask_text(str(trouble)),
+                trouble.status,
+                trouble.retry_after,
+                request_id=self._masker.mask_text(trouble.request_id),
+                rate_limits=rate_limits(self._masker.mask_data(dict(trouble.headers))),
+            )
+        if self._decoder is None:
+            failed = instead or ResponseFailed("not_api", "The provider sent no answer.")
+            self._add(failed, item.at_ms, 0, 0)
+            return
+        if not self._ended:
+            self._spanned(self._decoder.end(trouble is None), item.at_ms, instead)
+
+    def _spanned(
+        self, spanned: Sequence[Spanned], at_ms: int, instead: ResponseFailed | None = None
+    ) -> None:
+        for start, end, event in spanned:
+            match event:
+                case PartStarted():
+                    self._kinds[event.index] = event.part_kind
+                case PartEnded(index=index) if self._kinds.get(index) == "call":
+                    self._calls.append(event.name)
+                case ResponseEnded():
+                    self._judge(event, at_ms, start, end)
+                case ResponseFailed():
+                    event = self._failed(_told(event, instead, self._retry_after))
+            self._add(event, at_ms, start, end)
+
+    def _judge(self, event: ResponseEnded, at_ms: int, start: int, end: int) -> None:
+        """Say, before the end, what of the tool choice was ignored."""
+        server_calls = sum(kind == "server_call" for kind in self._kinds.values())
+        choice = self._prepared.sent.choice
+        for said in ignored(choice, self._calls, event.reason, server_calls):
+            self._add(Warned("choice_ignored", said), at_ms, start, end)
+
+    def _failed(self, event: ResponseFailed) -> ResponseFailed:
+        """With what the decoder could not know: the headers, the key's name."""
+        return replace(
+            event,
+            message=_advised(event, self._prepared.key_name),
+            request_id=self._request_id,
+            rate_limits=self._rate_limits,
+        )
+
+    async def _price(self) -> None:
+        """The cost of an answer that came to a good end, where the provider did not say it.
+
+        The list of prices takes a moment to be read for the first time, hence the other thread.
+        """
+        sent, profile = self._prepared.sent, self._prepared.profile
+        for place, event in enumerate(self._events):
+            if isinstance(event, ResponseEnded) and event.cost is None and profile is not None:
+                dollars = await asyncio.to_thread(cost, profile, sent.model, event.usage)
+                self._events[place] = replace(event, cost=dollars)
+
+    def _add(self, event: Event, at_ms: int, start: int, end: int) -> None:
+        self._events.append(event)
+        self._ended = self._ended or isinstance(event, ResponseEnded | ResponseFailed)
+        self._times.append(at_ms)
+        self._sources.append(Source(self._recording, start, end))
+
+
+def _told(
+    event: ResponseFailed, instead: ResponseFailed | None, retry_after: float | None
+) -> ResponseFailed:
+    """What cut the answer is known better here than to the decoder, which saw bytes stop."""
+    if instead is None or event.failure != "interrupted":
+        return replace(event, retry_after=retry_after)
+    return replace(event, failure=instead.failure, message=instead.message)
+
+
+def _advised(event: ResponseFailed, key_name: str) -> str:
+    """Its message with what the decoder could not know: the key's name, the wait that is asked."""
+    message = event.message
+    if key_name and message.endswith(KEY_ADVICE):
+        message = message.removesuffix(KEY_ADVICE) + f"Check {key_name}."
+    if event.retry_after:
+        unasked = "; not waited for by itself" if event.retry_after > LONGEST_WAIT_S else ""
+        message += f" It asks to wait {event.retry_after:g} s{unasked}."
+    return message
