@@ -10,12 +10,14 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.core.errors import BadInput, PlaygroundError
+from app.simulator.fault_raw import SOCKET
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 READY_S = 0.01
@@ -78,7 +80,25 @@ def server(app: ASGIApp, **options: Any) -> uvicorn.Server:
         **options,
     )
     logging.getLogger("uvicorn.error").addFilter(_is_no_cut)
+    config.load()
+    made: Any = config.http_protocol_class
+    config.http_protocol_class = partial(_with_socket, made)  # type: ignore[assignment]
     return uvicorn.Server(config)
+
+
+def _with_socket(made: Callable[..., Any], **wired: Any) -> Any:
+    """uvicorn's own protocol, whose application also gets at the connection: the simulator plays
+    faults that no server would let pass.
+    """
+    protocol = made(**wired)
+    inner: ASGIApp = protocol.app
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        scope["extensions"] = {**scope.get("extensions", {}), SOCKET: protocol.transport}
+        await inner(scope, receive, send)
+
+    protocol.app = app
+    return protocol
 
 
 async def serve(one: uvicorn.Server, sock: socket.socket, ready: Callable[[], None]) -> None:

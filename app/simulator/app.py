@@ -23,9 +23,11 @@ from app.core.errors import BadInput
 from app.core.messages import Message, ModelRequest
 from app.simulator import anthropic, ollama, openai_chat
 from app.simulator.end import Asked, BadRequest, End, Frame, Stamp
+from app.simulator.fault import Injected, meaningless
 from app.simulator.fault_answers import Canned
+from app.simulator.fault_raw import RawPlayed, can
 from app.simulator.fault_streams import in_pieces
-from app.simulator.faults import FAULTS, Injected, by_name, in_prompt, without_fault
+from app.simulator.faults import FAULTS, by_name, in_prompt, without_fault
 from app.simulator.model import reply as model_reply
 from app.simulator.play import Played, SimulatorPace, Sleep
 from app.simulator.reply import Reply
@@ -34,6 +36,10 @@ from app.simulator.scenario import Scenario
 ENDS: tuple[End, ...] = (anthropic.END, openai_chat.END, ollama.END)
 
 _JSON = "application/json"
+_NO_SOCKET = (
+    "This fault is written to the socket itself, which the server here does not hand over. "
+    "Play it with playground simulate or playground serve."
+)
 
 
 def simulator_app(
@@ -106,9 +112,12 @@ class _Endpoint:
             response = self._canned(end, _refused(end, refused, request_id), request_id)
         except ClientDisconnect:
             return
+        if isinstance(response, RawPlayed) and not can(scope):
+            problem = BadRequest(_NO_SOCKET, kind=end.kinds[400][0])
+            response = self._canned(end, _refused(end, problem, request_id), request_id)
         await response(scope, receive, send)
 
-    async def _response(self, end: End, request: Request, request_id: str) -> Played:
+    async def _response(self, end: End, request: Request, request_id: str) -> Played | RawPlayed:
         headers, given = request.headers, end.key(request.headers)
         if not given and (end.no_key is not None or self.desk.key is not None):
             raise end.no_key or end.bad_key("")
@@ -142,7 +151,7 @@ class _Endpoint:
         target: str,
         key: str,
         request_id: str,
-    ) -> Played:
+    ) -> Played | RawPlayed:
         asked = end.parse(body, headers, target)
         pace = self._pace(headers)
         faults = _faults(asked.request, headers)
@@ -152,6 +161,8 @@ class _Endpoint:
             turn = self.desk.scenario.turn(asked.request)
             answer, pace, faults = turn.reply, pace.times(turn.pace), (*turn.faults, *faults)
         for injected in faults:
+            if sentence := meaningless(injected.fault, end):
+                raise BadRequest(sentence, kind=end.kinds[400][0])
             canned = self._canned_by(end, injected, key, body)
             if canned is not None:
                 return self._canned(end, canned, request_id)
@@ -160,9 +171,11 @@ class _Endpoint:
         stream = asked.request.stream and not any(one.fault.unstreamed for one in faults)
         frames = self._frames(end, answer, asked, stamp, stream)
         frames = _twisted(frames, faults, end, stream)
-        kinds = (one.fault.content_type for one in faults if one.fault.content_type)
-        kind = next(kinds, end.stream_type if stream else _JSON)
-        told = {"content-type": kind, **end.headers(request_id)}
+        kind = end.stream_type if stream else _JSON
+        told = _headers({"content-type": kind, **end.headers(request_id)}, faults)
+        for one in faults:
+            if one.fault.raw is not None:
+                return RawPlayed(one.fault.raw(told, list(frames), one.number))
         return Played(200, told, frames, pace, self.desk.sleep)
 
     def _model(self, request: ModelRequest) -> Reply:
@@ -253,17 +266,30 @@ def _changed(answer: Reply, request: ModelRequest, injected: Injected, *, told: 
     return fault.change(answer, request, injected.number)
 
 
+def _headers(headers: Mapping[str, str], faults: Sequence[Injected]) -> dict[str, str]:
+    """`headers` as the faults want them."""
+    wanted: dict[str, str | None] = dict(headers)
+    for one in faults:
+        wanted.update(one.fault.headers)
+    return {name: value for name, value in wanted.items() if value is not None}
+
+
 def _twisted(
     frames: Iterable[Frame], faults: Sequence[Injected], end: End, stream: bool
 ) -> Iterable[Frame]:
     """The answer as it travels under `faults`. BadRequest where one of them needs a stream."""
     twisted = [one for one in faults if one.fault.twist is not None]
-    if twisted and not stream:
-        frames = in_pieces(frames)
+    if sum(one.fault.endless for one in twisted) > 1:
+        raise BadRequest("Two faults without an end cannot be played in one answer. Name one.")
+    # What never ends is twisted no further; what reads JSON comes before its bytes are cut.
+    twisted.sort(key=lambda one: (one.fault.endless, not one.fault.whole_frames))
+    pieces = stream
     for one in twisted:
         if not stream and not one.fault.any_body:
             name = one.fault.name
             raise BadRequest(f"The fault {name} needs a stream. Ask for one: set stream to true.")
+        if not pieces and not one.fault.whole_frames:
+            pieces, frames = True, in_pieces(frames)
         assert one.fault.twist is not None
         frames = one.fault.twist(list(frames), end, one.number)
     return frames

@@ -16,7 +16,9 @@ from app.core.errors import BadInput
 from app.core.messages import ModelRequest
 from app.simulator.reply import Block, Reply
 
-Tag = Literal["start", "text", "args", "other", "finish", "marker", "body", "cut", "stall"]
+Tag = Literal[
+    "start", "text", "args", "other", "finish", "marker", "body", "slow", "cut", "reset", "stall"
+]
 
 FIRST_TOKEN_S = (0.25, 0.40)
 DELTA_S = (0.012, 0.025)
@@ -25,8 +27,10 @@ PIECE = (3, 8)
 
 @dataclass(frozen=True)
 class Frame:
-    """Bytes to send, `pause` seconds after those before. `tag` says what they are; two tags say
-    what to do instead of sending: `cut` drops the connection, `stall` keeps it and sends no more.
+    """Bytes to send, `pause` seconds after those before. `tag` says what they are; three say what
+    to do instead of sending: `cut` drops the connection, `reset` drops it the hard way (where the
+    socket itself is written to), `stall` keeps it and sends no more. The pause before a `slow` one
+    holds at any pace.
     """
 
     data: bytes
@@ -35,6 +39,7 @@ class Frame:
 
 
 CUT = Frame(b"", tag="cut")
+RESET = Frame(b"", tag="reset")
 STALL = Frame(b"", tag="stall")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from app.core.errors import BadInput
 from app.simulator.end import BadRequest, End
 
 _SENTENCES = {
@@ -68,10 +69,18 @@ def echo_key(end: End, number: int, key: str) -> Canned:
     return Canned(401, end.error(problem, "req_fault"))
 
 
-def html(status: int) -> Answer:
-    return lambda end, number, key: Canned(
-        status, _HTML, {"content-type": "text/html; charset=utf-8"}
-    )
+def html(status: int, kind: str = "text/html; charset=utf-8") -> Answer:
+    return lambda end, number, key: Canned(status, _HTML, {"content-type": kind})
+
+
+def huge(end: End, number: int, key: str) -> Canned:
+    """An error page of a MiB."""
+    return Canned(500, _HTML + b"<!-- " + b"x" * 1024 * 1024, {"content-type": "text/html"})
+
+
+def odd_success(end: End, number: int, key: str) -> Canned:
+    """A status that nobody has heard of, with a body that says nothing."""
+    return Canned(299, b'{"ok":true}')
 
 
 def empty(status: int, kind: str = "application/json") -> Answer:
@@ -83,8 +92,13 @@ def error_as_success(end: End, number: int, key: str) -> Canned:
     return Canned(200, end.error(told(end, 500), "req_fault"))
 
 
-def redirect(status: int) -> Answer:
+def error_event(end: End, number: int, key: str) -> Canned:
+    """A stream that holds an error and nothing else."""
+    return Canned(200, end.error_frame(told(end, 500)), {"content-type": end.stream_type})
+
+
+def redirect(end: End, number: int, key: str) -> Canned:
     """A redirect into a name that leads nowhere: nobody should follow it with a key in hand."""
-    return lambda end, number, key: Canned(
-        status, b"", {"location": f"https://elsewhere.invalid{end.path}"}
-    )
+    if number not in (301, 302, 303, 307, 308):
+        raise BadInput(f"{number} is no redirect. Use 301, 302, 303, 307 or 308.")
+    return Canned(number, b"", {"location": f"https://elsewhere.invalid{end.path}"})

@@ -32,7 +32,10 @@ def raw(written: Callable[[str, int], str], *, stop: str = "calls") -> Change:
 
     def change(reply: Reply, request: ModelRequest, number: int) -> Reply:
         block = some_call(reply, request)
-        return Reply((replace(block, text=written(block.text, number)),), stop)
+        text = written(block.text, number)
+        # What is huge comes in pieces of a size that a provider would choose for it.
+        piece = 64 if len(text) > 10_000 else block.piece
+        return Reply((replace(block, text=text, piece=piece),), stop)
 
     return change
 
@@ -109,6 +112,22 @@ def many_deltas(reply: Reply, request: ModelRequest, number: int) -> Reply:
     """A long text, one character at a time."""
     text = "All work and no play makes a model a dull toy. "
     return Reply((Block("text", (text * (number // len(text) + 1))[:number], piece=1),))
+
+
+def big_delta(reply: Reply, request: ModelRequest, number: int) -> Reply:
+    """A text of so many MiB in one delta."""
+    size = number * 1024 * 1024
+    return Reply((Block("text", "x" * size, piece=size),))
+
+
+def pair(reply: Reply, request: ModelRequest, number: int) -> Reply:
+    """The first call twice."""
+    return parallel(reply, request, 2)
+
+
+def alone(reply: Reply, request: ModelRequest, number: int) -> Reply:
+    """The first call and nothing else."""
+    return parallel(reply, request, 1)
 
 
 def parallel(reply: Reply, request: ModelRequest, number: int) -> Reply:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from app.simulator.end import CUT, STALL, End, Frame
@@ -10,6 +12,9 @@ from app.simulator.fault_answers import told
 Twist = Callable[[Sequence[Frame], End, int], Iterator[Frame]]
 """(the frames of a sound answer, the end, the number in the fault's name) -> frames instead."""
 
+_DRIPS = 50
+_DRIP_S = 0.002
+_PING_S = 0.05
 _PIECE = 16
 """Bytes; small enough that the least JSON answer has as many pieces as a stream has frames."""
 
@@ -120,20 +125,154 @@ def comment_flood(frames: Sequence[Frame], end: End, number: int) -> Iterator[Fr
         yield frame
 
 
-def before_text(data: bytes) -> Twist:
-    """The same stream with `data` once before its second frame."""
+def utf8_truncated(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
+    """A polite end inside a character of several bytes."""
+    for frame in frames:
+        wide = next((i + 1 for i, byte in enumerate(frame.data) if byte >= 0xC0), 0)
+        if wide:
+            yield Frame(frame.data[:wide], frame.pause)
+            return
+        yield frame
+
+
+def event(end: End, data: bytes) -> Frame:
+    """`data` as an event of the protocol: a line of it, or what SSE makes of one."""
+    if speaks_sse(end):
+        return Frame(b"data: %s\n\n" % data)
+    return Frame(data + b"\n")
+
+
+def speaks_sse(end: End) -> bool:
+    return end.stream_type.startswith("text/event-stream")
+
+
+def odd_event(data: bytes) -> Twist:
+    """The same stream with an event that holds `data`, once before its second frame."""
 
     def twist(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
         yield from frames[:1]
-        yield Frame(data)
+        yield event(end, data)
         yield from frames[1:]
 
     return twist
 
 
-def first_twice(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
-    yield from frames[:1]
+def error_bare(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
+    """Half of the frames, then the error as a body of its own, in no frame at all."""
+    yield from frames[: len(frames) // 2]
+    yield Frame(end.error(told(end, 500), "req_fault") + b"\n")
+
+
+def drip(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
+    """A few bytes at a time, each after a moment."""
+    data = b"".join(frame.data for frame in frames)
+    size = max(1, len(data) // _DRIPS)
+    for start in range(0, len(data), size):
+        yield Frame(data[start : start + size], _DRIP_S, "slow")
+
+
+def then_silence(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
+    """The whole answer; the connection stays open."""
     yield from frames
+    yield STALL
+
+
+def again(tag: str) -> Twist:
+    """The frames with this tag twice."""
+
+    def twist(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
+        for frame in frames:
+            yield frame
+            if frame.tag == tag:
+                yield frame
+
+    return twist
+
+
+def respelt(spelt: Callable[[bytes], bytes], first: bytes = b"") -> Twist:
+    """The same events in another legal spelling of SSE, `first` ahead of them."""
+
+    def twist(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
+        if first:
+            yield Frame(first)
+        for frame in frames:
+            data = spelt(frame.data.replace(b"\r\n", b"\n"))
+            yield Frame(data, frame.pause, frame.tag)
+
+    return twist
+
+
+def over_lines(data: bytes) -> bytes:
+    """The JSON of an event over several `data` lines: a line break is a space to JSON."""
+    return data.replace(b'{"', b'{\ndata: "', 1)
+
+
+def tight(data: bytes) -> bytes:
+    """Without the space that may follow a colon."""
+    return data.replace(b"data: ", b"data:").replace(b"event: ", b"event:")
+
+
+def with_fields(data: bytes) -> bytes:
+    """With fields that say nothing about the event."""
+    return b"id: 7\nretry: 3000\nx-unknown: 1\n" + data
+
+
+def gzipped(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
+    """The body compressed, in a few pieces."""
+    data = gzip.compress(b"".join(frame.data for frame in frames), mtime=0)
+    size = len(data) // 3 + 1
+    yield from (Frame(data[start : start + size]) for start in range(0, len(data), size))
+
+
+def gzip_cut(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
+    """Half of the compressed body, and a polite end."""
+    whole = b"".join(frame.data for frame in gzipped(frames, end, number))
+    yield Frame(whole[: len(whole) // 2])
+
+
+def gzip_bomb(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
+    """A start, then so many MiB of blank lines in a thousandth of that."""
+    press = zlib.compressobj(wbits=31)
+    yield Frame(press.compress(b"".join(frame.data for frame in frames[:1])))
+    blank = b"\n" * 1024 * 1024
+    for _ in range(number):
+        if data := press.compress(blank):
+            yield Frame(data)
+    yield Frame(press.flush())
+
+
+def endless_line(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
+    """An event that begins and never ends."""
+    yield from frames[:1]
+    yield Frame(b'data: {"x":"' if speaks_sse(end) else b'{"x":"')
+    while True:
+        yield Frame(b"x" * 65536)
+
+
+def endless(tag: str) -> Twist:
+    """The stream up to its last frame with this tag, and that one for ever."""
+
+    def twist(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
+        last = max((i for i, frame in enumerate(frames) if frame.tag == tag), default=0)
+        yield from frames[: last + 1]
+        while True:
+            yield Frame(frames[last].data * 64, tag="text")
+
+    return twist
+
+
+def unlimited_blank(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
+    """Blank lines for ever."""
+    yield from frames[:3]
+    while True:
+        yield Frame(b"\n" * 65536)
+
+
+def pings_forever(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
+    """Signs of life, and nothing else, for ever."""
+    yield from frames[:3]
+    while True:
+        yield Frame(b": ping\n\n" if speaks_sse(end) else b"\n", _PING_S, "slow")
 
 
 def more_after_end(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:

@@ -6,58 +6,35 @@ holds. A fault in what is said is played once after a prompt: with the result, a
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import dataclass
 
 from app.core.errors import BadInput
 from app.simulator import fault_answers as answers
 from app.simulator import fault_calls as calls
+from app.simulator import fault_raw as raw
 from app.simulator import fault_streams as streams
+from app.simulator.fault import Fault, Injected
 from app.simulator.fault_answers import Answer
-from app.simulator.fault_calls import Change
+from app.simulator.fault_raw import Raw
 from app.simulator.fault_streams import Twist
-from app.simulator.reply import Reply
+from app.simulator.faults_said import CALLS
 
 _IN_PROMPT = re.compile(r"\[\[fault:([a-z0-9-]+)\]\]")
 
-
-@dataclass(frozen=True)
-class Fault:
-    """A row of the table: one of `answer`, `change`, `twist` and `unstreamed`, or change and twist.
-
-    `number` is what N stands for if none is given. `always`: a change that is played in every turn.
-    `then_ok`: the answer is played N times for one request, then it is let through. `any_body`: a
-    twist that a JSON body can suffer, too; the others need a stream.
-    """
-
-    name: str
-    about: str
-    number: int = 0
-    answer: Answer | None = None
-    change: Change | None = None
-    twist: Twist | None = None
-    unstreamed: bool = False
-    always: bool = False
-    then_ok: bool = False
-    any_body: bool = False
-    content_type: str | None = None
-
-
-@dataclass(frozen=True)
-class Injected:
-    """A fault as it was asked for, with its number."""
-
-    fault: Fault
-    number: int
+_SSE = ("anthropic", "openai_chat", "openai_responses", "gemini")
+_STARTED = ("anthropic", "openai_chat", "openai_responses")
+_MARKED = (*_STARTED, "ollama")
+_NO_SSE = "its stream is lines of JSON"
+_NO_MARKER = "nothing there says that a stream is over"
+_ONE_END = "the end is told once, in one frame"
 
 
 def _status(status: int, about: str) -> Fault:
     return Fault(f"http-{status}", about, answer=answers.status(status))
 
 
-def _args(name: str, about: str, change: Change, number: int = 0) -> Fault:
-    return Fault(f"args-{name}", about, number, change=change)
+def _answer(name: str, about: str, answer: Answer, number: int = 0) -> Fault:
+    return Fault(name, about, number, answer=answer)
 
 
 def _wire(name: str, about: str, twist: Twist, number: int = 0) -> Fault:
@@ -68,7 +45,24 @@ def _bytes(name: str, about: str, twist: Twist, number: int = 0) -> Fault:
     return Fault(name, about, number, twist=twist, any_body=True)
 
 
-FAULTS: tuple[Fault, ...] = (
+def _endless(name: str, about: str, twist: Twist) -> Fault:
+    return Fault(name, about, twist=twist, endless=True)
+
+
+def _raw(name: str, about: str, played: Raw, number: int = 0) -> Fault:
+    return Fault(name, about, number, raw=played)
+
+
+def _sse(name: str, about: str, twist: Twist) -> Fault:
+    return Fault(f"sse-{name}", about, twist=twist, only=_SSE, why=_NO_SSE)
+
+
+def _gzip(name: str, about: str, twist: Twist | None, number: int = 0) -> Fault:
+    headers = {"content-encoding": "gzip"}
+    return Fault(name, about, number, twist=twist, headers=headers, any_body=True)
+
+
+_ANSWERS: tuple[Fault, ...] = (
     _status(400, "a refused request"),
     Fault("http-401-echo-key", "a refused key, repeated in the error", answer=answers.echo_key),
     _status(401, "a refused key"),
@@ -105,7 +99,21 @@ FAULTS: tuple[Fault, ...] = (
     Fault("empty-200", "an empty body", answer=answers.empty(200)),
     Fault("empty-sse", "a stream of nothing", answer=answers.empty(200, "text/event-stream")),
     Fault("json-error-200", "an error object under 200", answer=answers.error_as_success),
-    Fault("redirect", "a redirect that keeps the body", answer=answers.redirect(307)),
+    _answer("http-500-huge", "an error page of a MiB", answers.huge),
+    _answer("http-299", "a status nobody has heard of", answers.odd_success),
+    _answer("html-200-as-sse", "HTML called a stream", answers.html(200, "text/event-stream")),
+    _answer("json-error-in-sse", "a stream of one error", answers.error_event),
+    _answer("redirect-N", "a redirect of status N", answers.redirect, 307),
+    _raw("http-500-stall", "half an error, then silence", raw.stall_500),
+    _raw("close-at-once", "the connection closed without a byte", raw.close_at_once),
+    _raw("rst-at-once", "the connection reset without a byte", raw.reset_at_once),
+    _raw("half-headers", "closed within the headers", raw.half_headers),
+    _raw("not-http", "the greeting of another protocol", raw.not_http),
+    _raw("giant-header-N", "a header of N KiB", raw.giant_header, 256),
+    _raw("stall-headers", "silence from the start", raw.stall_headers),
+)
+
+_STREAMS: tuple[Fault, ...] = (
     Fault("json-instead-of-sse", "one JSON body though a stream was asked for", unstreamed=True),
     _wire("error-mid", "an error event half-way", streams.error_mid),
     _wire("error-then-more", "an error event, then the rest", streams.error_then_more),
@@ -115,7 +123,22 @@ FAULTS: tuple[Fault, ...] = (
     _bytes("clean-end-after-N", "a polite end after N frames", streams.clean_end_after, 5),
     _bytes("clean-end-mid-args", "a polite end within arguments", streams.clean_end_mid_args),
     _bytes("stall-after-N", "silence after N frames", streams.stall_after, 3),
-    _wire("no-done", "no closing marker", streams.without("marker")),
+    _wire("error-mid-http-body", "a bare error half-way", streams.error_bare),
+    Fault("error-failed", "an end that tells of failure", change=calls.stopped("error")),
+    Fault(
+        "no-done",
+        "no closing marker",
+        twist=streams.without("marker"),
+        only=("anthropic", "openai_chat"),
+        why=_ONE_END,
+    ),
+    Fault(
+        "done-twice",
+        "the closing marker twice",
+        twist=streams.again("marker"),
+        only=("anthropic", "openai_chat"),
+        why=_ONE_END,
+    ),
     _wire("finish-missing", "no finish reason and no marker", streams.without("finish", "marker")),
     Fault(
         "utf8-split",
@@ -125,78 +148,80 @@ FAULTS: tuple[Fault, ...] = (
         any_body=True,
         always=True,
     ),
+    Fault(
+        "utf8-truncated",
+        "a polite end within a character",
+        change=calls.saying("Grüße aus Köln, 世界! 🌍 Ça marche."),
+        twist=streams.utf8_truncated,
+        any_body=True,
+        always=True,
+    ),
+    Fault("lone-surrogate", "half a character", change=calls.saying("Half: \ud800 and on.")),
     _wire("utf8-invalid", "a byte that is no UTF-8", streams.utf8_invalid),
     _bytes("one-byte-chunks", "every byte alone", streams.one_byte_chunks),
     _bytes("all-in-one", "the whole stream at once", streams.all_in_one),
     _wire("crlf", "line ends of two bytes", streams.crlf),
     _wire("comment-flood", "N comments before each frame", streams.comment_flood, 50),
-    _wire("sse-bad-json", "a line that is no JSON", streams.before_text(b"data: {oops\n\n")),
-    _wire("start-twice", "the first frame twice", streams.first_twice),
+    _sse("bom", "a byte order mark first", streams.respelt(bytes, b"\xef\xbb\xbf")),
+    _sse("cr", "line ends of a lone CR", streams.respelt(lambda d: d.replace(b"\n", b"\r"))),
+    _sse("no-space", "no space after `data:`", streams.respelt(streams.tight)),
+    _sse("multi-data", "an event over two data lines", streams.respelt(streams.over_lines)),
+    _sse("comments", "a comment within each event", streams.respelt(lambda d: b": hi\n" + d)),
+    _sse("fields", "ids, a retry, an unknown field", streams.respelt(streams.with_fields)),
+    _wire("sse-bad-json", "an event that is no JSON", streams.odd_event(b"{oops")),
+    _wire("sse-json-array", "an event that is an array", streams.odd_event(b"[]")),
+    _wire("sse-json-null", "an event that is null", streams.odd_event(b"null")),
+    _sse("empty-data", "an event without data", streams.odd_event(b"")),
+    _wire("sse-nul-bytes", "an event of NUL bytes", streams.odd_event(b"\x00\x00")),
+    Fault(
+        "start-twice",
+        "the first frame twice",
+        twist=streams.again("start"),
+        only=_STARTED,
+        why="no frame opens an answer",
+    ),
+    Fault(
+        "no-start",
+        "the first frame left out",
+        twist=streams.without("start"),
+        only=_STARTED,
+        why="no frame opens an answer",
+    ),
     _wire("data-after-done", "more text after the end", streams.more_after_end),
-    Fault("wrong-content-type", "a stream called text/plain", content_type="text/plain"),
+    Fault("wrong-content-type", "a stream of text/plain", headers={"content-type": "text/plain"}),
+    Fault("no-content-type", "a body without a type", headers={"content-type": None}),
+    Fault(
+        "charset-latin1",
+        "a charset that it is not",
+        headers={"content-type": "text/event-stream; charset=iso-8859-1"},
+    ),
+    _gzip("gzip", "a compressed body", streams.gzipped),
+    _gzip("gzip-lie", "called compressed, and is not", None),
+    _gzip("gzip-cut", "half a compressed body", streams.gzip_cut),
+    _gzip("gzip-bomb-N", "N MiB out of a few kB", streams.gzip_bomb, 256),
+    _bytes("drip", "a few bytes at a time", streams.drip),
+    _raw("close-framing", "a body that ends with the connection", raw.close_framing),
+    _raw("bad-chunk-size", "a chunk whose size is no number", raw.bad_chunk_size),
+    _raw("no-last-chunk", "half a body, no last chunk", raw.no_last_chunk),
+    _raw("complete-no-last-chunk", "all of it, no last chunk", raw.complete_no_last_chunk),
+    _raw("short-body", "half of the promised length", raw.short_body),
+    Fault(
+        "open-after-done",
+        "a connection held open after the end",
+        twist=streams.then_silence,
+        only=_MARKED,
+        why=_NO_MARKER,
+    ),
+    _endless("pings-forever", "signs of life, and nothing else", streams.pings_forever),
+    _endless("endless-line", "an event that never ends", streams.endless_line),
+    _endless("endless-text", "text for ever", streams.endless("text")),
+    _endless("endless-args", "arguments for ever", streams.endless("args")),
+    _endless("unlimited-blank", "blank lines for ever", streams.unlimited_blank),
+    Fault("big-delta-N", "a delta of N MiB", 9, change=calls.big_delta),
     Fault("many-deltas-N", "N deltas of one character", 2000, change=calls.many_deltas),
-    _args("truncated", "arguments that stop half-way", calls.raw(calls.cut)),
-    _args("garbage", "arguments that are prose", calls.raw(lambda t, n: "Sure! {city: Paris,,")),
-    _args("trailing", "text after the object", calls.raw(lambda t, n: t + " I hope this helps")),
-    _args("two-objects", "the object twice", calls.raw(lambda t, n: t + t)),
-    _args("duplicate-keys", "one key with two values", calls.raw(calls.duplicate_keys)),
-    _args("single-quotes", "a Python dict", calls.raw(lambda t, n: t.replace('"', "'"))),
-    _args("comments", "JSON with a comment", calls.raw(lambda t, n: "/* args */ " + t)),
-    _args("wrong-types", "each value of another type", calls.values(calls.of_another_type)),
-    _args("missing-required", "an empty object", calls.raw(lambda t, n: "{}")),
-    _args("array", "an array in place of the object", calls.raw(lambda t, n: f"[{t}]")),
-    _args("number", "a number in place of the object", calls.raw(lambda t, n: "42")),
-    _args("null", "null in place of the object", calls.raw(lambda t, n: "null")),
-    _args("empty", "no arguments at all", calls.raw(lambda t, n: "")),
-    _args("double-encoded", "a string of JSON", calls.raw(lambda t, n: json.dumps(t))),
-    _args("nan", "a value NaN", calls.raw(calls.with_value("NaN"))),
-    _args("bignum", "an integer of 40 digits", calls.raw(calls.with_value("1234567890" * 4))),
-    _args("long-int", "an integer of 5000 digits", calls.raw(calls.with_value("7" * 5000))),
-    _args("lone-surrogate", "half a character", calls.raw(calls.with_value('"\\ud800"'))),
-    _args("nul", "a NUL character", calls.raw(calls.with_value('"a\\u0000b"'))),
-    _args("bidi", "text that runs backwards on screen", calls.values(calls.upside_down)),
-    _args("ansi", "terminal escapes", calls.raw(calls.with_value('"\\u001b[31mred\\u001b[0m"'))),
-    _args("path", "a path out of the folder", calls.raw(calls.with_value('"../../etc/passwd"'))),
-    _args("ssrf", "an inner address", calls.raw(calls.with_value('"http://169.254.169.254/"'))),
-    _args("proto", "a key __proto__", calls.raw(lambda t, n: '{"__proto__": {"admin": true}}')),
-    _args("deep-N", "N arrays within each other", calls.raw(calls.deep), 10_000),
-    _args("many-keys-N", "N keys", calls.raw(calls.many_keys), 20_000),
-    _args("huge-N", "an argument of N characters in deltas of 8", calls.huge, 100_000),
-    Fault("tool-unknown", "a tool nobody offered", change=calls.named(lambda n, i: "no_such_tool")),
-    Fault("tool-empty-name", "a call without a name", change=calls.named(lambda n, i: "")),
-    Fault("tool-long-name", "a name of 300 letters", change=calls.named(lambda n, i: "long" * 75)),
-    Fault("tool-odd-name", "a name with odd letters", change=calls.named(lambda n, i: f"{n} ✨\n")),
-    Fault(
-        "tool-lookalike-name",
-        "a name with a Cyrillic letter",
-        change=calls.named(lambda n, i: n.translate({ord("a"): "а", ord("e"): "е"})),
-    ),
-    Fault("finish-length", "cut by max_tokens", change=calls.cut_by_length),
-    Fault("finish-filter", "refused", change=calls.stopped("refusal", keep_calls=False)),
-    Fault("finish-unknown", "a reason nobody knows", change=calls.stopped("banana")),
-    Fault("finish-wrong", "an ordinary end though there are calls", change=calls.stopped("stop")),
-    Fault("nothing", "an answer without a word", change=lambda r, q, n: Reply(())),
-    Fault("parallel-N", "N calls in one turn", 5, change=calls.parallel),
-    Fault("loop", "the same call in every turn", change=calls.again, always=True),
-    Fault(
-        "fake-call-in-text",
-        "a call that is only text",
-        change=calls.saying('<tool_call>{"name": "delete_all", "arguments": {}}</tool_call>'),
-    ),
-    Fault(
-        "sse-injection-text",
-        "text that looks like frames",
-        change=calls.saying('one\n\ndata: {"choices": []}\n\nevent: error\ndata: [DONE]\n\ntwo'),
-    ),
-    Fault(
-        "html-text",
-        "text that is HTML",
-        change=calls.saying("<script>alert(1)</script><img src=x onerror=alert(2)> **bold**"),
-    ),
-    Fault(
-        "u2028-in-text", "line separators", change=calls.saying("one\u2028two\u2029three\x85four")
-    ),
 )
+
+FAULTS = (*_ANSWERS, *_STREAMS, *CALLS)
 
 
 def by_name(name: str) -> Injected:

@@ -64,7 +64,7 @@ class Played:
                 await send(self._start())
                 started = True
             match tag:
-                case "cut":
+                case "cut" | "reset":
                     return
                 case "stall":
                     await anyio.sleep_forever()
@@ -83,7 +83,7 @@ class Played:
         """(pause before, bytes, tag) for each send: deltas without a pause go out together."""
         held, size, wait = list[bytes](), 0, 0.0
         for frame in self.frames:
-            pause = self.pace.pause(frame.pause)
+            pause = frame.pause if frame.tag == "slow" else self.pace.pause(frame.pause)
             joins = frame.tag in ("text", "args") and pause == 0 and size < _MOST
             if held and not joins:
                 yield wait, b"".join(held), "held"

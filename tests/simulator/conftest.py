@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-import uvicorn
 from starlette.types import ASGIApp
 
+from app.commands.listening import bound, port_of, server
 from app.simulator.app import simulator_app
 
 
 @contextmanager
 def served(app: ASGIApp) -> Iterator[str]:
     """`app` over real HTTP; the value is its base URL."""
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    listener = bound("127.0.0.1", 0)
+    one = server(app)
+    thread = threading.Thread(target=one.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        yield f"http://127.0.0.1:{port_of(listener)}"
     finally:
-        server.should_exit = True
+        one.should_exit = True
         thread.join(5)
         listener.close()
 
