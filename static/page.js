@@ -123,7 +123,7 @@ document.addEventListener("htmx:error", (event) => {
   if (event.target.id !== "stream") say("The server did not answer. Is it still running?");
 });
 
-function say(sentence, { tone = "failed", undo = "" } = {}) {
+export function say(sentence, { tone = "failed", undo = "" } = {}) {
   const toast = element("div", { className: `toast ${tone}`, role: tone === "failed" ? "alert" : "status" });
   toast.append(element("p", { textContent: sentence }));
   if (undo) {

@@ -17,6 +17,7 @@ from app.core.settings import Profile
 from app.core.tools import Tool
 from app.render.blocks import block
 from app.render.filters import pretty
+from app.render.request import NAMES, NextRequest
 from app.render.view import SessionRow, View
 
 
@@ -61,8 +62,10 @@ def tool_form(tool: Tool) -> ToolForm:
 class Surroundings:
     """What stands around a session: `keys` tells by profile name whether its key is there.
 
+    `groups` are (title, profiles) to choose from; `models` are the ids its provider listed.
     `unconfirmed` is the origin that the session's key may not go to unless the person says so.
-    `after` is the cursor at which the page's stream begins.
+    `after` is the cursor at which the page's stream begins. `request` is the next one and `wire`
+    the protocol it is shown in, "" for the session's own; `own` is the one that would be sent.
     """
 
     profiles: Sequence[Profile] = ()
@@ -71,6 +74,12 @@ class Surroundings:
     tab: str = "wire"
     after: int = 0
     unconfirmed: str = ""
+    groups: Sequence[tuple[str, Sequence[Profile]]] = ()
+    models: Sequence[str] = ()
+    wires: Sequence[str] = ()
+    wire: str = ""
+    request: NextRequest | None = None
+    own: NextRequest | None = None
 
 
 def session_page(env: Environment, view: View, around: Surroundings) -> str:
@@ -88,6 +97,13 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
         tab=around.tab,
         after=around.after,
         unconfirmed=around.unconfirmed,
+        groups=around.groups or [("Profiles", around.profiles)],
+        models=around.models,
+        wires=[(name, NAMES.get(name, name)) for name in around.wires],
+        wire=around.wire,
+        request=around.request,
+        own=around.own,
+        session_id=view.session.id,
     )
 
 
@@ -143,7 +159,27 @@ def error_page(env: Environment, status: int, title: str, sentence: str, error_i
 def toast(env: Environment, sentence: str, tone: str = "failed", undo: str = "") -> str:
     """A message in the corner as the partial that htmx appends; `undo` is a path to POST to."""
     html = env.get_template("_toast.html").render(sentence=sentence, tone=tone, undo=undo)
-    return f'<hx-partial hx-target="#toasts" hx-swap="beforeend">{html}</hx-partial>'
+    return partial("toasts", "beforeend", html)
+
+
+def partial(target: str, swap: str, html: str) -> str:
+    """`html` as the piece that htmx puts in its place, wherever the answer came from."""
+    return f'<hx-partial hx-target="#{target}" hx-swap="{swap}">{html}</hx-partial>'
+
+
+def setup_fragment(env: Environment, view: View, around: Surroundings) -> str:
+    """The Setup form alone, for a session whose profile has changed."""
+    return env.get_template("_setup.html").render(
+        view=view,
+        profiles=around.profiles,
+        keys=around.keys,
+        library=around.library,
+        unconfirmed=around.unconfirmed,
+        groups=around.groups or [("Profiles", around.profiles)],
+        models=around.models,
+        request=around.own,
+        session_id=view.session.id,
+    )
 
 
 def raw_bytes(env: Environment, data: bytes, start: int) -> str:

@@ -19,7 +19,7 @@ from app.render.environment import environment
 from app.render.pages import error_page, toast
 from app.web.forms import as_json, wants
 from app.web.guard import Guard
-from app.web.pages import actions, session, sessions, tools
+from app.web.pages import actions, request, session, sessions, tools
 from app.web.site import Site, site_of
 from app.web.stream import page_stream, session_stream
 
@@ -53,6 +53,9 @@ def _routes() -> list[Route]:
         Route(here + "/blocks/{block}", session.one_block),
         Route(here + "/recordings/{number}", session.recording),
         Route(here + "/requests/{number}", session.request_sent),
+        Route(here + "/request", request.next_request, methods=["GET", "POST"]),
+        Route(here + "/images/{number}/{place}", request.prompt_image),
+        Route(CALL + "/images/{place}", request.result_image),
         Route(here + "/prompts", actions.prompt, methods=["POST"]),
         Route(here + "/decisions", actions.decide_several, methods=["POST"]),
         Route(here + "/settings", actions.change_settings, methods=["POST"]),

@@ -18,6 +18,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app.core.errors import BadInput
 from app.schema import strict
+from app.web.notice import MAX_BODY
 from app.wire.exact import Quoted
 
 Kind = Literal["json", "htmx", "page"]
@@ -81,7 +82,7 @@ async def body_of(request: Request) -> Body:
     """The body of `request`; an empty one has no fields. BadInput where it is no object."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
-        form = await request.form()
+        form = await request.form(max_part_size=MAX_BODY)
         return Body({key: value for key, value in form.items() if isinstance(value, str)}, form)
     raw = await request.body()
     if not raw.strip():

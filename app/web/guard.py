@@ -319,10 +319,12 @@ class _Answering:
             message = {**message, "headers": self._hardened(message.get("headers", ()))}
         await self._send(message)
 
-    def _hardened(self, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    def _hardened(self, headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         ours = dict(SECURITY_HEADERS)
         if not self._static:
             ours[b"cache-control"] = b"no-store"
+        if (b"content-security-policy", b"sandbox") in headers:  # stricter than ours alone
+            ours[b"content-security-policy"] += b"; sandbox"
         theirs = [
             (name, value)
             for name, value in headers

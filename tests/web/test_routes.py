@@ -47,7 +47,14 @@ CROSS: tuple[tuple[Header, ...], ...] = (
 
 def inventory(app: Starlette, session_id: str) -> Iterator[tuple[str, str]]:
     """(method, path) of every route, with places filled in."""
-    places = {"id": session_id, "call": "1.1", "name": "calculator", "block": "head", "number": "1"}
+    places = {
+        "id": session_id,
+        "call": "1.1",
+        "name": "calculator",
+        "block": "head",
+        "number": "1",
+        "place": "0",
+    }
     for route in app.routes:
         match route:
             case Route(path=path, methods=methods):

@@ -8,15 +8,24 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, PlaygroundError
+from app.core.settings import Settings
 from app.engine.decisions import Asked
 from app.engine.settings import settings_from
+from app.render.pages import partial, setup_fragment
 from app.render.view import SHOWN_ARGUMENTS
-from app.web.forms import Body, answer, body_of, json_of
+from app.web.forms import Body, answer, body_of, json_of, wants
+from app.web.images import images_of
+from app.web.pages.request import drawn_notes
+from app.web.pages.session import surroundings
 from app.web.site import site_of
 from app.wire.exact import Quoted
+
+IN_FORM = ("temperature", "max_tokens", "thinking")
+"""The neutral parameters that Setup shows; others, which a script set, stay as they are."""
+THINKING_BUDGET = 4096
 
 
 def _here(request: Request) -> str:
@@ -24,9 +33,10 @@ def _here(request: Request) -> str:
 
 
 async def prompt(request: Request) -> Response:
-    """POST /sessions/ID/prompts"""
+    """POST /sessions/ID/prompts: a text, with images or without."""
     body = await body_of(request)
-    await site_of(request).engine.driver.prompt(request.path_params["id"], body.text("text"))
+    text, images = body.text("text"), await images_of(body)
+    await site_of(request).engine.driver.prompt(request.path_params["id"], text, images)
     return answer(request, {"ok": True}, status=202, location=_no_htmx(request))
 
 
@@ -156,19 +166,31 @@ async def restore(request: Request) -> Response:
 
 
 async def change_settings(request: Request) -> Response:
-    """POST /sessions/ID/settings: what is named changes, from the next request on."""
+    """POST /sessions/ID/settings: what is named changes, from the next request on.
+
+    The page hears at once what of the history the profile cannot say; where the profile is
+    another one, Setup is drawn again.
+    """
     body, site = await body_of(request), site_of(request)
     session_id = request.path_params["id"]
     async with site.engine.hub.holding(session_id) as live:
         base = live.session.settings
     assert base is not None
-    data = body.data if body.is_json else form_settings(body)
+    data = body.data if body.is_json else form_settings(body, base)
     await site.engine.driver.settings(session_id, await settings_from(site.engine, data, base))
-    return answer(request, {"ok": True}, location=_no_htmx(request))
+    if wants(request) != "htmx":
+        return answer(request, {"ok": True}, location=_here(request))
+    library = await site.engine.library.tools()
+    async with site.engine.hub.holding(session_id) as live:
+        drawn = partial("setup-notes", "outerMorph", drawn_notes(site, live))
+        if live.session.settings is not None and live.session.settings.profile != base.profile:
+            view, around = await site.view(live), surroundings(site, live, library)
+            drawn = partial("panel-setup", "innerMorph", setup_fragment(site.env, view, around))
+    return HTMLResponse(drawn)
 
 
-def form_settings(body: Body) -> dict[str, Any]:
-    """The Setup form in the words of the JSON contract."""
+def form_settings(body: Body, base: Settings) -> dict[str, Any]:
+    """The Setup form in the words of the JSON contract; what it does not show stays."""
     tools = body.all("tools")
     data: dict[str, Any] = {
         "profile": body.text("profile"),
@@ -177,7 +199,7 @@ def form_settings(body: Body) -> dict[str, Any]:
         "tools": tools,
         "parallel": body.flag("parallel"),
         "stream": body.flag("stream"),
-        "params": _params(body),
+        "params": _params(body, base.params),
         "extra": _extra(body.text("extra")),
     }
     if body.text("base_url").strip():
@@ -192,17 +214,34 @@ def form_settings(body: Body) -> dict[str, Any]:
     if body.flag("allowed_only"):
         choice["allowed"] = [name for name in body.all("allowed") if name in tools]
     data["tool_choice"] = choice
-    if body.text("max_turns").strip():
-        data["max_turns"] = _number(body.text("max_turns"), "max_turns", whole=True)
+    for name in ("max_turns", "max_retries"):
+        if body.text(name).strip():
+            data[name] = _number(body.text(name), name, whole=True)
+    if data.get("profile") == base.profile.name:
+        for name in ("first_byte_s", "idle_s"):
+            if body.text(name).strip():
+                data[name] = _number(body.text(name), name, whole=False)
+    elif "profile" in data and data["model"] == base.model:
+        data["model"] = ""  # it was the other provider's; the times, too, are the profile's own
     return data
 
 
-def _params(body: Body) -> dict[str, Any]:
-    params: dict[str, Any] = {}
+def _params(body: Body, kept: Mapping[str, Any]) -> dict[str, Any]:
+    params = {name: value for name, value in kept.items() if name not in IN_FORM}
     if body.text("temperature").strip():
         params["temperature"] = _number(body.text("temperature"), "temperature", whole=False)
     if body.text("max_tokens").strip():
         params["max_tokens"] = _number(body.text("max_tokens"), "max_tokens", whole=True)
+    match body.text("thinking"):
+        case "":
+            pass
+        case "budget":
+            budget = body.text("thinking_budget").strip() or str(THINKING_BUDGET)
+            params["thinking"] = _number(budget, "The thinking budget", whole=True)
+        case "kept":
+            params |= {"thinking": kept["thinking"]} if "thinking" in kept else {}
+        case effort:
+            params["thinking"] = effort
     return params
 
 

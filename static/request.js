@@ -1,0 +1,187 @@
+// The Request tab follows the draft, the settings and the flow while it is open; the composer takes
+// images by its button, by paste and by drop, and keeps them in its own file field until they go.
+
+import { say } from "./page.js";
+import { applyFrame } from "./stream.js";
+
+const $ = (id) => document.getElementById(id);
+const session = $("main")?.dataset.session;
+const composer = $("composer");
+const prompt = $("prompt");
+
+// The next request ----------------------------------------------------------------------------
+
+const isOpen = (name) => $(`panel-${name}`) && !$(`panel-${name}`).hidden;
+const wire = () => document.querySelector("#wires [name=wire]:checked")?.value ?? "";
+
+function draft() {
+  const data = composer ? new FormData(composer) : new FormData();
+  data.set("wire", wire());
+  return data;
+}
+
+const ask = (headers, signal) => fetch(`/sessions/${session}/request`, { method: "POST", body: draft(), headers, signal });
+
+let timer;
+let asking;
+
+function later(ms) {
+  clearTimeout(timer);
+  timer = setTimeout(refresh, ms);
+}
+
+async function refresh() {
+  if (!isOpen("request") && !isOpen("setup")) return;
+  asking?.abort();
+  asking = new AbortController();
+  const { signal } = asking;
+  try {
+    const answer = await ask({ "HX-Request": "true" }, signal);
+    const text = await answer.text();
+    if (signal.aborted) return;
+    if (answer.ok) await applyFrame({ html: text });
+    else refused(text);
+  } catch (error) {
+    // The page says by itself when the server is gone; what was overtaken is no trouble.
+    if (error.name !== "AbortError" && !(error instanceof TypeError)) throw error;
+  }
+}
+
+function refused(text) {
+  const page = new DOMParser().parseFromString(text, "text/html");
+  const sentence = document.createElement("p");
+  sentence.className = "note failed";
+  sentence.textContent = page.querySelector("p")?.textContent ?? "This request cannot be shown.";
+  $("request").replaceChildren(sentence);
+}
+
+// What the page shows of the run: the request is another one when this has changed.
+const standing = () => [$("head")?.dataset.state, $("head")?.dataset.waiting, $("flow")?.childElementCount, $("dock")?.textContent].join("|");
+let stood = standing();
+
+document.addEventListener("htmx:after:swap", () => {
+  if (standing() === stood) return;
+  stood = standing();
+  later(300);
+});
+
+document.addEventListener("htmx:after:request", (event) => {
+  if (event.target.id === "setup" && isOpen("request")) later(0);
+});
+
+document.addEventListener("input", (event) => {
+  if (event.target === prompt && isOpen("request")) later(250);
+});
+
+document.addEventListener("change", (event) => {
+  if (event.target.name === "wire") later(0);
+});
+
+document.addEventListener("click", (event) => {
+  const target = event.target.closest("[data-do]");
+  if (target?.matches("#tab-request")) later(0);
+  if (target?.dataset.do === "show-request") {
+    event.preventDefault();
+    $("tab-request").click();
+  }
+  if (target?.dataset.do === "copy-request") copy(target);
+});
+
+// A long body does not stand in the page: it is fetched, to the byte, when it is wanted.
+async function copy(button) {
+  const answer = await ask({ Accept: "application/json" });
+  if (!answer.ok) return;
+  await navigator.clipboard.writeText((await answer.json()).body);
+  button.dataset.ui = "done";
+  setTimeout(() => delete button.dataset.ui, 900);
+}
+
+// Images --------------------------------------------------------------------------------------
+
+const field = $("images");
+const KINDS = ["image/png", "image/jpeg", "image/webp", "image/gif"];
+const MOST = 10;
+const MOST_BYTES = 5 * 1024 * 1024;
+const MOST_TOGETHER = 20 * 1024 * 1024;
+let kept = [];
+
+function whyNot(file) {
+  if (!KINDS.includes(file.type)) return `${file.name} is no PNG, JPEG, WebP or GIF; convert it first.`;
+  if (file.size > MOST_BYTES) return `${file.name} is larger than 5 MB; make it smaller.`;
+  if (kept.length >= MOST) return `A prompt takes ${MOST} images.`;
+  const together = kept.reduce((sum, one) => sum + one.size, file.size);
+  return together > MOST_TOGETHER ? "The images of a prompt may have 20 MB together; send fewer." : "";
+}
+
+function add(files) {
+  for (const file of files) {
+    const sentence = whyNot(file);
+    if (sentence) say(sentence);
+    else kept.push(file);
+  }
+  keep();
+}
+
+function keep() {
+  const carrier = new DataTransfer();
+  for (const file of kept) carrier.items.add(file);
+  field.files = carrier.files;
+  prompt.required = kept.length === 0;
+  drawThumbs();
+  if (isOpen("request")) later(250);
+}
+
+function drawThumbs() {
+  $("thumbs").hidden = kept.length === 0;
+  $("thumbs").replaceChildren(...kept.map(thumb));
+}
+
+function thumb(file) {
+  const box = document.createElement("div");
+  const image = document.createElement("img");
+  const remove = document.createElement("button");
+  box.className = "thumb";
+  box.role = "listitem";
+  image.alt = file.name;
+  Object.assign(remove, { type: "button", textContent: "✕", ariaLabel: `Remove ${file.name}` });
+  remove.addEventListener("click", () => {
+    kept = kept.filter((one) => one !== file);
+    keep();
+    prompt.focus();
+  });
+  const reader = new FileReader();
+  reader.addEventListener("load", () => (image.src = reader.result));
+  reader.readAsDataURL(file);
+  box.append(image, remove);
+  return box;
+}
+
+if (composer) {
+  const middle = $("main");
+  const images = (data) => [...(data?.files ?? [])];
+  prompt.required = true;
+  field.addEventListener("change", () => add([...field.files]));
+  composer.addEventListener("paste", (event) => {
+    const files = images(event.clipboardData);
+    if (!files.length) return;
+    event.preventDefault();
+    add(files);
+  });
+  composer.addEventListener("reset", () => {
+    kept = [];
+    setTimeout(keep);
+  });
+  middle.addEventListener("dragover", (event) => {
+    if (!event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    composer.dataset.ui = "drop";
+  });
+  for (const name of ["dragleave", "drop"]) middle.addEventListener(name, () => delete composer.dataset.ui);
+  middle.addEventListener("drop", (event) => {
+    const files = images(event.dataTransfer);
+    if (!files.length) return;
+    event.preventDefault();
+    add(files);
+  });
+  if (field.files.length) add([...field.files]); // what the browser kept over a reload
+}

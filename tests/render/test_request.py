@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from app.core.events import RequestSent
+from app.render.request import NextRequest, request_fragment, setup_notes, shortened
+from tests.render.logs import NASTY
+from tests.render.page import ENV, parse
+
+
+def request(body: str, **more: object) -> NextRequest:
+    sent = RequestSent(1, "gemini", "POST", "https://x.test/v1", {"x-key": "$A_KEY"}, body, "m")
+    return NextRequest("row", sent, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ("short", "short"),
+        ("word " * 500, "word " * 500),
+        ("A1b2" * 100, ("A1b2" * 20) + "… 320 more characters"),
+        ("two words " * 1000, ("two words " * 200) + "… 8\u2009000 more characters"),
+        ("x" + '"' * 4000, None),
+        ("\u0001" * 1000, None),
+        ("\\" * 4001, None),
+        ("é" * 5000, "é" * 2000 + "… 3\u2009000 more characters"),
+    ],
+)
+def test_long_texts_are_cut_and_it_stays_json(value: str, kept: str | None) -> None:
+    for ascii_only in (True, False) if kept is None else (False,):
+        text = json.dumps({"a": value, "b": 1.50}, ensure_ascii=ascii_only)
+        told = json.loads(shortened(text))
+        assert told["b"] == 1.5
+        assert len(told["a"]) < 4100
+        assert kept is None or told["a"] == kept
+        assert value.startswith(told["a"].partition("…")[0])
+
+
+def test_the_layout_keeps_the_digits() -> None:
+    tokens = request('{"a":1e400,"b":0.10}').tokens
+    assert "".join(one.text for one in tokens) == '{"a": 1e400, "b": 0.10}'
+
+
+def test_what_is_copied_is_what_is_sent() -> None:
+    body = json.dumps({"text": NASTY.replace("\ud800", "")})
+    tree = parse(request_fragment(ENV, request(body)))
+    (copy,) = (node for node in tree.walk() if "data-copy" in node.attributes)
+    assert copy.attributes["data-copy"] == body
+    fetched = parse(request_fragment(ENV, request('"' + "x" * 300_000 + '"')))
+    assert "copy-request" in str(fetched)
+    assert "more characters, which the copy has" in fetched.text
+
+
+def test_the_panel_says_what_is_lost_and_what_is_missing() -> None:
+    shown = request("{}", notes=("No is_error.",), says=("It waits.",), failed="No key.")
+    text = parse(request_fragment(ENV, shown)).text
+    for words in ("What Gemini cannot say", "No is_error.", "It waits.", "No key.", "$A_KEY"):
+        assert words in text
+    line = parse(setup_notes(ENV, "s1", shown)).text
+    assert "Gemini cannot say 1 thing" in line
+    assert not parse(setup_notes(ENV, "s1", request("{}"))).text.strip()
