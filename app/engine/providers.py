@@ -106,12 +106,21 @@ class Providers:
         self._known.pop(name, None)
 
     async def test(self, profile: Profile, model: str = "") -> Tested:
-        """One tiny request, without tools: what the model says to it, or what went wrong."""
-        model = model or profile.model or next((m.id for m in self.known_models(profile.name)), "")
+        """One tiny request, without tools: what the model says to it, or what went wrong.
+
+        Where no model is named, the first that the provider lists is asked.
+        """
+        model = model or profile.model
+        if not model and not self.known_models(profile.name):
+            listing = await self.models(profile)
+            if not listing.ok:
+                said, words, status = listing.sentence, listing.words, listing.status
+                return Tested(
+                    False, said, words, url=listing.url, status=status, total_ms=listing.total_ms
+                )
+        model = model or self.known_models(profile.name)[0].id
         try:
             one, base_url = codec(profile.protocol), self._base_url(profile)
-            if not model:
-                raise BadInput("Name a model first: the list of models shows what there is.")
             request = one.encode(_tiny(profile, model))
         except BadInput as error:
             return Tested(False, str(error), model=model)

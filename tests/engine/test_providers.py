@@ -98,17 +98,13 @@ async def test_a_key_that_is_not_confirmed_is_not_sent(tmp_path: Path) -> None:
 
 
 async def test_a_redirect_is_not_followed(tmp_path: Path) -> None:
-    async with serving(answering(b"{}")) as other:
+    async with serving(answering(b"{}")) as other, running(tmp_path, environment=ENVIRONMENT) as e:
         moved = f"HTTP/1.1 307 Moved\r\nLocation: {other.url}/v1\r\nContent-Length: 0\r\n\r\n"
         async with serving(moved.encode()) as server:
-            async with running(tmp_path, environment=ENVIRONMENT) as engine:
-                profile = await confirmed(engine, server.url)
-                for answer in (
-                    await engine.providers.test(profile),
-                    await engine.providers.models(profile),
-                ):
-                    assert (answer.ok, answer.status) == (False, 307)
-                    assert "not followed" in answer.sentence
+            profile = await confirmed(e, server.url)
+            for answer in (await e.providers.test(profile), await e.providers.models(profile)):
+                assert (answer.ok, answer.status) == (False, 307)
+                assert "not followed" in answer.sentence
         assert other.seen == []
 
 
@@ -157,7 +153,17 @@ async def test_what_cannot_be_asked_is_a_sentence(tmp_path: Path) -> None:
         ):
             tested = await engine.providers.test(profile)
             assert not tested.ok
-            assert tested.sentence.endswith(".")
+            assert tested.sentence.endswith((".", "?"))
+
+
+async def test_without_a_name_the_first_model_of_the_list_is_asked(tmp_path: Path) -> None:
+    play = answering(b'{"data": [{"id": "first"}, {"id": "second"}]}')
+    async with serving(play) as server, running(tmp_path) as engine:
+        profile = replace(at(server.url), key_name="", model="")
+        assert (await engine.providers.test(profile)).model == "first"
+        assert [seen[:4] for seen in server.seen] == [b"GET ", b"POST"]
+        assert (await engine.providers.test(profile)).model == "first"
+        assert len(server.seen) == 3  # the list is remembered
 
 
 async def test_a_silent_server_is_left_after_its_time(tmp_path: Path) -> None:
