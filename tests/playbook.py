@@ -36,13 +36,17 @@ PERSON = Tool("ask", "Asks a person.", {"type": "object"}, "person")
 
 
 def settings(
-    *tools: Tool, choice: ToolChoice | None = None, max_turns: int = 10, **more: Any
+    *tools: Tool,
+    choice: ToolChoice | None = None,
+    max_turns: int = 10,
+    max_retries: int = 2,
+    **more: Any,
 ) -> Settings:
     return Settings(
         SIMULATOR,
         tools=tools or (WEATHER, SAFE, PERSON),
         tool_choice=choice or ToolChoice(),
-        limits=Limits(max_turns=max_turns),
+        limits=Limits(max_turns=max_turns, max_retries=max_retries),
         **more,
     )
 

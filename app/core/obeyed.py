@@ -27,8 +27,8 @@ def ignored(
     if allowed is not None and choice.mode in ("auto", "required"):
         outside = [name for name in calls if name not in allowed]
         if outside:
-            these = _names(allowed) or "none"
-            said.append(f"Only {these} was allowed, but the model called {_names(outside)}.")
+            these = f"Only {_names(allowed)}" if allowed else "No tool"
+            said.append(f"{these} might be called, but the model called {_names(outside)}.")
     if not choice.parallel and len(calls) > 1:
         said.append(f"Asked for one call at a time, but the model made {len(calls)}.")
     return said

@@ -10,6 +10,7 @@ from app.core.decide import (
     CheckCall,
     Command,
     Record,
+    Retry,
     RunCall,
     SendRequest,
     next_commands,
@@ -23,6 +24,9 @@ from app.core.events import (
     Event,
     Problem,
     PromptAdded,
+    ResponseFailed,
+    ResponseStarted,
+    RetryScheduled,
     RunPaused,
     RunResumed,
     RunStopped,
@@ -39,6 +43,7 @@ from tests.playbook import (
     checked,
     failed,
     opened,
+    part,
     ran,
     run,
     sent,
@@ -167,6 +172,73 @@ RULED: list[tuple[str, list[Event], tuple[Rule, ...], list[Command]]] = [
 )
 def test_rules(events: list[Event], rules: tuple[Rule, ...], commands: list[Command]) -> None:
     assert next_commands(session(*events), rules) == commands
+
+
+def refused(number: int, status: int = 429, **more: Any) -> list[Event]:
+    headers = more.pop("headers", {})
+    failure = ResponseFailed("http", "No.", status, **more)
+    return [sent(number), ResponseStarted(status, headers), failure]
+
+
+def again(number: int) -> list[Event]:
+    """Turn `number` failed, is waited for and dropped."""
+    waited = RetryScheduled(number, number, 1.0, 2_000, "429")
+    return [*refused(number), waited, TurnDropped(number, automatic=True)]
+
+
+UNREACHED = [sent(1), ResponseFailed("unreachable", "No.")]
+WAITED = [*begun(), *refused(1), RetryScheduled(1, 1, 1.0, 2_000, "429")]
+FIRST, SECOND = Retry(1, 1), Retry(2, 2)
+
+RETRIES: list[tuple[str, list[Event], list[Command]]] = [
+    *((f"{status}", [*begun(), *refused(1, status)], [FIRST])
+      for status in (408, 409, 429, 500, 502, 503, 504, 529)),
+    *((f"{status}", [*begun(), *refused(1, status)], [])
+      for status in (400, 401, 402, 403, 404, 413, 422, 501)),
+    ("unreachable", [*begun(), *UNREACHED], [FIRST]),
+    *((kind, [*begun(), *failed(1, failure=kind)], [])
+      for kind in ("timeout", "error", "not_api", "redirect", "too_large", "no_key",
+                   "bad_request", "interrupted", "stopped")),
+    ("never after output", [*begun(), *opened(1), *part(0), ResponseFailed("http", "", 500)], []),
+    ("a short wait is waited", [*begun(), *refused(1, retry_after=60.0)], [FIRST]),
+    ("a long one is not", [*begun(), *refused(1, retry_after=60.5)], []),
+    ("no use, it says", [*begun(), *refused(1, headers={"x-should-retry": "false"})], []),
+    ("it says nothing", [*begun(), *refused(1, headers={"x-should-retry": "true"})], [FIRST]),
+    ("not while it is waited for", WAITED, []),
+    ("the wait is over", [*WAITED, TurnDropped(1, automatic=True)], [AUTO]),
+    ("a second time", [*begun(), *again(1), *refused(2)], [SECOND]),
+    ("and that was all", [*begun(), *again(1), *again(2), *refused(3)], []),
+    ("none at all", [*begun(max_retries=0), *refused(1)], []),
+    ("stopped", [*WAITED, RunStopped()], []),
+    ("paused", [*WAITED, RunPaused("restart")], []),
+    ("what was not made is made then", [*WAITED, RunPaused("restart"), RunResumed()], [FIRST]),
+    ("the last one, too",
+     [*begun(), *again(1), *refused(2), RetryScheduled(2, 2, 1.0, 9_000, "429"),
+      RunPaused("restart"), RunResumed()], [SECOND]),
+    ("the person retries", [*WAITED, TurnDropped(1)], [AUTO]),
+    ("then they count anew", [*WAITED, TurnDropped(1), *refused(2)], [Retry(2, 1)]),
+    ("and with each prompt",
+     [*begun(), *again(1), *again(2), *refused(3), PromptAdded("more"), *refused(4)],
+     [Retry(4, 1)]),
+    ("and after each answer",
+     [*begun(), *again(1), *turn(2, call(0)), checked("2.0"), run("2.0"), *ran("2.0"),
+      *refused(3)], [Retry(3, 1)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("events", "commands"), [r[1:] for r in RETRIES], ids=[r[0] for r in RETRIES]
+)
+def test_retries(events: list[Event], commands: list[Command]) -> None:
+    assert next_commands(session(*events)) == commands
+
+
+def test_an_answer_says_how_many_retries_it_took() -> None:
+    whole = session(*begun(), *again(1), *again(2), *turn(3))
+    assert [one.retries for one in whole.turns] == [0, 1, 2]
+    assert (whole.state, whole.retries) == ("idle", 0)
+    assert session(*WAITED).state == "running"
+    assert session(*WAITED, RunStopped()).state == "failed"
 
 
 def test_answers_and_denials_become_results_without_running() -> None:

@@ -1,0 +1,240 @@
+"""What failed before any output is asked for again, shown and stoppable; what came is told whole.
+
+No test here waits: the sleep is over at once, or held until the test has looked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from app.core.errors import Conflict
+from app.core.events import (
+    Event,
+    RequestSent,
+    ResponseEnded,
+    RetryScheduled,
+    RunPaused,
+    RunStopped,
+    TurnDropped,
+    Warned,
+)
+from app.core.settings import Profile
+from app.core.tools import ToolChoice
+from app.engine.engine import Engine
+from app.engine.retries import Waits
+from tests.engine.running import asked, at_once, begun, events_of, rested, running, until
+from tests.net.test_client import HEAD, serving
+
+pytestmark = pytest.mark.anyio
+
+
+class Slept:
+    """A sleep that notes how long it was to be; a `held` one does not end."""
+
+    def __init__(self, *, held: bool = False) -> None:
+        self.seconds: list[float] = []
+        self.gate = asyncio.Event()
+        if not held:
+            self.gate.set()
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        await self.gate.wait()
+
+    @property
+    def waits(self) -> Waits:
+        return Waits(self, lambda: 0.5)
+
+
+# fault, the seconds slept, the state in the end, words of the last sentence
+FAULTS: Sequence[tuple[str, list[float], str, str]] = (
+    ("http-429-then-ok-2", [1.0, 2.0], "idle", ""),
+    ("http-500-then-ok-1", [1.0], "idle", ""),
+    ("http-529", [1.0, 2.0], "failed", "529"),
+    ("http-429-retry-3", [3.0, 3.0], "failed", "It asks to wait 3 s."),
+    ("http-429-retry-3600", [], "failed", "It asks to wait 3600 s; not waited for by itself."),
+    ("http-429-date", [1.0, 2.0], "failed", "429"),
+    ("http-429-junk", [1.0, 2.0], "failed", "429"),
+    ("http-401", [], "failed", "401"),
+    ("json-error-200", [], "failed", ""),
+    ("cut-after-6", [], "interrupted", ""),
+    ("error-mid", [], "failed", ""),
+)
+
+
+@pytest.mark.parametrize("profile", ["simulator", "simulator-openai"])
+async def test_each_fault_is_tried_again_as_the_table_says(tmp_path: Path, profile: str) -> None:
+    wrong = []
+    async with running(tmp_path) as engine:
+        for fault, seconds, state, words in FAULTS:
+            slept = Slept()
+            engine.driver.waits = slept.waits
+            session = await asked(engine, f"[[fault:{fault}]] hello", asked_profile=profile)
+            failure = session.turns[-1].failure
+            said = failure.message if failure is not None else ""
+            if (slept.seconds, session.state) != (seconds, state) or words not in said:
+                wrong.append((fault, slept.seconds, session.state, said))
+            assert [turn.retries for turn in session.turns] == list(range(len(seconds) + 1))
+            assert [turn.dropped for turn in session.turns[:-1]] == [True] * len(seconds)
+            for turn in session.turns:
+                (message,) = json.loads(turn.request.body)["messages"]
+                assert message["role"] == "user"
+    assert wrong == []
+
+
+async def counting(engine: Engine, fault: str = "http-500-then-ok-1") -> str:
+    """A session that waits for its first retry."""
+    session_id = await begun(engine)
+    await engine.driver.prompt(session_id, f"[[fault:{fault}]] hello")
+    await until(engine, session_id, RetryScheduled)
+    return session_id
+
+
+async def log_of(engine: Engine, session_id: str, kind: type[Event]) -> list[Event]:
+    return events_of(await engine.log.events(session_id), kind)
+
+
+async def test_cancel_ends_the_wait_and_sends_nothing(tmp_path: Path) -> None:
+    slept = Slept(held=True)
+    async with running(tmp_path, waits=slept.waits) as engine:
+        session_id = await counting(engine)
+        async with engine.hub.holding(session_id) as live:
+            assert live.session.state == "running"
+            retrying = live.session.retrying
+        assert retrying is not None
+        assert (retrying.turn, retrying.attempt, retrying.reason) == (1, 1, "500")
+        assert retrying.wait_s == 1.0
+        with pytest.raises(Conflict, match="still running"):
+            await engine.driver.prompt(session_id, "more")
+        await engine.driver.stop(session_id)
+        slept.gate.set()
+        session = await rested(engine, session_id)
+        assert (session.state, session.stopped) == ("failed", True)
+        assert len(await log_of(engine, session_id, RequestSent)) == 1
+        assert await log_of(engine, session_id, RunStopped)
+        assert engine.driver.waits._tasks == {}
+        await engine.driver.prompt(session_id, "more")
+        assert (await rested(engine, session_id)).state == "idle"
+
+
+async def test_retry_now_ends_the_wait_and_sends_once(tmp_path: Path) -> None:
+    slept = Slept(held=True)
+    async with running(tmp_path, waits=slept.waits) as engine:
+        session_id = await counting(engine)
+        await engine.driver.retry(session_id)
+        slept.gate.set()
+        session = await rested(engine, session_id)
+        assert (session.state, len(session.turns)) == ("idle", 2)
+        assert await log_of(engine, session_id, TurnDropped) == [TurnDropped(1)]
+
+
+async def test_settings_changed_meanwhile_hold_for_the_retry(tmp_path: Path) -> None:
+    slept = Slept(held=True)
+    async with running(tmp_path, waits=slept.waits) as engine:
+        session_id = await counting(engine)
+        other = await begun(engine, model="another")
+        async with engine.hub.holding(other) as live:
+            settings = live.session.settings
+        assert settings is not None
+        await engine.driver.settings(session_id, settings)
+        slept.gate.set()
+        session = await rested(engine, session_id)
+        assert [turn.request.model for turn in session.turns] == ["simulator", "another"]
+        assert session.turns[1].retries == 1
+
+
+async def test_the_end_of_the_program_sends_nothing_and_continue_goes_on(tmp_path: Path) -> None:
+    slept = Slept(held=True)
+    async with running(tmp_path, waits=slept.waits) as engine:
+        session_id = await counting(engine, "http-500")
+    async with running(tmp_path, waits=Waits(at_once, lambda: 0.5)) as engine:
+        session = await rested(engine, session_id)
+        assert (session.state, session.paused, session.retrying) == ("paused", "restart", None)
+        assert len(await log_of(engine, session_id, RequestSent)) == 1
+        assert await log_of(engine, session_id, RunPaused) == [RunPaused("restart")]
+        await engine.driver.resume(session_id)
+        session = await rested(engine, session_id)
+        # The retry that was not made is made now, and the one after it.
+        assert (session.state, len(session.turns)) == ("failed", 3)
+
+
+async def test_a_server_that_is_not_there_is_asked_again(tmp_path: Path) -> None:
+    slept = Slept()
+    async with running(tmp_path, waits=slept.waits) as engine:
+        profile = Profile("gone", "openai_chat", "http://127.0.0.1:9/v1", "", "m")
+        session = await asked(engine, "hello", profile=profile)
+        assert (session.state, slept.seconds) == ("failed", [1.0, 2.0])
+        (first, _) = await log_of(engine, session.id, RetryScheduled)
+        assert isinstance(first, RetryScheduled)
+        assert first.reason == "unreachable"
+
+
+BODY = b'{"error":{"message":"Too many."}}\n'
+
+
+def refusal(more: bytes = b"", status: bytes = b"429 Too Many") -> bytes:
+    return (
+        b"HTTP/1.1 " + status + b"\r\nContent-Type: application/json\r\n"
+        b"Connection: close\r\nX-Request-Id: req_7\r\nRetry-After-Ms: 20\r\n"
+        b"X-RateLimit-Remaining-Tokens: 0\r\nAnthropic-Ratelimit-Requests-Reset: soon\r\n"
+        + more
+        + f"Content-Length: {len(BODY)}\r\n\r\n".encode()
+        + BODY
+    )
+
+
+@pytest.mark.parametrize(("more", "tries"), [(b"", 3), (b"x-should-retry: false\r\n", 1)])
+async def test_a_failure_tells_its_request_and_the_limits(
+    tmp_path: Path, more: bytes, tries: int
+) -> None:
+    slept = Slept()
+    async with running(tmp_path, waits=slept.waits) as engine, serving(refusal(more)) as it:
+        profile = Profile("p", "openai_chat", it.url, "", "m")
+        session = await asked(engine, "hello", profile=profile)
+        assert len(session.turns) == tries
+        assert slept.seconds == [0.02] * (tries - 1)
+        failure = session.turns[-1].failure
+        assert failure is not None
+        assert failure.request_id == "req_7"
+        assert failure.retry_after == 0.02
+        assert failure.rate_limits == {
+            "retry-after-ms": "20",
+            "x-ratelimit-remaining-tokens": "0",
+            "anthropic-ratelimit-requests-reset": "soon",
+        }
+
+
+async def test_a_redirect_tells_its_request(tmp_path: Path) -> None:
+    moved = refusal(b"Location: http://elsewhere.invalid/\r\n", b"302 Found")
+    async with running(tmp_path) as engine, serving(moved) as it:
+        profile = Profile("p", "openai_chat", it.url, "", "m")
+        failure = (await asked(engine, "hello", profile=profile)).turns[-1].failure
+        assert failure is not None
+        assert (failure.failure, failure.request_id) == ("redirect", "req_7")
+        assert "x-ratelimit-remaining-tokens" in failure.rate_limits
+
+
+async def test_what_was_not_obeyed_is_said_right_before_the_end(tmp_path: Path) -> None:
+    body = (
+        b'data: {"choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n'
+        b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+    )
+    answer = HEAD + b"Connection: close\r\n\r\n" + body
+    async with running(tmp_path) as engine, serving(answer) as it:
+        profile = Profile("p", "openai_chat", it.url, "", "m")
+        session_id = await begun(engine, ["calculator"], profile=profile, tool_choice="required")
+        await engine.driver.prompt(session_id, "hello")
+        session = await rested(engine, session_id)
+        assert session.turns[0].request.choice == ToolChoice("required")
+        log = [one.event for one in await engine.log.events(session_id)]
+        place = next(i for i, event in enumerate(log) if isinstance(event, ResponseEnded))
+        said = Warned("choice_ignored", "Asked for required, but the model made no call.")
+        assert log[place - 1] == said
+        end = log[place]
+        assert isinstance(end, ResponseEnded)
+        assert end.cost is None
