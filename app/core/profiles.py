@@ -98,7 +98,8 @@ def vertex_url(environment: Mapping[str, str]) -> str:
     if not _PLACE.fullmatch(project) or not re.fullmatch(r"[a-z0-9-]{2,40}", location):
         return ""
     host = "aiplatform" if location == "global" else f"{location}-aiplatform"
-    return f"https://{host}.googleapis.com/v1/projects/{project}/locations/{location}"
+    place = f"projects/{project}/locations/{location}"
+    return f"https://{host}.googleapis.com/v1/{place}/publishers/google"
 
 
 def azure_url(environment: Mapping[str, str]) -> str:

@@ -15,6 +15,11 @@ LOCAL_S = 300.0
 """A local server may load its model before its first byte, and think long between two."""
 
 
+TEXT_RESULTS = ("text_only_results",)
+"""Chat Completions as OpenAI wrote it has no images in tool messages; none is known to take them.
+"""
+
+
 @dataclass(frozen=True)
 class Hint:
     """Something worth knowing before a request is made, and where that is known from."""
@@ -55,7 +60,7 @@ def _local(
         name,
         "openai_chat",
         url,
-        quirks=tuple(quirks.split()),
+        quirks=(*quirks.split(), *TEXT_RESULTS),
         first_byte_s=LOCAL_S,
         idle_s=LOCAL_S,
     )
@@ -74,7 +79,8 @@ def _chat(
     quirks: str = "",
 ) -> Vendor:
     """A service out there that speaks Chat Completions."""
-    profile = Profile(name, "openai_chat", url, key_name, model, quirks=tuple(quirks.split()))
+    named = (*quirks.split(), *TEXT_RESULTS)
+    profile = Profile(name, "openai_chat", url, key_name, model, quirks=named)
     return Vendor(profile, title, about, key_place, hints=hints)
 
 
@@ -113,7 +119,7 @@ OWN_PROTOCOLS: tuple[Vendor, ...] = (
             key_name="OPENAI_API_KEY",
             model="gpt-5.4-mini",
             # Reasoning models refuse max_tokens; every current model takes the other name.
-            quirks=("max_completion_tokens", "custom_tools", "allowed_tools"),
+            quirks=("max_completion_tokens", "custom_tools", "allowed_tools", *TEXT_RESULTS),
         ),
         "OpenAI, Chat Completions",
         "GPT, by the API that most others copy.",
@@ -178,6 +184,7 @@ OWN_PROTOCOLS: tuple[Vendor, ...] = (
                 " the address.",
                 "Google's own client reads the same names",
             ),
+            Hint("It lists its models elsewhere: type the name of one.", "Google's reference"),
             Hint(
                 "Claude on Vertex is reached by other paths, which this version does not speak.",
                 "Anthropic's client for Vertex",
@@ -337,7 +344,6 @@ SERVICES: tuple[Vendor, ...] = (
         Hint("It takes no tools of yours.", "docs/wire.md, section 6"),
         Hint("It lists no models.", "its API has no such path"),
         model="sonar",
-        quirks="text_only_results",
     ),
 )
 
@@ -382,6 +388,7 @@ LOCALS: tuple[Vendor, ...] = (
             "openai_chat",
             "http://127.0.0.1:4000/v1",
             key_name="LITELLM_API_KEY",
+            quirks=TEXT_RESULTS,
             first_byte_s=LOCAL_S,
             idle_s=LOCAL_S,
         ),

@@ -44,12 +44,13 @@ def test_the_environment_moves_a_vendor_and_no_other() -> None:
         (
             "vertex",
             {"GOOGLE_CLOUD_PROJECT": "p"},
-            "https://aiplatform.googleapis.com/v1/projects/p/locations/global",
+            "https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers/google",
         ),
         (
             "vertex",
             {"GOOGLE_CLOUD_PROJECT": "p-1", "GOOGLE_CLOUD_LOCATION": "europe-west1"},
-            "https://europe-west1-aiplatform.googleapis.com/v1/projects/p-1/locations/europe-west1",
+            "https://europe-west1-aiplatform.googleapis.com/v1/projects/p-1/locations/europe-west1"
+            "/publishers/google",
         ),
     ],
 )
