@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.core.errors import BadInput
 from app.core.messages import Message, ModelRequest
-from app.simulator import anthropic, ollama, openai_chat
+from app.simulator import anthropic, ollama, openai_chat, openai_responses
 from app.simulator.end import Asked, BadRequest, End, Frame, Stamp
 from app.simulator.fault import Injected, meaningless
 from app.simulator.fault_answers import Canned
@@ -33,7 +33,7 @@ from app.simulator.play import Played, SimulatorPace, Sleep
 from app.simulator.reply import Reply
 from app.simulator.scenario import Scenario
 
-ENDS: tuple[End, ...] = (anthropic.END, openai_chat.END, ollama.END)
+ENDS: tuple[End, ...] = (anthropic.END, openai_chat.END, openai_responses.END, ollama.END)
 
 _JSON = "application/json"
 _NO_SOCKET = (
