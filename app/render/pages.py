@@ -17,7 +17,7 @@ from app.core.settings import Profile
 from app.core.tools import Tool
 from app.render.blocks import block
 from app.render.filters import pretty
-from app.render.request import NAMES, NextRequest
+from app.render.request import SHORT_NAMES, NextRequest
 from app.render.view import SessionRow, View
 
 
@@ -99,7 +99,7 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
         unconfirmed=around.unconfirmed,
         groups=around.groups or [("Profiles", around.profiles)],
         models=around.models,
-        wires=[(name, NAMES.get(name, name)) for name in around.wires],
+        wires=[(name, SHORT_NAMES.get(name, name)) for name in around.wires],
         wire=around.wire,
         request=around.request,
         own=around.own,

@@ -1,19 +1,21 @@
-"""The next request for the eye: laid out without its long texts, or to the byte.
+"""The next request for the eye: laid out for a narrow column, or to the byte.
 
-Works on the text of the body, so that digits, escapes and order are those that will be sent.
-Knows nothing of how a request is made.
+The layout keeps the digits and the order of what will be sent. Knows nothing of how a request is
+made.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jinja2 import Environment
 
 from app.core.events import RequestSent
-from app.render.arguments import LAYOUT_LIMIT, Token, laid_out
+from app.render.arguments import LAYOUT_LIMIT, Token
 from app.render.filters import clip, number
 
 LONG_TEXT = 4000
@@ -31,12 +33,15 @@ NAMES = {
     "gemini": "Gemini",
     "ollama": "Ollama",
 }
-"""What a protocol is called where a person chooses one."""
+"""What a protocol is called where a person reads of it."""
+SHORT_NAMES = {**NAMES, "openai_responses": "Responses"}
+"""The same where there is little room."""
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _DATA = re.compile(r"[A-Za-z0-9+/=_-]+")
 _ESCAPE_AT_END = re.compile(r"(\\+)(?:u[0-9A-Fa-f]{0,3})?\Z")
 _KEPT = 80
+_WIDTH = 48
 
 
 @dataclass(frozen=True)
@@ -60,9 +65,15 @@ class NextRequest:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The body laid out; too long a one comes back as it is, in part."""
+        """The body laid out; too long or too deep a one comes back as it is, in part."""
         text = shortened(self.sent.body)
-        return laid_out(text if len(text) <= LAYOUT_LIMIT else clip(text, LAYOUT_LIMIT))
+        try:
+            value = json.loads(text, parse_int=_Digits, parse_float=_Digits)
+            if len(text) <= LAYOUT_LIMIT:
+                return tuple(_layout(value, 0))
+        except (ValueError, RecursionError):
+            pass
+        return (Token("raw", clip(text, LAYOUT_LIMIT)),)
 
     @property
     def exact(self) -> str:
@@ -77,6 +88,52 @@ class NextRequest:
     def copied(self) -> str | None:
         """All that is copied, or None where it has to be fetched for that."""
         return self.sent.body if len(self.sent.body) <= COPIED_LIMIT else None
+
+
+@dataclass(frozen=True)
+class _Digits:
+    """A number as it was written."""
+
+    text: str
+
+
+def _layout(value: Any, depth: int) -> Iterator[Token]:
+    """The tokens of a JSON value, two columns deeper with each container that needs lines."""
+    match value:
+        case dict() if value:
+            pairs = [
+                [Token("key", _text(name)), Token("mark", ": "), *_layout(item, depth + 1)]
+                for name, item in value.items()
+            ]
+            yield from _container("{", pairs, "}", depth)
+        case list() if value:
+            yield from _container("[", [list(_layout(v, depth + 1)) for v in value], "]", depth)
+        case _Digits():
+            yield Token("number", value.text)
+        case str():
+            yield Token("string", _text(value))
+        case dict() | list():
+            yield Token("mark", "{}" if isinstance(value, dict) else "[]")
+        case _:
+            yield Token("word", json.dumps(value))
+
+
+def _container(start: str, items: Iterable[list[Token]], end: str, depth: int) -> Iterator[Token]:
+    """On one line where that is short, else a line for each item."""
+    items = list(items)
+    length = sum(len(token.text) + 2 for item in items for token in item)
+    flat = length + 2 * depth <= _WIDTH and not any("\n" in t.text for i in items for t in i)
+    inner, outer = ("", "") if flat else ("\n" + "  " * (depth + 1), "\n" + "  " * depth)
+    yield Token("mark", start + inner)
+    for place, item in enumerate(items):
+        if place:
+            yield Token("mark", ", " if flat else "," + inner)
+        yield from item
+    yield Token("mark", outer + end)
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def shortened(text: str) -> str:

@@ -17,7 +17,7 @@ from app.render.wire_rows import WireRows
 
 ENV = environment(Path(__file__).parents[2] / "templates")
 NOW_MS = 1_790_000_100_000
-_VOID = {"input", "br", "hr", "img", "meta", "link"}
+_VOID = {"input", "br", "hr", "img", "meta", "link", "wbr"}
 
 
 @dataclass

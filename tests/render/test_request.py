@@ -39,8 +39,16 @@ def test_long_texts_are_cut_and_it_stays_json(value: str, kept: str | None) -> N
 
 
 def test_the_layout_keeps_the_digits() -> None:
-    tokens = request('{"a":1e400,"b":0.10}').tokens
-    assert "".join(one.text for one in tokens) == '{"a": 1e400, "b": 0.10}'
+    body = '{"a":1e400,"b":0.10,"c":[],"d":{"e":[true,null,"é"],"f":"twenty characters or so"}}'
+    told = "".join(one.text for one in request(body).tokens)
+    assert json.loads(told) == json.loads(body)
+    assert told.startswith('{\n  "a": 1e400,\n  "b": 0.10,\n  "c": [],\n  "d": {')
+    assert '"e": [true, null, "é"]' in told
+
+
+@pytest.mark.parametrize("body", ["no json", "[" * 100_000, '["' + "a b " * 40_000 + '"'])
+def test_what_cannot_be_laid_out_is_shown_in_part(body: str) -> None:
+    assert "".join(one.text for one in request(body).tokens)[:2] == body[:2]
 
 
 def test_what_is_copied_is_what_is_sent() -> None:
