@@ -17,7 +17,10 @@ from app.core.events import (
     PartStarted,
     RequestSent,
     ResponseFailed,
+    RetryScheduled,
     RunPaused,
+    SessionStarted,
+    SettingsChanged,
     Warned,
 )
 from app.core.rows import EVENTS, from_data, logged_data
@@ -32,6 +35,7 @@ class Teller:
         self._kinds: dict[int, str] = {}
         self._names: dict[str, str] = {}
         self._turn = 0
+        self._retries = 0
         self._open_line = False
 
     def tell(self, logged: Logged) -> None:
@@ -72,6 +76,11 @@ class Teller:
             case ResponseFailed(message=message):
                 self._end_line()
                 self._say(message)
+            case SessionStarted(settings=settings) | SettingsChanged(settings=settings):
+                self._retries = settings.limits.max_retries
+            case RetryScheduled():
+                place = f"{event.attempt} of {self._retries}"
+                self._say(f"Trying again in {event.wait_s:.3g} s ({place}): {event.reason}.")
             case RunPaused() | Warned():
                 pass
 

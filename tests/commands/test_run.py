@@ -113,8 +113,8 @@ def test_what_a_person_reads(tmp_path: Path) -> None:
 
 
 def test_a_failed_run_is_1_and_a_limit_is_3(tmp_path: Path) -> None:
-    code, events, said = run(tmp_path, prompt="[[fault:http-500]] hello")
-    assert (code, of(events, "response_failed")[0]["status"]) == (1, 500)
+    code, events, said = run(tmp_path, prompt="[[fault:http-400]] hello")
+    assert (code, of(events, "response_failed")[0]["status"]) == (1, 400)
     assert said.startswith("playground: ")
     code, events, _ = run(
         tmp_path,
@@ -124,6 +124,27 @@ def test_a_failed_run_is_1_and_a_limit_is_3(tmp_path: Path) -> None:
     assert (code, events[-1]["kind"], events[-1]["limit"]) == (3, "run_paused", "max_turns")
     code, events, _ = run(tmp_path, "--profile", "openai")
     assert (code, of(events, "response_failed")[0]["failure"]) == (1, "no_key")
+
+
+@pytest.mark.anyio
+async def test_a_run_waits_for_its_retries(tmp_path: Path) -> None:
+    refusal = b"HTTP/1.1 503 Busy\r\nRetry-After-Ms: 40\r\nContent-Length: 0\r\n\r\n"
+    async with serving(refusal) as provider:
+        words = ("--protocol", "openai_chat", "--base-url", provider.url, "--model", "m")
+        done = await asyncio.to_thread(ran, "run", "hi", *words, cwd=tmp_path)
+        assert done.returncode == 1
+        said = [line for line in done.stderr.splitlines() if "Trying again" in line]
+        assert said == [
+            "playground: Trying again in 0.04 s (1 of 2): 503.",
+            "playground: Trying again in 0.04 s (2 of 2): 503.",
+        ]
+        code, events, said_beside = await asyncio.to_thread(run, tmp_path, *words, prompt="hi")
+        assert "Trying again" not in said_beside
+        assert len(provider.seen) == 6
+    assert code == 1
+    assert [one["attempt"] for one in of(events, "retry_scheduled")] == [1, 2]
+    assert [one["automatic"] for one in of(events, "turn_dropped")] == [True, True]
+    assert events[-1]["kind"] == "response_failed"
 
 
 def test_tools_of_a_file(tmp_path: Path) -> None:

@@ -266,7 +266,9 @@ async def test_rules_of_a_script_and_the_limit(client: httpx.AsyncClient) -> Non
 
 
 async def test_the_life_of_a_session(client: httpx.AsyncClient) -> None:
-    session_id = await session(client, "[[fault:http-500-then-ok-1]] hello", tools=["calculator"])
+    session_id = await session(
+        client, "[[fault:http-500-then-ok-1]] hello", tools=["calculator"], max_retries=0
+    )
     here = f"/sessions/{session_id}"
     assert (await folded(client, session_id))["state"] == "failed"
     await posted(client, here + "/retry")
