@@ -12,12 +12,13 @@ from typing import Any, Literal
 
 from app.core.events import EndReason, Usage
 from app.wire.answer import Answer, OpenPart
-from app.wire.codec import Codec, ModelInfo
+from app.wire.codec import Codec
 from app.wire.decoding import BodyDecoder, Took
 from app.wire.exact import Quoted
-from app.wire.listing import listed
 from app.wire.openai_chat_calls import Calls, Where
-from app.wire.openai_chat_encode import QUIRKS, encode
+from app.wire.openai_chat_encode import encode
+from app.wire.openai_chat_models import models
+from app.wire.openai_chat_tools import QUIRKS
 
 REASONS: Mapping[str, EndReason] = {
     "stop": "stop",
@@ -57,6 +58,8 @@ class _Reader:
         self._answer = answer
         self._calls = Calls(answer)
         self._prose: OpenPart | None = None
+        self._logprobs: dict[str, list[Any]] = {}  # by kind of part, until one takes them
+        self._inline = False  # whether thinking was found inside of text
         self._details: list[Any] = []  # reasoning_details that ride on the next thinking part
         self._meta: dict[str, Any] = {}
         self._rest: dict[str, Any] = {}  # members of the message that have no place elsewhere
@@ -93,6 +96,8 @@ class _Reader:
             self._answer.whole("thinking", reasoning_details=merged(self._details))
             self._details = []
         self._calls.settle()
+        if held := [token for tokens in self._logprobs.values() for token in tokens]:
+            self._meta["logprobs"] = held
         if (signed := self._rest.pop("extra_content", None)) is not None:
             # A signature that belongs to no call (Gemini) must go back with the message.
             self._answer.whole("thinking", extra_content=signed)
@@ -108,6 +113,7 @@ class _Reader:
 
     def _choice(self, choice: Mapping[str, Any], where: Where) -> bool:
         """Take choice 0; True where it is a whole message and not a piece of one."""
+        self._hold_logprobs(choice.get("logprobs"))
         part = next((key for key in ("delta", "message") if isinstance(choice.get(key), dict)), "")
         if part:
             self._message(choice[part], (*where, part))
@@ -183,7 +189,19 @@ class _Reader:
             prose = self._prose = self._answer.start(kind)
         if field:
             prose.meta["field"] = field
+        self._take_logprobs(prose)
         self._answer.delta(prose, text)
+
+    def _hold_logprobs(self, told: Any) -> None:
+        """The tokens' probabilities, as sent; they belong to the part that their text goes to."""
+        for kind, name in (("text", "content"), ("refusal", "refusal")):
+            tokens = told.get(name) if isinstance(told, dict) else None
+            if isinstance(tokens, list) and tokens:
+                self._logprobs.setdefault(kind, []).extend(tokens)
+
+    def _take_logprobs(self, prose: OpenPart) -> None:
+        if held := self._logprobs.pop(prose.kind, None):
+            prose.meta.setdefault("logprobs", []).extend(held)
 
     def _end_prose(self, complete: bool = True) -> None:
         prose, self._prose = self._prose, None
@@ -192,7 +210,19 @@ class _Reader:
         if prose.kind == "thinking" and self._details:
             prose.meta["reasoning_details"] = merged(self._details)
             self._details = []
+        self._take_logprobs(prose)
+        self._warn_inline(prose)
         self._answer.stop(prose, complete)
+
+    def _warn_inline(self, prose: OpenPart) -> None:
+        """Thinking inside of text stays there: which text is thinking would be a guess."""
+        start = "".join(prose.pieces[:20]).lstrip()
+        if prose.kind == "text" and start.startswith("<think>") and not self._inline:
+            self._inline = True
+            self._answer.warn(
+                "inline_thinking",
+                "The answer begins with <think>: this server leaves the thinking in its text.",
+            )
 
     def _other_choice(self, index: int, choice: Mapping[str, Any]) -> None:
         """The second and further choices of n > 1 are kept to be read, not answered."""
@@ -209,6 +239,9 @@ class _Reader:
                 _tokens(usage, "prompt_tokens", "input_tokens"),
                 _tokens(usage, "completion_tokens", "output_tokens"),
                 dict(usage),
+                cached_tokens=_detail(usage, "prompt_tokens_details", "cached_tokens"),
+                cache_write_tokens=_detail(usage, "prompt_tokens_details", "cache_write_tokens"),
+                reasoning_tokens=_detail(usage, "completion_tokens_details", "reasoning_tokens"),
             )
 
 
@@ -227,6 +260,15 @@ def _tokens(usage: Mapping[str, Any], *names: str) -> int | None:
         if isinstance(value, int) and not isinstance(value, bool):
             return value
     return None
+
+
+def _detail(usage: Mapping[str, Any], group: str, name: str) -> int | None:
+    """A count of a detail; DeepSeek tells what it had cached beside the others."""
+    details = usage.get(group)
+    told = _tokens(details, name) if isinstance(details, Mapping) else None
+    if told is None and name == "cached_tokens":
+        return _tokens(usage, "prompt_cache_hit_tokens")
+    return told
 
 
 def merged(details: list[Any]) -> list[Any]:
@@ -278,11 +320,6 @@ def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:
     if "api_key_header" in quirks:
         return {"api-key": key}
     return {"authorization": f"Bearer {key}"}
-
-
-def models(value: Any) -> tuple[ModelInfo, ...]:
-    """GET /models. Spec: https://platform.openai.com/docs/api-reference/models/list"""
-    return tuple(ModelInfo(str(one.get("id") or "")) for one in listed(value, "data"))
 
 
 CODEC = Codec(

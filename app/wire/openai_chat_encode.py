@@ -1,31 +1,31 @@
 """OpenAI Chat Completions and its dialects, client side: requests.
 
-What differs between servers is a quirk of the profile, see QUIRKS.
+What differs between servers is a quirk of the profile; tools and quirks: openai_chat_tools.
 Spec: https://platform.openai.com/docs/api-reference/chat/create
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from app.core.messages import Message, MessagePart, ModelRequest
-from app.core.tools import Tool, ToolChoice
+from app.core.tools import Content
 from app.wire.codec import WireRequest
-from app.wire.encoding import Ids, Names, Notes, stop_words, wire_request
+from app.wire.encoding import (
+    Ids,
+    Names,
+    Notes,
+    error_text,
+    sound_object,
+    stop_words,
+    wire_request,
+)
+from app.wire.openai_chat_tools import add_tools, custom_names
 
 PROTOCOL = "openai_chat"
 PATH = "/chat/completions"
-QUIRKS: Mapping[str, str] = {
-    "max_completion_tokens": "max_tokens is sent under this name (OpenAI's reasoning models)",
-    "no_stream_options": "the server refuses stream_options (Mistral)",
-    "developer_role": "the system prompt is sent under the role developer",
-    "short_ids": "call ids must be nine letters or digits (Mistral)",
-    "no_reasoning_echo": "reasoning is not sent back",
-    "api_key_header": "the key travels in the header api-key (Azure)",
-}
-
 _ID = re.compile(r".{1,512}", re.DOTALL)
 _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
 _MOST_NAME = 64
@@ -36,36 +36,13 @@ def encode(request: ModelRequest) -> WireRequest:
     """The request as POST /chat/completions."""
     notes = Notes()
     body: dict[str, Any] = {"model": request.model, "messages": _messages(request, notes)}
-    if request.offered:
-        body["tools"] = [_tool(tool) for tool in request.offered]
-        if request.choice.mode != "auto":
-            body["tool_choice"] = _choice(request.choice)
-        if not request.choice.parallel:
-            body["parallel_tool_calls"] = False
-    elif request.choice.forced:
-        notes.add("The tool choice was left out: there is no tool to choose from.")
+    add_tools(body, request, notes)
     _add_params(body, request, notes)
     if request.stream:
         body["stream"] = True
         if "no_stream_options" not in request.quirks:
             body["stream_options"] = {"include_usage": True}
     return wire_request(request, PATH, {}, body, notes)
-
-
-def _tool(tool: Tool) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": tool.name}
-    if tool.description:
-        function["description"] = tool.description
-    function["parameters"] = dict(tool.parameters)
-    if tool.strict:
-        function["strict"] = True
-    return {"type": "function", "function": function}
-
-
-def _choice(choice: ToolChoice) -> Any:
-    if choice.mode == "tool":
-        return {"type": "function", "function": {"name": choice.name}}
-    return choice.mode
 
 
 def _add_params(body: dict[str, Any], request: ModelRequest, notes: Notes) -> None:
@@ -81,7 +58,7 @@ def _add_params(body: dict[str, Any], request: ModelRequest, notes: Notes) -> No
     match params.get("thinking"):
         case None | False | "":
             pass
-        case str(effort):
+        case str(effort) if effort not in ("adaptive", "disabled"):
             body["reasoning_effort"] = effort
         case _:
             notes.add("The setting thinking was left out: this protocol takes low, medium, high.")
@@ -99,17 +76,46 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
     for message in request.messages:
         match message.role:
             case "user":
-                text = "\n\n".join(part.text for part in message.parts if part.text.strip())
-                if text:
-                    said.append({"role": "user", "content": text})
+                if prompt := _prompt(message, request, notes):
+                    said.append({"role": "user", "content": prompt})
             case "assistant":
                 one = _assistant(message, request, ids, names, notes)
                 legacy = "function_call" in one
                 if len(one) > 1:
                     said.append(one)
             case "results":
-                said += _results(message, ids, names, legacy, notes)
+                said += _results(message, request, ids, names, legacy, notes)
     return said
+
+
+def _prompt(message: Message, request: ModelRequest, notes: Notes) -> str | list[Any]:
+    """The prompt as a text, or as pieces in their order where there are images."""
+    pieces: list[Any] = []
+    for part in message.parts:
+        images = [piece for piece in part.content if piece.type == "image"]
+        pieces += [_image(image) for image in _taken(images, request, notes)]
+        if part.text.strip():
+            pieces.append(_text(part.text))
+    if any(piece["type"] == "image_url" for piece in pieces):
+        return pieces
+    return "\n\n".join(piece["text"] for piece in pieces)
+
+
+def _taken(images: list[Content], request: ModelRequest, notes: Notes) -> list[Content]:
+    """The images that the server takes: all or none."""
+    if images and "text_only" in request.quirks:
+        notes.add("Images were left out: this server takes text alone.")
+        return []
+    return images
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _image(image: Content) -> dict[str, Any]:
+    url = f"data:{image.media_type};base64,{image.data}"
+    return {"type": "image_url", "image_url": {"url": url}}
 
 
 def _assistant(
@@ -126,11 +132,12 @@ def _assistant(
     if refusal:
         said["refusal"] = refusal
     _add_reasoning(said, message, request, bool(calls))
+    custom = custom_names(request)
     for call in calls:
         if _own(call).get("type") == "function_call":
             said["function_call"] = {"name": names.of(call.name), "arguments": call.text}
         else:
-            said.setdefault("tool_calls", []).append(_call(call, ids, names))
+            said.setdefault("tool_calls", []).append(_call(call, ids, names, custom, notes))
     return said
 
 
@@ -188,38 +195,55 @@ def _add_reasoning(
         said["reasoning_details"] = details
 
 
-def _call(part: MessagePart, ids: Ids, names: Names) -> dict[str, Any]:
-    own, name = _own(part), names.of(part.name)
-    call: dict[str, Any] = {**(own.get("extra") or {}), "id": ids.of_call(part.call_id)}
-    if own.get("type") == "custom":
-        return {**call, "type": "custom", "custom": {"name": name, "input": part.text}}
+def _call(
+    part: MessagePart, ids: Ids, names: Names, custom: Collection[str], notes: Notes
+) -> dict[str, Any]:
+    own, name, id_ = _own(part), names.of(part.name), ids.of_call(part.call_id)
+    if id_ != part.call_id:
+        notes.add("Call ids were changed to ones that this server takes.")
+    call: dict[str, Any] = {**(own.get("extra") or {}), "id": id_}
+    if own.get("type") == "custom" or (not own and part.name in custom):
+        return {**call, "type": "custom", "custom": {"name": name, "input": _written(part)}}
     function = {"name": name, "arguments": part.text or "{}"}
     return {**call, "type": "function", "function": function}
 
 
+def _written(part: MessagePart) -> str:
+    """The text of a call of a free-form tool, which we keep as `{"input": text}`."""
+    given = (sound_object(part.text) or {}).get("input")
+    return given if isinstance(given, str) else part.text
+
+
 def _results(
-    message: Message, ids: Ids, names: Names, legacy: bool, notes: Notes
+    message: Message,
+    request: ModelRequest,
+    ids: Ids,
+    names: Names,
+    legacy: bool,
+    notes: Notes,
 ) -> list[dict[str, Any]]:
-    """One message a result, then one of the user with the images, which `tool` cannot carry."""
+    """One message a result; where it takes text alone, one of the user follows with the images."""
     said: list[dict[str, Any]] = []
-    images: list[dict[str, Any]] = []
+    later: list[dict[str, Any]] = []
+    beside = legacy or "text_only_results" in request.quirks
     for part in message.parts:
-        text = "\n".join(piece.text for piece in part.content if piece.type == "text")
         shown = [piece for piece in part.content if piece.type == "image"]
-        if shown and not text:
-            text = "The image follows in the next message."
-        if part.is_error and not text.startswith("Error"):
-            text = f"Error: {text}" if text else "Error"
+        images = [_image(image) for image in _taken(shown, request, notes)]
+        content: str | list[Any] = error_text(part, "OpenAI's format", notes)
+        if images and beside:
+            content = content or "The image follows in the next message."
+            later += images
+        elif images:
+            content = [*([_text(str(content))] if content else []), *images]
+        elif shown and not content:
+            content = "The tool returned an image, which cannot be shown here."
         if legacy:
-            said.append({"role": "function", "name": names.of(part.name), "content": text})
+            said.append({"role": "function", "name": names.of(part.name), "content": content})
         else:
             id_ = ids.of_result(part.call_id)
-            said.append({"role": "tool", "tool_call_id": id_, "content": text})
-        for piece in shown:
-            url = f"data:{piece.media_type};base64,{piece.data}"
-            images.append({"type": "image_url", "image_url": {"url": url}})
-    if images:
+            said.append({"role": "tool", "tool_call_id": id_, "content": content})
+    if later:
         notes.add("Images of tool results were sent in a message of the user.")
-        lead = {"type": "text", "text": "The images that the tools returned:"}
-        said.append({"role": "user", "content": [lead, *images]})
+        lead = _text("The images that the tools returned:")
+        said.append({"role": "user", "content": [lead, *later]})
     return said

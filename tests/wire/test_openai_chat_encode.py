@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from app.core.messages import Message, MessagePart
-from app.core.tools import ToolChoice
+from app.core.tools import FREEFORM, Tool, ToolChoice
 from tests.wire.requests import (
     IMAGE,
     assistant,
@@ -24,9 +25,13 @@ def body_of(*messages: Message, **changes: Any) -> dict[str, Any]:
     return encoded("openai_chat", request(*messages, **changes))[0]
 
 
-def said(*messages: Message, quirks: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = body_of(*messages, quirks=quirks)["messages"]
+def said(*messages: Message, **changes: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = body_of(*messages, **changes)["messages"]
     return found
+
+
+def notes(*messages: Message, **changes: Any) -> str:
+    return "\n".join(encoded("openai_chat", request(*messages, **changes))[1].notes)
 
 
 def own(kind: str, text: str = "", **meta: Any) -> MessagePart:
@@ -128,11 +133,84 @@ def test_content_is_null_beside_calls_alone_and_empty_turns_are_not_sent() -> No
     assert len(sent.notes) == 1
 
 
-def test_images_follow_in_a_message_of_the_user() -> None:
-    messages = said(assistant(call("a"), call("b")), results(result("a", IMAGE), result("b", "x")))
-    assert [message["role"] for message in messages] == ["assistant", "tool", "tool", "user"]
-    assert messages[1]["content"]
-    assert messages[3]["content"][1]["image_url"]["url"] == "data:image/png;base64,aGk="
+SHOWN = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+SEEN = MessagePart("image", content=(IMAGE,))
+
+
+def test_images_of_results_stand_in_them_or_follow_or_are_left_out() -> None:
+    history = (
+        assistant(call("a"), call("b"), call("c")),
+        results(result("a", IMAGE), result("b", "x"), result("c", "no", IMAGE, is_error=True)),
+    )
+    native = said(*history)
+    assert [message["content"] for message in native[1:]] == [
+        [SHOWN],
+        "x",
+        [{"type": "text", "text": "Error: no"}, SHOWN],
+    ]
+    later = said(*history, quirks=("text_only_results",))
+    assert [message["role"] for message in later] == ["assistant", "tool", "tool", "tool", "user"]
+    assert all(isinstance(message["content"], str) and message["content"] for message in later[1:4])
+    assert later[4]["content"][1:] == [SHOWN, SHOWN]
+    assert "Images of tool results" in notes(*history, quirks=("text_only_results",))
+    without = said(*history, quirks=("text_only",))
+    assert "image_url" not in json.dumps(without)
+    assert "cannot be shown" in without[1]["content"]
+    assert "takes text alone" in notes(*history, quirks=("text_only",))
+
+
+def test_images_of_a_prompt_stand_before_its_text() -> None:
+    asked = Message("user", (SEEN, MessagePart("text", "what is it?")))
+    assert said(asked) == [
+        {"role": "user", "content": [SHOWN, {"type": "text", "text": "what is it?"}]}
+    ]
+    assert said(asked, quirks=("text_only",)) == [{"role": "user", "content": "what is it?"}]
+    assert said(Message("user", (SEEN,)), quirks=("text_only",)) == []
+
+
+FREE = Tool("sql", "Asks.", FREEFORM, format={"type": "text"})
+GRAMMAR = Tool(
+    "math", "", FREEFORM, format={"type": "grammar", "syntax": "lark", "definition": "start: A"}
+)
+
+
+def test_free_form_tools_where_the_server_knows_them() -> None:
+    native = body_of(
+        tools=(FREE, GRAMMAR), quirks=("custom_tools",), choice=ToolChoice("tool", "sql")
+    )
+    assert native["tools"] == [
+        {
+            "type": "custom",
+            "custom": {"name": "sql", "description": "Asks.", "format": {"type": "text"}},
+        },
+        {
+            "type": "custom",
+            "custom": {
+                "name": "math",
+                "format": {
+                    "type": "grammar",
+                    "grammar": {"syntax": "lark", "definition": "start: A"},
+                },
+            },
+        },
+    ]
+    assert native["tool_choice"] == {"type": "custom", "custom": {"name": "sql"}}
+    plain = body_of(tools=(FREE,), choice=ToolChoice("tool", "sql"))
+    assert plain["tools"][0]["function"]["parameters"] == FREEFORM
+    assert plain["tool_choice"] == {"type": "function", "function": {"name": "sql"}}
+    assert "sql was sent as a tool with one text" in notes(tools=(FREE,))
+
+
+def test_calls_of_free_form_tools_go_back_as_their_text() -> None:
+    written = json.dumps({"input": 'SELECT "é"'})
+    mine: dict[str, Any] = {"meta": {"type": "custom"}, "protocol": "openai_chat"}
+    (own_call,) = said(assistant(call("a", written, "sql", **mine)))[0]["tool_calls"]
+    assert own_call["custom"] == {"name": "sql", "input": 'SELECT "é"'}
+    other: dict[str, Any] = {"tools": (FREE,), "quirks": ("custom_tools",)}
+    (foreign,) = said(assistant(call("a", written, "sql")), **other)[0]["tool_calls"]
+    assert foreign["custom"] == own_call["custom"]
+    (function,) = said(assistant(call("a", written, "sql")), tools=(FREE,))[0]["tool_calls"]
+    assert function["function"] == {"name": "sql", "arguments": written}
 
 
 def test_reasoning_goes_back_in_its_own_words() -> None:
