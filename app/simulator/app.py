@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.core.errors import BadInput
 from app.core.messages import Message, ModelRequest
-from app.simulator import anthropic, ollama, openai_chat, openai_responses
+from app.simulator import anthropic, gemini, ollama, openai_chat, openai_responses
 from app.simulator.end import Asked, BadRequest, End, Frame, Stamp
 from app.simulator.fault import Injected, meaningless
 from app.simulator.fault_answers import Canned
@@ -33,7 +33,13 @@ from app.simulator.play import Played, SimulatorPace, Sleep
 from app.simulator.reply import Reply
 from app.simulator.scenario import Scenario
 
-ENDS: tuple[End, ...] = (anthropic.END, openai_chat.END, openai_responses.END, ollama.END)
+ENDS: tuple[End, ...] = (
+    anthropic.END,
+    openai_chat.END,
+    openai_responses.END,
+    gemini.END,
+    ollama.END,
+)
 
 _JSON = "application/json"
 _NO_SOCKET = (
@@ -118,7 +124,8 @@ class _Endpoint:
         await response(scope, receive, send)
 
     async def _response(self, end: End, request: Request, request_id: str) -> Played | RawPlayed:
-        headers, given = request.headers, end.key(request.headers)
+        headers = request.headers
+        given = end.key(headers) or request.query_params.get(end.key_param, "")
         if not given and (end.no_key is not None or self.desk.key is not None):
             raise end.no_key or end.bad_key("")
         if self.desk.key is not None and not self.desk.key(given):
@@ -171,7 +178,7 @@ class _Endpoint:
         stream = asked.request.stream and not any(one.fault.unstreamed for one in faults)
         frames = self._frames(end, answer, asked, stamp, stream)
         frames = _twisted(frames, faults, end, stream)
-        kind = end.stream_type if stream else _JSON
+        kind = (asked.stream_type or end.stream_type) if stream else _JSON
         told = _headers({"content-type": kind, **end.headers(request_id)}, faults)
         for one in faults:
             if one.fault.raw is not None:

@@ -47,7 +47,7 @@ class BadRequest(BadInput):
     """A request that the provider refuses. `kind`, `param` and `code` are its own words.
 
     `source` says where it is known from that the real one refuses this, `inferred` that nobody saw
-    it: both travel in a header, for whoever wonders.
+    it: both travel in a header, for whoever wonders. `retry_s` is when to come back, in seconds.
     """
 
     def __init__(
@@ -60,19 +60,23 @@ class BadRequest(BadInput):
         code: str | None = None,
         source: str = "",
         inferred: bool = False,
+        retry_s: int | None = None,
     ) -> None:
         super().__init__(sentence)
         self.status, self.kind, self.param, self.code = status, kind, param, code
-        self.source, self.inferred = source, inferred
+        self.source, self.inferred, self.retry_s = source, inferred, retry_s
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A request as it was understood. `input_tokens` is what it will be said to have cost."""
+    """A request as it was understood. `input_tokens` is what it will be said to have cost.
+    `stream_type` is the media type of the stream where it is another than the end's own.
+    """
 
     request: ModelRequest
     input_tokens: int
     include_usage: bool = False
+    stream_type: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,9 @@ class End:
     writes it, and `takes` the same as a pattern. Header names are in lower case. `parse` gets the
     body, the headers and the path with its query below `base`, and raises BadRequest. `kinds` are
     the provider's own words, type and code, for an error of a status. `stream_type` is the media
-    type of its streams. `no_key` is None where no key is needed.
+    type of its streams. `no_key` is None where no key is needed; `key_param` is the member of the
+    query that a key may stand in, too. `waits_in_body` says that an error tells in its body when to
+    come back, and no header does.
     """
 
     name: str
@@ -128,6 +134,8 @@ class End:
     headers: Callable[[str], Mapping[str, str]]
     models: Callable[[int], bytes]
     stream_type: str = "text/event-stream; charset=utf-8"
+    key_param: str = ""
+    waits_in_body: bool = False
 
 
 def compact(value: Any) -> str:

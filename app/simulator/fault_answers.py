@@ -59,8 +59,12 @@ def status(status: int, headers: Mapping[str, str] | None = None) -> Answer:
 
 
 def retry(end: End, number: int, key: str) -> Canned:
-    """429 that asks to come back after so many seconds."""
-    return status(429, {"retry-after": str(number)})(end, number, key)
+    """429 that asks to come back after so many seconds, where this provider says it."""
+    problem = told(end, 429)
+    problem.retry_s = number
+    headers = {} if end.waits_in_body else {"retry-after": str(number)}
+    body = end.error(problem, "req_fault")
+    return Canned(429, body, {"content-type": "application/json", **headers})
 
 
 def echo_key(end: End, number: int, key: str) -> Canned:
