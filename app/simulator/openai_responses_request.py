@@ -77,12 +77,13 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
     number_of(data.get("temperature"), "temperature", 0, 2, whole=False)
     number_of(data.get("top_p"), "top_p", 0, 1, whole=False)
     parallel = data.get("parallel_tool_calls") is not False
+    choice = _choice(data.get("tool_choice"), tools, choosable, parallel)
     request = ModelRequest(
         model=model,
         system=system,
         messages=messages,
-        tools=tools,
-        choice=_choice(data.get("tool_choice"), tools, choosable, parallel),
+        tools=tuple(t for t in tools if choice.allowed is None or t.name in choice.allowed),
+        choice=choice,
         params={
             "max_tokens": data.get("max_output_tokens"),
             "thinking": _thinking(data.get("reasoning")),

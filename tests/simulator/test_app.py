@@ -14,7 +14,7 @@ import openai
 import pytest
 from starlette.types import ASGIApp
 
-from app.core.events import ResponseEnded
+from app.core.events import PartEnded, ResponseEnded
 from app.simulator.app import ENDS, simulator_app
 from app.simulator.end import End
 from app.simulator.fault import Fault, meaningless
@@ -41,6 +41,10 @@ OPENAI_TOOLS: list[Any] = [
     {"type": "function", "function": {"name": "calculator", "parameters": SUM}},
     {"type": "function", "function": {"name": "get_weather", "parameters": CITY}},
 ]
+RESPONSES_TOOLS: list[Any] = [
+    {"type": "function", "name": "calculator", "parameters": SUM, "strict": False},
+    {"type": "function", "name": "get_weather", "parameters": CITY, "strict": False},
+]
 BODIES: dict[str, dict[str, Any]] = {
     "anthropic": {
         "model": "m",
@@ -54,11 +58,20 @@ BODIES: dict[str, dict[str, Any]] = {
         "messages": [{"role": "user", "content": PROMPT}],
     },
 }
+BODIES["openai_responses"] = {"model": "m", "tools": RESPONSES_TOOLS, "input": PROMPT}
 KEYS = {
     "anthropic": {"x-api-key": "k", "anthropic-version": "2023-06-01"},
     "openai_chat": {"authorization": "Bearer k"},
+    "openai_responses": {"authorization": "Bearer k"},
 }
 both = pytest.mark.parametrize("end", ENDS, ids=[end.name for end in ENDS])
+
+
+def talk(end: End, *texts: str) -> dict[str, Any]:
+    """What a body says of these texts, a person's and the model's in turn."""
+    roles = ("user", "assistant")
+    messages = [{"role": roles[place % 2], "content": text} for place, text in enumerate(texts)]
+    return {"input" if end.name == "openai_responses" else "messages": messages}
 
 
 def post(
@@ -144,6 +157,44 @@ def test_the_openai_package_runs_a_whole_loop(simulator: str, stream: bool) -> N
     assert whole.usage.total_tokens > 1
     assert "391" in message.content
     assert "18 °C" in message.content
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_openai_package_runs_a_whole_loop_of_responses(simulator: str, stream: bool) -> None:
+    said: list[Any] = [{"role": "user", "content": PROMPT}]
+    with openai.OpenAI(api_key="k", base_url=simulator + "/openai/v1", max_retries=0) as client:
+        for _ in range(3):
+            asked: Any = {
+                "model": "m",
+                "tools": RESPONSES_TOOLS,
+                "input": said,
+                "reasoning": {"summary": "auto"},
+                "store": False,
+                "include": ["reasoning.encrypted_content"],
+            }
+            if stream:
+                with client.responses.stream(**asked) as live:
+                    whole: Any = live.get_final_response()
+            else:
+                whole = client.responses.create(**asked)
+            assert whole.status == "completed"
+            assert whole.output[0].type == "reasoning"
+            assert whole.output[0].encrypted_content
+            said += [item.model_dump(exclude_none=True) for item in whole.output]
+            calls = [item for item in whole.output if item.type == "function_call"]
+            if not calls:
+                break
+            assert [(call.name, json.loads(call.arguments)) for call in calls] == [
+                ("calculator", {"expression": "17*23"}),
+                ("get_weather", {"city": "Paris"}),
+            ]
+            said += [
+                {"type": "function_call_output", "call_id": c.call_id, "output": RESULTS[c.name]}
+                for c in calls
+            ]
+    assert whole.usage.total_tokens > 1
+    assert "391" in whole.output_text
+    assert "18 °C" in whole.output_text
 
 
 @both
@@ -278,7 +329,7 @@ def test_without_a_stream_a_fault_is_played_on_the_body_or_refused(
 
 @both
 def test_half_a_character_in_a_prompt_is_read(simulator: str, end: End) -> None:
-    body = {**BODIES[end.name], "messages": [{"role": "user", "content": "Hello \ud800"}]}
+    body = {**BODIES[end.name], **talk(end, "Hello \ud800")}
     url = simulator + end.base + end.path
     told = {**KEYS[end.name], "content-type": "application/json"}
     answer = httpx.post(url, content=json.dumps(body), headers=told, timeout=30)
@@ -286,20 +337,11 @@ def test_half_a_character_in_a_prompt_is_read(simulator: str, end: End) -> None:
 
 
 def raw_arguments(simulator: str, end: End, fault: str) -> str:
-    prompt = f"{PROMPT} [[fault:{fault}]]"
-    answer = post(simulator, end, stream=True, messages=[{"role": "user", "content": prompt}])
-    found = []
-    for line in answer.text.split("\n"):
-        if not line.startswith("data: {"):
-            continue
-        data = json.loads(line.removeprefix("data: "))
-        if end.name == "anthropic":
-            found.append(data.get("delta", {}).get("partial_json", ""))
-        else:
-            deltas = [choice["delta"] for choice in data["choices"]]
-            calls = [call for delta in deltas for call in delta.get("tool_calls", [])]
-            found += [call["function"]["arguments"] for call in calls]
-    return "".join(found)
+    answer = post(simulator, end, stream=True, **talk(end, f"{PROMPT} [[fault:{fault}]]"))
+    decoder = CODECS[end.name].decoder(200)
+    events = [event for _, _, event in decoder.feed(answer.content) + decoder.end(True)]
+    ended = [event for event in events if isinstance(event, PartEnded)]
+    return "".join("" if part.meta.get("empty") else part.text for part in ended)
 
 
 @both
@@ -328,9 +370,14 @@ def test_broken_arguments_arrive_as_they_are(
 @both
 def test_a_fault_of_what_is_said_is_over_with_the_result(simulator: str, end: End) -> None:
     prompt = f"{PROMPT} [[fault:tool-unknown]]"
-    first = post(simulator, end, messages=[{"role": "user", "content": prompt}]).json()
+    first = post(simulator, end, **talk(end, prompt)).json()
     assert "no_such_tool" in json.dumps(first)
-    if end.name == "anthropic":
+    member = next(iter(talk(end)))
+    if end.name == "openai_responses":
+        call_id = first["output"][0]["call_id"]
+        given = {"type": "function_call_output", "call_id": call_id, "output": "no"}
+        history = [{"role": "user", "content": prompt}, *first["output"], given]
+    elif end.name == "anthropic":
         said = {"role": "assistant", "content": first["content"]}
         given = {"type": "tool_result", "tool_use_id": first["content"][0]["id"], "content": "no"}
         history = [{"role": "user", "content": prompt}, said, {"role": "user", "content": [given]}]
@@ -338,15 +385,15 @@ def test_a_fault_of_what_is_said_is_over_with_the_result(simulator: str, end: En
         said = first["choices"][0]["message"]
         given = {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "no"}
         history = [{"role": "user", "content": prompt}, said, given]
-    second = post(simulator, end, messages=history)
+    second = post(simulator, end, **{member: history})
     assert second.status_code == 200
     assert "no_such_tool" not in second.text
 
 
 @both
 def test_faults_that_give_way_and_those_that_say_when(simulator: str, end: End) -> None:
-    again = [{"role": "user", "content": "Hello [[fault:http-500-then-ok-2]]"}]
-    assert [post(simulator, end, messages=again).status_code for _ in range(3)] == [500, 500, 200]
+    again = talk(end, "Hello [[fault:http-500-then-ok-2]]")
+    assert [post(simulator, end, **again).status_code for _ in range(3)] == [500, 500, 200]
     later = post(simulator, end, headers={"x-playground-fault": "http-429-retry-7"})
     assert later.headers["retry-after"] == "7"
     echoed = post(simulator, end, headers={"x-playground-fault": "http-401-echo-key"})
@@ -364,14 +411,12 @@ def test_a_scenario_is_played_turn_by_turn(serve: Callable[[ASGIApp], str], end:
         {"faults": ["http-529"]},
     ]
     url = serve(simulator_app(pace=0, scenario=scenario(json.dumps({"turns": turns}))))
-    said = {"role": "assistant", "content": "x"}
-    asked = {"role": "user", "content": "go on"}
     first = post(url, end).json()
-    second = post(url, end, messages=[asked, said, asked]).text
-    third = post(url, end, messages=[asked, said, asked, said, asked])
-    over = post(url, end, messages=[asked, *[said, asked] * 3]).text
+    second = post(url, end, **talk(end, "go on", *["x", "go on"])).text
+    third = post(url, end, **talk(end, "go on", *["x", "go on"] * 2))
+    over = post(url, end, **talk(end, "go on", *["x", "go on"] * 3)).text
     assert "First." in json.dumps(first)
     assert "Second." in second
-    assert '"length"' in second or '"max_tokens"' in second
+    assert any(f'"{word}"' in second for word in ("length", "max_tokens", "max_output_tokens"))
     assert third.status_code == 529
     assert "no turn 4" in over
