@@ -77,7 +77,11 @@ class Card:
     @property
     def editable(self) -> str:
         """The text the edit form begins with: all of the arguments, laid out where possible."""
-        return self.call.arguments if self.more else "".join(t.text for t in self.tokens) or "{}"
+        if self.more:
+            return self.call.arguments
+        # What a free-form call says is shown as text, but edited as what it is: JSON.
+        tokens = laid_out(self.call.written) if self.call.freeform else self.tokens
+        return "".join(token.text for token in tokens) or "{}"
 
 
 def card(view: View, turn: Turn, call: Call) -> Card:
@@ -89,7 +93,7 @@ def card(view: View, turn: Turn, call: Call) -> Card:
     limit = max(len(call.written), len(edited)) if block in view.expanded else SHOWN_ARGUMENTS
     more = max(len(call.written) - limit, 0)
     done = call.part.ended
-    tokens = laid_out(call.written[:limit], () if more else call.problems) if done else ()
+    tokens = _tokens(call, limit, whole=not more) if done else ()
     texts = (call.name, *(token.text for token in tokens if token.kind != "mark"))
     return Card(
         call=call,
@@ -111,6 +115,12 @@ def card(view: View, turn: Turn, call: Call) -> Card:
         offer=_offer(view, turn, call, more > 0),
         hint=_hint(view, turn, call),
     )
+
+
+def _tokens(call: Call, limit: int, *, whole: bool) -> tuple[Token, ...]:
+    if call.freeform:  # text, and no JSON to the model that wrote it
+        return (Token("raw", call.raw[:limit]),) if call.raw else ()
+    return laid_out(call.written[:limit], call.problems if whole else ())
 
 
 def source(tool: Tool) -> str:

@@ -12,12 +12,18 @@ from typing import Any
 from app.core.errors import NotFound
 from app.core.state import Part, Prompt, Session, Turn
 from app.render.card import card
+from app.render.parts import block_of, cited, cited_by, sealed, served
 from app.render.timeline import Segment, clock, segments
 from app.render.view import View, runnable_at_once, state_words
 from app.schema.partial import readable_prefix
 
 Drawn = tuple[str, Mapping[str, Any]]
 
+_TEMPLATES: Mapping[str, str] = {
+    **dict.fromkeys(("text", "refusal"), "_text"),
+    "thinking": "_thinking",
+    **dict.fromkeys(("server_call", "server_result"), "_served"),
+}
 _ID = re.compile(r"([a-z]+)(?:-([0-9]{1,9}))?(?:-([0-9]{1,9}))?")
 _READABLE_LIMIT = 64_000
 _PREFIX_LENGTH = 400
@@ -94,7 +100,7 @@ def _prompt(session: Session, number: int) -> Prompt:
 
 def _turn(view: View, name: str, turn: Turn) -> Drawn:
     last = turn is view.session.last_item
-    return f"_{name}.html", {"turn": turn, "last": last}
+    return f"_{name}.html", {"turn": turn, "last": last, "cited_by": cited_by}
 
 
 def _part(view: View, name: str, turn: Turn, part: Part) -> Drawn:
@@ -107,8 +113,8 @@ def _part(view: View, name: str, turn: Turn, part: Part) -> Drawn:
         return "_call.html", values | {"card": card(view, turn, call), "call": call}
     if name == "prefix":
         return "_prefix.html", values | {"prefix": _prefix(part)}
-    template = {"text": "_text", "refusal": "_text", "thinking": "_thinking"}
-    return f"{template.get(part.kind, '_other')}.html", values
+    shows = {"sealed": sealed, "served": served, "block_of": block_of, "cited": cited}
+    return f"{_TEMPLATES.get(part.kind, '_other')}.html", values | shows
 
 
 def _prefix(part: Part) -> str:

@@ -1,0 +1,142 @@
+"""What parts of all protocols show, from the shapes that the codecs keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.core.events import PartDelta, PartEnded, PartKind, PartStarted
+from app.core.state import Part
+from app.render.blocks import block
+from app.render.parts import Place, cited, places, sealed, served
+from tests.factories import WEATHER, Log, settings
+from tests.render.logs import NASTY
+from tests.render.page import ENV, Live, Node, parse
+
+SEARCH_RESULTS = {
+    "type": "web_search_tool_result",
+    "tool_use_id": "srv_1",
+    "content": [
+        {"type": "web_search_result", "url": "https://a.test/1", "title": "One"},
+        {"type": "web_search_result", "url": "javascript:alert(1)", "title": "Two"},
+    ],
+}
+
+
+def part(kind: PartKind, text: str = "", name: str = "", **meta: Any) -> Part:
+    made = Part(0, kind, name, "", meta, 1, 0, ended_ms=1, complete=True)
+    made.pieces, made.length = [text], len(text)
+    return made
+
+
+def drawn(kind: PartKind, text: str = "", name: str = "", **meta: Any) -> Node:
+    """The block of an ended part, parsed."""
+    log = Log().start(settings(WEATHER)).prompt().request()
+    log.add(PartStarted(0, kind, name), PartEnded(0, text, name, meta=meta)).end()
+    live = Live(log.events)
+    live.go(len(log.events))
+    return parse(block(ENV, live.view, "call-1-0" if kind == "call" else "part-1-0"))
+
+
+@pytest.mark.parametrize(
+    ("meta", "size"),
+    [
+        ({}, 0),
+        ({"block": {"type": "thinking", "signature": "abcd"}}, 4),
+        ({"block": {"type": "redacted_thinking", "data": "xyz"}}, 3),
+        ({"block": {"type": "reasoning", "encrypted_content": "12345", "summary": []}}, 5),
+        ({"part": {"thoughtSignature": "sig"}}, 3),
+        ({"extra_content": {"google": {"thought_signature": "sig"}}}, 3),
+        ({"reasoning_details": [{"type": "reasoning.encrypted", "data": "ab"}]}, 2),
+        ({"block": {"type": "image", "data": "no thought"}}, 0),
+    ],
+)
+def test_what_only_the_provider_can_read(meta: dict[str, Any], size: int) -> None:
+    assert sealed(part("thinking", **meta)) == size
+
+
+def test_thoughts_are_folded_and_say_their_length() -> None:
+    plain = drawn("thinking", "I wonder. " * 200)
+    assert "2\u2009000 characters" in plain.text
+    assert [node.name for node in plain.walk()].count("details") == 1
+    hidden = drawn("thinking", block={"type": "redacted_thinking", "data": "x" * 1234})
+    assert "Encrypted reasoning, 1\u2009234 bytes; it goes back to the provider." in hidden.text
+    assert "Thought without words." in drawn("thinking").text
+
+
+def test_a_search_by_the_provider() -> None:
+    asked = drawn("server_call", '{"query": "tides"}', "web_search", block={"id": "srv_1"})
+    assert "run by the provider" in asked.text
+    assert "web_search" in asked.text
+    assert "button" not in {node.name for node in asked.walk()}
+    came = drawn("server_result", "", "", block=SEARCH_RESULTS)
+    assert "2 sources" in came.text
+    links = [node.attributes["href"] for node in came.walk() if node.name == "a"]
+    assert links == ["https://a.test/1"]  # what is no address of the web is only told
+    assert "javascript:alert(1)" in came.text
+
+
+@pytest.mark.parametrize(
+    ("meta", "told"),
+    [
+        ({"block": {"type": "web_search_call", "action": {"query": "tides"}}}, "tides"),
+        ({"block": {"type": "code_interpreter_call", "code": "1+1"}}, "1+1"),
+        ({"part": {"executableCode": {"code": "print(1)"}}}, "print(1)"),
+    ],
+)
+def test_what_the_provider_was_asked_may_stand_in_its_block(
+    meta: dict[str, Any], told: str
+) -> None:
+    assert told in "".join(token.text for token in served(part("server_call", **meta)).tokens)
+
+
+def test_a_server_tool_that_failed() -> None:
+    error = {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}
+    came = drawn("server_result", block={"type": "web_search_tool_result", "content": error})
+    assert "max_uses_exceeded" in came.text
+
+
+def test_what_a_text_leans_on() -> None:
+    claude = part(
+        "text", "x", block={"citations": [{"url": "https://a.test", "cited_text": "Said."}]}
+    )
+    assert cited(claude) == (Place("https://a.test", "", "Said."),)
+    document = part(
+        "text", "x", block={"citations": [{"cited_text": "Said.", "document_title": "Doc"}]}
+    )
+    assert cited(document) == (Place("", "Doc", "Said."),)
+    responses = part(
+        "text", "x", content={"annotations": [{"type": "url_citation", "url": "https://b.test"}]}
+    )
+    assert [place.url for place in cited(responses)] == ["https://b.test"]
+    assert cited(part("text", "see https://c.test")) == ()
+    deep: Any = {"url": "https://deep.test"}
+    for _ in range(50):
+        deep = [deep]
+    assert places(deep) == ()
+    assert len(places([{"url": f"https://{n}.test"} for n in range(999)])) == 200
+
+
+def test_an_unknown_block_has_a_name_and_its_json() -> None:
+    odd = drawn("other", block={"type": "hologram", "size": 3})
+    assert "hologram" in odd.text
+    assert '"size": 3' in odd.text
+    nasty = drawn("other", block={"type": NASTY})
+    assert "script" not in {node.name for node in nasty.walk()}
+
+
+def test_a_free_form_call_is_shown_as_text() -> None:
+    card = drawn("call", 'print("hi")', "get_weather", type="custom")
+    code = next(n for n in card.walk() if n.attributes.get("class") == "code")
+    assert code.text == 'print("hi")'
+
+
+def test_a_part_that_grows_keeps_its_place() -> None:
+    log = Log().start().prompt().request()
+    log.add(PartStarted(0, "server_call", "web_search"), PartDelta(0, '{"q'))
+    live = Live(log.events)
+    live.go(len(log.events))
+    growing = parse(block(ENV, live.view, "part-1-0")).find("text-1-0")
+    assert growing is not None
+    assert growing.text == '{"q'
