@@ -7,6 +7,7 @@ What is none of these is a frame too, so that a wire view can show every byte th
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Literal, NamedTuple
 
@@ -221,6 +222,9 @@ class Framer:
         line = bytes(self._buffer[start:end])
         if line and any(name.startswith(line) for name in _FIELDS):
             self._event.extend(self._base + start, self._base + end)
+        elif line.startswith(b"{") and self._json_lines:
+            # Not every server ends its last line; what is no JSON is a line that was cut.
+            self._emit_json(start, end, complete=_is_json(line))
         elif line and not self._line(start, end):
             self._read()
             if self._depth:
@@ -339,6 +343,14 @@ def _end(pattern: re.Pattern[bytes], buffer: bytearray, start: int) -> int:
     """Where the run of `pattern` (which always matches) that begins at `start` ends."""
     found = pattern.match(buffer, start)
     return found.end() if found else start
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _text(data: bytes | bytearray) -> tuple[str, bool]:

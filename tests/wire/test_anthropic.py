@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.core.events import PartEnded, ResponseEnded, ResponseFailed
-from app.wire.anthropic import label
+from app.core.events import PartEnded, ResponseEnded, ResponseFailed, Warned
+from app.wire.anthropic import label, models
+from app.wire.codec import ModelInfo
 from app.wire.decoded import decode
 from tests.wire.frames import (
     codes_of,
@@ -164,6 +165,56 @@ def test_counts_come_twice_and_the_later_hold() -> None:
     usage = end_of(events_of("anthropic", sse(START, delta, event("message_stop")))).usage
     assert (usage.input_tokens, usage.output_tokens) == (9, 5)
     assert usage.raw == {"input_tokens": 9, "output_tokens": 5}
+
+
+def test_what_was_cached_and_what_was_thought_is_counted() -> None:
+    told = {
+        "input_tokens": 1,
+        "output_tokens": 9,
+        "cache_read_input_tokens": 20,
+        "cache_creation_input_tokens": 30,
+        "output_tokens_details": {"thinking_tokens": 4},
+    }
+    delta = event("message_delta", delta={"stop_reason": "end_turn"}, usage=told)
+    usage = end_of(events_of("anthropic", sse(START, delta, event("message_stop")))).usage
+    assert (usage.cached_tokens, usage.cache_write_tokens, usage.reasoning_tokens) == (20, 30, 4)
+    assert usage.raw == told
+
+
+@pytest.mark.parametrize(
+    ("details", "words"),
+    [
+        ({"category": "bio", "explanation": "Not this."}, "The model refused (bio): Not this."),
+        ({"category": None, "explanation": "Not this."}, "The model refused: Not this."),
+        ({"category": "cyber"}, "The model refused (cyber): no reason given."),
+        ({"type": "refusal", "category": None, "explanation": None}, None),
+        (None, None),
+    ],
+)
+def test_why_it_refused_is_told(details: Any, words: str | None) -> None:
+    delta = {"stop_reason": "refusal", "stop_details": details}
+    events = events_of(
+        "anthropic", sse(START, event("message_delta", delta=delta), event("message_stop"))
+    )
+    told = [one.message for one in events if isinstance(one, Warned) and one.code == "refused"]
+    assert told == ([words] if words else [])
+    end = end_of(events)
+    assert isinstance(end, ResponseEnded)
+    assert end.reason == "refusal"
+    assert end.meta.get("stop_details") == details
+
+
+def test_a_list_of_models_with_what_they_can() -> None:
+    rich = {
+        "id": "claude-a",
+        "display_name": "Claude A",
+        "max_input_tokens": 200000,
+        "capabilities": {"image_input": {"supported": True}, "thinking": {"supported": False}},
+    }
+    assert models({"data": [rich, {"id": "b", "capabilities": None}, 7]}) == (
+        ModelInfo("claude-a", "Claude A", None, True, False, 200000),
+        ModelInfo("b"),
+    )
 
 
 def test_a_block_that_was_never_stopped_is_not_complete() -> None:

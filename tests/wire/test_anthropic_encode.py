@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from app.core.messages import Message, MessagePart, ModelRequest
-from app.core.tools import ToolChoice
+from app.core.tools import FREEFORM, Tool, ToolChoice
 from tests.wire.requests import (
     IMAGE,
     assistant,
@@ -120,6 +121,78 @@ def test_what_has_no_word_is_noted_and_extra_wins() -> None:
     assert (body["max_tokens"], body["metadata"]) == (1, {})
     assert "seed" not in body
     assert len(sent.notes) == 2
+
+
+FORCED = ToolChoice("required")
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "note"),
+    [
+        ("claude-fable-5-1", {"choice": FORCED}, "refuses a forced tool"),
+        ("anthropic/claude-opus-5.5-20260920", {"choice": ToolChoice("tool", "f")}, "in words"),
+        ("claude-fable-5", {"choice": FORCED}, ""),
+        ("claude-fable-5-1", {}, ""),
+        ("m", {"choice": FORCED, "params": {"thinking": 2000}}, "while the model thinks"),
+        ("m", {"choice": FORCED, "params": {"thinking": "adaptive"}}, "while the model thinks"),
+        ("m", {"choice": FORCED, "params": {"thinking": "disabled"}}, ""),
+        ("claude-opus-4-7", {"params": {"thinking": 2000}}, "refuses a thinking budget"),
+        ("claude-opus-4-6", {"params": {"thinking": 2000}}, ""),
+        ("claude-sonnet-5-5", {"params": {"temperature": 0}}, "temperature"),
+        ("claude-fable-5", {"params": {"thinking": "disabled"}}, "do without thinking"),
+        ("claude-opus-5", {"params": {"thinking": "disabled"}}, ""),
+    ],
+)
+def test_what_will_be_refused_is_said_and_sent_as_asked(
+    model: str, changes: dict[str, Any], note: str
+) -> None:
+    wanted = replace(request(**changes), model=model)
+    body, sent = encoded("anthropic", wanted)
+    assert bool(sent.notes) == bool(note)
+    assert note in "".join(sent.notes)
+    if wanted.choice.forced:
+        assert body["tool_choice"]["type"] in ("any", "tool")
+
+
+@pytest.mark.parametrize(
+    ("thinking", "expected"),
+    [
+        (True, {"thinking": {"type": "adaptive"}}),
+        ("low", {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}),
+        (2000, {"thinking": {"type": "enabled", "budget_tokens": 2000}}),
+    ],
+)
+def test_models_that_take_no_budget_are_told_an_effort(thinking: Any, expected: Any) -> None:
+    wanted = replace(request(params={"thinking": thinking}), model="claude-opus-5-5")
+    body = encoded("anthropic", wanted)[0]
+    assert {key: body[key] for key in ("thinking", "output_config") if key in body} == expected
+
+
+def test_tools_that_are_eager_free_form_or_not_allowed() -> None:
+    tools = (Tool("a", eager=True), Tool("b", "", FREEFORM, format={"type": "text"}), Tool("c"))
+    wanted = request(tools=tools, choice=ToolChoice(allowed=("a", "b")))
+    body, sent = encoded("anthropic", wanted)
+    assert [tool["name"] for tool in body["tools"]] == ["a", "b"]
+    assert body["tools"][0]["eager_input_streaming"] is True
+    assert body["tools"][1]["input_schema"] == FREEFORM
+    assert "eager_input_streaming" not in body["tools"][1]
+    assert len(sent.notes) == 2
+
+
+def test_images_of_a_prompt_stand_before_its_text() -> None:
+    seen = MessagePart("image", content=(IMAGE,))
+    asked = Message("user", (seen, seen, MessagePart("text", "what?")))
+    shown = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": "aGk="},
+    }
+    assert said(asked) == [
+        {"role": "user", "content": [shown, shown, {"type": "text", "text": "what?"}]}
+    ]
+    after = said(assistant(call("t1")), results(result("t1", "x")), asked)
+    assert [block["type"] for block in after[1]["content"]] == [
+        "tool_result", "image", "image", "text"
+    ]  # fmt: skip
 
 
 def test_own_blocks_go_back_as_they_came() -> None:

@@ -181,3 +181,12 @@ def test_no_cut_changes_a_frame(body: bytes, cuts: list[int], data: st.DataObjec
     cap = data.draw(st.sampled_from([8, 20, 1 << 20]))
     assert frames(body, *cuts, cap=cap) == frames(body, cap=cap)
     assert frames(body, *range(len(body)), cap=cap) == frames(body, cap=cap)
+
+
+def test_a_last_line_of_json_that_was_cut_is_not_complete() -> None:
+    def last(body: bytes) -> bool:
+        framer = Framer()
+        return (framer.feed(body) + framer.end())[-1].complete
+
+    assert last(b'{"a":1}\n{"b":2}')
+    assert not last(b'{"a":1}\n{"b":{"c":2}')

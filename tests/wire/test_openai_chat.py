@@ -146,6 +146,69 @@ def test_usage(usage: dict[str, Any]) -> None:
     assert end.cost == 0.5
 
 
+@pytest.mark.parametrize(
+    ("more", "counts"),
+    [
+        ({}, (None, None, None)),
+        (
+            {
+                "prompt_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 1},
+                "completion_tokens_details": {"reasoning_tokens": 3},
+            },
+            (2, 1, 3),
+        ),
+        ({"prompt_cache_hit_tokens": 5}, (5, None, None)),
+        ({"prompt_tokens_details": None, "completion_tokens_details": [1]}, (None, None, None)),
+    ],
+)
+def test_usage_in_full(more: dict[str, Any], counts: tuple[int | None, ...]) -> None:
+    told = {"prompt_tokens": 9, "completion_tokens": 4, **more}
+    usage = end_of(
+        events_of("openai_chat", sse(chunk({"content": "a"}, "stop", usage=told), DONE))
+    ).usage
+    assert (usage.cached_tokens, usage.cache_write_tokens, usage.reasoning_tokens) == counts
+
+
+def _likely(kind: str, token: str, text: str, **delta: Any) -> dict[str, Any]:
+    value = chunk({kind: text, **delta})
+    value["choices"][0]["logprobs"] = {kind: [{"token": token, "logprob": -1}], "x": None}
+    return value
+
+
+def test_logprobs_stay_on_the_part_whose_tokens_they_are() -> None:
+    body = sse(
+        _likely("content", "", ""),
+        _likely("content", "a", "a"),
+        _likely("content", "b", "b", tool_calls=[fragment(0, "c", "f", "{}")]),
+        _likely("refusal", "no", "no"),
+        _likely("content", "late", ""),
+        FINISH,
+        DONE,
+    )
+    events = events_of("openai_chat", body)
+    assert [
+        [one["token"] for one in part.meta.get("logprobs", ())] for _, part in parts_of(events)
+    ] == [["", "a", "b"], [], ["no"]]
+    end = end_of(events)
+    assert isinstance(end, ResponseEnded)
+    assert end.meta["logprobs"] == [{"token": "late", "logprob": -1}]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "found"),
+    [
+        (["\n<th", "ink>", "hm</think>so"], 1),
+        (["so <think>"], 0),
+        (["<thin", "k"], 0),
+    ],
+)
+def test_q34_thinking_inside_of_text_stays_there_and_is_told(pieces: list[str], found: int) -> None:
+    body = sse(*(chunk({"content": piece}) for piece in pieces), chunk({}, "stop"), DONE)
+    events = events_of("openai_chat", body)
+    assert codes_of(events).count("inline_thinking") == found
+    assert decode("openai_chat", body)["text"] == "".join(pieces)
+
+
 def test_q58_further_choices_are_kept_beside() -> None:
     other = {"index": 1, "delta": {"content": "b"}, "finish_reason": "stop"}
     body = sse(chunk({"content": "a"}, "stop"), {"choices": [other]}, DONE)
