@@ -187,7 +187,7 @@ def _touched(logged: Logged, session: Session) -> Iterator[Touch]:
             yield Touch(f"turn-{event.recording}", "new", "flow")
             yield from _changed(*_RUN, *_left_open(_turn_before(session, logged.seq - 1)))
         case ResponseStarted():
-            yield from _of_turn(session, logged, "turnhead")
+            yield from _of_turn(session, logged, "turnhead", "turnfoot")
         case PartStarted(index=index):
             turn = _turn_at(session, logged.seq)
             new = _part_block(turn, turn.parts[index])

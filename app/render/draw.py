@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.core.errors import NotFound
+from app.core.events import Warned
 from app.core.state import Part, Prompt, Session, Turn
 from app.render.card import card
+from app.render.logprobs import odds
 from app.render.parts import block_of, cited, cited_by, sealed, served
 from app.render.timeline import Segment, clock, segments
 from app.render.view import View, runnable_at_once, state_words
@@ -100,7 +102,21 @@ def _prompt(session: Session, number: int) -> Prompt:
 
 def _turn(view: View, name: str, turn: Turn) -> Drawn:
     last = turn is view.session.last_item
-    return f"_{name}.html", {"turn": turn, "last": last, "cited_by": cited_by}
+    values: dict[str, Any] = {"turn": turn, "last": last, "cited_by": cited_by}
+    if name == "turnfoot":
+        notes, repeated = _notes(view.session, turn)
+        meta = turn.end.meta if turn.end is not None else {}
+        found = odds(meta.get("logprobs") or meta.get("logprobsResult"))
+        values |= {"notes": notes, "repeated": repeated, "odds": found}
+    return f"_{name}.html", values
+
+
+def _notes(session: Session, turn: Turn) -> tuple[list[Warned], list[Warned]]:
+    """The turn's warnings: what is new, and what its translation lost in the turn before, too."""
+    before = session.turns[turn.number - 2].warnings if turn.number > 1 else []
+    known = {one.message for one in before if one.code == "translation"}
+    repeated = [w for w in turn.warnings if w.code == "translation" and w.message in known]
+    return [w for w in turn.warnings if w not in repeated], repeated
 
 
 def _part(view: View, name: str, turn: Turn, part: Part) -> Drawn:
@@ -114,6 +130,7 @@ def _part(view: View, name: str, turn: Turn, part: Part) -> Drawn:
     if name == "prefix":
         return "_prefix.html", values | {"prefix": _prefix(part)}
     shows = {"sealed": sealed, "served": served, "block_of": block_of, "cited": cited}
+    values["odds"] = odds(part.meta.get("logprobs"))
     return f"{_TEMPLATES.get(part.kind, '_other')}.html", values | shows
 
 

@@ -6,6 +6,7 @@ whatever it prints that is not markup already passes there. Form fields say `|ve
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ def environment(folder: Path, *, reload: bool = False) -> Environment:
         size=filters.size,
         verbatim=filters.verbatim,
     )
+    env.globals["priced"] = find_spec("genai_prices") is not None
     return env
 
 

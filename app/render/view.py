@@ -104,6 +104,8 @@ _PAUSED = {
 
 def _running_words(session: Session) -> str:
     turn = session.turn
+    if session.retrying is not None:
+        return "waiting to retry"
     if turn is None:
         return "starting"
     if turn.open:
