@@ -1,0 +1,202 @@
+"""Canonical sessions, each written by every codec and taken by the strict end of its protocol.
+
+What a protocol cannot say must be among the notes of the request; what it can say is read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.core.settings import Settings
+from app.core.tools import FREEFORM, Content, Tool, ToolChoice, ToolResult, text_result
+from app.simulator.reply import Block, Reply, call
+from app.wire.protocols import CODECS
+from tests.factories import ADD_EVENT, ASK_ME, WEATHER
+from tests.simulator.talking import IMAGE, Talk
+
+LOOK = call("get_weather", {"city": "Paris"})
+WRITE = call("add_event", {"title": "Walk", "minutes": 30})
+THINKING = Block("thinking", "The person wants the weather. " * 3)
+CLOSED = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+STRICT = Tool("strictly", "Does it strictly.", CLOSED, strict=True)
+EAGER = replace(WEATHER, eager=True)
+WRITER = Tool("write", "Writes a text.", FREEFORM, format={"type": "text"})
+DEEP = Tool(
+    "deep",
+    "Has a schema with everything in it.",
+    {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {
+            "kind": {"type": "string", "enum": ["a", "b"], "description": 'é \u2028 \\ "'},
+            "many": {"type": "array", "items": {"$ref": "#/$defs/one"}, "minItems": 1},
+            "maybe": {"type": ["string", "null"]},
+            "either": {"anyOf": [{"type": "integer"}, {"const": "none"}]},
+        },
+        "required": ["kind"],
+        "additionalProperties": False,
+        "$defs": {"one": {"type": "object", "properties": {"x": {"type": "number"}}}},
+    },
+)
+
+
+def asked(talk: Talk) -> None:
+    talk.prompt("How is the weather?")
+
+
+def parallel(talk: Talk) -> None:
+    asked(talk)
+    talk.answer(Reply((Block("text", "I'll look."), LOOK, LOOK, WRITE), "calls"))
+    talk.results(["clear", "cloudy", "done"])
+
+
+def calls_alone(talk: Talk) -> None:
+    """A turn without a word, its results empty, odd and long."""
+    asked(talk)
+    talk.answer(Reply((LOOK, LOOK, LOOK), "calls"))
+    talk.results(["", '{"json": [1, 2.50]}', "long " * 4000])
+
+
+def pictures(talk: Talk) -> None:
+    talk.prompt("What is this?", IMAGE, IMAGE)
+    talk.answer(Reply((LOOK, LOOK), "calls"))
+    alone, beside = ToolResult((IMAGE,)), ToolResult((Content(text="so"), IMAGE, IMAGE))
+    talk.results([alone, beside])
+
+
+def picture_alone(talk: Talk) -> None:
+    talk.prompt("", IMAGE)
+
+
+def thought(talk: Talk) -> None:
+    """Thinking before calls in two steps, and again in the answer."""
+    asked(talk)
+    for _ in range(2):
+        talk.answer(Reply((THINKING, LOOK, WRITE), "calls"))
+        talk.results(["clear", "done"])
+    talk.answer(Reply((THINKING, Block("text", "It is clear."))))
+    talk.prompt("Thanks.")
+
+
+def errors(talk: Talk) -> None:
+    asked(talk)
+    talk.answer(Reply((LOOK, WRITE, call("ask_me", {})), "calls"))
+    empty = ToolResult((), is_error=True, kind="failed")
+    talk.results([text_result("No such city.", is_error=True, kind="failed"), empty, None])
+
+
+def cut_short(talk: Talk) -> None:
+    """Ended by length within a call: the call goes back with a result that says so."""
+    asked(talk)
+    cut = replace(LOOK, text='{"city": "Pa')
+    talk.answer(Reply((Block("text", "I'll look."), cut), "length"))
+    talk.stop()
+    talk.prompt("Go on.")
+
+
+def invented(talk: Talk) -> None:
+    """A tool nobody offered, under a name no provider takes."""
+    asked(talk)
+    talk.answer(Reply((call("no such tool ✨", {}), LOOK), "calls"))
+    talk.results([text_result("There is no such tool.", is_error=True), "clear"])
+
+
+STORIES: Mapping[str, Callable[[Talk], None]] = {
+    story.__name__: story
+    for story in (
+        *(asked, parallel, calls_alone, pictures, picture_alone, thought, errors),
+        *(cut_short, invented),
+    )
+}
+EVERY = pytest.mark.parametrize("protocol", CODECS)
+
+
+@EVERY
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("story", STORIES)
+def test_every_canonical_session_is_taken(protocol: str, story: str, stream: bool) -> None:
+    talk = Talk(protocol, stream=stream, system="Be brief.")
+    STORIES[story](talk)
+    _, read = talk.ask()
+    assert read.request.stream == stream
+    assert "Be brief." in read.request.system
+    assert {tool.name for tool in read.request.tools} == {"get_weather", "add_event", "ask_me"}
+    kinds = [part.kind for message in read.request.messages for part in message.parts]
+    wanted = [part.kind for message in talk.request().messages for part in message.parts]
+    for kind in ("call", "result"):
+        assert kinds.count(kind) == wanted.count(kind)
+
+
+CHOICES = {
+    "auto": ToolChoice(),
+    "alone": ToolChoice(parallel=False),
+    "required": ToolChoice("required"),
+    "required alone": ToolChoice("required", parallel=False),
+    "none": ToolChoice("none"),
+    "one tool": ToolChoice("tool", "add_event"),
+    "some": ToolChoice(allowed=("get_weather", "ask_me")),
+    "required of some": ToolChoice("required", allowed=("get_weather", "ask_me")),
+    "none allowed": ToolChoice(allowed=()),
+}
+
+
+@EVERY
+@pytest.mark.parametrize("name", CHOICES)
+def test_every_tool_choice_is_said_or_noted(protocol: str, name: str) -> None:
+    talk, choice = Talk(protocol), CHOICES[name]
+    asked(talk)
+    sent, asked_for = talk.ask(choice)
+    read = asked_for.request
+    offered = {tool.name for tool in read.offered}
+    allowed = (
+        {"get_weather", "add_event", "ask_me"} if choice.allowed is None else {*choice.allowed}
+    )
+    assert offered <= allowed
+    said = (read.choice.mode, read.choice.name, read.choice.parallel)
+    if said != (choice.mode, choice.name, choice.parallel) and allowed:
+        assert sent.notes, said
+
+
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "strict": {"tools": (STRICT, WEATHER)},
+    "eager": {"tools": (EAGER, ADD_EVENT)},
+    "free-form": {"tools": (WRITER, ASK_ME)},
+    "deep schema": {"tools": (DEEP,)},
+    "no tools": {"tools": ()},
+    "many tools": {"tools": tuple(replace(WEATHER, name=f"tool_{n}") for n in range(60))},
+    "no system": {"system": ""},
+    "sampling": {"params": {"temperature": 0.5, "top_p": 0.9, "max_tokens": 100, "stop": ["x"]}},
+    "thinking": {"params": {"thinking": 2048, "max_tokens": 8000}},
+}
+
+
+@EVERY
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_setting_is_taken(protocol: str, name: str) -> None:
+    talk = Talk(protocol)
+    changes: dict[str, Any] = dict(SETTINGS[name])
+    if changes.get("tools") == ():
+        talk.settings = Settings(talk.settings.profile)
+    else:
+        talk.settings = replace(talk.settings, **changes)
+    talk.log = type(talk.log)().start(talk.settings)
+    asked(talk)
+    _, read = talk.ask()
+    assert {tool.name for tool in read.request.tools} == {one.name for one in talk.settings.tools}
+
+
+@EVERY
+def test_a_free_form_call_goes_and_comes_back(protocol: str) -> None:
+    """Its text is the same on the card and in the history, whatever form the protocol has."""
+    talk = Talk(protocol, tools=(WRITER,))
+    talk.prompt("Write a line.")
+    talk.answer(Reply((call("write", {"input": 'say "hi"\n'}),), "calls"))
+    (made,) = talk.session.turns[-1].calls
+    assert made.arguments in ('{"input": "say \\"hi\\"\\n"}', '{"input":"say \\"hi\\"\\n"}')
+    talk.results(["written"])
+    _, read = talk.ask()
+    assert [p.kind for m in read.request.messages for p in m.parts] == ["text", "call", "result"]

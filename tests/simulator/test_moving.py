@@ -1,0 +1,76 @@
+"""One history through every ordered pair of protocols: the strict end of each takes it.
+
+The history has all that a session can have behind it: images, thinking, parallel calls, an image
+and an error among the results, a denial, a call cut in the middle, a stopped turn with calls that
+nobody answered, a dropped turn, and a turn that was cut by length.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from app.core.messages import Message, MessagePart
+from app.core.tools import Content, ToolResult, text_result
+from app.simulator.reply import Block, Reply, call
+from app.wire.protocols import CODECS
+from tests.simulator.talking import IMAGE, Talk
+
+PAIRS = [(one, other) for one in CODECS for other in CODECS]
+LOOK = call("get_weather", {"city": "Paris"})
+WRITE = call("add_event", {"title": "Walk", "minutes": 30})
+ASK = call("ask_me", {})
+THINKING = Block("thinking", "The person wants the weather, and then a walk. " * 3)
+
+
+def behind(protocol: str) -> Talk:
+    """A session with a long history on `protocol`, which stands before its next prompt."""
+    talk = Talk(protocol)
+    talk.prompt("What is on this picture, and how is the weather?", IMAGE)
+    talk.answer(Reply((THINKING, Block("text", "I'll look."), LOOK, WRITE, ASK), "calls"))
+    seen = ToolResult((Content(text="The sky:"), IMAGE))
+    talk.results([seen, text_result("The calendar is full.", is_error=True, kind="failed"), None])
+    talk.answer(Reply((Block("text", "It is clear; the calendar is full."),)))
+    talk.prompt("And in Rome?")
+    talk.fail()
+    talk.drop()
+    talk.answer(Reply((Block("text", "Wait. "), LOOK, LOOK), "calls"), cut=0.6)
+    talk.drop()
+    talk.answer(Reply((THINKING, Block("text", "Let me see. "), LOOK), "calls"), cut=0.7)
+    talk.prompt("Still there?")
+    talk.answer(Reply((Block("text", "Yes. "), LOOK, WRITE), "calls"))
+    talk.stop()
+    talk.prompt("Never mind. Only the time, please.")
+    talk.answer(Reply((THINKING, Block("text", "A long ans")), "length"))
+    talk.prompt("Shorter.", IMAGE)
+    return talk
+
+
+def calls_of(messages: tuple[Message, ...]) -> list[MessagePart]:
+    return [part for message in messages for part in message.parts if part.kind == "call"]
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+def test_a_history_moves_and_goes_on(one: str, other: str) -> None:
+    talk = behind(one)
+    talk.move(other)
+    sent, asked = talk.ask()
+    own, read = talk.request(), asked.request
+    assert [part.name for part in calls_of(read.messages)] == [
+        part.name for part in calls_of(own.messages)
+    ]
+    assert len(calls_of(read.messages)) == 5
+    results = [p for m in read.messages for p in m.parts if p.kind == "result"]
+    assert len(results) == 5
+    if one != other:
+        assert any("thinking" in note for note in sent.notes)
+    else:
+        assert not any("thinking" in note for note in sent.notes)
+    # It goes on there with calls, and back again: what is new there is foreign here.
+    talk.answer(Reply((THINKING, Block("text", "Now."), LOOK, LOOK), "calls"))
+    talk.results(["clear", "cloudy"])
+    talk.ask()
+    talk.answer(Reply((Block("text", "Clear and cloudy."),)))
+    talk.prompt("Back again.")
+    talk.move(one)
+    _, back = talk.ask()
+    assert len(calls_of(back.request.messages)) == 7
