@@ -62,6 +62,7 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "app/executors/example_tools.py": "tests/executors/test_examples.py",
     "app/executors/runner.py": "tests/executors/test_python.py, in its own process",
     "app/render/pages.py": "tests/render and tests/web",
+    "app/render/providers.py": "tests/web/test_providers.py",
     **dict.fromkeys(
         (
             *("app/schema/cost.py", "app/schema/sentences.py"),
@@ -91,6 +92,7 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "app/web/forms.py": "tests/web/test_api.py, in all three ways of asking",
     "app/web/site.py": "tests/web/test_api.py",
     "app/web/pages/actions.py": "tests/web/test_api.py",
+    "app/web/pages/providers.py": "tests/web/test_providers.py",
     "app/web/pages/session.py": "tests/web/test_api.py",
     "app/web/pages/sessions.py": "tests/web/test_api.py",
     "app/web/pages/tools.py": "tests/web/test_api.py",

@@ -19,7 +19,7 @@ from app.render.environment import environment
 from app.render.pages import error_page, toast
 from app.web.forms import as_json, wants
 from app.web.guard import Guard
-from app.web.pages import actions, request, session, sessions, tools
+from app.web.pages import actions, providers, request, session, sessions, tools
 from app.web.site import Site, site_of
 from app.web.stream import page_stream, session_stream
 
@@ -67,6 +67,12 @@ def _routes() -> list[Route]:
         Route(here + "/restore", actions.restore, methods=["POST"]),
         Route(CALL + "/decision", actions.decide, methods=["POST"]),
         Route(CALL + "/cancel", actions.cancel, methods=["POST"]),
+        Route("/providers", providers.providers),
+        Route("/providers", providers.save, methods=["POST"]),
+        Route("/providers/{name}", providers.provider),
+        Route("/providers/{name}/test", providers.test, methods=["POST"]),
+        Route("/providers/{name}/models", providers.models, methods=["POST"]),
+        Route("/providers/{name}/delete", providers.delete, methods=["POST"]),
         Route("/tools", tools.tools),
         Route("/tools", tools.save, methods=["POST"]),
         Route("/tools/{name}", tools.tool),

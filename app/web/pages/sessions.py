@@ -66,7 +66,8 @@ async def create(request: Request) -> Response:
     elif body.text("demo"):
         session_id = await _start_demo(site, body.text("demo"))
     else:
-        session_id = await _like_the_last(site)
+        asked = {name: body.text(name) for name in ("profile", "model") if body.text(name)}
+        session_id = await _like_the_last(site, asked)
     return answer(request, {"id": session_id}, status=201, location=f"/sessions/{session_id}")
 
 
@@ -94,15 +95,15 @@ async def _start_demo(site: Site, name: str) -> str:
     return session_id
 
 
-async def _like_the_last(site: Site) -> str:
-    """A person's next session mostly wants the profile and tools of the one before."""
+async def _like_the_last(site: Site, asked: Mapping[str, Any]) -> str:
+    """A person's next session mostly wants the profile and tools of the one before, but for what
+    was `asked`."""
     newest = await site.engine.log.summaries(limit=1)
-    if not newest:
-        settings = await settings_from(
-            site.engine, {"tools": [t.name for t in await site.engine.library.group("examples")]}
-        )
-        return await site.engine.hub.create(settings)
-    async with site.engine.hub.holding(newest[0].id) as live:
-        last = live.session.settings
-    assert last is not None
-    return await site.engine.hub.create(last)
+    last = None
+    if newest:
+        async with site.engine.hub.holding(newest[0].id) as live:
+            last = live.session.settings
+    else:
+        examples = await site.engine.library.group("examples")
+        asked = {"tools": [tool.name for tool in examples], **asked}
+    return await site.engine.hub.create(await settings_from(site.engine, asked, last))

@@ -1,0 +1,275 @@
+"""The providers: the list, a test of one, its models, and the person's own profiles."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from app.core.errors import BadInput
+from app.core.profiles import SHIPPED
+from app.core.rows import to_data
+from app.core.settings import Profile
+from app.engine.engine import Engine
+from app.engine.own_profiles import checked_profile
+from app.engine.providers import Listing, Tested
+from app.net.client import is_loopback
+from app.render.providers import (
+    ProfileForm,
+    ProviderRow,
+    Shown,
+    listing,
+    profile_form,
+    profile_page,
+    providers_page,
+    tested,
+)
+from app.web.forms import Body, answer, as_json, body_of, wants
+from app.web.site import Site, site_of
+from app.wire.protocols import CODECS
+
+GONE = 499
+"""The status that nobody reads, because who asked has left."""
+
+
+async def providers(request: Request) -> Response:
+    """GET /providers: all of them; with `?new=1` the editor of a new one."""
+    site = site_of(request)
+    rows = rows_of(site.engine)
+    if wants(request) == "json":
+        return as_json([data_of(row) for row in rows])
+    if request.query_params.get("new"):
+        return HTMLResponse(profile_page(site.env, rows, ProfileForm(), _quirks()))
+    return HTMLResponse(
+        providers_page(site.env, rows, Shown(saved=request.query_params.get("saved", "")))
+    )
+
+
+async def provider(request: Request) -> Response:
+    """GET /providers/NAME: the editor of one, or the one as JSON."""
+    site, row = site_of(request), _row(request)
+    if wants(request) == "json":
+        return as_json(data_of(row))
+    if row.profile.simulated:
+        raise BadInput("The simulator's profiles stay as they are; add one of your own instead.")
+    form = profile_form(site.engine.bare(row.profile.name))
+    return HTMLResponse(profile_page(site.env, rows_of(site.engine), form, _quirks(), row))
+
+
+async def save(request: Request) -> Response:
+    """POST /providers: a profile of the person's own, from a script or the editor."""
+    site, body = site_of(request), await body_of(request)
+    engine, original = site.engine, "" if body.is_json else body.text("original")
+    mask = engine.keys.masker().mask_text
+    try:
+        profile = checked_profile(body.data if body.is_json else _from_form(body), mask)
+        _check_taken(engine, profile.name, original, is_json=body.is_json)
+    except BadInput as error:
+        if wants(request) != "page":
+            raise
+        row = next((one for one in rows_of(engine) if one.profile.name == original), None)
+        html = profile_page(
+            site.env, rows_of(engine), _typed(body), _quirks(), row, mask(str(error))
+        )
+        return HTMLResponse(mask(html), 422)
+    await engine.save_profile(profile)
+    if original != profile.name and original in engine.own:
+        await engine.delete_profile(original)
+    here = f"/providers/{quote(profile.name, safe='')}"
+    if wants(request) == "json":
+        return as_json(to_data(profile), 201, {"Location": here})
+    there = f"/providers?saved={quote(profile.name)}#provider-{profile.name}"
+    return answer(request, {"name": profile.name}, location=there)
+
+
+async def delete(request: Request) -> Response:
+    """POST /providers/NAME/delete: the person's own is gone; a shipped one is as it came."""
+    await site_of(request).engine.delete_profile(request.path_params["name"])
+    return answer(request, {"ok": True}, location="/providers")
+
+
+async def test(request: Request) -> Response:
+    """POST /providers/NAME/test: one tiny request, which ends when nobody waits for it."""
+    body, row = await body_of(request), _row(request)
+    asked = site_of(request).engine.providers.test(row.profile, body.text("model").strip())
+    return await _told(request, row, asked)
+
+
+async def models(request: Request) -> Response:
+    """POST /providers/NAME/models: the provider's own list."""
+    await body_of(request)
+    row = _row(request)
+    return await _told(request, row, site_of(request).engine.providers.models(row.profile))
+
+
+def rows_of(engine: Engine) -> list[ProviderRow]:
+    """Every profile, as the page tells of it."""
+    return [row_of(engine, profile) for profile in engine.profiles()]
+
+
+def row_of(engine: Engine, profile: Profile) -> ProviderRow:
+    """What is known of a profile; of its key only the name."""
+    keys, vendor = engine.keys, SHIPPED.get(profile.name)
+    missing = keys.missing(profile)
+    local = (vendor is not None and vendor.local) or is_loopback(profile.base_url)
+    state = ("key" if missing else "ready") if profile.base_url else "address"
+    match profile.simulated, local, state:
+        case True, _, _:
+            group = "Simulator"
+        case _, True, _:
+            group = "Local"
+        case _:
+            group = "Ready" if state == "ready" else "Needs a key"
+    found, place = keys.where(profile.key_name) if profile.key_name else ("", "")
+    listed = () if profile.model else engine.providers.known_models(profile.name)
+    known = CODECS[profile.protocol].quirks if profile.protocol in CODECS else {}
+    return ProviderRow(
+        profile,
+        vendor.title if vendor is not None else profile.name,
+        vendor.about if vendor is not None else "A profile of your own.",
+        group,
+        state,
+        missing,
+        keys.unconfirmed(profile) if profile.base_url else "",
+        found,
+        place,
+        vendor.key_place if vendor is not None else "",
+        vendor.start if vendor is not None else "",
+        vendor.hints if vendor is not None else (),
+        [(name, known.get(name, "")) for name in profile.quirks],
+        profile.name in engine.own,
+        vendor is not None,
+        next((model.id for model in listed), ""),
+    )
+
+
+def data_of(row: ProviderRow) -> Mapping[str, Any]:
+    """A row as scripts read it: keys by their names alone."""
+    return {
+        **to_data(row.profile),
+        "title": row.title,
+        "state": row.state,
+        "missing": row.missing,
+        "unconfirmed": row.unconfirmed,
+        "key_found": row.found,
+        "key_from": row.place,
+        "local": row.group == "Local",
+        "own": row.own,
+        "shipped": row.shipped,
+        "quirks": dict(row.quirks),
+        "hints": [to_data(hint) for hint in row.hints],
+    }
+
+
+def _row(request: Request) -> ProviderRow:
+    engine = site_of(request).engine
+    return row_of(engine, engine.profile(request.path_params["name"]))
+
+
+async def _told(
+    request: Request, row: ProviderRow, asked: Coroutine[Any, Any, Tested | Listing]
+) -> Response:
+    """What the provider said, for whoever asked; given up when they have left."""
+    came = await _while_there(request, asked)
+    if came is None:
+        return Response(status_code=GONE)
+    site = site_of(request)
+    match wants(request):
+        case "json":
+            return as_json(to_data(came))
+        case "htmx":
+            return HTMLResponse(_drawn(site, row, came))
+    shown = Shown({row.profile.name: Markup(_drawn(site, row, came))})
+    return HTMLResponse(providers_page(site.env, rows_of(site.engine), shown))
+
+
+def _drawn(site: Site, row: ProviderRow, came: Tested | Listing) -> str:
+    if isinstance(came, Tested):
+        return tested(site.env, row, came)
+    return listing(site.env, row, came)
+
+
+async def _while_there(
+    request: Request, asked: Coroutine[Any, Any, Tested | Listing]
+) -> Tested | Listing | None:
+    """The outcome of `asked`, or None where the connection of the request ended before."""
+    work, gone = asyncio.create_task(asked), asyncio.create_task(_left(request))
+    try:
+        await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
+        return work.result() if work.done() else None
+    finally:
+        for task in (work, gone):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _check_taken(engine: Engine, name: str, original: str, *, is_json: bool) -> None:
+    """In the editor another profile is never overwritten by giving this one its name."""
+    if is_json or name == original:
+        return
+    if any(one.name == name for one in engine.profiles()):
+        raise BadInput(f"There is a profile {name!r} already; choose another name.")
+
+
+def _quirks() -> Mapping[str, Mapping[str, str]]:
+    return {name: one.quirks for name, one in CODECS.items()}
+
+
+def _typed(body: Body) -> ProfileForm:
+    """What was typed, as it was typed."""
+    return ProfileForm(
+        body.text("name"),
+        body.text("protocol"),
+        body.text("base_url"),
+        body.text("key_name"),
+        body.text("model"),
+        body.text("headers"),
+        _chosen(body),
+        body.text("connect_s"),
+        body.text("first_byte_s"),
+        body.text("idle_s"),
+    )
+
+
+def _from_form(body: Body) -> dict[str, Any]:
+    """The profile that the editor's fields spell."""
+    headers = {}
+    for line in body.text("headers").splitlines():
+        name, colon, value = line.partition(":")
+        if line.strip() and not colon:
+            raise BadInput("Write each header on a line of its own, like x-title: my program.")
+        if line.strip():
+            headers[name.strip()] = value.strip()
+    names = ("name", "protocol", "base_url", "key_name", "model")
+    return {
+        **{name: body.text(name).strip() for name in names},
+        "headers": headers,
+        "quirks": list(_chosen(body)),
+        **{name: _number(body, name) for name in ("connect_s", "first_byte_s", "idle_s")},
+    }
+
+
+def _chosen(body: Body) -> tuple[str, ...]:
+    """The quirks of the chosen protocol; those of others are ticked where nobody sees them."""
+    before = body.text("protocol") + ":"
+    return tuple(one.removeprefix(before) for one in body.all("quirks") if one.startswith(before))
+
+
+def _number(body: Body, name: str) -> float:
+    text = body.text(name).strip()
+    try:
+        return float(text)
+    except ValueError as error:
+        raise BadInput(f"{name}: {text[:40]!r} is no number of seconds.") from error

@@ -1,0 +1,251 @@
+"""The page of providers: told without a key's value, asked for one at a time, changed by forms."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from starlette.types import ASGIApp, Message
+
+from app.core.vendors import SIMULATORS, VENDORS
+from app.engine.engine import Engine
+from app.web.app import make_app
+from tests.engine.running import running
+from tests.net.test_client import serving
+from tests.web.asking import BEARER, HERE, JSON, PAGE, PORT, TOKEN, Told, call, scope_of
+
+pytestmark = pytest.mark.anyio
+
+KEY = "sk-canary-1f0c9a72b65d43e8"
+ENVIRONMENT = {"GOOGLE_API_KEY": KEY, "GROQ_API_KEY": KEY + "-groq"}
+LIST = b'{"data": [{"id": "one <b>", "context_length": 4096}]}'
+FORM = ("content-type", "application/x-www-form-urlencoded")
+
+TYPED = {
+    "name": "mine",
+    "protocol": "openai_chat",
+    "base_url": "https://llm.example/v1",
+    "key_name": "MY_KEY",
+    "model": "m",
+    "headers": "x-title: my: program\n\n",
+    "quirks": "openai_chat:short_ids",
+    "connect_s": "10",
+    "first_byte_s": "60",
+    "idle_s": "60",
+}
+
+
+class Asked:
+    """The app around an engine; a body stays open behind its last byte, as under a server."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.app: ASGIApp = make_app(engine, token=TOKEN, port=lambda: PORT, simulator=_nothing)[0]
+
+    async def get(self, path: str, *headers: Any) -> Told:
+        head = [("host", HERE), BEARER, *headers]
+        return await call(self.app, scope_of("GET", path, head))
+
+    async def post(self, path: str, body: Any = None, *headers: Any, stays: bool = True) -> Told:
+        raw = json.dumps(body or {}).encode()
+        kind: Any = ("content-type", "application/json")
+        if isinstance(body, Mapping) and PAGE in headers:
+            raw, kind = urlencode(body, doseq=True).encode(), FORM
+        given = [("host", HERE), BEARER, kind, ("content-length", str(len(raw))), *headers]
+        pieces: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
+        sent: list[Message] = []
+
+        async def receive() -> Message:
+            if pieces:
+                return pieces.pop(0)
+            if stays:
+                await asyncio.Event().wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        async with asyncio.timeout(20):
+            await self.app(scope_of("POST", path, given), receive, send)
+        headers_of = [(n.decode().lower(), v.decode()) for n, v in sent[0]["headers"]]
+        body_of = b"".join(one.get("body", b"") for one in sent[1:])
+        return Told(sent[0]["status"], headers_of, body_of)
+
+
+async def _nothing(scope: Any, receive: Any, send: Any) -> None:
+    raise AssertionError("The simulator of the app was reached.")
+
+
+def provider(body: bytes, status: str = "200 OK") -> bytes:
+    head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
+
+
+async def test_the_list_names_every_profile_and_no_key(tmp_path: Path) -> None:
+    async with running(tmp_path, environment=ENVIRONMENT) as engine:
+        asked = Asked(engine)
+        listed = json.loads((await asked.get("/providers", JSON)).body)
+        rows = {row["name"]: row for row in listed}
+        assert list(rows) == [vendor.profile.name for vendor in VENDORS]
+        gemini, azure = rows["gemini"], rows["azure"]
+        assert (gemini["state"], gemini["key_name"]) == ("ready", "GEMINI_API_KEY")
+        assert (gemini["key_found"], gemini["key_from"]) == ("GOOGLE_API_KEY", "environment")
+        assert (azure["state"], azure["key_found"]) == ("address", "")
+        assert rows["anthropic"]["missing"].startswith("There is no ANTHROPIC_API_KEY")
+        assert rows["mistral"]["quirks"]["short_ids"]
+        assert rows["ollama"]["local"]
+        assert json.loads((await asked.get("/providers/groq", JSON)).body) == rows["groq"]
+        page = await asked.get("/providers", PAGE)
+        for row in listed:
+            assert f'id="provider-{row["name"]}"'.encode() in page.body
+            assert all(reason in page.body.decode() for reason in row["quirks"])
+        assert b"GOOGLE_API_KEY</span> found in the environment" in page.body
+        assert KEY.encode() not in page.body + json.dumps(listed).encode()
+        for path in ("/providers?new=1", "/providers/openai", "/providers/vllm"):
+            assert (await asked.get(path, PAGE)).status == 200
+        assert (await asked.get("/providers/simulator", PAGE)).status == 422
+        assert (await asked.get("/providers/nobody", JSON)).status == 404
+
+
+async def test_the_simulator_is_tested_and_listed_in_all_three_ways(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        asked = Asked(engine)
+        for vendor in SIMULATORS:
+            here = f"/providers/{vendor.profile.name}"
+            tested = json.loads((await asked.post(here + "/test")).body)
+            assert (tested["ok"], tested["status"]) == (True, 200), tested
+            assert tested["first_ms"] <= tested["total_ms"]
+            listed = json.loads((await asked.post(here + "/models")).body)
+            assert listed["ok"], listed
+            assert listed["models"]
+        fragment = await asked.post("/providers/simulator/test", None, ("hx-request", "true"))
+        assert fragment.body.startswith(b'<div class="answer">')
+        whole = await asked.post("/providers/simulator-openai/models", {}, PAGE)
+        assert b"<main" in whole.body
+        assert b"gpt-simulated-1" in whole.body
+        assert await engine.log.summaries() == []
+
+
+async def test_a_key_goes_nowhere_before_a_person_says_so(tmp_path: Path) -> None:
+    async with serving(provider(LIST)) as server:
+        async with running(tmp_path, environment=ENVIRONMENT) as engine:
+            asked = Asked(engine)
+            body = {"name": "groq", "protocol": "openai_chat", "base_url": server.url + "/v1"}
+            body |= {"key_name": "GROQ_API_KEY"}
+            assert (await asked.post("/providers", body)).status == 201
+            for action in ("test", "models"):
+                told = json.loads((await asked.post(f"/providers/groq/{action}")).body)
+                assert not told["ok"]
+                assert "not confirmed" in told["sentence"]
+            assert server.seen == []
+            page = (await asked.get("/providers", PAGE)).body.decode()
+            assert f"Send GROQ_API_KEY to {server.url}</button>" in page
+            await asked.post("/keys", {"name": "GROQ_API_KEY", "base_url": server.url})
+            told = json.loads((await asked.post("/providers/groq/models")).body)
+            assert [model["id"] for model in told["models"]] == ["one <b>"]
+            [seen] = server.seen
+            assert f"Bearer {KEY}-groq".encode() in seen
+            shown = await asked.post("/providers/groq/models", {}, PAGE)
+            assert b"one &lt;b&gt;" in shown.body
+            assert b"one <b>" not in shown.body
+
+
+async def test_an_echoed_key_is_masked(tmp_path: Path) -> None:
+    error = json.dumps({"error": {"message": f"Incorrect API key provided: {KEY}-groq"}}).encode()
+    async with serving(provider(error, "401 Unauthorized")) as server:
+        async with running(tmp_path, environment=ENVIRONMENT) as engine:
+            asked = Asked(engine)
+            body = {"name": "x", "protocol": "openai_chat", "base_url": server.url, "model": "m"}
+            await asked.post("/providers", {**body, "key_name": "GROQ_API_KEY"})
+            await engine.confirm("GROQ_API_KEY", server.url)
+            for headers in ((), (PAGE,), (("hx-request", "true"),)):
+                told = await asked.post("/providers/x/test", {}, *headers)
+                assert told.status == 200
+                assert b"Incorrect API key provided" in told.body
+                assert KEY.encode() not in told.body
+
+
+async def test_a_test_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
+    gone = asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()
+        gone.set()
+
+    async with serving(silent) as server, running(tmp_path) as engine:
+        asked = Asked(engine)
+        body = {"name": "slow", "protocol": "ollama", "base_url": server.url, "model": "m"}
+        await asked.post("/providers", body)
+        told = await asked.post("/providers/slow/test", {}, stays=False)
+        assert told.status == 499
+        async with asyncio.timeout(10):
+            if server.seen:
+                await gone.wait()
+
+
+async def test_the_editor_adds_changes_renames_and_takes_back(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        asked = Asked(engine)
+        saved = await asked.post("/providers", TYPED, PAGE)
+        assert saved.header("location") == "/providers?saved=mine#provider-mine"
+        mine = engine.profile("mine")
+        assert mine.headers == {"x-title": "my: program"}
+        assert mine.quirks == ("short_ids",)
+        for action in ("/providers/mine", "/providers?new=1"):
+            assert (await asked.get(action, PAGE)).status == 200
+        # Quirks of another protocol are ticked where nobody sees them.
+        other = {**TYPED, "original": "mine", "name": "renamed", "protocol": "ollama"}
+        assert (await asked.post("/providers", other, PAGE)).status == 303
+        assert (engine.profile("renamed").quirks, list(engine.own)) == ((), ["renamed"])
+        changed = {**TYPED, "original": "openai", "name": "openai"}
+        assert (await asked.post("/providers", changed, PAGE)).status == 303
+        assert engine.profile("openai").base_url == TYPED["base_url"]
+        page = (await asked.get("/providers/openai", PAGE)).body
+        assert b"Back to the shipped one" in page
+        for name in ("openai", "renamed"):
+            assert (await asked.post(f"/providers/{name}/delete", {}, PAGE)).status == 303
+        assert engine.own == {}
+        assert (await asked.post("/providers/openai/delete")).status == 404
+
+
+WRONG: tuple[tuple[dict[str, str], str], ...] = (
+    ({"name": "openai"}, "There is a profile"),
+    ({"base_url": "ftp://x"}, "is no address"),
+    ({"headers": "no colon"}, "on a line of its own"),
+    ({"headers": "Authorization: x"}, "looks like a key"),
+    ({"idle_s": "long"}, "no number of seconds"),
+    ({"idle_s": "nan"}, "seconds from"),
+    ({"protocol": "smtp"}, "protocol must be one of"),
+    ({"base_url": f"https://llm.example/{KEY}"}, "value of a key"),
+)
+
+
+async def test_what_cannot_be_saved_comes_back_as_it_was_typed(tmp_path: Path) -> None:
+    async with running(tmp_path, environment=ENVIRONMENT) as engine:
+        asked = Asked(engine)
+        for typed, words in WRONG:
+            told = await asked.post("/providers", {**TYPED, "model": "kept & typed", **typed}, PAGE)
+            assert told.status == 422
+            assert words in told.body.decode(), typed
+            assert b"kept &amp; typed" in told.body
+            assert KEY.encode() not in told.body
+        assert engine.own == {}
+
+
+async def test_a_new_session_takes_the_profile_and_the_model(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        asked = Asked(engine)
+        for form in ({"profile": "simulator-openai"}, {"profile": "simulator", "model": "x"}):
+            told = await asked.post("/sessions", form, PAGE)
+            session_id = str(told.header("location")).rpartition("/")[2]
+            async with engine.hub.holding(session_id) as live:
+                settings = live.session.settings
+            assert settings is not None
+            assert (settings.profile.name, settings.model) == (
+                *(form["profile"], form.get("model", "")),
+            )
+            assert settings.tools
