@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.wire.told import http_sentence, not_api_sentence, told_error
+from app.wire.told import asked_wait, http_sentence, not_api_sentence, told_error
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,26 @@ def test_a_body_of_something_else_is_described() -> None:
     said = not_api_sentence("X API", 58, "<!doctype html>\n<p>hi")
     assert said.startswith("This is no answer of the X API, but HTML or XML (58 bytes)")
     assert said.endswith(".")
+
+
+RETRY = "type.googleapis.com/google.rpc.RetryInfo"
+
+
+@pytest.mark.parametrize(
+    ("error", "wait"),
+    [
+        ({"details": [{"@type": RETRY, "retryDelay": "17s"}]}, 17.0),
+        ({"details": [{"@type": "x.QuotaFailure"}, {"@type": RETRY, "retryDelay": "0.5s"}]}, 0.5),
+        ({"details": [None, {"@type": RETRY, "retryDelay": "soon"}]}, None),
+        ({"details": [{"@type": RETRY, "retryDelay": "-3s"}]}, None),
+        ({"details": [{"@type": RETRY, "retryDelay": "9" * 400 + "s"}]}, None),
+        ({"details": [{"@type": RETRY}]}, None),
+        ({"details": [{"retryDelay": "17s"}]}, None),
+        ({"details": "17s"}, None),
+        ({}, None),
+        ("text", None),
+        (None, None),
+    ],
+)
+def test_how_long_an_error_asks_to_wait(error: Any, wait: float | None) -> None:
+    assert asked_wait(error) == wait
