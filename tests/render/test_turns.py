@@ -1,0 +1,186 @@
+"""The head and the foot of a turn: times, tokens, cost, retries, waits and what went wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.core.events import (
+    PartEnded,
+    PartStarted,
+    RequestSent,
+    ResponseEnded,
+    ResponseFailed,
+    ResponseStarted,
+    RetryScheduled,
+    RunStopped,
+    TurnDropped,
+    Usage,
+    Warned,
+)
+from app.core.settings import Profile
+from app.render.blocks import block
+from app.render.view import View, state_words
+from app.render.wire_rows import WireRows
+from tests.factories import Log, settings
+from tests.render.page import ENV, Node, roots
+
+REAL = settings(profile=Profile("real", "openai_chat", "https://llm.example/v1", model="m"))
+LIMITS = {"retry-after": "1", "x-ratelimit-remaining-tokens": "0"}
+REFUSED = ResponseFailed("http", "Too many.", 429, 1.0, {"m": "slow"}, "", Usage(), "req_9", LIMITS)
+
+
+def drawn(log: Log, number: int, name: str = "turnfoot", rest: str = "", **view: Any) -> Node:
+    given = View(log.session(), "", WireRows(), log.now_ms, **view)
+    (root,) = roots(block(ENV, given, f"{name}-{number}{rest}"))
+    return root
+
+
+def words(node: Node) -> str:
+    return " ".join(node.text.split())
+
+
+def given(node: Node, attribute: str) -> list[str]:
+    return [one.attributes[attribute] for one in node.walk() if attribute in one.attributes]
+
+
+def buttons(node: Node) -> list[str]:
+    return [words(one) for one in node.walk() if one.name == "button" and one.text.strip()]
+
+
+def refused() -> Log:
+    return Log().start().prompt().request().add(REFUSED)
+
+
+def counting() -> Log:
+    log = refused()
+    return log.add(RetryScheduled(1, 1, 1.25, log.now_ms + 1250, "429"))
+
+
+def test_a_retry_that_is_waited_for_is_counted_down_and_can_be_cancelled() -> None:
+    log = counting()
+    foot = drawn(log, 1)
+    assert "Trying again in 1.2 s (1 of 2): 429" in words(foot)
+    assert given(foot, "data-until") == [str(log.now_ms - 10 + 1250)]
+    assert buttons(foot) == ["Retry now", "Cancel"]
+    assert state_words(log.session()) == "waiting to retry"
+
+
+def test_in_a_replay_the_countdown_stands_still() -> None:
+    foot = drawn(counting(), 1, replay=True)
+    assert "Trying again in 1.2 s (1 of 2): 429" in words(foot)
+    assert given(foot, "data-until") == []
+    assert buttons(foot) == []
+
+
+@pytest.mark.parametrize("event", [RunStopped(), TurnDropped(1, automatic=True)])
+def test_the_countdown_goes_with_its_end(event: Any) -> None:
+    assert "Trying again" not in words(drawn(counting().add(event), 1))
+
+
+def test_a_failure_shows_the_providers_words_then_its_limits() -> None:
+    foot = drawn(refused(), 1)
+    said = words(foot)
+    assert -1 < said.index("slow") < said.index("x-ratelimit-remaining-tokens")
+    assert "req_9" in said
+    assert buttons(foot) == ["Retry"]
+
+
+@pytest.mark.parametrize(
+    ("events", "said", "attribute", "bound"),
+    [
+        ([], "Waiting for the first byte…", "data-elapsed", "60"),
+        ([ResponseStarted(200, {})], "Waiting for the first part…", "data-silence", "60"),
+        ([ResponseStarted(200, {}), PartStarted(0, "text")], "", "data-silence", "60"),
+    ],
+)
+def test_the_waits_run_in_the_page(
+    events: list[Any], said: str, attribute: str, bound: str
+) -> None:
+    log = Log().start().prompt()
+    log.add(RequestSent(1, "anthropic", "POST", "http://x/v1/messages", {}, "{}"), *events)
+    foot = drawn(log, 1)
+    assert words(foot) == said
+    assert given(foot, attribute)
+    assert given(foot, "data-bound") == [bound]
+    assert given(drawn(log, 1, replay=True), "data-bound") == []
+    assert given(drawn(log, 1, live=False), "data-bound") == []
+
+
+def test_notes_on_translation_that_were_made_before_are_folded() -> None:
+    again, new = Warned("translation", "No tool_choice."), Warned("translation", "No images.")
+    log = Log().start().prompt().request().add(again, Warned("odd", "Odd.")).part(0, "text", "a")
+    log.end("stop").prompt().request().add(again, new, Warned("odd", "Odd."))
+    first, second = drawn(log, 1), drawn(log, 2)
+    assert not [one for one in first.walk() if one.name == "details"]
+    (folded,) = [one for one in second.walk() if one.name == "details"]
+    assert words(folded).startswith("1 note on translation, as in the turn before")
+    assert "No tool_choice." in folded.text
+    assert "No images." not in folded.text
+    notes = [one for one in second.walk() if one.attributes.get("class") == "note waiting"]
+    assert [words(one) for one in notes] == ["! No images.", "! Odd."]
+
+
+def test_other_choices_and_likely_tokens_are_there_to_be_opened() -> None:
+    entry = {"token": "Hi", "logprob": 0.0}
+    log = Log().start().prompt().request().add(PartStarted(0, "text"))
+    log.add(PartEnded(0, "Hi", meta={"logprobs": [entry] * 600}))
+    log.add(Warned("other_choices", "1 more.", {"choices": [{"text": "Oh"}]}))
+    log.add(ResponseEnded("stop", meta={"logprobs": [entry]}))
+    foot, part = drawn(log, 1), drawn(log, 1, "part", "-0")
+    assert "Oh" in foot.text
+    assert "100.0" in foot.text
+    assert "The first 500 of 600 tokens." in words(part)
+    assert sum(one.name == "tr" for one in part.walk()) == 501
+
+
+def head(end: ResponseEnded, *, real: bool = True, priced: bool = True) -> Node:
+    ENV.globals["priced"], before = priced, ENV.globals["priced"]
+    try:
+        log = Log().start(REAL if real else None).prompt().request()
+        log.part(0, "text", "Hi")
+        return drawn(log.add(end), 1, "turnhead")
+    finally:
+        ENV.globals["priced"] = before
+
+
+COUNTED = ResponseEnded("stop", usage=Usage(1412, 96, {}, 1000, 20, 40))
+
+
+def test_a_head_tells_times_tokens_and_speed() -> None:
+    found = head(COUNTED)
+    said = [words(one) for one in found.children if isinstance(one, Node)]
+    assert said == [
+        *("sim-1", "first after 20 ms", "50 ms", "1 412 → 96 tokens"),
+        *("3 200/s", "cost unknown"),
+    ]
+    titles = " ".join(given(found, "title"))
+    assert "1\u2009000 read from its cache; 20 written to its cache; 40 thought" in titles
+
+
+@pytest.mark.parametrize(
+    ("end", "real", "priced", "said"),
+    [
+        (replace(COUNTED, cost=0.00123), True, True, "$0.0012"),
+        (replace(COUNTED, cost=0.00123), True, False, "$0.0012"),
+        (replace(COUNTED, cost=0.000001), True, True, "under $0.0001"),
+        (COUNTED, True, True, "cost unknown"),
+        (ResponseEnded("stop"), True, True, "cost unknown"),
+        (COUNTED, True, False, ""),
+        (COUNTED, False, True, ""),
+    ],
+)
+def test_a_cost_is_said_or_said_to_be_unknown(
+    end: ResponseEnded, real: bool, priced: bool, said: str
+) -> None:
+    found = words(head(end, real=real, priced=priced))
+    assert found.endswith(said)
+    assert ("cost" in found or "$" in found) == bool(said)
+
+
+def test_a_head_counts_the_retries_before_it() -> None:
+    log = counting().add(TurnDropped(1, automatic=True)).request()
+    assert words(drawn(log, 2, "turnhead")).endswith("1 retry")
+    assert "retr" not in words(drawn(log, 1, "turnhead"))
