@@ -30,7 +30,8 @@ from app.simulator.openai_responses_input import sealed
 from app.simulator.openai_responses_request import parse
 from app.simulator.reply import Block, Reply, tokens
 
-_COMPLETE = ("stop", "calls")
+_STATUSES = {"stop": "completed", "calls": "completed", "error": "failed"}
+_FAILED = "The server had an error while processing your request. Sorry about that!"
 _REASONS = {"length": "max_output_tokens", "refusal": "content_filter"}
 _DEFAULTS: Mapping[str, Any] = {
     "background": False,
@@ -218,10 +219,12 @@ def _ended(
     items: list[_Item], reply: Reply, asked: Asked, stamp: Stamp
 ) -> tuple[str, dict[str, Any]]:
     """The status of the whole, and the response that tells it."""
-    status = "completed" if reply.stop in _COMPLETE else "incomplete"
+    status = _STATUSES.get(reply.stop, "incomplete")
     body = _response(asked, stamp, status) | {"usage": _usage(reply, asked)}
     if status == "incomplete":
         body["incomplete_details"] = {"reason": _REASONS.get(reply.stop, reply.stop)}
+    elif status == "failed":
+        body["error"] = {"code": "server_error", "message": _FAILED}
     body["output"] = [item.ended() for item in items]
     return status, body
 

@@ -7,7 +7,7 @@ Knows no events, statuses or ends: these are in openai_responses.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -145,13 +145,15 @@ class Items:
         A listed item that is another's double, be its ids new, is not taken twice: a call would
         run twice. An item that was done stays as it was then.
         """
-        calls = {item.call_id: item for item in self._order if item.kind == "call"}
         listed = [(place, one) for place, one in enumerate(output) if isinstance(one, dict)]
-        found = {
-            place: same
-            for place, one in listed
-            if (same := calls.get(_text(one.get("call_id")))) and same.type == one.get("type")
-        }
+        calls: dict[tuple[str, str], deque[Item]] = defaultdict(deque)
+        for item in self._order:
+            if item.kind == "call" and item.call_id:
+                calls[item.type, item.call_id].append(item)
+        found: dict[int, Item] = {}
+        for place, one in listed:
+            if twins := calls.get((_text(one.get("type")), _text(one.get("call_id")))):
+                found[place] = twins.popleft()
         rest: dict[str, deque[Item]] = defaultdict(deque)
         taken = {id(item) for item in found.values()}
         for item in self._order:
@@ -170,6 +172,9 @@ class Items:
         for item in self._order:
             if not item.done:
                 self._stop(item, complete)
+        ids = [item.call_id for item in self._order if item.kind == "call" and item.call_id]
+        for id_ in (id_ for id_, times in Counter(ids).items() if times > 1):
+            self._answer.warn("same_id", f"Two calls have the id {id_[:80]!r}.")
 
     # One item.
 
@@ -207,7 +212,8 @@ class Items:
             case "call":
                 part = item.parts["arguments", 0]
                 part.name = _text(value.get("name")) or part.name
-                part.provider_id = _text(value.get("call_id")) or part.provider_id
+                item.call_id = _text(value.get("call_id")) or item.call_id
+                part.provider_id = item.call_id
                 self._keep(part, item, value, where)
                 text, told = _written(value, CALLS[item.type], where)
                 if told:
