@@ -79,6 +79,7 @@ def surroundings(site: Site, live: Live, library: Sequence[Tool]) -> Surrounding
         after=engine.hub.position,
         unconfirmed=engine.keys.unconfirmed(settings.profile),
         groups=grouped(profiles, keys),
+        models=[one.id for one in engine.providers.known_models(settings.profile.name)],
         wires=WIRES,
         own=drawable(preview(engine, live.session)),
     )
