@@ -93,8 +93,10 @@ def _messages(session: Session) -> Iterator[Message]:
     asked = session.settings.profile
     for item in session.items:
         if isinstance(item, Prompt):
-            images = (MessagePart("image", content=(image,)) for image in item.images)
-            yield Message("user", (*images, MessagePart("text", item.text)))
+            parts = tuple(MessagePart("image", content=(image,)) for image in item.images)
+            if item.text.strip() or not parts:
+                parts += (MessagePart("text", item.text),)
+            yield Message("user", parts)
         elif not item.dropped:
             parts = tuple(_assistant_parts(item, asked))
             if not parts:
@@ -125,6 +127,8 @@ def _assistant_parts(turn: Turn, asked: Profile) -> Iterator[MessagePart]:
     for part in turn.parts:
         if turn.end is None and (part.kind != "text" or not part.text.strip()):
             continue  # of a cut turn only what was said stays: a half block goes nowhere
+        if part.kind in ("text", "refusal") and not part.text and not part.meta:
+            continue  # providers refuse an empty block
         if part.kind == "call":
             call = next(c for c in turn.calls if c.part is part)
             yield MessagePart(

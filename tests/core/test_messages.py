@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from app.core.events import CallDecided, CallEnded, Event, PromptAdded, RunStopped, TurnDropped
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.core.events import (
+    CallDecided,
+    CallEnded,
+    Event,
+    PartDelta,
+    PartEnded,
+    PartStarted,
+    PromptAdded,
+    ResponseEnded,
+    RunStopped,
+    TurnDropped,
+)
 from app.core.messages import Message, model_request
-from app.core.tools import ToolChoice, text_result
-from tests.playbook import begun, call, checked, failed, part, ran, run, session, turn
+from app.core.tools import Content, ToolChoice, text_result
+from tests.playbook import begun, call, checked, failed, opened, part, ran, run, session, turn
 
 
 def shape(*events: Event) -> list[tuple[str, list[str]]]:
@@ -74,3 +91,100 @@ def test_only_allowed_tools_are_sent() -> None:
     choice = ToolChoice("auto", "", ("look",))
     request = model_request(session(*begun(choice=choice)), choice)
     assert [tool.name for tool in request.offered] == ["look"]
+
+
+IMAGE = Content("image", media_type="image/png", data="aGk=")
+STOPPED_TURN = [
+    *(PartStarted(0, "thinking"), PartDelta(0, "hm"), PartEnded(0, "hm", complete=False)),
+    *(PartStarted(1, "call", "look", "b"), PartEnded(1, '{"a', "look", "b", complete=False)),
+]
+ORPHAN = "result:toolu_0"
+
+HISTORIES: list[tuple[str, list[Event], list[tuple[str, list[str]]]]] = [
+    ("a stopped turn that said nothing", [*failed(1, STOPPED_TURN, failure="stopped")],
+     [("user", ["text:hello", "text:on"])]),
+    ("cut turns in a row",
+     [*failed(1, part(0)), PromptAdded("b"), *failed(2, call(0)), PromptAdded("c"),
+      *failed(3, part(0, text=" \n"))],
+     [("user", ["text:hello"]), ("assistant", ["text:hi"]),
+      ("user", ["text:b", "text:c", "text:on"])]),
+    ("ended by length with a call", [*turn(1, part(0), call(1), reason="length")],
+     [("user", ["text:hello"]), ("assistant", ["text:hi", 'call:{"city":"Paris"}']),
+      ("results", ["result:toolu_1"]), ("user", ["text:on"])]),
+    ("a refusal", [*turn(1, part(0, "refusal", "No."), reason="refusal")],
+     [("user", ["text:hello"]), ("assistant", ["refusal:No."]), ("user", ["text:on"])]),
+    ("a refusal without a word", [*opened(1), ResponseEnded("refusal")],
+     [("user", ["text:hello", "text:on"])]),
+    ("an empty text beside a call", [*turn(1, part(0, text=""), call(1))],
+     [("user", ["text:hello"]), ("assistant", ['call:{"city":"Paris"}']),
+      ("results", ["result:toolu_1"]), ("user", ["text:on"])]),
+    ("a pause and what came after it", [*turn(1, part(0), reason="pause"), *turn(2, call(0))],
+     [("user", ["text:hello"]), ("assistant", ["text:hi", 'call:{"city":"Paris"}']),
+      ("results", [ORPHAN]), ("user", ["text:on"])]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"), [h[1:] for h in HISTORIES], ids=[h[0] for h in HISTORIES]
+)
+def test_a_history_is_sound_whatever_happened(
+    events: list[Event], expected: list[tuple[str, list[str]]]
+) -> None:
+    assert shape(*begun(), *events, RunStopped(), PromptAdded("on")) == expected
+
+
+def test_a_prompt_of_images_alone_has_no_empty_text() -> None:
+    request = model_request(
+        session(*begun()[:1], PromptAdded("", (IMAGE,)), *turn(1), PromptAdded(" ", (IMAGE,))),
+        ToolChoice(),
+    )
+    assert [[p.kind for p in m.parts] for m in request.messages] == [["image"], ["text"], ["image"]]
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> list[Event]:
+    """A session in which anything may have happened, up to a last prompt."""
+    events = begun(max_turns=99)
+    for number in range(1, draw(st.integers(1, 7))):
+        kinds = draw(st.lists(st.sampled_from(["text", "empty", "thinking", "refusal", "call"])))
+        parts: list[list[Event]] = []
+        for index, kind in enumerate(kinds):
+            if kind == "call":
+                id = draw(st.sampled_from(["", "same", f"id{number}.{index}"]))
+                parts.append(part(index, "call", "{}", name="look", provider_id=id))
+            else:
+                parts.append(part(index, *(("text", "") if kind == "empty" else (kind, kind))))
+        if draw(st.booleans()):
+            reason = draw(st.sampled_from(["stop", "calls", "length", "refusal", "pause"]))
+            inner = [event for one in parts for event in one]
+            events += [*opened(number), *inner, ResponseEnded(reason)]
+        else:
+            events += failed(number, *parts, failure=draw(st.sampled_from(["http", "stopped"])))
+        if draw(st.booleans()):
+            events.append(TurnDropped(number))
+        if draw(st.booleans()):
+            images = draw(st.sampled_from([(), (IMAGE,)]))
+            text = draw(st.sampled_from(["", "on"])) if images else "on"
+            events += [RunStopped(), PromptAdded(text, images)]
+    return [*events, RunStopped(), PromptAdded("last")]
+
+
+@settings(deadline=None, max_examples=200)
+@given(stories())
+def test_messages_alternate_and_every_call_has_its_result_right_after(events: list[Event]) -> None:
+    messages = model_request(session(*events), ToolChoice()).messages
+    assert messages[0].role == messages[-1].role == "user"
+    for before, after in pairwise(messages):
+        assert before.role != after.role
+        if after.role == "results":
+            assert before.role == "assistant"
+    for place, message in enumerate(messages):
+        assert message.parts
+        calls = [part.call_id for part in message.parts if part.kind == "call"]
+        assert all(part.text or part.kind not in ("text", "refusal") for part in message.parts)
+        results: list[str] = []
+        if calls:
+            assert messages[place + 1].role == "results"
+            results = [part.call_id for part in messages[place + 1].parts]
+        assert results == calls
+        assert all(part.kind == "result" for part in message.parts) == (message.role == "results")
