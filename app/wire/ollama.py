@@ -118,6 +118,8 @@ class _Reader:
             self._answer.delta(part, arguments)
         elif source:
             part.meta["as_object"] = True
+            if arguments == {}:
+                part.meta["empty"] = True  # on this wire it is how nothing is said
             self._answer.delta(part, source)
         else:
             part.meta["absent"] = True

@@ -10,6 +10,7 @@ from typing import Any
 
 import anthropic
 import httpx
+import ollama
 import openai
 import pytest
 from starlette.types import ASGIApp
@@ -58,11 +59,13 @@ BODIES: dict[str, dict[str, Any]] = {
         "messages": [{"role": "user", "content": PROMPT}],
     },
 }
+BODIES["ollama"] = {**BODIES["openai_chat"], "model": "m:8b", "stream": False}
 BODIES["openai_responses"] = {"model": "m", "tools": RESPONSES_TOOLS, "input": PROMPT}
 KEYS = {
     "anthropic": {"x-api-key": "k", "anthropic-version": "2023-06-01"},
     "openai_chat": {"authorization": "Bearer k"},
     "openai_responses": {"authorization": "Bearer k"},
+    "ollama": {"authorization": "Bearer k"},
 }
 both = pytest.mark.parametrize("end", ENDS, ids=[end.name for end in ENDS])
 
@@ -197,6 +200,45 @@ def test_the_openai_package_runs_a_whole_loop_of_responses(simulator: str, strea
     assert "18 °C" in whole.output_text
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_ollama_package_runs_a_whole_loop(simulator: str, stream: bool) -> None:
+    messages: list[Any] = [{"role": "user", "content": PROMPT}]
+    client = ollama.Client(host=simulator + "/ollama", timeout=30)
+    for _ in range(3):
+        came: Any = client.chat(
+            "simulated:8b", messages, tools=OPENAI_TOOLS, think=True, stream=stream
+        )
+        lines = list(came) if stream else [came]
+        assert len(lines) > 3 or not stream
+        thought = "".join(line.message.thinking or "" for line in lines)
+        text = "".join(line.message.content or "" for line in lines)
+        calls = [call for line in lines for call in line.message.tool_calls or ()]
+        assert lines[-1].done
+        assert lines[-1].done_reason == "stop"
+        assert thought
+        if not calls:
+            break
+        assert [(call.function.name, call.function.arguments) for call in calls] == [
+            ("calculator", {"expression": "17*23"}),
+            ("get_weather", {"city": "Paris"}),
+        ]
+        messages.append(
+            {"role": "assistant", "content": text, "thinking": thought, "tool_calls": calls}
+        )
+        messages += [
+            {"role": "tool", "tool_name": c.function.name, "content": RESULTS[c.function.name]}
+            for c in calls
+        ]
+    assert lines[-1].eval_count > 1
+    assert "391" in text
+    assert "18 °C" in text
+    assert client.list().models[0].model == "simulated:8b"
+    with pytest.raises(ollama.ResponseError, match="does not support tools") as refused:
+        client.chat("simulated-no-tools", messages, tools=OPENAI_TOOLS)
+    assert refused.value.status_code == 400
+    client.close()
+
+
 @both
 def test_the_same_request_gets_the_same_bytes(simulator: str, end: End) -> None:
     first, second = (post(simulator, end, stream=True) for _ in range(2))
@@ -204,9 +246,9 @@ def test_the_same_request_gets_the_same_bytes(simulator: str, end: End) -> None:
     assert len(strip) == len(second.text.split(',"created":'))
     if end.name == "anthropic":
         assert first.content == second.content
-    assert first.headers["content-type"].startswith("text/event-stream")
-    name = "request-id" if end.name == "anthropic" else "x-request-id"
-    assert first.headers[name] != second.headers[name]
+    assert first.headers["content-type"] == end.stream_type
+    for name, told in end.headers("the id").items():
+        assert (first.headers[name] != second.headers[name]) == (told == "the id")
 
 
 @both
@@ -220,10 +262,17 @@ def test_keys_paths_and_methods(simulator: str, serve: Callable[[ASGIApp], str],
     method = httpx.put(simulator + end.base + end.path, headers=KEYS[end.name], timeout=30)
     models = httpx.get(simulator + end.base + end.models_path, headers=KEYS[end.name], timeout=30)
     answers = [missing, wrong, right, nowhere, method, models]
-    assert [answer.status_code for answer in answers] == [401, 401, 200, 404, 405, 200]
-    for refused in (missing, wrong, nowhere, method):
-        assert refused.json()["error"]["message"]
-    assert models.json()["data"]
+    keyless = 200 if end.no_key is None else 401
+    assert [answer.status_code for answer in answers] == [keyless, 401, 200, 404, 405, 200]
+    for refused in (wrong, nowhere, method, *([missing] if keyless == 401 else [])):
+        assert words(refused)
+    assert CODECS[end.name].models(models.json())
+
+
+def words(refused: httpx.Response) -> str:
+    """What an error says, in whatever form the protocol has for it."""
+    error = refused.json()["error"]
+    return str(error["message"] if isinstance(error, dict) else error)
 
 
 def test_the_front_page_names_the_base_urls_and_faults(simulator: str) -> None:
@@ -364,7 +413,13 @@ def raw_arguments(simulator: str, end: End, fault: str) -> str:
 def test_broken_arguments_arrive_as_they_are(
     simulator: str, end: End, fault: str, raw: str
 ) -> None:
+    if end.name == "ollama" and fault in UNREAD:
+        raw = f'{{"name": "calculator", "arguments": {raw}}}'
     assert raw_arguments(simulator, end, fault) == raw
+
+
+UNREAD = ("args-truncated", "args-array", "args-null", "args-nan")
+"""Calls that Ollama cannot read itself: it leaves them in the text."""
 
 
 @both
@@ -381,6 +436,9 @@ def test_a_fault_of_what_is_said_is_over_with_the_result(simulator: str, end: En
         said = {"role": "assistant", "content": first["content"]}
         given = {"type": "tool_result", "tool_use_id": first["content"][0]["id"], "content": "no"}
         history = [{"role": "user", "content": prompt}, said, {"role": "user", "content": [given]}]
+    elif end.name == "ollama":
+        given = {"role": "tool", "tool_name": "no_such_tool", "content": "no"}
+        history = [{"role": "user", "content": prompt}, first["message"], given]
     else:
         said = first["choices"][0]["message"]
         given = {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "no"}
@@ -397,10 +455,10 @@ def test_faults_that_give_way_and_those_that_say_when(simulator: str, end: End) 
     later = post(simulator, end, headers={"x-playground-fault": "http-429-retry-7"})
     assert later.headers["retry-after"] == "7"
     echoed = post(simulator, end, headers={"x-playground-fault": "http-401-echo-key"})
-    assert "provided: k" in echoed.json()["error"]["message"]
+    assert "provided: k" in words(echoed)
     unknown = post(simulator, end, headers={"x-playground-fault": "nonsense"})
     assert unknown.status_code == 400
-    assert "Use one of" in unknown.json()["error"]["message"]
+    assert "Use one of" in words(unknown)
 
 
 @both

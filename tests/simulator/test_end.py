@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from app.core.events import PartEnded, ResponseEnded, ResponseFailed
 from app.core.messages import ModelRequest
-from app.core.tools import ToolChoice
+from app.core.tools import Tool, ToolChoice
 from app.simulator.app import ENDS
 from app.simulator.end import End, Frame, Stamp, pieces
 from app.simulator.faults import by_name
@@ -63,9 +64,15 @@ def test_the_end_reads_what_the_codec_wrote(end: End, choice: ToolChoice) -> Non
     request = asking(*history, tools=SHELF, choice=choice, max_tokens=500)
     read = end.parse(_written(end, request), VERSION, "").request
     assert _roles(read) == _roles(request)
-    assert [tool.name for tool in read.tools] == [tool.name for tool in SHELF]
-    assert read.choice == choice
+    if end.name == "ollama":  # it has no tool choice: the codec narrows the tools instead
+        request = replace(request, tools=_narrowed(choice), choice=ToolChoice())
+    assert [tool.name for tool in read.tools] == [tool.name for tool in request.tools]
+    assert read.choice == request.choice
     assert reply(read, seed=1, today=TODAY) == reply(request, seed=1, today=TODAY)
+
+
+def _narrowed(choice: ToolChoice) -> tuple[Tool, ...]:
+    return tuple(tool for tool in SHELF if choice.mode != "tool" or tool.name == choice.name)
 
 
 def _roles(request: ModelRequest) -> list[str]:
@@ -117,7 +124,14 @@ def test_a_twisted_stream_is_read_for_what_it_is(end: End, fault: str, end_as: s
 def test_arguments_stand_to_the_letter_in_a_json_answer(end: End, text: str) -> None:
     asked = end.parse(_written(end, asking(user("hi"), max_tokens=500)), VERSION, "")
     events = decoded(end, end.whole(Reply((call("f", text),), "calls"), asked, STAMP))
-    assert [event.text for event in events if isinstance(event, PartEnded)] == [text]
+    (part,) = [event for event in events if isinstance(event, PartEnded)]
+    assert part.text in (text, _unread(end, text))
+    assert part.text == text or "NaN" in text
+
+
+def _unread(end: End, text: str) -> str:
+    """How a call that the provider itself cannot read is said, if it says such a call at all."""
+    return f'{{"name": "f", "arguments": {text}}}' if end.name == "ollama" else text
 
 
 @both
@@ -126,7 +140,8 @@ def test_what_is_no_json_is_a_text_in_a_json_answer(end: End, text: str) -> None
     asked = end.parse(_written(end, asking(user("hi"), max_tokens=500)), VERSION, "")
     events = decoded(end, end.whole(Reply((call("f", text),), "calls"), asked, STAMP))
     (part,) = [event for event in events if isinstance(event, PartEnded)]
-    assert part.text in (text, json.dumps(text), json.dumps(text, ensure_ascii=False))
+    as_text = (json.dumps(text), json.dumps(text, ensure_ascii=False))
+    assert part.text in (text, *as_text, _unread(end, text))
 
 
 def test_pieces_are_of_a_readers_size_or_as_asked() -> None:

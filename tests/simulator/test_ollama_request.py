@@ -1,0 +1,159 @@
+"""What Ollama refuses, which is little, and what a request is read as."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from app.core.tools import ToolChoice
+from app.simulator.end import Asked, BadRequest, Stamp
+from app.simulator.ollama import frames, whole
+from app.simulator.ollama_request import parse
+from app.simulator.reply import Block, Reply
+
+TOOL = {"type": "function", "function": {"name": "f"}}
+HI = {"role": "user", "content": "hi"}
+USE = {"function": {"name": "f", "arguments": {"x": 1}}}
+CALL = {"role": "assistant", "content": "", "tool_calls": [USE]}
+BODY: dict[str, Any] = {"model": "m", "messages": [HI], "tools": [TOOL]}
+
+
+def asked(**changes: Any) -> Asked:
+    body = {key: value for key, value in {**BODY, **changes}.items() if value is not None}
+    return parse(json.dumps(body).encode(), {})
+
+
+def function(**changes: Any) -> dict[str, Any]:
+    return {"tools": [{"type": "function", "function": {"name": "f", **changes}}]}
+
+
+def using(**changes: Any) -> dict[str, Any]:
+    call = {"function": {**USE["function"], **changes}}
+    return {"messages": [HI, {**CALL, "tool_calls": [call]}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words", "status"),
+    [
+        ({"model": None}, "model is required", 400),
+        ({"model": 7}, "cannot unmarshal number into Go struct field ChatRequest.model", 400),
+        ({"stream": "yes"}, "cannot unmarshal string", 400),
+        ({"model": "m-no-tools"}, "m-no-tools does not support tools", 400),
+        ({"model": "m-no-thinking", "think": True}, "does not support thinking", 400),
+        ({"think": "much"}, 'invalid think value: "much"', 400),
+        ({"top_logprobs": 21}, "top_logprobs must be between 0 and 20", 400),
+        ({"options": {"temperature": "hot"}}, '"temperature" must be of type float32', 500),
+        ({"options": {"num_ctx": "8k"}}, '"num_ctx" must be of type integer', 500),
+        ({"options": {"stop": "E"}}, '"stop" must be of type array', 500),
+        ({"options": {"stop": [1]}}, '"stop" must be of an array of strings', 500),
+        ({"options": []}, "ChatRequest.options", 400),
+        ({"messages": {}}, "[]api.Message", 400),
+        ({"messages": [7]}, "api.Message", 400),
+        ({"messages": [{"role": "user", "content": []}]}, "messages.content of type string", 400),
+        ({"messages": [{**HI, "images": "aGk="}]}, "[]api.ImageData", 400),
+        ({"messages": [{**HI, "images": ["no base64!"]}]}, "illegal base64 data", 400),
+        (using(arguments='{"x": 1}'), "cannot unmarshal string", 400),
+        ({"messages": [HI, {**CALL, "tool_calls": [7]}]}, "api.ToolCall", 400),
+        ({"messages": [HI, {**CALL, "tool_calls": [{}]}]}, "ToolCallFunction", 400),
+        ({"tools": {}}, "api.Tools", 400),
+        ({"tools": [7]}, "api.Tool", 400),
+        (function(parameters=[]), "ToolFunctionParameters", 400),
+        (function(parameters={"type": ["object"]}), "parameters.type of type string", 400),
+        (function(parameters={"required": [1]}), "parameters.required", 400),
+        (function(parameters={"properties": {"x": True}}), "api.ToolProperty", 400),
+    ],
+)
+def test_what_is_refused_says_where_that_is_known_from(
+    changes: dict[str, Any], words: str, status: int
+) -> None:
+    with pytest.raises(BadRequest) as refused:
+        asked(**changes)
+    assert words in str(refused.value)
+    assert refused.value.status == status
+    assert refused.value.source.startswith("https://github.com/ollama/ollama/")
+
+
+@pytest.mark.parametrize("body", [b"", b" \n", b"{", b"[]"])
+def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
+    with pytest.raises(BadRequest):
+        parse(body, {})
+
+
+def test_what_others_refuse_it_takes() -> None:
+    odd = [
+        {"role": "assistant", "content": "first"},
+        {"role": "tool", "content": "of no call"},
+        CALL,
+        {"role": "critic", "content": "who?"},
+        {},
+    ]
+    read = asked(messages=odd, unknown=1, options={"no_such": "x", "seed": None}).request
+    assert [m.role for m in read.messages] == ["assistant", "results", "assistant", "user", "user"]
+    assert read.choice == ToolChoice()
+
+
+def test_a_sound_request_is_read_whole() -> None:
+    result = {"role": "tool", "tool_name": "f", "content": "Error: no"}
+    shown = {"role": "user", "content": "see", "images": ["aGk="]}
+    system = {"role": "system", "content": "Be brief."}
+    request = asked(
+        messages=[system, shown, {**CALL, "thinking": "hm", "content": "a"}, result],
+        options={"num_predict": 7, "temperature": 0},
+        think="low",
+    ).request
+    assert request.system == "Be brief."
+    assert request.params == {"max_tokens": 7, "thinking": True, "load": False}
+    assert request.stream  # unless it is told otherwise
+    assert not asked(stream=False).request.stream
+    prompt, turn, results = request.messages
+    assert [part.kind for part in prompt.parts] == ["image", "text"]
+    assert [(part.kind, part.text) for part in turn.parts] == [
+        ("thinking", "hm"),
+        ("text", "a"),
+        ("call", '{"x":1}'),
+    ]
+    (answer,) = results.parts
+    assert (answer.call_id, answer.name, answer.is_error) == (turn.parts[2].call_id, "f", True)
+    assert asked(options={"num_predict": -1}).request.params["max_tokens"] is None
+
+
+@pytest.mark.parametrize(
+    ("given", "paired"),
+    [
+        ([{"tool_call_id": "b"}, {"tool_call_id": "a"}], ["b", "a"]),
+        ([{"tool_name": "g"}, {"tool_name": "f"}], ["b", "a"]),
+        ([{}, {}], ["a", "b"]),
+        ([{"tool_name": "f"}, {"tool_name": "f"}], ["a", ""]),
+        ([{"tool_call_id": "x"}], ["x"]),
+    ],
+)
+def test_results_are_paired_by_id_by_name_or_by_order(
+    given: list[dict[str, Any]], paired: list[str]
+) -> None:
+    calls = [
+        {"id": "a", "function": {"name": "f"}},
+        {"id": "b", "function": {"name": "g", "arguments": {}}},
+    ]
+    said = [{"role": "tool", "content": "x", **one} for one in given]
+    request = asked(messages=[HI, {"role": "assistant", "tool_calls": calls}, *said]).request
+    assert [part.call_id for part in request.messages[2].parts] == paired
+
+
+def test_without_messages_the_model_is_only_loaded() -> None:
+    loading = asked(messages=[])
+    answer = json.loads(whole(Reply((Block("text", "hi"),)), loading, Stamp("s", 0)))
+    assert not loading.request.stream
+    assert (answer["done_reason"], answer["message"]["content"]) == ("load", "")
+
+
+def test_an_answer_cut_by_length_says_so_and_leaves_the_call_in_its_text() -> None:
+    cut = Reply((Block("call", '{"x": ', "f"),), "length")
+    data = b"".join(frame.data for frame in frames(cut, asked(), Stamp("s", 0)))
+    lines = [json.loads(line) for line in data.splitlines()]
+    assert "".join(line["message"]["content"] for line in lines) == (
+        '{"name": "f", "arguments": {"x": }'
+    )
+    assert lines[-1]["done_reason"] == "length"
+    assert not any("tool_calls" in line["message"] for line in lines)
