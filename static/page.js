@@ -283,11 +283,11 @@ document.addEventListener("htmx:after:swap", () => {
   titled();
 });
 
-// A filter over what stands in the page already (the tools' list).
+// A filter over what stands in the page already (the tools' list), by a row's text or its words.
 document.addEventListener("input", (event) => {
   const selector = event.target.dataset?.filter;
   if (!selector) return;
   const wanted = event.target.value.toLowerCase();
-  for (const row of document.querySelectorAll(selector)) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  for (const row of document.querySelectorAll(selector)) row.hidden = !(row.dataset.words ?? row.textContent).toLowerCase().includes(wanted);
 });
 

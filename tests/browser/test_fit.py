@@ -12,6 +12,7 @@ from tests.browser.serving import Server
 from tests.browser.tab import Tab
 
 PHONE = {"width": 390, "height": 844}
+PROVIDERS = ("providers", "providers/openai")
 PROMPT = "What is the weather in Oslo, in a rather long question? [[fault:args-wrong-types]]"
 
 
@@ -37,7 +38,9 @@ def visited(tab: Tab, page: str, waiting: str) -> Tab:
     return tab
 
 
-@pytest.mark.parametrize("page", ["session", "forms", "welcome", "tools", "tools/get_weather"])
+@pytest.mark.parametrize(
+    "page", ["session", "forms", "welcome", "tools", "tools/get_weather", *PROVIDERS]
+)
 def test_a_phone_scrolls_nothing_sideways(
     server: Server, new_tab: NewTab, waiting: str, page: str
 ) -> None:
@@ -71,6 +74,9 @@ def test_the_drawers_of_a_phone(server: Server, new_tab: NewTab, waiting: str) -
         ("welcome", "light"),
         ("tools/get_weather", "light"),
         ("tools/get_weather", "dark"),
+        ("providers", "light"),
+        ("providers", "dark"),
+        ("providers/openai", "dark"),
     ],
 )
 def test_axe_finds_nothing_serious(

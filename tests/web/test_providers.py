@@ -131,42 +131,46 @@ async def test_the_simulator_is_tested_and_listed_in_all_three_ways(tmp_path: Pa
 
 
 async def test_a_key_goes_nowhere_before_a_person_says_so(tmp_path: Path) -> None:
-    async with serving(provider(LIST)) as server:
-        async with running(tmp_path, environment=ENVIRONMENT) as engine:
-            asked = Asked(engine)
-            body = {"name": "groq", "protocol": "openai_chat", "base_url": server.url + "/v1"}
-            body |= {"key_name": "GROQ_API_KEY"}
-            assert (await asked.post("/providers", body)).status == 201
-            for action in ("test", "models"):
-                told = json.loads((await asked.post(f"/providers/groq/{action}")).body)
-                assert not told["ok"]
-                assert "not confirmed" in told["sentence"]
-            assert server.seen == []
-            page = (await asked.get("/providers", PAGE)).body.decode()
-            assert f"Send GROQ_API_KEY to {server.url}</button>" in page
-            await asked.post("/keys", {"name": "GROQ_API_KEY", "base_url": server.url})
-            told = json.loads((await asked.post("/providers/groq/models")).body)
-            assert [model["id"] for model in told["models"]] == ["one <b>"]
-            [seen] = server.seen
-            assert f"Bearer {KEY}-groq".encode() in seen
-            shown = await asked.post("/providers/groq/models", {}, PAGE)
-            assert b"one &lt;b&gt;" in shown.body
-            assert b"one <b>" not in shown.body
+    async with (
+        serving(provider(LIST)) as server,
+        running(tmp_path, environment=ENVIRONMENT) as engine,
+    ):
+        asked = Asked(engine)
+        body = {"name": "groq", "protocol": "openai_chat", "base_url": server.url + "/v1"}
+        body |= {"key_name": "GROQ_API_KEY"}
+        assert (await asked.post("/providers", body)).status == 201
+        for action in ("test", "models"):
+            told = json.loads((await asked.post(f"/providers/groq/{action}")).body)
+            assert not told["ok"]
+            assert "not confirmed" in told["sentence"]
+        assert server.seen == []
+        page = (await asked.get("/providers", PAGE)).body.decode()
+        assert f"Send GROQ_API_KEY to {server.url}</button>" in page
+        await asked.post("/keys", {"name": "GROQ_API_KEY", "base_url": server.url})
+        told = json.loads((await asked.post("/providers/groq/models")).body)
+        assert [model["id"] for model in told["models"]] == ["one <b>"]
+        [seen] = server.seen
+        assert f"Bearer {KEY}-groq".encode() in seen
+        shown = await asked.post("/providers/groq/models", {}, PAGE)
+        assert b"one &lt;b&gt;" in shown.body
+        assert b"one <b>" not in shown.body
 
 
 async def test_an_echoed_key_is_masked(tmp_path: Path) -> None:
     error = json.dumps({"error": {"message": f"Incorrect API key provided: {KEY}-groq"}}).encode()
-    async with serving(provider(error, "401 Unauthorized")) as server:
-        async with running(tmp_path, environment=ENVIRONMENT) as engine:
-            asked = Asked(engine)
-            body = {"name": "x", "protocol": "openai_chat", "base_url": server.url, "model": "m"}
-            await asked.post("/providers", {**body, "key_name": "GROQ_API_KEY"})
-            await engine.confirm("GROQ_API_KEY", server.url)
-            for headers in ((), (PAGE,), (("hx-request", "true"),)):
-                told = await asked.post("/providers/x/test", {}, *headers)
-                assert told.status == 200
-                assert b"Incorrect API key provided" in told.body
-                assert KEY.encode() not in told.body
+    async with (
+        serving(provider(error, "401 Unauthorized")) as server,
+        running(tmp_path, environment=ENVIRONMENT) as engine,
+    ):
+        asked = Asked(engine)
+        body = {"name": "x", "protocol": "openai_chat", "base_url": server.url, "model": "m"}
+        await asked.post("/providers", {**body, "key_name": "GROQ_API_KEY"})
+        await engine.confirm("GROQ_API_KEY", server.url)
+        for headers in ((), (PAGE,), (("hx-request", "true"),)):
+            told = await asked.post("/providers/x/test", {}, *headers)
+            assert told.status == 200
+            assert b"Incorrect API key provided" in told.body
+            assert KEY.encode() not in told.body
 
 
 async def test_a_test_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
