@@ -31,7 +31,7 @@ from app.net.mask import Masker
 from app.net.reasons import rate_limits
 from app.store.log import Chunk
 from app.wire.codec import Codec, Decoder, Spanned
-from app.wire.told import KEY_ADVICE
+from app.wire.told import KEY_ADVICE, asked_wait
 
 Ended = Callable[[Live], Awaitable[None]]
 """Called with the session that is held, as soon as the end of its answer is saved."""
@@ -134,6 +134,7 @@ class Writing:
         self._request_id, self._rate_limits = masked.request_id, rate_limits(headers)
         self._add(masked, at_ms, self._offset, self._offset)
         self._decoder = self._prepared.codec.decoder(started.status)
+        self._decoder.limit(self._prepared.limits.max_event_bytes)
         if self._prepared.expects and started.status < 400:
             self._check_type(headers.get("content-type", ""), at_ms)
 
@@ -185,7 +186,9 @@ class Writing:
                 case ResponseEnded():
                     self._judge(event, at_ms, start, end)
                 case ResponseFailed():
-                    event = self._failed(_told(event, instead, self._retry_after))
+                    asked = self._retry_after
+                    asked = asked_wait(event.error) if asked is None else asked
+                    event = self._failed(_told(event, instead, asked))
             self._add(event, at_ms, start, end)
 
     def _judge(self, event: ResponseEnded, at_ms: int, start: int, end: int) -> None:

@@ -50,7 +50,10 @@ class Decoder(Protocol):
     `feed` may be given the bytes cut anywhere and costs O(len(data)). `end(clean)` is called
     once: `clean` tells whether the connection closed politely. After it exactly one
     ResponseEnded or ResponseFailed has been yielded, whatever the bytes were; never an exception.
+    `limit` may be called before the first byte: how large one event may grow.
     """
+
+    def limit(self, max_event_bytes: int) -> None: ...
 
     def feed(self, data: bytes) -> list[Spanned]: ...
 

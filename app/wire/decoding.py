@@ -63,6 +63,9 @@ class BodyDecoder:
         self._text = ""  # the start of what is no frame of any protocol
         self._told: Told | None = None
 
+    def limit(self, max_event_bytes: int) -> None:
+        self._framer = Framer(max_event_bytes)
+
     def feed(self, data: bytes) -> list[Spanned]:
         self._size += len(data)
         for frame in self._framer.feed(data):
@@ -154,11 +157,12 @@ class BodyDecoder:
             self._answer.warn(code, f'Between the events stood something else: "{start}".')
 
     def _fail_too_large(self, frame: Frame) -> None:
-        megabytes = (frame.end - frame.start) // (1024 * 1024)
+        size = frame.end - frame.start
+        grew = f"{size // (1024 * 1024)} MB" if size >= 1024 * 1024 else f"{size} bytes"
         self._reader.settle(whole=False)
         self._answer.fail(
             "too_large",
-            f"A single event grew beyond {megabytes} MB, so the answer was broken off. "
+            f"A single event grew beyond {grew}, so the answer was broken off. "
             "Ask for a shorter one.",
         )
 
