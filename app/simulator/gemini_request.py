@@ -262,7 +262,8 @@ def _check_signatures(parts: Sequence[Mapping[str, Any]], place: int, current: b
 
 
 def _bytes(text: str) -> bytes:
-    return b64decode(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4))
+    sound = text.replace("-", "+").replace("_", "/")
+    return b64decode(sound + "=" * (-len(sound) % 4), validate=True)
 
 
 def _part(part: Mapping[str, Any], role: str, where: str, model: str) -> MessagePart:
