@@ -112,9 +112,20 @@ def welcome_page(
     rows: Sequence[SessionRow],
     now_ms: int,
     demos: Sequence[tuple[str, str, str]],
+    protocol: str = "",
+    wires: Sequence[str] = (),
 ) -> str:
-    """The page without a session: demos (name, title, words) to begin with, and the list."""
-    return env.get_template("welcome.html").render(rows=rows, now_ms=now_ms, demos=demos)
+    """The page without a session: demos (name, title, words) to begin with, and the list.
+
+    `protocol` is the one of `wires` that the demos speak.
+    """
+    return env.get_template("welcome.html").render(
+        rows=rows,
+        now_ms=now_ms,
+        demos=demos,
+        protocol=protocol,
+        wires=[(name, SHORT_NAMES.get(name, name)) for name in wires],
+    )
 
 
 def list_fragment(

@@ -17,7 +17,6 @@ class Demo:
     prompt: str
     tools: tuple[str, ...] = ()
     own: tuple[Tool, ...] = ()
-    profile: str = "simulator"
 
 
 ASK_COLLEAGUE = Tool(
@@ -60,10 +59,9 @@ DEMOS: tuple[Demo, ...] = (
     Demo(
         "failing",
         "A tool that fails",
-        "The lookup raises an error; the model reads it and goes on. In OpenAI's wire format.",
+        "The lookup raises an error; the model reads it and goes on.",
         "Look up the customer number 4711 in the flaky directory.",
         ("flaky_lookup",),
-        profile="simulator-openai",
     ),
     Demo(
         "colleague",

@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
+from app.engine.preview import WIRES
 from tests.served import Served, messages, rested, served
 
 pytestmark = pytest.mark.anyio
@@ -413,13 +414,17 @@ async def test_recordings_and_requests(client: httpx.AsyncClient) -> None:
 async def test_each_demo_starts(client: httpx.AsyncClient) -> None:
     welcome = await client.get("/welcome", headers={"accept": "text/html"})
     names = {piece.split('"')[0] for piece in welcome.text.split('name="demo" value="')[1:]}
-    assert names
-    for name in sorted(names):
-        data = {"demo": name}
+    assert len(names) == len(WIRES)
+    for name, wire in zip(sorted(names), WIRES, strict=True):
+        there = await client.get(f"/welcome?protocol={wire}", headers={"accept": "text/html"})
+        assert f'name="protocol" value="{wire}"' in there.text
+        data = {"demo": name, "protocol": wire}
         answer = await client.post("/sessions", data=data, headers={"accept": "text/html"})
         assert answer.status_code == 303, answer.text
         session_id = answer.headers["location"].rpartition("/")[2]
         await rested(client, session_id)
+        log = (await client.get(f"/sessions/{session_id}/events")).text
+        assert f'"protocol": "{wire}", "method": "POST"' in log
     assert (await client.post("/sessions", data={"demo": "nobody"})).status_code == 404
 
 

@@ -11,6 +11,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from app.core.errors import BadInput, NotFound
 from app.core.rows import from_data, to_data
 from app.core.rules import Action, Rule
+from app.engine.preview import WIRES, profile_on
 from app.engine.settings import settings_from
 from app.render.pages import list_fragment, welcome_page
 from app.web.demos import DEMOS, demo
@@ -28,11 +29,12 @@ async def home(request: Request) -> Response:
 
 
 async def welcome(request: Request) -> Response:
-    """GET /welcome: the demos."""
-    site = site_of(request)
+    """GET /welcome: the demos; `?protocol=` names the wire they speak."""
+    site, protocol = site_of(request), request.query_params.get("protocol", "")
+    protocol = protocol if protocol in WIRES else WIRES[0]
     demos = [(one.name, one.title, one.words) for one in DEMOS]
     rows, now = await site.rows(), site.engine.hub.clock()
-    return HTMLResponse(welcome_page(site.env, rows, now, demos))
+    return HTMLResponse(welcome_page(site.env, rows, now, demos, protocol, WIRES))
 
 
 async def sessions(request: Request) -> Response:
@@ -64,7 +66,7 @@ async def create(request: Request) -> Response:
         session_id = await site.engine.hub.create(settings, body.text("title").strip())
         site.engine.driver.rules[session_id] = rules
     elif body.text("demo"):
-        session_id = await _start_demo(site, body.text("demo"))
+        session_id = await _start_demo(site, body.text("demo"), body.text("protocol") or WIRES[0])
     else:
         asked = {name: body.text(name) for name in ("profile", "model") if body.text(name)}
         session_id = await _like_the_last(site, asked)
@@ -84,13 +86,15 @@ def _rules(value: Any) -> tuple[Rule, ...]:
     return rules
 
 
-async def _start_demo(site: Site, name: str) -> str:
+async def _start_demo(site: Site, name: str, protocol: str) -> str:
     one = demo(name)
     if one is None:
         raise NotFound(f"There is no demo {name!r}.")
     tools: list[Any] = [*one.tools, *(to_data(tool) for tool in one.own)]
-    settings = await settings_from(site.engine, {"profile": one.profile, "tools": tools})
-    session_id = await site.engine.hub.create(settings, one.title)
+    engine = site.engine
+    profile = profile_on(engine.profiles(), engine.profile("simulator"), protocol)
+    settings = await settings_from(engine, {"profile": profile.name, "tools": tools})
+    session_id = await engine.hub.create(settings, one.title)
     await site.engine.driver.prompt(session_id, one.prompt)
     return session_id
 
