@@ -32,6 +32,8 @@ QUIRKS: Mapping[str, str] = {
 }
 BUDGETS = {"low": 1024, "medium": 4096, "high": 16384}
 """Thinking tokens for the words that other protocols use; 1024 is the least allowed."""
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+"""How hard a model is to think that takes no budget."""
 
 NEVER_FORCED = re.compile(r"(?:fable-5-1|mythos-5-1|opus-5-5)(?!\d)")
 """Models that refuse a forced tool whatever else is asked: "type "tool" and "any" are not supported
@@ -137,12 +139,13 @@ def _add_params(body: dict[str, Any], request: ModelRequest, notes: Notes) -> No
     if stop := stop_words(params.get("stop")):
         body["stop_sequences"] = stop
     wanted = params.get("thinking")
-    adaptive = bool(ADAPTIVE_ONLY.search(spelled(request.model)))
-    thinking = {"type": "adaptive"} if adaptive and wanted is True else None
-    if adaptive and isinstance(wanted, str) and wanted in BUDGETS:
-        thinking = {"type": "adaptive"}
-        body["output_config"] = {"effort": wanted}
-    thinking = thinking or _thinking(wanted, notes)
+    if ADAPTIVE_ONLY.search(spelled(request.model)) and (wanted is True or wanted in EFFORTS):
+        # The same wish in the words that these models take.
+        thinking: dict[str, Any] | None = {"type": "adaptive"}
+        if wanted is not True:
+            body["output_config"] = {"effort": wanted}
+    else:
+        thinking = _thinking(wanted, notes)
     if thinking is not None:
         body["thinking"] = thinking
         budget = thinking.get("budget_tokens")

@@ -203,11 +203,9 @@ def test_the_openai_package_runs_a_whole_loop_of_responses(simulator: str, strea
 @pytest.mark.parametrize("stream", [True, False])
 def test_the_ollama_package_runs_a_whole_loop(simulator: str, stream: bool) -> None:
     messages: list[Any] = [{"role": "user", "content": PROMPT}]
-    client = ollama.Client(host=simulator + "/ollama", timeout=30)
+    client: Any = ollama.Client(host=simulator + "/ollama", timeout=30)
     for _ in range(3):
-        came: Any = client.chat(
-            "simulated:8b", messages, tools=OPENAI_TOOLS, think=True, stream=stream
-        )
+        came = client.chat("simulated:8b", messages, tools=OPENAI_TOOLS, think=True, stream=stream)
         lines = list(came) if stream else [came]
         assert len(lines) > 3 or not stream
         thought = "".join(line.message.thinking or "" for line in lines)
