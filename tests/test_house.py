@@ -82,12 +82,16 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(
         (
             *("app/simulator/anthropic.py", "app/simulator/openai_chat.py"),
+            "app/simulator/openai_responses.py",
             "app/simulator/ollama.py",
             *("app/simulator/faults.py", "app/simulator/fault_answers.py"),
             *("app/simulator/fault_calls.py", "app/simulator/fault_streams.py"),
         ),
         "tests/simulator/test_app.py and test_end.py; tests/engine/test_client.py plays faults",
     ),
+    "app/simulator/openai_responses_input.py": "test_openai_responses_request.py beside it",
+    "app/simulator/openai_responses_refusals.py": "test_openai_responses_request.py beside it",
+    "app/wire/openai_responses_items.py": "tests/wire/test_openai_responses.py",
     "app/web/app.py": "tests/web/test_routes.py, the inventory of its routes",
     "app/web/demos.py": "tests/web/test_api.py starts each",
     "app/web/forms.py": "tests/web/test_api.py, in all three ways of asking",

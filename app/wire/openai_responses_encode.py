@@ -204,7 +204,7 @@ class _History:
             match part.kind:
                 case "call":
                     yield self._call(part, own, block)
-                case _ if not own:
+                case _ if part.protocol != PROTOCOL:
                     self._notes.foreign(part.kind)
                     yield None
                 case _ if block is None:
