@@ -26,7 +26,7 @@ from app.simulator.end import (
     pieces,
 )
 from app.simulator.gemini_request import SIGNED_BY, TAKES, is_three, parse
-from app.simulator.reply import Block, Reply, tokens
+from app.simulator.reply import Block, Reply
 
 MODELS = ("gemini-3-simulated", "gemini-2.5-simulated")
 _STOP = {"stop": "STOP", "calls": "STOP", "length": "MAX_TOKENS", "refusal": "SAFETY"}
@@ -45,7 +45,7 @@ def frames(reply: Reply, asked: Asked, stamp: Stamp) -> Iterator[Frame]:
         part: Mapping[str, Any], pause: float, tag: Tag, end: Mapping[str, Any], args: str = ""
     ) -> Frame:
         nonlocal first
-        usage = _usage(asked, (said + 3) // 4 + 8 * calls, (thought + 3) // 4)
+        usage = _usage(asked, said, thought, calls)
         text = _text(_response([part], end, usage, asked, stamp), args, stamp, as_array)
         head = ("[" if first else ",\r\n") if as_array else "data: "
         wait, first = chance.uniform(*FIRST_TOKEN_S) if first else pause, False
@@ -72,7 +72,8 @@ def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
     """The answer of generateContent."""
     parts: list[dict[str, Any]] = []
     args: list[str] = []
-    for block in _sayable(reply):
+    blocks = _sayable(reply)
+    for block in blocks:
         if block.kind == "call":
             parts.append(_call(block, len(args), asked, stamp))
             args.append(block.text)
@@ -80,9 +81,9 @@ def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
             parts.append(_prose(block, block.text))
     if is_three(asked.request.model) and not args and parts:
         parts[-1]["thoughtSignature"] = _signature(stamp)
-    spent = sum(tokens(b.text) + (8 if b.kind == "call" else 0) for b in reply.blocks)
-    thought = sum(tokens(b.text) for b in reply.blocks if b.kind == "thinking")
-    usage = _usage(asked, spent - thought, thought)
+    thought = sum(len(block.text) for block in blocks if block.kind == "thinking")
+    said = sum(len(block.text) for block in blocks) - thought
+    usage = _usage(asked, said, thought, len(args))
     text = json.dumps(
         _response(parts, _finish(reply), usage, asked, stamp), ensure_ascii=False, indent=2
     )
@@ -195,8 +196,9 @@ def _finish(reply: Reply) -> dict[str, Any]:
     return reason
 
 
-def _usage(asked: Asked, spent: int, thought: int) -> dict[str, Any]:
-    read = asked.input_tokens
+def _usage(asked: Asked, said: int, thought: int, calls: int) -> dict[str, Any]:
+    """`said` and `thought` are in characters; thoughts are counted apart, as Gemini does."""
+    read, spent, thought = asked.input_tokens, (said + 3) // 4 + 8 * calls, (thought + 3) // 4
     usage: dict[str, Any] = {"promptTokenCount": read}
     if spent:
         usage["candidatesTokenCount"] = spent
