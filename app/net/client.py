@@ -198,7 +198,7 @@ class Net:
         """
         place = _place(url)
         ends_at = asyncio.get_running_loop().time() + limits.wall_s
-        response = await self._head(method, url, headers, body, limits, place)
+        response = await self._head(method, url, headers, body, limits, place, ends_at)
         try:
             _refuse_status(response, place)
             yield Answer(response, place, limits, ends_at)
@@ -218,14 +218,23 @@ class Net:
         body: bytes,
         limits: Limits,
         place: str,
+        ends_at: float,
     ) -> httpx.Response:
         loop = asyncio.get_running_loop()
+        stage = ""
         try:
-            async with asyncio.timeout(None) as waiting:
+            # A connection through a proxy is two; each of its steps has its own time as well.
+            async with asyncio.timeout(2 * limits.connect_s) as waiting:
 
                 async def traced(name: str, _: Mapping[str, Any]) -> None:
-                    if name == "http11.receive_response_headers.started":
-                        waiting.reschedule(loop.time() + limits.first_byte_s)
+                    nonlocal stage
+                    match name:
+                        case "http11.send_request_headers.started":
+                            stage = "sending"
+                            waiting.reschedule(ends_at)
+                        case "http11.receive_response_headers.started":
+                            stage = "waiting"
+                            waiting.reschedule(min(ends_at, loop.time() + limits.first_byte_s))
 
                 client = self._client(url, place)
                 request = client.build_request(
@@ -240,12 +249,7 @@ class Net:
                 )
                 return await client.send(request, stream=True)
         except TimeoutError:
-            raise NetTrouble(
-                "timeout",
-                f"{place} took the request and answered nothing for "
-                f"{_seconds(limits.first_byte_s)}; retry, or allow the profile more time for the "
-                "first byte (Providers).",
-            ) from None
+            raise _no_head(stage, place, limits) from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TypeError) as error:
             # `from None`: the cause may hold a header's value, which may be a key.
             raise _no_answer(error, place, limits) from None
@@ -321,15 +325,36 @@ def _refuse_status(response: httpx.Response, place: str) -> None:
         )
 
 
+def _no_head(stage: str, place: str, limits: Limits) -> NetTrouble:
+    """Which time ran out before the head of an answer came."""
+    match stage:
+        case "waiting":
+            return NetTrouble(
+                "timeout",
+                f"{place} took the request and answered nothing for "
+                f"{_seconds(limits.first_byte_s)}; retry, or allow the profile more time for the "
+                "first byte (Providers).",
+            )
+        case "sending":
+            return NetTrouble(
+                "timeout", f"{place} had not taken the request after {_seconds(limits.wall_s)}."
+            )
+    return NetTrouble("unreachable", f"cannot reach {place}: {_no_connection(limits)}")
+
+
+def _no_connection(limits: Limits) -> str:
+    return (
+        f"no connection within {_seconds(limits.connect_s)}; check the address, or allow the "
+        "profile more time to connect (Providers)."
+    )
+
+
 def _no_answer(error: Exception, place: str, limits: Limits) -> NetTrouble:
     """Why no head of an answer came."""
     cannot = f"cannot reach {place}: "
     match error:
         case httpx.ConnectTimeout():
-            seconds = _seconds(limits.connect_s)
-            return NetTrouble(
-                "unreachable", f"{cannot}no connection within {seconds}; check the address."
-            )
+            return NetTrouble("unreachable", cannot + _no_connection(limits))
         case httpx.ProxyError():
             return NetTrouble("unreachable", f"{cannot}the proxy refused; check HTTPS_PROXY.")
         case httpx.ConnectError():

@@ -395,3 +395,26 @@ async def test_a_cancelled_reader_lets_the_connection_go() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         await asyncio.wait_for(gone.wait(), 5)
+
+
+@pytest.mark.parametrize("kind", ["tls", "proxy"])
+async def test_a_half_open_connection_is_left(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is taken and nothing is ever said: in the midst of TLS, or by a proxy."""
+
+    async def play(reader: Reader, _: Writer) -> None:
+        await until_gone(reader)
+
+    limits = replace(LIMITS, connect_s=0.1, first_byte_s=0.1)
+    async with serving(play) as server:
+        url = server.url.replace("http:", "https:")
+        if kind == "proxy":
+            for name in ("HTTPS_PROXY", "https_proxy"):
+                monkeypatch.setenv(name, server.url)
+            monkeypatch.delenv("NO_PROXY", raising=False)
+            monkeypatch.delenv("no_proxy", raising=False)
+            url = "https://elsewhere.invalid/v1"
+        got, trouble = await read(url, limits)
+    assert trouble is not None
+    assert got == b""
+    assert trouble.failure == ("unreachable" if kind == "tls" else "timeout")
+    assert "(Providers)" in str(trouble)

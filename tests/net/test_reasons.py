@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.net.reasons import connect_reason, retry_after
+from app.net.reasons import connect_reason, rate_limits, retry_after
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
@@ -17,6 +17,8 @@ RETRY_AFTER = [
     ({"retry-after": "3"}, 3.0),
     ({"retry-after": " 0.5 "}, 0.5),
     ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+    ({"retry-after-ms": "soon", "retry-after": "9"}, 9.0),
+    ({"retry-after-ms": "-1", "retry-after": "9"}, None),
     ({"retry-after": "3600"}, 3600.0),
     ({"retry-after": "Sat, 21 Nov 2026 12:00:07 GMT"}, 7.0),
     ({"retry-after": "Sat, 21 Nov 2026 11:00:00 GMT"}, None),
@@ -33,6 +35,27 @@ RETRY_AFTER = [
 @pytest.mark.parametrize(("headers", "seconds"), RETRY_AFTER)
 def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers, NOW) == seconds
+
+
+def test_headers_on_limits() -> None:
+    headers = {
+        "anthropic-ratelimit-requests-limit": "50",
+        "X-RateLimit-Reset-Tokens": "6m0s",
+        "x-rate-limit-remaining": "1",
+        "RateLimit": "default",
+        "retry-after": "3",
+        "Retry-After-Ms": "3000",
+        "content-type": "text/html",
+        "x-request-id": "r",
+    }
+    assert rate_limits(headers) == {
+        "anthropic-ratelimit-requests-limit": "50",
+        "x-ratelimit-reset-tokens": "6m0s",
+        "x-rate-limit-remaining": "1",
+        "ratelimit": "default",
+        "retry-after": "3",
+        "retry-after-ms": "3000",
+    }
 
 
 def behind(cause: BaseException) -> BaseException:
