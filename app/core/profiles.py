@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 from app.core.errors import NotFound
 from app.core.settings import Profile
-from app.core.vendors import VENDORS, Vendor
+from app.core.vendor import Vendor
+from app.core.vendors import VENDORS
 
 PROFILES: tuple[Profile, ...] = tuple(vendor.profile for vendor in VENDORS)
 SHIPPED: Mapping[str, Vendor] = {vendor.profile.name: vendor for vendor in VENDORS}

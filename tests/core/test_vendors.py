@@ -5,7 +5,8 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from app.core.settings import PROTOCOLS
-from app.core.vendors import LOCAL_S, SIMULATORS, VENDORS
+from app.core.vendor import LOCAL_S
+from app.core.vendors import SIMULATORS, VENDORS
 
 ADDRESSED_BY_THE_PERSON = {"azure", "vertex"}
 
