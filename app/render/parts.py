@@ -61,7 +61,7 @@ def served(part: Part) -> Served:
     content = block.get("content")
     error = content.get("error_code") if isinstance(content, Mapping) else block.get("error")
     asked = {key: item for key, item in block.items() if key not in _OUTER and item is not None}
-    told = part.text or (pretty(asked) if asked and part.kind == "server_call" else "")
+    told = part.text or (_told(asked) if part.kind == "server_call" else "")
     return Served(
         part.name or str(block.get("type") or part.meta.get("type") or ""),
         laid_out(clip(told, LONGEST_BLOCK)) if part.ended else (),
@@ -69,6 +69,16 @@ def served(part: Part) -> Served:
         pretty(asked) if asked and part.kind != "server_call" else "",
         error if isinstance(error, str) else "",
     )
+
+
+def _told(asked: Mapping[str, Any]) -> str:
+    """What a server call was asked, where that stands in its block; a single text as it is."""
+    match list(asked.values()):
+        case []:
+            return ""
+        case [str(text)]:
+            return text
+    return pretty(asked)
 
 
 def block_of(part: Part) -> Mapping[str, Any]:

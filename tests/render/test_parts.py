@@ -81,7 +81,7 @@ def test_a_search_by_the_provider() -> None:
     ("meta", "told"),
     [
         ({"block": {"type": "web_search_call", "action": {"query": "tides"}}}, "tides"),
-        ({"block": {"type": "code_interpreter_call", "code": "1+1"}}, "1+1"),
+        ({"block": {"type": "code_interpreter_call", "code": "a = 1\nb"}}, "a = 1\nb"),
         ({"part": {"executableCode": {"code": "print(1)"}}}, "print(1)"),
     ],
 )
