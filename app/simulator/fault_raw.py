@@ -94,7 +94,7 @@ def half_headers(headers: Mapping[str, str], frames: Sequence[Frame], n: int) ->
 
 def not_http(headers: Mapping[str, str], frames: Sequence[Frame], n: int) -> Iterator[Frame]:
     """The greeting of another protocol."""
-    yield Frame(b"SSH-2.0-OpenSSH_9.9\r\n")
+    yield Frame(b"220 mail.invalid ESMTP\r\n\r\n")
     yield CUT
 
 

@@ -214,7 +214,7 @@ def tight(data: bytes) -> bytes:
 
 def with_fields(data: bytes) -> bytes:
     """With fields that say nothing about the event."""
-    return b"id: 7\nretry: 3000\nx-unknown: 1\n" + data
+    return b"id: 7\nretry: 3000\n" + data
 
 
 def gzipped(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:

@@ -167,7 +167,7 @@ _STREAMS: tuple[Fault, ...] = (
     _sse("no-space", "no space after `data:`", streams.respelt(streams.tight)),
     _sse("multi-data", "an event over two data lines", streams.respelt(streams.over_lines)),
     _sse("comments", "a comment within each event", streams.respelt(lambda d: b": hi\n" + d)),
-    _sse("fields", "ids, a retry, an unknown field", streams.respelt(streams.with_fields)),
+    _sse("fields", "ids and a retry", streams.respelt(streams.with_fields)),
     _wire("sse-bad-json", "an event that is no JSON", streams.odd_event(b"{oops")),
     _wire("sse-json-array", "an event that is an array", streams.odd_event(b"[]")),
     _wire("sse-json-null", "an event that is null", streams.odd_event(b"null")),
@@ -203,7 +203,13 @@ _STREAMS: tuple[Fault, ...] = (
     _raw("close-framing", "a body that ends with the connection", raw.close_framing),
     _raw("bad-chunk-size", "a chunk whose size is no number", raw.bad_chunk_size),
     _raw("no-last-chunk", "half a body, no last chunk", raw.no_last_chunk),
-    _raw("complete-no-last-chunk", "all of it, no last chunk", raw.complete_no_last_chunk),
+    Fault(
+        "complete-no-last-chunk",
+        "all of it, no last chunk",
+        raw=raw.complete_no_last_chunk,
+        only=_MARKED,
+        why=_NO_MARKER,
+    ),
     _raw("short-body", "half of the promised length", raw.short_body),
     Fault(
         "open-after-done",

@@ -6,6 +6,7 @@ end, and after it nothing but warnings. Knows no protocol.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -110,6 +111,7 @@ class Answer:
         self._stop_all(complete)
         if not self.parts:
             self.warn("empty_answer", "The model ended its answer without saying anything.")
+        self._flag_twins()
         called = self.has("call")
         if reason == "stop" and called:
             reason = "calls"
@@ -142,6 +144,13 @@ class Answer:
     def _stop_all(self, complete: bool) -> None:
         for part in list(self.open_parts()):
             self.stop(part, complete)
+
+    def _flag_twins(self) -> None:
+        """Calls are told apart by their place here; that the provider cannot is worth a word."""
+        ids = [part.provider_id for part in self.parts if part.kind == "call" and part.provider_id]
+        twin = next((one for one, count in Counter(ids).items() if count > 1), "")
+        if twin and "same_id" not in self._warned:
+            self.warn("same_id", f"Two calls have the id {twin[:80]!r}.")
 
     def _cost(self) -> float | None:
         """In US dollars, where the provider names it (OpenRouter does)."""

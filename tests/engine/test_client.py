@@ -1,4 +1,4 @@
-"""One request against the simulator's faults: the right end, the bytes kept, no key anywhere."""
+"""One request against the simulator's faults: the session goes on, the bytes kept, no key."""
 
 from __future__ import annotations
 
@@ -23,42 +23,23 @@ pytestmark = pytest.mark.anyio
 
 CANARY = "sk-canary-7f3a9c1e5b2d4680"
 
-# fault, the session's state, the failure ("" for a good end), a word of the sentence
+# fault, the session's state, the failure ("" for a good end), a word of the sentence; what each
+# of them all comes to on each protocol is the table of test_faults.
 FAULTS: tuple[tuple[str, str, str, str], ...] = (
     ("http-400", "failed", "http", "400"),
-    ("http-404", "failed", "http", "404"),
-    ("http-500-html", "failed", "http", "500"),
-    ("http-500-empty", "failed", "http", "500"),
     ("html-200", "failed", "not_api", "HTML"),
-    ("empty-200", "failed", "not_api", ""),
-    ("empty-sse", "failed", "not_api", ""),
     ("json-error-200", "failed", "error", ""),
     ("redirect", "failed", "redirect", "elsewhere.invalid"),
     ("error-mid", "failed", "error", ""),
     ("cut-after-6", "interrupted", "interrupted", ""),
-    ("cut-bytes-900", "interrupted", "interrupted", ""),
-    ("rst-after-6", "interrupted", "interrupted", ""),
-    ("clean-end-after-6", "interrupted", "interrupted", ""),
     ("clean-end-mid-args", "interrupted", "interrupted", ""),
-    ("finish-missing", "interrupted", "interrupted", ""),
     ("no-done", "waiting", "", ""),
-    ("json-instead-of-sse", "waiting", "", ""),
-    ("wrong-content-type", "waiting", "", ""),
-    ("one-byte-chunks", "waiting", "", ""),
-    ("all-in-one", "waiting", "", ""),
-    ("data-after-done", "waiting", "", ""),
-    ("args-truncated", "waiting", "", ""),
     ("args-garbage", "waiting", "", ""),
-    ("args-deep-10000", "waiting", "", ""),
-    ("args-long-int", "waiting", "", ""),
-    ("tool-unknown", "waiting", "", ""),
-    ("tool-empty-name", "waiting", "", ""),
-    ("finish-length", "waiting", "", ""),
 )
 
 
 @pytest.mark.parametrize("profile", ["simulator", "simulator-openai"])
-async def test_each_fault_ends_as_people_expect(tmp_path: Path, profile: str) -> None:
+async def test_a_session_survives_each_kind_of_end(tmp_path: Path, profile: str) -> None:
     async with running(tmp_path) as engine:
         wrong: list[tuple[str, ...]] = []
         for fault, state, failure, word in FAULTS:

@@ -1,0 +1,342 @@
+"""Every fault by name on every protocol ends as docs/safety.md says ("what users expect").
+
+The table below is that one: its rows in its words, each with the faults it names and what must be
+seen in the session. A fault that means nothing on a protocol is left out by the simulator's own
+rule for it. Two rows live elsewhere: what is retried in test_driver, what loops in test_decide.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from app.core.decide import may_run, next_commands
+from app.core.rules import Rule
+from app.core.settings import Limits, Profile
+from app.core.state import Call, Session
+from app.engine.engine import Engine
+from app.simulator.app import ENDS
+from app.simulator.fault import Fault, meaningless
+from app.simulator.faults import FAULTS
+from app.wire.protocols import CODECS
+from tests.engine.running import begun, rested, running
+
+pytestmark = pytest.mark.anyio
+
+ALLOW = (Rule("*", "run", words="--allow all"),)
+SUM = {"expression": "17 * 23"}
+LEAD = "I'll work out 17 * 23."
+
+
+@dataclass(frozen=True)
+class Row:
+    """What must be seen where one of `faults` was played.
+
+    `state` is the session's, `failure` the kind of its failure. `calls` is how many there are
+    (None: not looked at), `sound` whether they are the call as it was meant, `problem` the kind of
+    the first problem of the first one (one of several words). `kept`: the answer's text starts
+    so. `warned` are codes of which one must be among the warnings; "plain" wants none at all.
+    `but` says otherwise for a protocol.
+    """
+
+    words: str
+    faults: str
+    state: str
+    failure: str = ""
+    calls: int | None = None
+    sound: bool = False
+    problem: str | None = None
+    kept: str = ""
+    warned: str = ""
+    but: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+
+
+def failed(words: str, faults: str, failure: str, **more: object) -> Row:
+    return Row(words, faults, "failed", failure, **more)  # type: ignore[arg-type]
+
+
+def interrupted(words: str, faults: str, **more: object) -> Row:
+    return Row(words, faults, "interrupted", "interrupted", **more)  # type: ignore[arg-type]
+
+
+def done(words: str, faults: str, **more: object) -> Row:
+    """A whole answer with its one call, which waits for a person."""
+    told = {"calls": 1, "sound": True, "problem": "", **more}
+    return Row(words, faults, "waiting", **told)  # type: ignore[arg-type]
+
+
+def needs_you(words: str, faults: str, problem: str, **more: object) -> Row:
+    return Row(words, faults, "waiting", calls=1, problem=problem, **more)  # type: ignore[arg-type]
+
+
+def said(words: str, faults: str, **more: object) -> Row:
+    return Row(words, faults, "idle", calls=0, **more)  # type: ignore[arg-type]
+
+
+# Where arguments are an object, a server that cannot read what the model wrote makes no call of
+# it: Ollama shows it as text, Gemini ends with MALFORMED_FUNCTION_CALL.
+NO_OBJECT: Mapping[str, Mapping[str, object]] = {
+    "gemini": {"state": "failed", "failure": "error", "calls": 0, "problem": ""},
+    "ollama": {"state": "idle", "failure": "", "calls": 0, "problem": ""},
+}
+CUT_OBJECT: Mapping[str, Mapping[str, object]] = {
+    name: {"state": "idle", "calls": 0, "problem": ""} for name in ("gemini", "ollama")
+}
+NO_DIFFERENCE: Mapping[str, Mapping[str, object]] = {
+    name: {"problem": "note schema"} for name in ("gemini", "ollama")
+}
+"""Nothing and an empty object are the same there."""
+TABLE: tuple[Row, ...] = (
+    failed(
+        "closed: retry only when no byte came",
+        "close-at-once rst-at-once half-headers",
+        "unreachable",
+    ),
+    failed("not HTTP", "not-http giant-header-N", "not_api"),
+    failed("after the first-byte time-out", "stall-headers", "timeout"),
+    failed("the status is known, the rest is not waited for", "http-500-stall", "http"),
+    failed(
+        "no retry: model or URL, size, offending field",
+        "http-400 http-401 http-401-echo-key http-402 http-403 http-404 http-413 http-422",
+        "http",
+    ),
+    failed(
+        "failed once retries are used up (here there are none)",
+        """http-408 http-409 http-429 http-500 http-502 http-503 http-504 http-529
+        http-429-retry-N http-429-date http-429-junk http-429-then-ok-N http-500-then-ok-N""",
+        "http",
+    ),
+    failed("the status tells", "http-500-html http-500-empty http-500-huge", "http"),
+    failed(
+        "not an API answer",
+        "http-204 http-299 html-200 html-200-as-sse empty-200 empty-sse",
+        "not_api",
+    ),
+    failed(
+        "the provider's error; everything after it ignored",
+        "json-error-200 json-error-in-sse error-mid error-failed error-then-more"
+        " error-mid-http-body",
+        "error",
+    ),
+    done("accepted as a non-streamed answer (note)", "json-instead-of-sse", warned="content_type"),
+    done(
+        "done when the body parses (note)",
+        "wrong-content-type no-content-type",
+        warned="content_type",
+    ),
+    done("done when the body parses", "charset-latin1"),
+    failed("redirects to URL; not followed", "redirect-N", "redirect"),
+    done("done", "gzip", warned="plain"),
+    interrupted("interrupted", "gzip-lie gzip-cut"),
+    interrupted("stopped at the cap", "gzip-bomb-N"),
+    done(
+        "byte-identical to the plain stream",
+        """one-byte-chunks all-in-one close-framing drip crlf comment-flood sse-bom sse-cr
+        sse-no-space sse-multi-data sse-comments sse-fields""",
+        kept=LEAD,
+        warned="plain",
+    ),
+    said("byte-identical to the plain stream", "utf8-split", kept="Grüße aus Köln, 世界! 🌍 Ça"),
+    said("byte-identical to the plain stream", "u2028-in-text", kept="one\u2028two\u2029three\x85"),
+    said("byte-identical to the plain stream", "many-deltas-N", kept="All work and no play"),
+    interrupted(
+        "partial kept; a partly received call cannot run",
+        """bad-chunk-size no-last-chunk short-body cut-after-N cut-bytes-N rst-after-N
+        clean-end-after-N clean-end-mid-args finish-missing""",
+    ),
+    interrupted("partial text kept", "utf8-truncated"),
+    done("done, with a warning", "no-done", warned="no_marker"),
+    done("done: the end was told", "complete-no-last-chunk open-after-done"),
+    interrupted("after the idle time-out", "stall-after-N pings-forever"),
+    done("event skipped and counted", "sse-bad-json sse-nul-bytes", warned="bad_json stray_text"),
+    done(
+        "event skipped and counted",
+        "sse-json-array sse-json-null",
+        warned="not_an_object stray_text",
+    ),
+    done("event skipped and counted", "sse-empty-data", warned="empty_event"),
+    done("U+FFFD shown, marked", "utf8-invalid", warned="bad_utf8"),
+    said("stored; replay equal", "lone-surrogate", kept="Half: "),
+    interrupted(
+        "stopped at the cap",
+        "big-delta-N endless-line endless-text endless-args unlimited-blank",
+    ),
+    needs_you(
+        "unknown tool; never runs",
+        """tool-unknown tool-empty-name tool-no-name tool-long-name tool-odd-name
+        tool-lookalike-name""",
+        "unknown_tool",
+    ),
+    done("done (joined)", "tool-name-split tool-name-late"),
+    needs_you(
+        "treated as {}, noted; then the schema decides", "args-empty", "note", but=NO_DIFFERENCE
+    ),
+    needs_you("treated as {}, noted; then the schema decides", "args-null", "note", but=NO_OBJECT),
+    needs_you(
+        "parse error with position; never repaired and run",
+        """args-truncated args-garbage args-trailing args-two-objects args-single-quotes
+        args-comments args-control-chars args-array args-number args-double-encoded args-nan""",
+        "malformed",
+        but=NO_OBJECT,
+    ),
+    needs_you(
+        "malformed: duplicates, half characters, over a cap",
+        """args-duplicate-keys args-long-int args-lone-surrogate args-deep-N
+        args-many-keys-N""",
+        "malformed",
+    ),
+    needs_you("runs, the exact text passed, flagged", "args-nul", "note"),
+    needs_you("the exact text passed, flagged (and no text, as asked)", "args-bignum", "note"),
+    needs_you("runs: under every cap", "args-huge-N", ""),
+    needs_you("schema errors by path", "args-wrong-types args-proto", "schema"),
+    needs_you("schema errors by path", "args-missing-required", "schema", but=NO_DIFFERENCE),
+    needs_you(
+        "the tool's own guard; shown with escapes",
+        "args-ssrf args-path args-bidi args-ansi",
+        "",
+    ),
+    done("own internal id", "id-missing id-empty id-odd id-changes", calls=2),
+    done("duplicates flagged", "id-duplicate", calls=2, warned="same_id"),
+    done(
+        "by first appearance, no loss, no merge of two calls",
+        """index-missing index-gap index-reversed index-same index-negative index-huge
+        interleaved""",
+        calls=2,
+    ),
+    done("no loss", "parallel-N", calls=5),
+    needs_you("a turn ended by length runs no call", "finish-length", "malformed", but=CUT_OBJECT),
+    said("shown as such", "finish-filter"),
+    said("shown as such", "nothing", warned="empty_answer"),
+    done("shown as such", "finish-unknown"),
+    done("a wrong but good finish: calls handled", "finish-wrong"),
+    done("usage unknown, not 0", "usage-missing usage-odd"),
+    done("first or last wins as the dialect says", "start-twice no-start done-twice"),
+    done("data after the end ignored", "data-after-done"),
+    done("stops at max turns", "loop loop-same-id"),
+    said("plain text", "fake-call-in-text sse-injection-text html-text"),
+)
+NUMBERS: Mapping[str, str] = {
+    **dict.fromkeys(("cut-after-N", "rst-after-N", "stall-after-N", "clean-end-after-N"), "-2"),
+    **{"gzip-bomb-N": "-1", "args-many-keys-N": "-10001", "args-huge-N": "-4000"},
+    **{"args-deep-N": "-100", "many-deltas-N": "-100", "comment-flood-N": "-5"},
+    **{"cut-bytes-N": "-200", "big-delta-N": "-1"},
+}
+"""Small ones, where the size is not the point."""
+
+SILENT = ("stall-after-N", "stall-headers", "http-500-stall", "open-after-done", "pings-forever")
+CAPPED = (
+    *("gzip-bomb-N", "endless-line", "endless-text", "endless-args", "unlimited-blank"),
+    "big-delta-N",
+)
+TOGETHER = 20
+
+
+def limits_of(fault: Fault) -> Limits:
+    """Times and caps that a test can wait for; no retries."""
+    waits = {"first_byte_s": 0.4, "idle_s": 0.4} if fault.name in SILENT else {}
+    size = {"max_stream_bytes": 100_000} if fault.name in CAPPED else {}
+    wall_s = 1.0 if fault.name == "pings-forever" else 30.0
+    return Limits(max_retries=0, wall_s=wall_s, **waits, **size)  # type: ignore[arg-type]
+
+
+async def ended(engine: Engine, protocol: str, fault: Fault) -> Session:
+    """The session after one request that met `fault`."""
+    limits = limits_of(fault)
+    # Gemini's older models give their calls no ids, so that nothing could be wrong with these.
+    model = "gemini-3-simulated" if protocol == "gemini" else "m"
+    profile = Profile("sim", protocol, "sim:", model=model, idle_s=limits.idle_s)  # type: ignore[arg-type]
+    profile = replace(profile, first_byte_s=limits.first_byte_s)
+    session_id = await begun(engine, ["calculator"], profile=profile)
+    async with engine.hub.holding(session_id) as live:
+        assert live.session.settings is not None
+        live.session.settings = replace(live.session.settings, limits=limits)
+    name = fault.name.removesuffix("-N") + NUMBERS.get(fault.name, "")
+    await engine.driver.prompt(session_id, f"[[fault:{name}]] What is 17 * 23?")
+    return await rested(engine, session_id)
+
+
+def differences(row: Row, protocol: str, session: Session) -> list[str]:
+    """What is not as the row says."""
+    row = replace(row, **row.but.get(protocol, {}))  # type: ignore[arg-type]
+    turn, calls = session.turns[-1], session.turns[-1].calls
+    failure = turn.failure.failure if turn.failure is not None else ""
+    codes = {warning.code for warning in turn.warnings} - {"translation"}
+    problem = calls[0].problems[0].kind if calls and calls[0].problems else ""
+    wrong = []
+    if (session.state, failure) != (row.state, row.failure):
+        wrong.append(f"{session.state} {failure}")
+    if row.calls is not None and len(calls) != row.calls:
+        wrong.append(f"{len(calls)} calls")
+    if row.sound and not all((one.name, arguments_of(one)) == ("calculator", SUM) for one in calls):
+        wrong.append(f"calls {[(one.name, one.raw[:60]) for one in calls]}")
+    if row.problem is not None and problem not in (row.problem.split() or [""]):
+        wrong.append(f"problem {problem!r}")
+    if not turn.text.startswith(row.kept):
+        wrong.append(f"text {turn.text[:40]!r}")
+    if row.warned == "plain" and codes:
+        wrong.append(f"warned {codes}")
+    if row.warned not in ("", "plain") and not codes & set(row.warned.split()):
+        wrong.append(f"not warned of {row.warned}: {codes}")
+    if turn.failure is not None and not turn.failure.message.rstrip().endswith(
+        (".", "!", "?", ")")
+    ):
+        wrong.append(f"no sentence: {turn.failure.message}")
+    wrong += forbidden(row, session)
+    return wrong
+
+
+def arguments_of(call: Call) -> object:
+    """Their value; where they travel as an object, their spelling is the provider's."""
+    try:
+        return json.loads(call.raw)
+    except ValueError:
+        return call.raw
+
+
+def forbidden(row: Row, session: Session) -> list[str]:
+    """What must never be: a call of a turn that did not end well, or of a malformed one, runs."""
+    turn = session.turns[-1]
+    able = [may_run(turn, call) for call in turn.calls]
+    bad = row.failure or "length" in row.faults or row.problem in ("malformed", "unknown_tool")
+    wrong = ["a call could run"] if bad and any(able) else []
+    if row.failure and next_commands(session, ALLOW):
+        wrong.append("it would go on by itself")
+    if "usage" in row.faults and turn.end is not None and turn.end.usage.input_tokens is not None:
+        wrong.append(f"usage {turn.end.usage.input_tokens}")
+    return wrong
+
+
+def test_each_fault_has_one_row() -> None:
+    counted = Counter(name for row in TABLE for name in row.faults.split())
+    assert {name for name, count in counted.items() if count > 1} == set()
+    assert set(counted) == {fault.name for fault in FAULTS}
+
+
+@pytest.mark.parametrize("protocol", list(CODECS))
+async def test_each_fault_ends_as_people_expect(tmp_path: Path, protocol: str) -> None:
+    end = next(one for one in ENDS if one.name == protocol)
+    rows = {name: row for row in TABLE for name in row.faults.split()}
+    # What waits for silence goes last and alone: its times are short.
+    cases = sorted(
+        (fault for fault in FAULTS if not meaningless(fault, end)),
+        key=lambda fault: fault.name in SILENT,
+    )
+    wrong: dict[str, list[str]] = {}
+    async with running(tmp_path) as engine:
+
+        async def one(fault: Fault) -> None:
+            session = await ended(engine, protocol, fault)
+            if found := differences(rows[fault.name], protocol, session):
+                wrong[fault.name] = found
+
+        loud = [fault for fault in cases if fault.name not in SILENT]
+        batches = [loud[i : i + TOGETHER] for i in range(0, len(loud), TOGETHER)]
+        for batch in (*batches, cases[len(loud) :]):
+            await asyncio.gather(*(one(fault) for fault in batch))
+    assert wrong == {}, "\n".join(f"{name}: {found}" for name, found in wrong.items())
