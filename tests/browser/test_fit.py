@@ -29,9 +29,9 @@ def visited(tab: Tab, page: str, waiting: str) -> Tab:
         case "forms":
             tab.open(waiting).waits_for(1)
             tab.press(tab.card(0), "e")
-        case "setup":
-            tab.goto(f"/sessions/{waiting}?tab=setup")
-            expect(tab.find("#setup")).to_be_attached()
+        case "setup" | "request":
+            tab.goto(f"/sessions/{waiting}?tab={page}")
+            expect(tab.find(f"#{page}")).to_be_attached()
         case _:
             tab.goto(f"/{page}")
             expect(tab.find("main")).to_be_visible()
@@ -71,6 +71,8 @@ def test_the_drawers_of_a_phone(server: Server, new_tab: NewTab, waiting: str) -
         ("forms", "light"),
         ("forms", "dark"),
         ("setup", "dark"),
+        ("request", "light"),
+        ("request", "dark"),
         ("welcome", "light"),
         ("tools/get_weather", "light"),
         ("tools/get_weather", "dark"),

@@ -6,7 +6,6 @@ import base64
 import json
 from typing import Any
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import NewTab
@@ -116,9 +115,8 @@ def test_the_provider_is_switched_in_mid_session(server: Server, tab: Tab) -> No
     assert not any("failed" in str(one) for one in server.folded(session_id)["calls"])
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_request_fits_a_phone(server: Server, new_tab: NewTab, scheme: str) -> None:
-    tab = new_tab(server, viewport={"width": 390, "height": 844}, color_scheme=scheme).login()
+def test_the_request_fits_a_phone(server: Server, new_tab: NewTab) -> None:
+    tab = new_tab(server, viewport={"width": 390, "height": 844}).login()
     tab.goto(f"/sessions/{server.session('What is 17*23?')}?tab=request")
     tab.find("[data-drawer=inspector]").click()
     expect(tab.find("#request .laid")).to_be_visible()
