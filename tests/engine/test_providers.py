@@ -84,6 +84,17 @@ async def test_a_wrong_key_is_told_in_the_provider_s_words(tmp_path: Path) -> No
         assert (heads[1][0].split(b" ")[:2], heads[1][2]) == ([b"GET", b"/v1/models"], b"")
 
 
+@pytest.mark.parametrize(
+    "body", [f"<p>{KEY}</p>", json.dumps({"data": [{"id": f"m {KEY}"}]}), json.dumps({"k": KEY})]
+)
+async def test_a_list_that_echoes_the_key_is_masked(tmp_path: Path, body: str) -> None:
+    play = answering(body.encode())
+    async with serving(play) as server, running(tmp_path, environment=ENVIRONMENT) as engine:
+        listing = await engine.providers.models(await confirmed(engine, server.url))
+        assert "***" in repr(listing)
+        assert KEY not in repr(listing)
+
+
 async def test_a_key_that_is_not_confirmed_is_not_sent(tmp_path: Path) -> None:
     async with serving(answering(b"{}")) as server:
         async with running(tmp_path, environment=ENVIRONMENT) as engine:
