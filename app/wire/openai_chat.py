@@ -189,7 +189,6 @@ class _Reader:
             prose = self._prose = self._answer.start(kind)
         if field:
             prose.meta["field"] = field
-        self._take_logprobs(prose)
         self._answer.delta(prose, text)
 
     def _hold_logprobs(self, told: Any) -> None:
@@ -199,10 +198,6 @@ class _Reader:
             if isinstance(tokens, list) and tokens:
                 self._logprobs.setdefault(kind, []).extend(tokens)
 
-    def _take_logprobs(self, prose: OpenPart) -> None:
-        if held := self._logprobs.pop(prose.kind, None):
-            prose.meta.setdefault("logprobs", []).extend(held)
-
     def _end_prose(self, complete: bool = True) -> None:
         prose, self._prose = self._prose, None
         if prose is None:
@@ -210,7 +205,8 @@ class _Reader:
         if prose.kind == "thinking" and self._details:
             prose.meta["reasoning_details"] = merged(self._details)
             self._details = []
-        self._take_logprobs(prose)
+        if held := self._logprobs.pop(prose.kind, None):
+            prose.meta["logprobs"] = held
         self._warn_inline(prose)
         self._answer.stop(prose, complete)
 
