@@ -186,7 +186,7 @@ def _growth(item: _Item, chance: Random) -> Iterator[tuple[str, float, Tag, dict
         place, opened, part, whole = {"content_index": 0}, "content_part", _piece(""), _piece(text)
     if opened:
         yield f"{opened}.added", 0.0, "other", {**place, "part": part}
-    logprobs = {"logprobs": []} if item.type == "message" else {}
+    logprobs: dict[str, Any] = {"logprobs": []} if item.type == "message" else {}
     for piece in pieces(item.block, chance):
         noise = {
             "obfuscation": "".join(chance.choices("abcdefghij0123456789", k=16 - len(piece) % 16))

@@ -205,6 +205,8 @@ def _check_ids(items: Iterable[Mapping[str, Any]]) -> None:
                 f"Duplicate item found with id {id_}. Remove duplicate items from your input and "
                 "try again.",
                 "input",
+                source=refusals.DUPLICATE,
+                inferred=False,
             )
         seen |= {id_} if isinstance(id_, str) else set()
 
@@ -248,11 +250,12 @@ def _check_calls(items: Iterable[Mapping[str, Any]]) -> None:
                 )
             open_calls.pop(call_id, None)
     for call_id, type_ in open_calls.items():
+        custom = type_ == "custom_tool_call"
         raise refusal(
             f"No tool output found for {_CALLS[type_]} {call_id}.",
             "input",
-            source=refusals.NO_OUTPUT,
-            inferred=type_ != "function_call",
+            source=refusals.NO_CUSTOM_OUTPUT if custom else refusals.NO_OUTPUT,
+            inferred=False,
         )
 
 

@@ -18,7 +18,12 @@ NO_FOLLOWER = "https://github.com/continuedev/continue/issues/8933"
 TOO_LONG = "https://github.com/AnswerDotAI/fastllm/issues/45"
 ENCRYPTED = "https://github.com/openai/codex/issues/8145"
 PREFIX = "https://github.com/jlcodes99/cockpit-tools/issues/2090"
-STORED = "docs/wire.md section 3: store false and item ids"
+STORED = "https://github.com/openai/openai-agents-python/issues/919"
+DUPLICATE = "https://github.com/continuedev/continue/issues/10200"
+NO_CUSTOM_OUTPUT = "https://github.com/diegosouzapw/OmniRoute/issues/8946"
+NOT_ENCRYPTED = "https://github.com/pydantic/pydantic-ai/issues/2865"
+CHOICE = "https://github.com/vllm-project/vllm/pull/40399"
+MINIMUM = "https://github.com/vectorize-io/hindsight/issues/58"
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
 
@@ -119,6 +124,8 @@ def number_of(value: Any, param: str, least: float, most: float | None, whole: b
             f"{value} instead.",
             param,
             f"{word}_below_min_value",
+            source=MINIMUM,
+            inferred=not whole,
         )
     if most is not None and value > most:
         raise refusal(

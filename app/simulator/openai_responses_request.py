@@ -6,6 +6,7 @@ https://platform.openai.com/docs/api-reference/responses/create
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -52,6 +53,8 @@ _HOSTED = (
     *("mcp", "shell", "local_shell", "apply_patch", "computer", "computer_use_preview"),
     *("tool_search", "namespace"),
 )
+_UNTHINKING = re.compile(r"gpt-4|gpt-3\.5|gpt-5-chat")
+"""How the names of models begin that do not reason."""
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _SUMMARIES = ("auto", "concise", "detailed")
 _ECHOED = (
@@ -87,7 +90,7 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
         params={
             "max_tokens": data.get("max_output_tokens"),
             "thinking": _thinking(data.get("reasoning")),
-            "encrypted": "reasoning.encrypted_content" in _include(data.get("include")),
+            "encrypted": _encrypted(data.get("include"), model),
             "echo": {name: data[name] for name in _ECHOED if data.get(name) is not None},
         },
         stream=_flag(data, "stream"),
@@ -130,15 +133,25 @@ def _flag(data: Mapping[str, Any], name: str) -> bool:
     return value is True
 
 
-def _include(value: Any) -> Sequence[str]:
+def _encrypted(value: Any, model: str) -> bool:
+    """Whether reasoning is to come sealed."""
     if value is None:
-        return ()
+        return False
     if not isinstance(value, list):
         raise wrong_type("include", "an array of strings", value)
     for place, one in enumerate(value):
         if one not in _INCLUDE:
             raise unsupported(f"include[{place}]", one, _INCLUDE)
-    return value
+    if "reasoning.encrypted_content" not in value:
+        return False
+    if _UNTHINKING.match(model):
+        raise refusal(
+            "Encrypted content is not supported with this model.",
+            "include",
+            source=refusals.NOT_ENCRYPTED,
+            inferred=False,
+        )
+    return True
 
 
 def _thinking(value: Any) -> bool:
@@ -286,6 +299,8 @@ def _choice(
                 raise refusal(
                     "Tool choice 'required' must be specified with 'tools' parameter.",
                     "tool_choice",
+                    source=refusals.CHOICE,
+                    inferred=False,
                 )
             return ToolChoice("required", parallel=parallel)
         case {"type": "function" | "custom" as kind, "name": str() as name}:
@@ -319,8 +334,13 @@ def _allowed(value: Any, tools: Sequence[Tool]) -> str:
 def _check_offered(kind: str, name: str, tools: Sequence[Tool]) -> None:
     found = next((tool for tool in tools if tool.name == name), None)
     if found is None or (found.format is not None) != (kind == "custom"):
-        raise _not_offered(name)
+        raise _not_offered(kind)
 
 
-def _not_offered(name: str) -> BadRequest:
-    return refusal(f"Tool choice '{name}' not found in 'tools' parameter.", "tool_choice")
+def _not_offered(kind: str) -> BadRequest:
+    return refusal(
+        f"Tool choice '{kind}' not found in 'tools' parameter.",
+        "tool_choice",
+        source=refusals.CHOICE,
+        inferred=kind != "function",
+    )

@@ -179,7 +179,7 @@ class _Reader:
         self._count(response.get("usage"))
         output = response.get("output")
         if isinstance(output, list):
-            self._items.final(output, (Quoted(text), *path, "output"))
+            self._items.final(output, Quoted(text), (*path, "output"))
         if status in ("failed", "cancelled") or status in _UNFINISHED:
             self._fail(response, status)
             return "known"

@@ -30,6 +30,11 @@ QUIRKS: Mapping[str, str] = {
 
 _ID = re.compile(r".{1,64}", re.DOTALL)
 _MOST_NAME = 64
+_MOST_ID = 64
+_UNTHINKING = re.compile(r"(?:.*[/:])?(?:gpt-4|gpt-3\.5|chatgpt-4|gpt-5-chat)")
+"""Models that refuse to be asked for reasoning: https://github.com/pydantic/pydantic-ai/issues/2865
+and 3326. One that runs under a name of its own (Azure) needs the quirk.
+"""
 _PARAMS = ("max_tokens", "temperature", "top_p", "stop", "thinking")
 _OURS = ("computer_call", "local_shell_call", "shell_call", "apply_patch_call")
 """Calls that a client may have to answer: without an output in the history they are refused."""
@@ -50,7 +55,7 @@ def encode(request: ModelRequest) -> WireRequest:
         notes.add("The tool choice was left out: there is no tool to choose from.")
     _add_params(body, request.params, notes)
     body["store"] = False
-    if "no_encrypted_reasoning" not in request.quirks:
+    if "no_encrypted_reasoning" not in request.quirks and not _UNTHINKING.match(request.model):
         body["include"] = ["reasoning.encrypted_content"]
     if request.stream:
         body["stream"] = True
@@ -149,7 +154,7 @@ class _History:
                     said += self._assistant(message)
                 case "results":
                     said += [self._result(part) for part in message.parts]
-        return said
+        return list(_once(said))
 
     def _assistant(self, message: Message) -> list[_Item]:
         """The items of a turn. What is left out of it takes its reasoning along, and the other
@@ -259,6 +264,18 @@ def _typed(item: _Item, type_: str) -> _Item:
 
 def _without_id(item: _Item) -> _Item:
     return {key: one for key, one in item.items() if key != "id"}
+
+
+def _once(items: list[_Item]) -> Iterator[_Item]:
+    """The items, each id once and none too long: else all that follows would be refused."""
+    seen: set[str] = set()
+    for item in items:
+        id_ = item.get("id")
+        if isinstance(id_, str) and (id_ in seen or len(id_) > _MOST_ID):
+            yield _without_id(item)
+            continue
+        seen |= {id_} if isinstance(id_, str) else set()
+        yield item
 
 
 def _call_ids(message: Message, kind: str) -> set[Any]:

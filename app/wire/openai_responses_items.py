@@ -139,8 +139,8 @@ class Items:
             item = self.add(index, value, where)
         self._finish(item, value, where)
 
-    def final(self, output: Sequence[Any], where: Where) -> None:
-        """All items as the end of the answer lists them, and perhaps nothing else did.
+    def final(self, output: Sequence[Any], quoted: Quoted, path: tuple[str, ...]) -> None:
+        """All items as the end of the answer lists them at `path`, and perhaps nothing else did.
 
         A listed item that is another's double, be its ids new, is not taken twice: a call would
         run twice. An item that was done stays as it was then.
@@ -163,9 +163,9 @@ class Items:
             waiting = rest[_text(one.get("type"))]
             same = found.get(place) or (waiting.popleft() if waiting else None)
             if same is None:
-                same = self._start(len(self._order), one, (*where, place))
+                same = self._start(len(self._order), one, (quoted, *path, place))
             if not same.done:
-                self._finish(same, one, (*where, place))
+                self._finish(same, one, (quoted, *path, place))
 
     def settle(self, complete: bool) -> None:
         """Nothing more comes; `complete` is whether the answer says that it is whole."""
@@ -183,11 +183,10 @@ class Items:
         return next(reversed(self._at), 0)
 
     def _part(self, item: Item, slot: Slot, kind: PartKind) -> OpenPart:
-        part = item.parts.get(slot)
-        if part is None:
-            part, item.spare = item.spare, None
-            part = item.parts[slot] = part or self._answer.start(kind)
-        return part
+        if slot not in item.parts:
+            item.parts[slot] = item.spare or self._answer.start(kind)
+            item.spare = None
+        return item.parts[slot]
 
     def _stop(self, item: Item, complete: bool) -> None:
         """End an item that was never done. Of a call, half an argument must not pass for one."""
@@ -197,9 +196,9 @@ class Items:
             if not part.pieces:
                 self._answer.delta(part, item.first)
             complete = complete and item.told
-        for part in (item.spare, *item.parts.values()):
-            if part is not None:
-                self._answer.stop(part, complete)
+        spare = [item.spare] if item.spare is not None else []
+        for part in (*spare, *item.parts.values()):
+            self._answer.stop(part, complete)
 
     def _finish(self, item: Item, value: Mapping[str, Any], where: Where) -> None:
         item.done = True

@@ -22,6 +22,7 @@ from app.simulator.fault import Fault, meaningless
 from app.simulator.faults import FAULTS
 from app.simulator.scenario import scenario
 from app.wire.protocols import CODECS
+from app.wire.told import asked_wait
 
 PROMPT = "What is 17*23, and the weather in Paris?"
 RESULTS = {"calculator": "391", "get_weather": '{"temperature": 18, "unit": "celsius"}'}
@@ -61,10 +62,22 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 BODIES["ollama"] = {**BODIES["openai_chat"], "model": "m:8b", "stream": False}
 BODIES["openai_responses"] = {"model": "m", "tools": RESPONSES_TOOLS, "input": PROMPT}
+BODIES["gemini"] = {
+    "contents": [{"role": "user", "parts": [{"text": PROMPT}]}],
+    "tools": [
+        {
+            "functionDeclarations": [
+                {"name": "calculator", "parameters": SUM},
+                {"name": "get_weather", "parametersJsonSchema": CITY},
+            ]
+        }
+    ],
+}
 KEYS = {
     "anthropic": {"x-api-key": "k", "anthropic-version": "2023-06-01"},
     "openai_chat": {"authorization": "Bearer k"},
     "openai_responses": {"authorization": "Bearer k"},
+    "gemini": {"x-goog-api-key": "k"},
     "ollama": {"authorization": "Bearer k"},
 }
 both = pytest.mark.parametrize("end", ENDS, ids=[end.name for end in ENDS])
@@ -72,18 +85,31 @@ both = pytest.mark.parametrize("end", ENDS, ids=[end.name for end in ENDS])
 
 def talk(end: End, *texts: str) -> dict[str, Any]:
     """What a body says of these texts, a person's and the model's in turn."""
+    if end.name == "gemini":
+        sides = ("user", "model")
+        said = [{"role": sides[i % 2], "parts": [{"text": text}]} for i, text in enumerate(texts)]
+        return {"contents": said}
     roles = ("user", "assistant")
     messages = [{"role": roles[place % 2], "content": text} for place, text in enumerate(texts)]
     return {"input" if end.name == "openai_responses" else "messages": messages}
 
 
+def request_of(end: End, **changes: Any) -> tuple[str, dict[str, Any]]:
+    """Where a request goes, and its body: Gemini says in the path whether it is for a stream."""
+    body = {**BODIES[end.name], **changes}
+    sent = {name: value for name, value in body.items() if value is not None}
+    path = end.base + end.path
+    if end.name == "gemini" and sent.pop("stream", False):
+        path = path.replace(":generateContent", ":streamGenerateContent?alt=sse")
+    return path, sent
+
+
 def post(
     url: str, end: End, *, headers: dict[str, str] | None = None, **changes: Any
 ) -> httpx.Response:
-    body = {**BODIES[end.name], **changes}
-    sent = {name: value for name, value in body.items() if value is not None}
+    path, sent = request_of(end, **changes)
     return httpx.post(
-        url + end.base + end.path,
+        url + path,
         json=sent,
         headers={**KEYS[end.name], **(headers or {})},
         timeout=30,
@@ -260,9 +286,11 @@ def test_keys_paths_and_methods(simulator: str, serve: Callable[[ASGIApp], str],
     method = httpx.put(simulator + end.base + end.path, headers=KEYS[end.name], timeout=30)
     models = httpx.get(simulator + end.base + end.models_path, headers=KEYS[end.name], timeout=30)
     answers = [missing, wrong, right, nowhere, method, models]
-    keyless = 200 if end.no_key is None else 401
-    assert [answer.status_code for answer in answers] == [keyless, 401, 200, 404, 405, 200]
-    for refused in (wrong, nowhere, method, *([missing] if keyless == 401 else [])):
+    keyless = 200 if end.no_key is None else end.no_key.status
+    assert keyless == (403 if end.name == "gemini" else 200 if end.name == "ollama" else 401)
+    refusing = 400 if end.name == "gemini" else 401
+    assert [answer.status_code for answer in answers] == [keyless, refusing, 200, 404, 405, 200]
+    for refused in (wrong, nowhere, method, *([missing] if end.no_key else [])):
         assert words(refused)
     assert CODECS[end.name].models(models.json())
 
@@ -312,12 +340,11 @@ def played(client: httpx.Client, end: End, fault: Fault, **changes: Any) -> Came
     """The answer under `fault`; of one without an end the first piece, of silence a moment."""
     name = fault.name.removesuffix("-N") + SMALL.get(fault.name, "")
     headers = {**KEYS[end.name], "x-playground-fault": name}
-    body, data, status = {**BODIES[end.name], **changes}, b"", 0
+    path, body = request_of(end, **changes)
+    data, status = b"", 0
     patience = 0.2 if fault.name in SILENT else 30.0
     try:
-        with client.stream(
-            "POST", end.base + end.path, json=body, headers=headers, timeout=patience
-        ) as response:
+        with client.stream("POST", path, json=body, headers=headers, timeout=patience) as response:
             status = response.status_code
             for piece in response.iter_bytes():
                 data += piece[:100_000]
@@ -413,11 +440,13 @@ def test_broken_arguments_arrive_as_they_are(
 ) -> None:
     if end.name == "ollama" and fault in UNREAD:
         raw = f'{{"name": "calculator", "arguments": {raw}}}'
+    if end.name == "gemini" and fault in UNREAD:
+        raw = ""
     assert raw_arguments(simulator, end, fault) == raw
 
 
 UNREAD = ("args-truncated", "args-array", "args-null", "args-nan")
-"""Calls that Ollama cannot read itself: it leaves them in the text."""
+"""Calls that a provider cannot read itself: Ollama leaves them in the text, Gemini nowhere."""
 
 
 @both
@@ -434,6 +463,10 @@ def test_a_fault_of_what_is_said_is_over_with_the_result(simulator: str, end: En
         said = {"role": "assistant", "content": first["content"]}
         given = {"type": "tool_result", "tool_use_id": first["content"][0]["id"], "content": "no"}
         history = [{"role": "user", "content": prompt}, said, {"role": "user", "content": [given]}]
+    elif end.name == "gemini":
+        answered = {"name": "no_such_tool", "response": {"error": "no"}}
+        given = {"role": "user", "parts": [{"functionResponse": answered}]}
+        history = [*talk(end, prompt)[member], first["candidates"][0]["content"], given]
     elif end.name == "ollama":
         given = {"role": "tool", "tool_name": "no_such_tool", "content": "no"}
         history = [{"role": "user", "content": prompt}, first["message"], given]
@@ -441,7 +474,8 @@ def test_a_fault_of_what_is_said_is_over_with_the_result(simulator: str, end: En
         said = first["choices"][0]["message"]
         given = {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "no"}
         history = [{"role": "user", "content": prompt}, said, given]
-    second = post(simulator, end, **{member: history})
+    again: dict[str, Any] = {member: history}
+    second = post(simulator, end, **again)
     assert second.status_code == 200
     assert "no_such_tool" not in second.text
 
@@ -451,7 +485,11 @@ def test_faults_that_give_way_and_those_that_say_when(simulator: str, end: End) 
     again = talk(end, "Hello [[fault:http-500-then-ok-2]]")
     assert [post(simulator, end, **again).status_code for _ in range(3)] == [500, 500, 200]
     later = post(simulator, end, headers={"x-playground-fault": "http-429-retry-7"})
-    assert later.headers["retry-after"] == "7"
+    if end.name == "gemini":
+        assert "retry-after" not in later.headers
+        assert asked_wait(later.json()["error"]) == 7.0
+    else:
+        assert later.headers["retry-after"] == "7"
     echoed = post(simulator, end, headers={"x-playground-fault": "http-401-echo-key"})
     assert "provided: k" in words(echoed)
     unknown = post(simulator, end, headers={"x-playground-fault": "nonsense"})
@@ -473,6 +511,7 @@ def test_a_scenario_is_played_turn_by_turn(serve: Callable[[ASGIApp], str], end:
     over = post(url, end, **talk(end, "go on", *["x", "go on"] * 3)).text
     assert "First." in json.dumps(first)
     assert "Second." in second
-    assert any(f'"{word}"' in second for word in ("length", "max_tokens", "max_output_tokens"))
+    cut = ("length", "max_tokens", "max_output_tokens", "MAX_TOKENS")
+    assert any(f'"{word}"' in second for word in cut)
     assert third.status_code == 529
     assert "no turn 4" in over

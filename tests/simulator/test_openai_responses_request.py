@@ -62,6 +62,11 @@ NESTED = {**CLOSED, "properties": {"x": OPEN}, "required": ["x"]}
         ({"temperature": 3}, "Expected a value <= 2", "temperature"),
         ({"stream": "yes"}, "expected a boolean", "stream"),
         ({"stream_options": {}}, "only allowed when 'stream'", "stream_options"),
+        (
+            {"include": ["reasoning.encrypted_content"], "model": "gpt-4o"},
+            "Encrypted content is not supported with this model.",
+            "include",
+        ),
         ({"include": ["everything"]}, "Invalid value: 'everything'", "include[0]"),
         ({"reasoning": {"effort": "huge"}}, "'none', 'minimal'", "reasoning.effort"),
         ({"reasoning": {"summary": "x"}}, "'auto', 'concise', and", "reasoning.summary"),
@@ -131,8 +136,16 @@ NESTED = {**CLOSED, "properties": {"x": OPEN}, "required": ["x"]}
         # Choices.
         ({"tool_choice": "f"}, "Invalid value: 'f'", "tool_choice"),
         ({"tool_choice": "required", "tools": None}, "must be specified with", "tool_choice"),
-        ({"tool_choice": {"type": "function", "name": "x"}}, "'x' not found in 'tools'", None),
-        ({"tool_choice": {"type": "function", "name": "g"}}, "'g' not found in 'tools'", None),
+        (
+            {"tool_choice": {"type": "function", "name": "x"}},
+            "'function' not found in 'tools'",
+            None,
+        ),
+        (
+            {"tool_choice": {"type": "function", "name": "g"}},
+            "'function' not found in 'tools'",
+            None,
+        ),
         ({"tool_choice": {"type": "web_search"}}, "'web_search' not found", "tool_choice"),
         (
             {
@@ -142,7 +155,7 @@ NESTED = {**CLOSED, "properties": {"x": OPEN}, "required": ["x"]}
                     "tools": [{**FREE, "name": "f"}],
                 }
             },
-            "'f' not found in 'tools'",
+            "'custom' not found in 'tools'",
             "tool_choice",
         ),
     ],

@@ -19,6 +19,7 @@ from app.wire.codec import WireRequest
 from app.wire.encoding import sound_object
 from app.wire.protocols import CODECS, codec
 from tests.factories import Log, settings
+from tests.wire import responses
 from tests.wire.frames import DONE, UNHURRIED, chunk, fragment, message, parts_of, spanned, sse
 from tests.wire.requests import assistant, call, encoded, request, result, results, user
 
@@ -52,7 +53,8 @@ def sent_again(protocol: str, body: bytes) -> list[dict[str, Any]]:
         log.check(call_id).run(call_id)
     session = fold("s", log.events)
     sent = codec(protocol).encode(model_request(session, ToolChoice()))
-    messages: list[dict[str, Any]] = json.loads(sent.body)["messages"]
+    body_sent = json.loads(sent.body)
+    messages: list[dict[str, Any]] = body_sent.get("messages") or body_sent["input"]
     return messages
 
 
@@ -76,6 +78,30 @@ def test_openai_messages_come_back_verbatim(streamed: bool) -> None:
     messages = sent_again("openai_chat", body)
     assert messages[1] == {**whole, "tool_calls": [TOOL_CALL]}
     assert messages[2]["tool_call_id"] == "t1"
+
+
+ITEMS: list[dict[str, Any]] = [
+    responses.reasoning("why", "so", encrypted_content="sealed"),
+    {"type": "web_search_call", "id": "ws_1", "action": {"query": "é"}, "status": "completed"},
+    {"type": "some_future_type", "id": "x", "more": [1.5]},
+    responses.message("so", {"type": "refusal", "refusal": "no"}, phase="commentary"),
+    responses.call('{"x": 1.10}', caller={"type": "direct"}),
+    {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c2", "name": "g", "input": "é\n"},
+]
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_items_of_responses_come_back_verbatim(streamed: bool) -> None:
+    body = json.dumps(responses.body(*ITEMS)).encode()
+    if streamed:
+        done = (responses.done(place, item) for place, item in enumerate(ITEMS))
+        body = sse(*done, responses.completed())
+    items = sent_again("openai_responses", body)
+    assert items[1:7] == ITEMS
+    assert [(one["type"], one["call_id"]) for one in items[7:]] == [
+        ("function_call_output", "call_1"),
+        ("custom_tool_call_output", "c2"),
+    ]
 
 
 def test_an_answer_of_one_protocol_goes_on_in_the_other() -> None:
@@ -105,6 +131,12 @@ def test_every_text_and_id_can_be_sent(
     if protocol == "gemini":  # there, ids that Gemini did not give are not sent
         assert names_in(body) == ["f"] * 2 * len(ids)
         return
+    if protocol == "openai_responses":
+        made = [one for one in body["input"] if one["type"].startswith("function_call")]
+        sent = [one["call_id"] for one in made if one["type"] == "function_call"]
+        assert [one["call_id"] for one in made] == sent * 2
+        assert len(set(sent)) == len(ids)
+        return
     sent = [c["id"] for m in body["messages"] for c in m.get("tool_calls", ())]
     sent += [b["id"] for m in body["messages"] for b in m["content"] or () if "id" in b]
     got = [m["tool_call_id"] for m in body["messages"] if "tool_call_id" in m]
@@ -115,7 +147,7 @@ def test_every_text_and_id_can_be_sent(
     assert len(set(sent)) == len(ids)
 
 
-LIMITS = {"anthropic": 128, "openai_chat": 64, "ollama": 128, "gemini": 128}
+LIMITS = {"anthropic": 128, "openai_chat": 64, "openai_responses": 64, "ollama": 128, "gemini": 128}
 
 
 def names_in(body: dict[str, Any]) -> list[str]:
@@ -123,6 +155,7 @@ def names_in(body: dict[str, Any]) -> list[str]:
     names: list[str] = []
     for part in (one for content in body.get("contents", ()) for one in content["parts"]):
         names += [part[key]["name"] for key in ("functionCall", "functionResponse") if key in part]
+    names += [one["name"] for one in body.get("input", ()) if "name" in one]
     for said in body.get("messages", ()):
         blocks = said["content"] if isinstance(said["content"], list) else []
         names += [block["name"] for block in blocks if block["type"] == "tool_use"]

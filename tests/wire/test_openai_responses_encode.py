@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -207,9 +208,11 @@ def test_own_items_go_back_as_they_came() -> None:
     assert notes(turn) == ""
 
 
-SEALED = {"block": responses.reasoning(encrypted_content="sealed")}
-OPEN = {"block": responses.reasoning("Why.")}
-HEAD = {"block": {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "f"}}
+SEALED: dict[str, Any] = {"block": responses.reasoning(encrypted_content="sealed")}
+OPEN: dict[str, Any] = {"block": responses.reasoning("Why.")}
+HEAD: dict[str, Any] = {
+    "block": {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "f"}
+}
 
 
 @pytest.mark.parametrize(
@@ -290,3 +293,20 @@ def test_a_cut_turn_and_an_invented_name() -> None:
     assert said(assistant(own("text", "Half")))[0]["content"][0]["text"] == "Half"
     item = said(assistant(call("a", name="no such")), results(result("a")))[0]
     assert item["name"] == "no_such"
+
+
+def test_an_id_goes_out_once() -> None:
+    long = {**HEAD["block"], "id": "fc_" + "x" * 70}
+    turn = assistant(own_call("a", **HEAD), own_call("b", **HEAD), own_call("c", block=long))
+    items = said(turn, results(result("a"), result("b"), result("c")))
+    assert [item.get("id") for item in items[:3]] == ["fc_1", None, None]
+
+
+@pytest.mark.parametrize(
+    ("model", "asked"),
+    [("gpt-5-mini", True), ("o4-mini", True), ("gpt-4o-mini", False), ("openai/gpt-4.1", False)],
+)
+def test_models_that_do_not_reason_are_not_asked_for_it(model: str, asked: bool) -> None:
+    body = encoded("openai_responses", replace(request(), model=model))[0]
+    assert ("include" in body) == asked
+    assert body["store"] is False
