@@ -20,15 +20,17 @@ function sinceRequest(place) {
   if (past >= 1) say(place, `${past} s of ${place.dataset.bound} s`);
 }
 
-// What has arrived of a turn, seen by what it left on the page: rows of the wire, lengths of texts.
+// What has arrived of a turn, seen by what it left on the page: rows of the wire (the last one
+// counts what is alike, pings too) and the lengths of texts.
 let arrived = "";
 let arrivedAt = Date.now();
 
 function silence(place) {
   const number = place.dataset.silence;
-  const rows = document.getElementById(`wirerows-${number}`)?.childElementCount;
+  const wire = document.getElementById(`wirerows-${number}`);
   const texts = document.querySelectorAll(`#turn-${number} [data-length]`);
-  const now = [number, rows, ...Array.from(texts, (text) => text.dataset.length)].join(" ");
+  const rows = [wire?.childElementCount, wire?.lastElementChild?.textContent];
+  const now = [number, ...rows, ...Array.from(texts, (text) => text.dataset.length)].join(" ");
   if (now !== arrived) {
     arrived = now;
     arrivedAt = Date.now();
