@@ -46,7 +46,7 @@ def frames(reply: Reply, asked: Asked, stamp: Stamp) -> Iterator[Frame]:
     ) -> Frame:
         nonlocal first
         usage = _usage(asked, said, thought, calls)
-        text = _text(_response([part], end, usage, asked, stamp), args, stamp, as_array)
+        text = _text(_response([part], end, usage, asked, stamp), args, as_array)
         head = ("[" if first else ",\r\n") if as_array else "data: "
         wait, first = chance.uniform(*FIRST_TOKEN_S) if first else pause, False
         tail = ("]" if end else "") if as_array else "\r\n\r\n"
@@ -88,7 +88,7 @@ def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
         _response(parts, _finish(reply), usage, asked, stamp), ensure_ascii=False, indent=2
     )
     for place, one in enumerate(args):
-        text = text.replace(f'"{_place(stamp, place)}"', one or "{}", 1)
+        text = text.replace(f'"{_place(stamp, place)}"', one, 1)
     return _bytes(text + "\n")
 
 
@@ -134,7 +134,9 @@ def _call(block: Block, place: int, asked: Asked, stamp: Stamp) -> dict[str, Any
     """A call; in place of its arguments, which go out to the letter, a text that stands nowhere
     else. Of Gemini 3 it has an id, and the first of a step is signed.
     """
-    call: dict[str, Any] = {"name": block.name, "args": _place(stamp, place)}
+    call: dict[str, Any] = {"name": block.name}
+    if block.text:
+        call["args"] = _place(stamp, place)
     if not is_three(asked.request.model):
         return {"functionCall": call}
     part: dict[str, Any] = {"functionCall": call | {"id": stamp.id("", place, 8).lower()}}
@@ -167,22 +169,15 @@ def _response(
     }
 
 
-def _text(value: Mapping[str, Any], args: str, stamp: Stamp, as_array: bool) -> str:
+def _text(value: Mapping[str, Any], args: str, as_array: bool) -> str:
     """An event: on one line, or as the array has it, over many. The arguments of its one call are
     put in to the letter; a line end between their members is as good as a space.
     """
     written = json.dumps(value, ensure_ascii=False, indent=2) if as_array else compact(value)
-    if '"functionCall"' not in written:
-        return written
-    line = (args or "{}").replace("\r", " ").replace("\n", " ")
-    place = next(one for one in _places(value))
-    return written.replace(f'"{place}"', line, 1)
-
-
-def _places(value: Mapping[str, Any]) -> Iterator[str]:
-    for part in value["candidates"][0]["content"]["parts"]:
-        if "functionCall" in part:
-            yield part["functionCall"]["args"]
+    (part,) = value["candidates"][0]["content"].get("parts", [{}])
+    place = part.get("functionCall", {}).get("args")
+    line = args.replace("\r", " ").replace("\n", " ")
+    return written.replace(f'"{place}"', line, 1) if place else written
 
 
 def _finish(reply: Reply) -> dict[str, Any]:

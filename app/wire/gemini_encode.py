@@ -166,8 +166,8 @@ def _thinking(value: Any, levels: bool, notes: Notes) -> dict[str, Any] | None:
 
 
 class _Contents:
-    """The contents of one request. `_ids` are those that Gemini gave to the calls of the last
-    turn (None: none), in their order, by our names for them.
+    """The contents of one request. `_made` are the calls of the last turn by our ids for them: the
+    name each was sent under, and the id that Gemini gave it, or "".
     """
 
     def __init__(self, request: ModelRequest, notes: Notes) -> None:
@@ -175,7 +175,7 @@ class _Contents:
         self._notes = notes
         self._names = Names(_MOST_NAME, request.tools, notes, _ODD)
         self._new = thinks_in_levels(request.model)
-        self._ids: dict[str, deque[str | None]] = {}
+        self._made: dict[str, deque[tuple[str, str]]] = {}
 
     def all(self) -> list[dict[str, Any]]:
         said: list[dict[str, Any]] = []
@@ -198,7 +198,7 @@ class _Contents:
 
     def _turn(self, message: Message) -> list[dict[str, Any]]:
         said: list[dict[str, Any]] = []
-        self._ids = {}
+        self._made = {}
         signed = not self._new
         for part in message.parts:
             own = part.meta if part.protocol == PROTOCOL else {}
@@ -232,13 +232,11 @@ class _Contents:
 
     def _call(self, part: MessagePart, own: Mapping[str, Any]) -> dict[str, Any]:
         given = own.get("id")
-        given = given if isinstance(given, str) else None
-        self._ids.setdefault(part.call_id, deque()).append(given)
+        given = given if isinstance(given, str) else ""
+        name = self._name(part.name)
+        self._made.setdefault(part.call_id, deque()).append((name, given))
         extra, rest = own.get("call"), own.get("part")
-        call: dict[str, Any] = {
-            "name": self._name(part.name),
-            "args": input_object(part, self._notes),
-        }
+        call: dict[str, Any] = {"name": name, "args": input_object(part, self._notes)}
         if own.get("absent") and not call["args"]:
             del call["args"]
         if given:
@@ -258,9 +256,10 @@ class _Contents:
         said: list[dict[str, Any]] = []
         shown: list[dict[str, Any]] = []
         for part in message.parts:
-            answer: dict[str, Any] = {"name": self._name(part.name), "response": _response(part)}
-            ids = self._ids.get(part.call_id)
-            if given := ids.popleft() if ids else None:
+            made = self._made.get(part.call_id)
+            name, given = made.popleft() if made else (self._name(part.name), "")
+            answer: dict[str, Any] = {"name": name, "response": _response(part)}
+            if given:
                 answer["id"] = given
             images = [_image(piece) for piece in part.content if piece.type == "image"]
             if images and self._new:

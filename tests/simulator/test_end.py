@@ -11,7 +11,7 @@ from app.core.events import PartEnded, ResponseEnded, ResponseFailed
 from app.core.messages import ModelRequest
 from app.core.tools import Tool, ToolChoice
 from app.simulator.app import ENDS
-from app.simulator.end import End, Frame, Stamp, pieces
+from app.simulator.end import Asked, End, Frame, Stamp, pieces
 from app.simulator.faults import by_name
 from app.simulator.model import reply
 from app.simulator.reply import Block, Reply, call
@@ -26,12 +26,16 @@ STAMP = Stamp("s", 0)
 
 
 def frames(end: End, answer: Reply) -> list[Frame]:
-    asked = end.parse(_written(end, asking(user("hi"), max_tokens=500)), VERSION, "")
+    asked = _read(end, asking(user("hi"), max_tokens=500))
     return list(end.frames(answer, asked, STAMP))
 
 
-def _written(end: End, request: ModelRequest) -> bytes:
-    return CODECS[end.name].encode(request).body
+def _read(end: End, request: ModelRequest) -> Asked:
+    """What the end makes of the request as its codec writes it."""
+    if end.name == "gemini":  # before the third generation its calls have no ids
+        request = replace(request, model="gemini-3-x")
+    sent = CODECS[end.name].encode(request)
+    return end.parse(sent.body, VERSION, sent.path)
 
 
 def decoded(end: End, data: bytes, *, clean: bool = True) -> list[object]:
@@ -42,7 +46,7 @@ def decoded(end: End, data: bytes, *, clean: bool = True) -> list[object]:
 @both
 @pytest.mark.parametrize("streamed", [True, False])
 def test_the_codec_reads_what_was_said(end: End, streamed: bool) -> None:
-    asked = end.parse(_written(end, asking(user("hi"), max_tokens=500)), VERSION, "")
+    asked = _read(end, asking(user("hi"), max_tokens=500))
     data = b"".join(frame.data for frame in frames(end, SAID))
     events = decoded(end, data if streamed else end.whole(SAID, asked, STAMP))
     ended = [event for event in events if isinstance(event, PartEnded)]
@@ -62,10 +66,12 @@ def test_the_codec_reads_what_was_said(end: End, streamed: bool) -> None:
 def test_the_end_reads_what_the_codec_wrote(end: End, choice: ToolChoice) -> None:
     history = (user("17*23?"), called(SUM), results(("c1", "391")))
     request = asking(*history, tools=SHELF, choice=choice, max_tokens=500)
-    read = end.parse(_written(end, request), VERSION, "").request
+    read = _read(end, request).request
     assert _roles(read) == _roles(request)
     if end.name == "ollama":  # it has no tool choice: the codec narrows the tools instead
         request = replace(request, tools=_narrowed(choice), choice=ToolChoice())
+    if end.name == "gemini":  # it has no word for one call at a time
+        request = replace(request, choice=replace(choice, parallel=True))
     assert [tool.name for tool in read.tools] == [tool.name for tool in request.tools]
     assert read.choice == request.choice
     assert reply(read, seed=1, today=TODAY) == reply(request, seed=1, today=TODAY)
@@ -122,9 +128,13 @@ def test_a_twisted_stream_is_read_for_what_it_is(end: End, fault: str, end_as: s
     ids=["twice", "nan", "digits", "long", "half"],
 )
 def test_arguments_stand_to_the_letter_in_a_json_answer(end: End, text: str) -> None:
-    asked = end.parse(_written(end, asking(user("hi"), max_tokens=500)), VERSION, "")
+    asked = _read(end, asking(user("hi"), max_tokens=500))
     events = decoded(end, end.whole(Reply((call("f", text),), "calls"), asked, STAMP))
-    (part,) = [event for event in events if isinstance(event, PartEnded)]
+    parts = [event for event in events if isinstance(event, PartEnded)]
+    if end.name == "gemini" and "NaN" in text:
+        assert parts == []
+        return
+    (part,) = parts
     assert part.text in (text, _unread(end, text))
     assert part.text == text or "NaN" in text
 
@@ -137,9 +147,13 @@ def _unread(end: End, text: str) -> str:
 @both
 @pytest.mark.parametrize("text", ["Sure! {city", "[" * 10_000, "half \ud800"])
 def test_what_is_no_json_is_a_text_in_a_json_answer(end: End, text: str) -> None:
-    asked = end.parse(_written(end, asking(user("hi"), max_tokens=500)), VERSION, "")
+    asked = _read(end, asking(user("hi"), max_tokens=500))
     events = decoded(end, end.whole(Reply((call("f", text),), "calls"), asked, STAMP))
-    (part,) = [event for event in events if isinstance(event, PartEnded)]
+    parts = [event for event in events if isinstance(event, PartEnded)]
+    if end.name == "gemini":  # it gives such a call up, and says so in its finish reason
+        assert parts == []
+        return
+    (part,) = parts
     as_text = (json.dumps(text), json.dumps(text, ensure_ascii=False))
     assert part.text in (text, *as_text, _unread(end, text))
 

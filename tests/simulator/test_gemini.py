@@ -195,7 +195,8 @@ def test_arguments_that_are_an_object_travel_to_the_letter(raw: str) -> None:
         ((_, part),) = (
             (kind, p) for kind, p in parts_of(events_of("gemini", body)) if kind == "call"
         )
-        assert part.text.split() == (raw or "{}").split()
+        assert part.text.split() == raw.split()
+        assert part.meta.get("absent", False) == (raw == "")
 
 
 def test_a_call_that_was_cut_by_length_is_thrown_away() -> None:
