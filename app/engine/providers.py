@@ -95,11 +95,11 @@ class Providers:
         self._net = net
         self._keys = keys
         self._simulator_url = simulator_url
-        self._known: dict[str, tuple[Profile, tuple[ModelInfo, ...]]] = {}
+        self._known: dict[str, tuple[ModelInfo, ...]] = {}
 
     def known_models(self, name: str) -> tuple[ModelInfo, ...]:
         """The models that were last listed for the profile of that name; () before that."""
-        return self._known[name][1] if name in self._known else ()
+        return self._known.get(name, ())
 
     def forget(self, name: str) -> None:
         """The profile of that name has changed: what its old address listed is no news of it."""
@@ -151,10 +151,12 @@ class Providers:
         read = await self._read(one, "GET", url, headers, b"", limits)
         listing = self._listing(one, profile, url, read)
         if listing.ok:
-            self._known[profile.name] = (profile, listing.models)
+            self._known[profile.name] = listing.models
         return listing
 
     def _base_url(self, profile: Profile) -> str:
+        if not profile.base_url:
+            raise BadInput("It has no address yet: edit it, or set the variables that name one.")
         if not profile.simulated:
             return profile.base_url
         url, path = self._simulator_url(), SIMULATED_PATHS.get(profile.protocol)
