@@ -37,7 +37,7 @@ NAMES = {
 SHORT_NAMES = {**NAMES, "openai_responses": "Responses"}
 """The same where there is little room."""
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _DATA = re.compile(r"[A-Za-z0-9+/=_-]+")
 _ESCAPE_AT_END = re.compile(r"(\\+)(?:u[0-9A-Fa-f]{0,3})?\Z")
 _KEPT = 80

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from app.core.events import (
     Logged,
     PartDelta,
     PartStarted,
+    RequestSent,
     ResponseFailed,
     ResponseStarted,
     RunStopped,
@@ -144,3 +146,35 @@ def test_facts_before_any_request_have_no_place() -> None:
     rows = WireRows()
     rows.note(0, "nothing was sent")
     assert rows.sections == []
+
+
+LINES = b"".join(
+    json.dumps({"message": {"role": "assistant", "content": text}, "done": not text}).encode()
+    + b"\n"
+    for text in ("Hi", " you", "")
+)
+ARRAY = b"[" + b"\n,\n".join(
+    json.dumps({"candidates": [{"content": {"parts": [{"text": text}]}}]}).encode()
+    for text in ("Hi", " you")
+)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "body", "labels"),
+    [
+        ("ollama", LINES, [("chat content", 2), ("chat done", 1)]),
+        ("gemini", ARRAY + b"]", [("text", 2)]),
+        ("openai_chat", b'{"object": "chat.completion", "choices": []}', [("chat.completion", 1)]),
+        ("ollama", b'{"error": "no such model"}\n', [("error", 1)]),
+    ],
+)
+def test_lines_and_lists_of_json_are_rows_too(
+    protocol: str, body: bytes, labels: list[tuple[str, int]]
+) -> None:
+    for size in (1, 7, len(body)):
+        rows = WireRows()
+        rows.log(Logged(1, START_MS, RequestSent(1, protocol, "POST", "http://x/y", {}, "{}")))
+        for start in range(0, len(body), size):
+            rows.feed(1, START_MS, body[start : start + size])
+        rows.end(1, START_MS)
+        assert [(row.label, row.count) for row in rows.sections[0].rows[1:]] == labels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Sequence
 
@@ -36,13 +37,17 @@ async def next_request(request: Request) -> Response:
         body = await body_of(request)
         draft, wire = Draft(body.text("text"), await images_of(body)), body.text("wire", wire)
     async with site.engine.hub.holding(request.path_params["id"]) as live:
-        shown = preview(site.engine, live.session, draft, wire)
-        own = preview(site.engine, live.session, draft) if wire else shown
+        # In a thread, for images make a request of many megabytes; the session is held meanwhile.
+        shown = await asyncio.to_thread(preview, site.engine, live.session, draft, wire)
+        own = shown
+        if wire and wants(request) == "htmx":
+            own = await asyncio.to_thread(preview, site.engine, live.session, draft)
     if wants(request) == "json":
         return as_json(_told(shown))
-    drawn = partial("request", "outerMorph", request_fragment(site.env, drawable(shown, wire)))
+    drawn = await asyncio.to_thread(request_fragment, site.env, drawable(shown, wire))
     notes = setup_notes(site.env, request.path_params["id"], drawable(own))
-    return HTMLResponse(drawn + partial("setup-notes", "outerMorph", notes))
+    pieces = (("request", drawn), ("setup-notes", notes))
+    return HTMLResponse("".join(partial(where, "outerMorph", html) for where, html in pieces))
 
 
 def drawable(shown: Preview, wire: str = "") -> NextRequest:
