@@ -73,6 +73,10 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
         "tests/schema/test_validate.py and test_arguments.py, which ask for whole verdicts",
     ),
     **dict.fromkeys(
+        ("app/simulator/gemini_fields.py", "app/simulator/gemini_tools.py"),
+        "tests/simulator/test_gemini_request.py, whose refusals are theirs",
+    ),
+    **dict.fromkeys(
         (
             *("app/simulator/answer.py", "app/simulator/enums.py", "app/simulator/fill.py"),
             *("app/simulator/reply.py", "app/simulator/roles.py", "app/simulator/shape.py"),
@@ -90,6 +94,7 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
             *("app/simulator/fault_calls.py", "app/simulator/fault_streams.py"),
             *("app/simulator/fault.py", "app/simulator/fault_fields.py"),
             *("app/simulator/fault_raw.py", "app/simulator/faults_said.py"),
+            *("app/simulator/anthropic_tools.py", "app/simulator/anthropic_content.py"),
         ),
         "tests/simulator/test_app.py and test_end.py; tests/engine/test_faults.py plays each fault",
     ),

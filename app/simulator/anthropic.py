@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
+from app.simulator.anthropic_content import signature_of
 from app.simulator.anthropic_request import parse
 from app.simulator.end import (
     FIRST_TOKEN_S,
@@ -77,7 +77,7 @@ def _deltas(block: Block, index: int, stamp: Stamp, chance: Random) -> Iterator[
     for piece in pieces(block, chance):
         yield _frame(_delta(index, {"type": kind, field: piece}), delta_pause(block, chance), tag)
     if block.kind == "thinking":
-        signature = {"type": "signature_delta", "signature": _signature(block, stamp)}
+        signature = {"type": "signature_delta", "signature": signature_of(block.text)}
         yield _frame(_delta(index, signature))
 
 
@@ -92,7 +92,7 @@ def _block(block: Block, index: int, stamp: Stamp, *, whole: bool) -> dict[str, 
         case "text":
             return {"type": "text", "text": text}
         case "thinking":
-            signature = _signature(block, stamp) if whole else ""
+            signature = signature_of(block.text) if whole else ""
             return {"type": "thinking", "thinking": text, "signature": signature}
         case "call":
             return {
@@ -118,11 +118,6 @@ def _input(text: str) -> str:
     except (ValueError, RecursionError):
         return compact(text)
     return text or "{}"
-
-
-def _signature(block: Block, stamp: Stamp) -> str:
-    """Opaque to the client; it is checked for being there, not for what it holds."""
-    return b64encode(f"simulator:{stamp.id('', len(block.text), 20)}".encode()).decode()
 
 
 def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:

@@ -119,8 +119,8 @@ class _Endpoint:
         except ClientDisconnect:
             return
         if isinstance(response, RawPlayed) and not can(scope):
-            problem = BadRequest(_NO_SOCKET, kind=end.kinds[400][0])
-            response = self._canned(end, _refused(end, problem, request_id), request_id)
+            alas = BadRequest(_NO_SOCKET, kind=end.kinds[400][0])
+            response = self._canned(end, _refused(end, alas, request_id), request_id)
         await response(scope, receive, send)
 
     async def _response(self, end: End, request: Request, request_id: str) -> Played | RawPlayed:

@@ -68,6 +68,22 @@ class BadRequest(BadInput):
 
 
 @dataclass(frozen=True)
+class Source:
+    """Where it is known from that a provider refuses something; `inferred` where nobody saw it."""
+
+    words: str
+    inferred: bool = False
+
+    def refusal(
+        self, sentence: str, *, param: str | None = None, code: str | None = None
+    ) -> BadRequest:
+        """A request that is invalid for this reason, with status 400."""
+        return BadRequest(
+            sentence, param=param, code=code, source=self.words, inferred=self.inferred
+        )
+
+
+@dataclass(frozen=True)
 class Asked:
     """A request as it was understood. `input_tokens` is what it will be said to have cost.
     `stream_type` is the media type of the stream where it is another than the end's own.

@@ -212,7 +212,12 @@ TABLE: tuple[Row, ...] = (
     done("no loss", "parallel-N", calls=5),
     needs_you("a turn ended by length runs no call", "finish-length", "malformed", but=CUT_OBJECT),
     said("shown as such", "finish-filter"),
-    said("shown as such", "nothing", warned="empty_answer"),
+    said(
+        "shown as such",
+        "nothing",
+        warned="empty_answer",
+        but={"gemini": {"warned": ""}},  # there is a part: it holds a signature alone
+    ),
     done("shown as such", "finish-unknown"),
     done("a wrong but good finish: calls handled", "finish-wrong"),
     done("usage unknown, not 0", "usage-missing usage-odd"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.core.tools import ToolChoice
+from app.simulator.anthropic_content import signature_of
 from app.simulator.anthropic_request import parse
 from app.simulator.end import Asked, BadRequest
 
@@ -18,6 +19,44 @@ USE = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
 CALL = {"role": "assistant", "content": [USE]}
 RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "ok"}
 BODY: dict[str, Any] = {"model": "m", "max_tokens": 2000, "messages": [HI], "tools": [TOOL]}
+
+
+CALL_X = {"role": "assistant", "content": "x"}
+REDACTED = {"type": "redacted_thinking"}
+PIXEL = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+CLOSED = {"type": "object", "properties": {}, "additionalProperties": False}
+SIGNED = {"type": "thinking", "thinking": "Hm.", "signature": signature_of("Hm.")}
+
+
+def thought(**changes: Any) -> dict[str, Any]:
+    """Thinking in the latest turn of the assistant."""
+    said = {"type": "text", "text": "x"}
+    turn = {"role": "assistant", "content": [{**SIGNED, **changes}, said]}
+    return {"messages": [HI, turn, HI]}
+
+
+def picture(**changes: Any) -> dict[str, Any]:
+    image = {"type": "image", "source": {**PIXEL, **changes}}
+    return {"messages": [{"role": "user", "content": [image]}]}
+
+
+def strict(*schemas: Any) -> dict[str, Any]:
+    """A strict tool for each schema."""
+    named = enumerate(schemas)
+    return {"tools": [{"name": f"f{i}", "input_schema": one, "strict": True} for i, one in named]}
+
+
+def closed(**properties: Any) -> dict[str, Any]:
+    return {**CLOSED, "properties": properties}
+
+
+def many(count: int, kind: Any = "string", *, needed: bool = False) -> dict[str, Any]:
+    names = [f"p{place}" for place in range(count)]
+    schema = closed(**{name: {"type": kind} for name in names})
+    return {**schema, "required": names if needed else []}
+
+
+UNION = ["string", "null"]
 
 
 def asked(**changes: Any) -> Asked:
@@ -75,6 +114,38 @@ def schema(value: Any, name: str = "f") -> dict[str, Any]:
         ({"temperature": 1.5}, "temperature"),
         ({"stream": "yes"}, "valid boolean"),
         ({"top_q": 1}, "top_q: Extra inputs"),
+        ({"context_management": {}}, "context_management: Extra inputs"),
+        ({"tools": [{**TOOL, "colour": "red"}]}, "colour: Extra inputs"),
+        ({"tools": [{**TOOL, "eager_input_streaming": "yes"}]}, "valid boolean"),
+        ({"tools": [{**TOOL, "cache_control": {"type": "for ever"}}]}, "should be 'ephemeral'"),
+        (strict({"type": "object"}), "must be explicitly set to false"),
+        (strict(closed(x={"type": "object"})), "must be explicitly set to false"),
+        (strict(closed(x=True)), "Boolean schemas"),
+        (strict(closed(x={"$ref": "#"})), "Recursive schemas"),
+        (
+            strict(
+                {**closed(x={"$ref": "#/$defs/a"}), "$defs": {"a": closed(b={"$ref": "#/$defs/a"})}}
+            ),
+            "Recursive schemas",
+        ),
+        (strict(*[CLOSED] * 21), "Too many strict tools (21)"),
+        (strict(many(13), many(12)), "too many optional parameters (25)"),
+        (strict(many(9, UNION, needed=True), many(8, UNION, needed=True)), "union types (17"),
+        (strict(many(24)), "Schema is too complex"),
+        (strict(many(16, UNION, needed=True)), "Schema is too complex"),
+        (thought(thinking="Hm!"), "cannot be modified"),
+        (thought(signature="EqQBCkYIBRgCKkBhb3RoZXIgb25l"), "Invalid `signature` in `thinking`"),
+        (thought(signature=None), "signature: Field required"),
+        (
+            {"messages": [HI, *thought(thinking="Hm!")["messages"][1:2], HI, CALL_X, HI]},
+            "Invalid `s",
+        ),
+        ({"messages": [HI, {"role": "assistant", "content": [REDACTED]}]}, "data: Field required"),
+        ({"messages": [{"role": "user", "content": [SIGNED]}]}, "can not be in `user`"),
+        (picture(media_type="image/bmp"), "'image/gif' or 'image/webp'"),
+        (picture(data="no base64!"), "Invalid base64"),
+        (picture(data="A" * 6_000_000), "exceeds 5 MB maximum"),
+        (picture(type="path"), "does not match any of the expected tags"),
     ],
 )
 def test_refusals(changes: dict[str, Any], words: str) -> None:
@@ -82,6 +153,35 @@ def test_refusals(changes: dict[str, Any], words: str) -> None:
         asked(**changes)
     assert words in str(told.value)
     assert (told.value.status, told.value.kind) == (400, "invalid_request_error")
+    assert told.value.source
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        thought(),
+        thought(thinking=""),  # its text was left out by the provider
+        picture(),
+        picture(type="url", url="https://example.invalid/a.png"),
+        strict(*[CLOSED] * 20),
+        strict(many(12), many(12)),
+        strict(
+            {**closed(a={"$ref": "#/$defs/a"}, b={"$ref": "#/$defs/a"}), "$defs": {"a": CLOSED}}
+        ),
+        {"tools": [{**TOOL, "cache_control": {"type": "ephemeral"}, "input_examples": [{}]}]},
+    ],
+)
+def test_what_is_sound_is_taken(changes: dict[str, Any]) -> None:
+    assert asked(**changes).request.messages
+
+
+def test_what_nobody_saw_is_marked() -> None:
+    with pytest.raises(BadRequest) as told:
+        asked(**history({"type": "text", "text": "x"}, RESULT))
+    assert told.value.inferred
+    with pytest.raises(BadRequest) as told:
+        asked(messages=[HI, CALL])
+    assert not told.value.inferred
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"[" * 100_000])
@@ -110,7 +210,7 @@ def test_choices(choice: Any, read: ToolChoice) -> None:
 
 
 def test_a_history_is_read_with_its_results() -> None:
-    image = {"type": "image", "source": {}}
+    image = {"type": "image", "source": PIXEL}
     failed = {**RESULT, "content": [{"type": "text", "text": "no"}, image], "is_error": True}
     found = asked(**history(failed, {"type": "text", "text": "go on"})).request.messages
     assert [message.role for message in found] == ["user", "assistant", "results", "user"]
@@ -119,3 +219,6 @@ def test_a_history_is_read_with_its_results() -> None:
     assert [piece.type for piece in result.content] == ["text", "image"]
     server_tool = {"type": "web_search_20250305", "name": "web_search"}
     assert [tool.name for tool in asked(tools=[TOOL, server_tool]).request.tools] == ["f"]
+    assert asked(tools=[{**TOOL, "eager_input_streaming": True}]).request.tools[0].eager
+    (picture_part,) = asked(**picture()).request.messages[0].parts
+    assert (picture_part.kind, picture_part.content[0].media_type) == ("image", "image/png")
