@@ -185,10 +185,11 @@ def _turn_start(contents: Sequence[Any]) -> int:
     """The place of the last prompt: what the model did since then must be signed."""
     start = -1
     for place, content in enumerate(contents):
-        parts = content.get("parts") if isinstance(content, dict) else None
-        prompts = isinstance(parts, list) and content.get("role", "user") == "user"
-        if prompts and any(isinstance(part, dict) and "text" in part for part in parts):
-            start = place
+        if isinstance(content, dict) and content.get("role", "user") == "user":
+            parts = content.get("parts")
+            listed = parts if isinstance(parts, list) else []
+            if any(isinstance(part, dict) and "text" in part for part in listed):
+                start = place
     return start
 
 

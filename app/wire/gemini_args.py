@@ -45,25 +45,26 @@ class GrowingArguments:
 
     def take(self, partial: Mapping[str, Any], number: str) -> str:
         """One entry of `partialArgs`; `number` is the JSON text of its number, "" without one."""
-        path = _path(partial.get("jsonPath"))
-        if self.broken or path is None:
-            self.broken = True
-            return ""
-        said, value = "", partial.get("stringValue")
+        path = None if self.broken else _path(partial.get("jsonPath"))
+        said = None if path is None else self._said(path, partial, number)
+        self.broken = said is None
+        return said or ""
+
+    def _said(self, path: Path, partial: Mapping[str, Any], number: str) -> str | None:
+        """The text for the value at `path`, or None where it cannot stand."""
+        value, said = partial.get("stringValue"), ""
         if isinstance(value, str):
             if self._string != path:
-                said = self._placed(path) + ("" if self.broken else '"')
-            if self.broken:
-                return ""
-            self._string = path
+                placed = self._placed(path)
+                if placed is None:
+                    return None
+                said, self._string = placed + '"', path
             said += json.dumps(value, ensure_ascii=False)[1:-1]
         elif literal := _literal(partial, number):
-            said = self._placed(path) + literal
-            if self.broken:
-                return ""
+            placed = self._placed(path)
+            return None if placed is None else placed + literal
         elif any(key.endswith("Value") for key in partial):
-            self.broken = True
-            return ""
+            return None
         if self._string == path and partial.get("willContinue") is not True:
             said += self._string_closed()
         return said
@@ -84,8 +85,8 @@ class GrowingArguments:
         self._string = None
         return '"'
 
-    def _placed(self, path: Path) -> str:
-        """The text up to where the value at `path` begins. Sets `broken` where that is behind."""
+    def _placed(self, path: Path) -> str | None:
+        """The text up to where the value at `path` begins, or None where that is behind."""
         said = self._string_closed() + ("" if self._begun else "{")
         self._begun = True
         levels = self._levels
@@ -98,8 +99,7 @@ class GrowingArguments:
             level, key = levels[-1], path[place]
             fits = isinstance(key, str) if level.is_object else key == level.count
             if not fits or key in level.seen:
-                self.broken = True
-                return ""
+                return None
             said += "," if level.count else ""
             level.key = key
             level.count += 1

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 from google import genai
 from google.genai import errors, types
@@ -22,7 +23,10 @@ from app.wire.told import asked_wait
 from tests.wire.frames import end_of, events_of, parts_of
 
 PROMPT = "What is 17*23, and the weather in Paris?"
-RESULTS = {"calculator": {"output": "391"}, "get_weather": {"output": {"temperature": 18}}}
+RESULTS: dict[str, dict[str, Any]] = {
+    "calculator": {"output": "391"},
+    "get_weather": {"output": {"temperature": 18}},
+}
 DECLARED: list[Any] = [
     {
         "name": "calculator",
@@ -61,7 +65,7 @@ def parts_said(
 ) -> list[types.Part]:
     asked: Any = {"model": model, "contents": contents, "config": config(**changes)}
     if stream:
-        events = list(client.models.generate_content_stream(**asked))
+        events: list[Any] = list(client.models.generate_content_stream(**asked))
     else:
         events = [client.models.generate_content(**asked)]
     assert events[-1].candidates[0].finish_reason == types.FinishReason.STOP
@@ -88,7 +92,7 @@ def test_the_google_package_runs_a_whole_loop(
         signed = [bool(part.thought_signature) for part in said if part.function_call]
         assert signed == [model == THREE, False]
         answers = [
-            types.FunctionResponse(id=one.id, name=one.name, response=RESULTS[one.name])
+            types.FunctionResponse(id=one.id, name=one.name, response=RESULTS[str(one.name)])
             for one in calls
         ]
         contents.append(types.Content(role="model", parts=said))
@@ -112,6 +116,16 @@ def test_the_google_package_reads_the_list_and_the_errors(client: genai.Client) 
         client.models.generate_content(
             model=TWO, contents=[types.Content(role="system", parts=[types.Part(text="x")])]
         )
+
+
+def test_a_key_may_stand_in_the_query_and_a_stream_be_an_array(simulator: str) -> None:
+    body = {"contents": [{"parts": [{"text": "Hello."}]}]}
+    url = f"{simulator}/gemini/v1beta/models/{TWO}:streamGenerateContent"
+    for query, kind in (("key=k", "application/json"), ("alt=sse&key=k", END.stream_type)):
+        answer = httpx.post(f"{url}?{query}", json=body, timeout=30)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
+        assert isinstance(end_of(events_of("gemini", answer.content)), ResponseEnded)
+    assert httpx.post(url, json=body, timeout=30).status_code == 403
 
 
 # What goes out, byte for byte.
