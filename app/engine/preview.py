@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from app.core.decide import SendRequest, next_commands
 from app.core.errors import BadInput
-from app.core.events import PromptAdded, RequestSent
+from app.core.events import PromptAdded, RequestSent, ResponseEnded
 from app.core.messages import model_request, wire_id
 from app.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Protocol
 from app.core.state import Call, Prompt, Session, Turn
@@ -114,6 +114,8 @@ def _words(session: Session, draft: Draft, last: Prompt | Turn | None) -> list[s
     match last:
         case Turn(failure=None, end=None):
             says.append("The model is answering: the next request goes on from what it says.")
+        case Turn(failure=None, calls=[], end=ResponseEnded(reason="pause")):
+            says.append("The provider paused this turn; the request lets it go on.")
         case Turn(failure=None, calls=[]) | None:
             says.append("There is no prompt yet: what you write stands at its end.")
         case Turn() if last.failure is not None:

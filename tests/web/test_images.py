@@ -25,7 +25,7 @@ def said(raw: bytes, media_type: str = "image/png") -> dict[str, str]:
 
 
 def form(*files: tuple[str, bytes]) -> Body:
-    uploads = [
+    uploads: list[tuple[str, str | UploadFile]] = [
         ("images", UploadFile(io.BytesIO(raw), filename=name, size=len(raw), headers=Headers()))
         for name, raw in files
     ]
