@@ -17,7 +17,7 @@ from app.wire.decoding import BodyDecoder, Took
 from app.wire.exact import Quoted
 from app.wire.listing import listed
 from app.wire.openai_responses_encode import QUIRKS, encode
-from app.wire.openai_responses_items import Items
+from app.wire.openai_responses_items import Items, Where
 from app.wire.told import Told, error_sentence, told_error
 
 _INCOMPLETE: Mapping[str, EndReason] = {
@@ -169,7 +169,7 @@ class _Reader:
                 return
         self._items.open(_index(value), (member, _count(value.get(number)) or 0), kind)
 
-    def _end(self, response: Mapping[str, Any], status: str, text: str, *path: str) -> Took:
+    def _end(self, response: Mapping[str, Any], status: str, text: str, *path: str | int) -> Took:
         """The response as its end has it, or a whole body."""
         self._name(response)
         self._answer.raw_reason = status = _text(response.get("status")) or status
@@ -179,7 +179,8 @@ class _Reader:
         self._count(response.get("usage"))
         output = response.get("output")
         if isinstance(output, list):
-            self._items.final(output, Quoted(text), (*path, "output"))
+            where: Where = (Quoted(text), *path)
+            self._items.final(output, (*where, "output"))
         if status in ("failed", "cancelled") or status in _UNFINISHED:
             self._fail(response, status)
             return "known"

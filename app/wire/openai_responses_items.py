@@ -139,8 +139,8 @@ class Items:
             item = self.add(index, value, where)
         self._finish(item, value, where)
 
-    def final(self, output: Sequence[Any], quoted: Quoted, path: tuple[str, ...]) -> None:
-        """All items as the end of the answer lists them at `path`, and perhaps nothing else did.
+    def final(self, output: Sequence[Any], where: Where) -> None:
+        """All items as the end of the answer lists them, and perhaps nothing else did.
 
         A listed item that is another's double, be its ids new, is not taken twice: a call would
         run twice. An item that was done stays as it was then.
@@ -163,9 +163,9 @@ class Items:
             waiting = rest[_text(one.get("type"))]
             same = found.get(place) or (waiting.popleft() if waiting else None)
             if same is None:
-                same = self._start(len(self._order), one, (quoted, *path, place))
+                same = self._start(len(self._order), one, (*where, place))
             if not same.done:
-                self._finish(same, one, (quoted, *path, place))
+                self._finish(same, one, (*where, place))
 
     def settle(self, complete: bool) -> None:
         """Nothing more comes; `complete` is whether the answer says that it is whole."""
