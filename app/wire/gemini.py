@@ -206,7 +206,7 @@ class _Reader:
         """A whole call, or a piece of one whose arguments are streamed by path."""
         name, goes_on = call.get("name"), call.get("willContinue") is True
         partials = call.get("partialArgs")
-        if name or call.get("args") or self._call is None:
+        if name or self._call is None:
             self._end_call(complete=False)
             if not call:
                 self._answer.warn("empty_call", "A call without name and arguments came.")

@@ -270,6 +270,8 @@ def test_a_streamed_call_may_come_without_arguments_or_whole() -> None:
     whole = event(call(args={"x": 1}, willContinue=True)), event(growing(goes_on=False)), STOP
     ((_, said, _),) = parts(*whole)
     assert said == '{"x": 1}'
+    ((_, said, _),) = parts(event(growing(name="f")), event(call("", args={"x": 1})), STOP)
+    assert said == '{"x": 1}'
 
 
 def test_a_call_without_anything_is_left_out() -> None:
