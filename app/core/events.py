@@ -172,7 +172,7 @@ class ResponseFailed:
 
 @dataclass(frozen=True)
 class RetryScheduled:
-    """Turn `turn`, which failed, is asked for again at `at_ms` (Unix ms), as retry `attempt`.
+    """Turn `turn`, which failed, is asked for again at `until_ms` (Unix ms), as retry `attempt`.
 
     `wait_s` is how long that was from here, in seconds; `reason` is short ("429", "unreachable").
     """
@@ -180,7 +180,7 @@ class RetryScheduled:
     turn: int
     attempt: int
     wait_s: float
-    at_ms: int
+    until_ms: int
     reason: str = ""
 
 

@@ -239,8 +239,8 @@ class Driver:
         failure = live.session.turns[command.turn - 1].failure
         assert failure is not None
         wait_s = self.waits.seconds(command.attempt, failure)
-        at_ms = self._hub.clock() + round(1000 * wait_s)
-        event = RetryScheduled(command.turn, command.attempt, wait_s, at_ms, reason_of(failure))
+        until_ms = self._hub.clock() + round(1000 * wait_s)
+        event = RetryScheduled(command.turn, command.attempt, wait_s, until_ms, reason_of(failure))
         await self._hub.append(live, [event])
         session_id = live.id
         self.waits.begin(
@@ -331,7 +331,8 @@ class Driver:
                 if session_id not in self._answers:
                     events = closing_events(live.session, _NOT_SAVED, alive=alive)
                     await self._hub.append(live, events)
-                if next_commands(live.session, self.rules.get(session_id, ())):
+                going = next_commands(live.session, self.rules.get(session_id, ()))
+                if going or live.session.retrying is not None:
                     await self._hub.append(live, [RunPaused("store")])
         except StoreError:
             return False

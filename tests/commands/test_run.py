@@ -141,6 +141,10 @@ async def test_a_run_waits_for_its_retries(tmp_path: Path) -> None:
         code, events, said_beside = await asyncio.to_thread(run, tmp_path, *words, prompt="hi")
         assert "Trying again" not in said_beside
         assert len(provider.seen) == 6
+        with served(tmp_path / "run.db", PLAYGROUND_PACE="0"):
+            there = await asyncio.to_thread(run, tmp_path, *words, prompt="hi")
+        assert len(provider.seen) == 9
+    assert (there[0], len(of(there[1], "response_failed"))) == (1, 3)
     assert code == 1
     assert [one["attempt"] for one in of(events, "retry_scheduled")] == [1, 2]
     assert [one["automatic"] for one in of(events, "turn_dropped")] == [True, True]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -55,6 +56,11 @@ def test_the_line_of_a_script_has_no_second_kind() -> None:
 def test_a_row_that_cannot_be_read_says_so(kind: str, body: str) -> None:
     with pytest.raises(BadInput):
         from_row(kind, body)
+
+
+def test_no_field_of_an_event_hides_one_of_its_line() -> None:
+    own = {"seq", "at_ms", "kind"}
+    assert [kind for kind, cls in EVENTS.items() if own & {one.name for one in fields(cls)}] == []
 
 
 def test_every_kind_is_json() -> None:

@@ -29,6 +29,7 @@ from app.core.tools import ToolChoice
 from app.engine.engine import Engine
 from app.engine.retries import Waits
 from tests.engine.running import asked, at_once, begun, events_of, rested, running, until
+from tests.engine.test_driver import failing
 from tests.net.test_client import HEAD, serving
 
 pytestmark = pytest.mark.anyio
@@ -163,6 +164,21 @@ async def test_the_end_of_the_program_sends_nothing_and_continue_goes_on(tmp_pat
         session = await rested(engine, session_id)
         # The retry that was not made is made now, and the one after it.
         assert (session.state, len(session.turns)) == ("failed", 3)
+
+
+async def test_a_retry_that_cannot_be_saved_waits_for_the_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind in (RetryScheduled, TurnDropped):
+        async with running(tmp_path) as engine:
+            failing(engine, monkeypatch, kind, 2)
+            session_id = await begun(engine)
+            await engine.driver.prompt(session_id, "[[fault:http-429-retry-1]] hello")
+            await until(engine, session_id, RunPaused)
+            session = await rested(engine, session_id)
+            assert (session.state, session.paused, len(session.turns)) == ("paused", "store", 1)
+            await engine.driver.resume(session_id)
+            assert len((await rested(engine, session_id)).turns) == 3
 
 
 async def test_a_server_that_is_not_there_is_asked_again(tmp_path: Path) -> None:

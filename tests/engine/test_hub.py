@@ -21,13 +21,18 @@ from app.core.events import (
     PartDelta,
     PartStarted,
     PromptAdded,
+    RequestSent,
+    ResponseFailed,
+    ResponseStarted,
+    RetryScheduled,
+    TurnDropped,
 )
 from app.core.state import folded
 from app.core.tools import text_result
 from app.engine.hub import Hub
 from app.store.database import Database, Statement
 from app.store.log import Log
-from tests.playbook import begun, call, checked, opened, part, run, settings, turn
+from tests.playbook import begun, call, checked, opened, part, run, sent, settings, turn
 
 pytestmark = pytest.mark.anyio
 
@@ -122,6 +127,34 @@ async def test_recovery_leaves_nothing_running(tmp_path: Path, cut: int) -> None
         log = await hub.log.events(session_id)
         assert await hub.recover() == []
         assert await hub.log.events(session_id) == log
+
+
+RETRYING: list[tuple[Event, str]] = [
+    (PromptAdded("hello"), "paused"),
+    (sent(1), "interrupted"),
+    (ResponseStarted(429, {}), "interrupted"),
+    (ResponseFailed("http", "Too many.", 429), "failed"),
+    (RetryScheduled(1, 1, 1.0, 9_000, "429"), "paused"),
+    (TurnDropped(1, automatic=True), "paused"),
+    (sent(2), "interrupted"),
+]
+"""A retry, and the state after a restart that came right behind each event."""
+
+
+@pytest.mark.parametrize("cut", range(1, len(RETRYING) + 1))
+async def test_after_a_kill_no_retry_is_made_by_itself(tmp_path: Path, cut: int) -> None:
+    events = [event for event, _ in RETRYING[:cut]]
+    async with hub_on(tmp_path / "a.db") as (_, hub):
+        session_id = await hub.create(settings())
+        await fill(hub, session_id, events)
+    async with hub_on(tmp_path / "a.db") as (_, hub):
+        await hub.recover()
+        async with hub.holding(session_id) as live:
+            session = live.session
+            assert (session.state, session.retrying) == (RETRYING[cut - 1][1], None)
+            assert len(session.turns) == sum(isinstance(e, RequestSent) for e in events)
+            assert session.retries == (cut > 5)
+        assert await hub.recover() == []
 
 
 class Broken:
