@@ -88,7 +88,6 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(
         (
             *("app/simulator/anthropic.py", "app/simulator/openai_chat.py"),
-            "app/simulator/openai_responses.py",
             "app/simulator/ollama.py",
             *("app/simulator/faults.py", "app/simulator/fault_answers.py"),
             *("app/simulator/fault_calls.py", "app/simulator/fault_streams.py"),

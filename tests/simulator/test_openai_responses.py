@@ -1,0 +1,111 @@
+"""What the server end of OpenAI Responses sends: the events in their order, all their fields."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import TypeAdapter
+
+from app.simulator.end import Asked, Stamp
+from app.simulator.openai_responses import END
+from app.simulator.openai_responses_request import parse
+from app.simulator.reply import Block, Reply, call
+
+STAMP = Stamp("s", 7)
+EVENTS: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
+BODY: dict[str, Any] = {
+    "model": "m",
+    "input": "hi",
+    "tools": [
+        {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": False},
+        {"type": "custom", "name": "g"},
+    ],
+    "include": ["reasoning.encrypted_content"],
+    "instructions": "Be brief.",
+}
+SAID = Reply(
+    (
+        Block("thinking", "Why."),
+        Block("text", "So é."),
+        call("f", {"x": 1}),
+        call("g", {"input": "SELECT 1"}),
+    ),
+    "calls",
+)
+
+
+def asked(**changes: Any) -> Asked:
+    return parse(json.dumps({**BODY, **changes}).encode(), {})
+
+
+def events(reply: Reply, **changes: Any) -> list[dict[str, Any]]:
+    data = b"".join(frame.data for frame in END.frames(reply, asked(**changes), STAMP))
+    return [json.loads(line[6:]) for line in data.split(b"\n") if line.startswith(b"data: ")]
+
+
+def test_the_events_in_their_order() -> None:
+    found = events(SAID)
+    names = [event["type"].removeprefix("response.") for event in found]
+    without_repeats = [one for place, one in enumerate(names) if names[place - 1] != one]
+    assert without_repeats == [
+        *("created", "in_progress"),
+        *("output_item.added", "reasoning_summary_part.added", "reasoning_summary_text.delta"),
+        *("reasoning_summary_text.done", "reasoning_summary_part.done", "output_item.done"),
+        *("output_item.added", "content_part.added", "output_text.delta"),
+        *("output_text.done", "content_part.done", "output_item.done"),
+        *("output_item.added", "function_call_arguments.delta"),
+        *("function_call_arguments.done", "output_item.done"),
+        *("output_item.added", "custom_tool_call_input.delta"),
+        *("custom_tool_call_input.done", "output_item.done"),
+        "completed",
+    ]
+    assert [event["sequence_number"] for event in found] == list(range(len(found)))
+    ids = {event["output_index"]: event["item_id"] for event in found if "item_id" in event}
+    assert [ids[place].split("_")[0] for place in range(4)] == ["rs", "msg", "fc", "ctc"]
+
+
+@pytest.mark.parametrize("stop", ["calls", "length", "refusal", "error"])
+def test_every_event_is_one_of_the_official_package(stop: str) -> None:
+    found = events(Reply(SAID.blocks, stop))
+    for event in found:
+        assert EVENTS.validate_python(event).type == event["type"]
+    whole = json.loads(END.whole(Reply(SAID.blocks, stop), asked(), STAMP))
+    assert Response.model_validate(whole).id == found[-1]["response"]["id"]
+    assert whole == found[-1]["response"]
+
+
+@pytest.mark.parametrize(
+    ("stop", "name", "told"),
+    [
+        ("stop", "completed", None),
+        ("length", "incomplete", {"reason": "max_output_tokens"}),
+        ("refusal", "incomplete", {"reason": "content_filter"}),
+        ("banana", "incomplete", {"reason": "banana"}),
+        ("error", "failed", None),
+    ],
+)
+def test_ends(stop: str, name: str, told: Any) -> None:
+    last = events(Reply((Block("text", "a"),), stop))[-1]
+    response = last["response"]
+    assert (last["type"], response["status"]) == (f"response.{name}", name)
+    assert response["incomplete_details"] == told
+    assert (response["error"] is not None) == (name == "failed")
+    cut = "incomplete" if stop == "length" else "completed"
+    assert [item["status"] for item in response["output"]] == [cut]
+
+
+def test_items_are_those_of_the_real_one() -> None:
+    thought, said, called, wrote = json.loads(END.whole(SAID, asked(), STAMP))["output"]
+    assert thought["summary"] == [{"type": "summary_text", "text": "Why."}]
+    assert thought["encrypted_content"].startswith("gAAAA")
+    assert said["content"][0]["text"] == "So é."
+    assert (called["arguments"], called["status"]) == ('{"x": 1}', "completed")
+    assert (wrote["type"], wrote["input"]) == ("custom_tool_call", "SELECT 1")
+    assert called["call_id"] != wrote["call_id"]
+    plain = json.loads(END.whole(SAID, asked(include=[]), STAMP))
+    assert "encrypted_content" not in plain["output"][0]
+    assert (plain["instructions"], plain["tools"]) == ("Be brief.", BODY["tools"])
+    assert plain["usage"]["output_tokens_details"] == {"reasoning_tokens": 1}
