@@ -188,7 +188,8 @@ def again(number: int) -> list[Event]:
 
 UNREACHED = [sent(1), ResponseFailed("unreachable", "No.")]
 WAITED = [*begun(), *refused(1), RetryScheduled(1, 1, 1.0, 2_000, "429")]
-FIRST, SECOND = Retry(1, 1), Retry(2, 2)
+FIRST: Command = Retry(1, 1)
+SECOND: Command = Retry(2, 2)
 
 RETRIES: list[tuple[str, list[Event], list[Command]]] = [
     *((f"{status}", [*begun(), *refused(1, status)], [FIRST])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from app.core.events import (
     CallDecided,
     CallEnded,
+    EndReason,
     Event,
     PartDelta,
     PartEnded,
@@ -94,7 +95,7 @@ def test_only_allowed_tools_are_sent() -> None:
 
 
 IMAGE = Content("image", media_type="image/png", data="aGk=")
-STOPPED_TURN = [
+STOPPED_TURN: list[Event] = [
     *(PartStarted(0, "thinking"), PartDelta(0, "hm"), PartEnded(0, "hm", complete=False)),
     *(PartStarted(1, "call", "look", "b"), PartEnded(1, '{"a', "look", "b", complete=False)),
 ]
@@ -155,7 +156,8 @@ def stories(draw: st.DrawFn) -> list[Event]:
             else:
                 parts.append(part(index, *(("text", "") if kind == "empty" else (kind, kind))))
         if draw(st.booleans()):
-            reason = draw(st.sampled_from(["stop", "calls", "length", "refusal", "pause"]))
+            reasons: list[EndReason] = ["stop", "calls", "length", "refusal", "pause"]
+            reason = draw(st.sampled_from(reasons))
             inner = [event for one in parts for event in one]
             events += [*opened(number), *inner, ResponseEnded(reason)]
         else:
