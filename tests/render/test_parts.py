@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from app.core.events import PartDelta, PartEnded, PartKind, PartStarted
+from app.core.events import PartDelta, PartEnded, PartKind, PartStarted, ResponseEnded
 from app.core.state import Part
 from app.render.blocks import block
 from app.render.parts import Place, cited, places, sealed, served
@@ -126,10 +127,29 @@ def test_an_unknown_block_has_a_name_and_its_json() -> None:
     assert "script" not in {node.name for node in nasty.walk()}
 
 
-def test_a_free_form_call_is_shown_as_text() -> None:
-    card = drawn("call", 'print("hi")', "get_weather", type="custom")
+def test_a_free_form_call_is_shown_as_text_and_edited_as_json() -> None:
+    log = Log().start(settings(WEATHER)).prompt().request()
+    log.add(PartStarted(0, "call", "get_weather"))
+    log.add(PartEnded(0, 'print("hi")', "get_weather", meta={"type": "custom"})).end().check("1.0")
+    live = Live(log.events)
+    live.go(len(log.events))
+    card = parse(block(ENV, live.view, "call-1-0"))
     code = next(n for n in card.walk() if n.attributes.get("class") == "code")
     assert code.text == 'print("hi")'
+    field = next(n for n in card.walk() if n.attributes.get("name") == "arguments")
+    assert json.loads(field.text) == {"input": 'print("hi")'}
+
+
+def test_sources_stand_below_the_text_and_below_the_answer() -> None:
+    said = drawn("text", "So.", block={"citations": [{"url": "https://a.test", "title": "A"}]})
+    assert "1 source" in said.text
+    log = Log().start().prompt().request().part(0, "text", "So.")
+    grounding = {"groundingChunks": [{"web": {"uri": "https://b.test", "title": "B"}}]}
+    log.add(ResponseEnded("stop", meta={"groundingMetadata": grounding}))
+    live = Live(log.events)
+    live.go(len(log.events))
+    foot = parse(block(ENV, live.view, "turnfoot-1"))
+    assert [n.attributes["href"] for n in foot.walk() if n.name == "a"] == ["https://b.test"]
 
 
 def test_a_part_that_grows_keeps_its_place() -> None:
