@@ -254,6 +254,8 @@ def test_calls_of_one_id_are_flagged_and_never_one() -> None:
     assert seen(events) == [("call", ARGS, True), ("call", OTHER, True)]
     assert warned(events) == ["same_id"]
     assert seen(read(done(0, twins[0]), done(1, twins[1]), completed(*twins))) == seen(events)
+    begun = (added(0, call("", "a")), added(1, call("", "a")))
+    assert seen(read(*begun, completed(*twins))) == seen(events)
 
 
 def test_a_free_form_call_is_text() -> None:
