@@ -22,10 +22,12 @@ from app.core.events import (
     RunPaused,
     RunStopped,
     TurnDropped,
+    Usage,
     Warned,
 )
 from app.core.settings import Profile
 from app.core.tools import ToolChoice
+from app.engine import writing
 from app.engine.engine import Engine
 from app.engine.retries import Waits
 from tests.engine.running import asked, at_once, begun, events_of, rested, running, until
@@ -288,3 +290,24 @@ async def test_what_was_not_obeyed_is_said_right_before_the_end(tmp_path: Path) 
         end = log[place]
         assert isinstance(end, ResponseEnded)
         assert end.cost is None
+
+
+@pytest.mark.parametrize(("told", "cost"), [(b"", 0.25), (b',"cost":0.5', 0.5)])
+async def test_a_cost_is_the_providers_word_or_our_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: bytes, cost: float
+) -> None:
+    def quarter(profile: Profile, model: str, usage: Usage) -> float | None:
+        assert (profile.name, model, usage.input_tokens) == ("p", "m", 7)
+        return 0.25
+
+    monkeypatch.setattr(writing, "cost", quarter)
+    body = (
+        b'{"choices":[{"index":0,"message":{"content":"Hi"},"finish_reason":"stop"}],'
+        b'"usage":{"prompt_tokens":7,"completion_tokens":2' + told + b"}}"
+    )
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+    async with running(tmp_path) as engine, serving(head + body) as it:
+        profile = Profile("p", "openai_chat", it.url, "", "m")
+        session = await asked(engine, "hello", profile=profile, stream=False)
+        assert session.turns[0].end is not None
+        assert session.turns[0].end.cost == cost

@@ -166,6 +166,7 @@ def test_a_head_tells_times_tokens_and_speed() -> None:
         (replace(COUNTED, cost=0.00123), True, True, "$0.0012"),
         (replace(COUNTED, cost=0.00123), True, False, "$0.0012"),
         (replace(COUNTED, cost=0.000001), True, True, "under $0.0001"),
+        (replace(COUNTED, cost=0.0), True, True, "$0"),
         (COUNTED, True, True, "cost unknown"),
         (ResponseEnded("stop"), True, True, "cost unknown"),
         (COUNTED, True, False, ""),
