@@ -87,19 +87,29 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         (
-            *("app/simulator/anthropic.py", "app/simulator/openai_chat.py"),
+            "app/simulator/anthropic.py",
             "app/simulator/ollama.py",
             *("app/simulator/faults.py", "app/simulator/fault_answers.py"),
             *("app/simulator/fault_calls.py", "app/simulator/fault_streams.py"),
             *("app/simulator/fault.py", "app/simulator/fault_fields.py"),
             *("app/simulator/fault_raw.py", "app/simulator/faults_said.py"),
-            *("app/simulator/anthropic_tools.py", "app/simulator/anthropic_content.py"),
         ),
         "tests/simulator/test_app.py and test_end.py; tests/engine/test_faults.py plays each fault",
     ),
     "app/simulator/openai_responses_input.py": "test_openai_responses_request.py beside it",
     "app/simulator/openai_responses_refusals.py": "test_openai_responses_request.py beside it",
     "app/wire/openai_responses_items.py": "tests/wire/test_openai_responses.py",
+    **dict.fromkeys(
+        ("app/simulator/anthropic_tools.py", "app/simulator/anthropic_content.py"),
+        "tests/simulator/test_anthropic_request.py, which sends whole requests",
+    ),
+    **dict.fromkeys(
+        (
+            *("app/simulator/openai_chat_tools.py", "app/simulator/openai_chat_messages.py"),
+            "app/simulator/openai_chat_refusals.py",
+        ),
+        "tests/simulator/test_openai_chat_request.py, which sends whole requests",
+    ),
     "app/web/app.py": "tests/web/test_routes.py, the inventory of its routes",
     "app/web/demos.py": "tests/web/test_api.py starts each",
     "app/web/forms.py": "tests/web/test_api.py, in all three ways of asking",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from random import Random
 from typing import Any
 
 from app.simulator.end import (
@@ -23,7 +24,7 @@ from app.simulator.end import (
     pieces,
 )
 from app.simulator.openai_chat_request import parse
-from app.simulator.reply import Block, Reply, tokens
+from app.simulator.reply import Block, Reply, raw_input, tokens
 
 MODELS = ("gpt-simulated-1", "gpt-simulated-1-mini")
 _STOP = {"calls": "tool_calls", "refusal": "content_filter"}
@@ -31,30 +32,70 @@ _FINGERPRINT = "fp_simulator"
 
 
 def frames(reply: Reply, asked: Asked, stamp: Stamp) -> Iterator[Frame]:
-    """The stream of one answer: the role first, a call's id and name before its arguments."""
+    """The stream of one answer, as often as it was asked for: one choice after the other."""
     chance = stamp.chance()
+    for number in range(_choices(asked)):
+        yield from _choice_frames(reply, asked, stamp, chance, number)
+    if asked.include_usage:
+        last = _head(asked, stamp) | {"choices": [], "usage": _usage(reply, asked)}
+        yield Frame(_sse(last))
+    yield Frame(b"data: [DONE]\n\n", tag="marker")
+
+
+def _choices(asked: Asked) -> int:
+    count = asked.request.params.get("choices", 1)
+    return count if isinstance(count, int) else 1
+
+
+def _choice_frames(
+    reply: Reply, asked: Asked, stamp: Stamp, chance: Random, number: int
+) -> Iterator[Frame]:
+    """One choice: the role first, a call's id and name before its arguments."""
     usage: dict[str, Any] = {"usage": None} if asked.include_usage else {}
+    legacy, freeform = bool(asked.request.params.get("legacy")), _freeform(asked)
 
     def chunk(delta: Mapping[str, Any], pause: float, tag: Tag, finish: str | None = None) -> Frame:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        told = _logprobs(str(delta.get("content") or ""), asked)
+        choice = {"index": number, "delta": delta, "logprobs": told, "finish_reason": finish}
         return Frame(_sse(_head(asked, stamp) | {"choices": [choice]} | usage), pause, tag)
 
     text = any(block.kind == "text" for block in reply.blocks)
     opening = {"role": "assistant", "content": "" if text else None, "refusal": None}
     yield chunk(opening, chance.uniform(*FIRST_TOKEN_S), "start")
     place = -1
-    for block in reply.blocks:
+    for block in _sayable(reply, legacy):
+        custom = block.name in freeform
+        block = raw_input(block) if custom else block
         if block.kind == "call":
             place += 1
-            yield chunk({"tool_calls": [_opened(block, place, stamp)]}, 0.0, "args")
+            yield chunk(_opened(block, place, stamp, legacy, custom), 0.0, "args")
         for piece in pieces(block, chance):
             tag: Tag = "args" if block.kind == "call" else "text"
-            yield chunk(_delta(block, piece, place), delta_pause(block, chance), tag)
-    yield chunk({}, 0.0, "finish", _finish_reason(reply))
-    if asked.include_usage:
-        last = _head(asked, stamp) | {"choices": [], "usage": _usage(reply, asked)}
-        yield Frame(_sse(last))
-    yield Frame(b"data: [DONE]\n\n", tag="marker")
+            delta = _delta(block, piece, place, legacy, custom)
+            yield chunk(delta, delta_pause(block, chance), tag)
+    yield chunk({}, 0.0, "finish", _finish_reason(reply, legacy))
+
+
+def _sayable(reply: Reply, legacy: bool) -> Iterator[Block]:
+    """The older dialect has room for one call in a turn."""
+    calls = 0
+    for block in reply.blocks:
+        calls += block.kind == "call"
+        if not legacy or block.kind != "call" or calls == 1:
+            yield block
+
+
+def _freeform(asked: Asked) -> frozenset[str]:
+    return frozenset(tool.name for tool in asked.request.tools if tool.format is not None)
+
+
+def _logprobs(text: str, asked: Asked) -> dict[str, Any] | None:
+    """One made-up token for the whole piece; None where nobody asked."""
+    if not text or not asked.request.params.get("logprobs"):
+        return None
+    data = list(text.encode("utf-8", "backslashreplace"))
+    token = {"token": text, "logprob": -0.25, "bytes": data, "top_logprobs": []}
+    return {"content": [token], "refusal": None}
 
 
 def _sse(chunk: Mapping[str, Any]) -> bytes:
@@ -72,31 +113,51 @@ def _head(asked: Asked, stamp: Stamp) -> dict[str, Any]:
     }
 
 
-def _opened(block: Block, place: int, stamp: Stamp) -> dict[str, Any]:
-    function = {"name": block.name, "arguments": ""}
-    return {"index": place, "id": _id(place, stamp), "type": "function", "function": function}
+def _opened(block: Block, place: int, stamp: Stamp, legacy: bool, custom: bool) -> dict[str, Any]:
+    if legacy:
+        return {"function_call": {"name": block.name, "arguments": ""}}
+    called = _called(block, "", custom)
+    return {"tool_calls": [{"index": place, "id": _id(place, stamp), **called}]}
 
 
-def _delta(block: Block, piece: str, place: int) -> dict[str, Any]:
+def _called(block: Block, text: str, custom: bool) -> dict[str, Any]:
+    if custom:
+        return {"type": "custom", "custom": {"name": block.name, "input": text}}
+    return {"type": "function", "function": {"name": block.name, "arguments": text}}
+
+
+def _delta(block: Block, piece: str, place: int, legacy: bool, custom: bool) -> dict[str, Any]:
     match block.kind:
         case "text":
             return {"content": piece}
         case "thinking":  # the word of DeepSeek and others; OpenAI itself shows no reasoning here
             return {"reasoning_content": piece}
+        case "call" if legacy:
+            return {"function_call": {"arguments": piece}}
+        case "call" if custom:
+            return {"tool_calls": [{"index": place, "custom": {"input": piece}}]}
         case "call":
             return {"tool_calls": [{"index": place, "function": {"arguments": piece}}]}
 
 
 def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
     """The answer to a request with `stream` false."""
-    calls = [
+    legacy = bool(asked.request.params.get("legacy"))
+    choices = [
         {
-            "id": _id(place, stamp),
-            "type": "function",
-            "function": {"name": block.name, "arguments": block.text},
+            "index": number,
+            "message": _message(reply, asked, stamp, legacy),
+            "logprobs": _logprobs(reply.text, asked),
+            "finish_reason": _finish_reason(reply, legacy),
         }
-        for place, block in enumerate(reply.calls)
+        for number in range(_choices(asked))
     ]
+    body = _head(asked, stamp) | {"object": "chat.completion", "choices": choices}
+    return encoded(body | {"usage": _usage(reply, asked)})
+
+
+def _message(reply: Reply, asked: Asked, stamp: Stamp, legacy: bool) -> dict[str, Any]:
+    freeform, calls = _freeform(asked), [b for b in _sayable(reply, legacy) if b.kind == "call"]
     thinking = "".join(block.text for block in reply.blocks if block.kind == "thinking")
     message: dict[str, Any] = {
         "role": "assistant",
@@ -104,28 +165,31 @@ def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
         "refusal": None,
         "annotations": [],
     }
-    message |= {"tool_calls": calls} if calls else {}
-    message |= {"reasoning_content": thinking} if thinking else {}
-    choice = {
-        "index": 0,
-        "message": message,
-        "logprobs": None,
-        "finish_reason": _finish_reason(reply),
-    }
-    body = _head(asked, stamp) | {"object": "chat.completion", "choices": [choice]}
-    return encoded(body | {"usage": _usage(reply, asked)})
+    if calls and legacy:
+        message["function_call"] = {"name": calls[0].name, "arguments": calls[0].text}
+    elif calls:
+        message["tool_calls"] = [
+            {"id": _id(place, stamp), **_called(block, block.text, block.name in freeform)}
+            for place, block in enumerate(
+                raw_input(one) if one.name in freeform else one for one in calls
+            )
+        ]
+    return message | ({"reasoning_content": thinking} if thinking else {})
 
 
 def _id(place: int, stamp: Stamp) -> str:
     return stamp.id("call_", place, 24)
 
 
-def _finish_reason(reply: Reply) -> str:
+def _finish_reason(reply: Reply, legacy: bool) -> str:
+    if legacy and reply.stop == "calls":
+        return "function_call"
     return _STOP.get(reply.stop, reply.stop)
 
 
 def _usage(reply: Reply, asked: Asked) -> dict[str, Any]:
     spent = sum(tokens(b.text) + (8 if b.kind == "call" else 0) for b in reply.blocks)
+    spent *= _choices(asked)
     thought = sum(tokens(block.text) for block in reply.blocks if block.kind == "thinking")
     return {
         "prompt_tokens": asked.input_tokens,

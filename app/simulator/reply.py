@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+from app.core.messages import arguments_object
 
 BlockKind = Literal["thinking", "text", "call"]
 
@@ -44,6 +46,12 @@ def call(name: str, arguments: Mapping[str, Any] | str) -> Block:
     """A call; a mapping is written as JSON the way the providers do, a text stays as it is."""
     raw = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     return Block("call", raw, name)
+
+
+def raw_input(block: Block) -> Block:
+    """The call of a free-form tool as its protocol says it: the text is its one argument."""
+    value = (arguments_object(block.text) or {}).get("input")
+    return replace(block, text=value) if isinstance(value, str) else block
 
 
 def tokens(text: str) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.core.tools import ToolChoice
+from app.core.tools import FREEFORM, ToolChoice
 from app.simulator.end import Asked, BadRequest
 from app.simulator.openai_chat_request import parse
 
@@ -33,6 +33,28 @@ def using(**changes: Any) -> dict[str, Any]:
     return {"messages": [HI, {"role": "assistant", "tool_calls": [call]}, RESULT]}
 
 
+AUDIO = {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}}
+LARK = {"syntax": "lark", "definition": "start: /a+/"}
+
+
+def result(*content: Any) -> dict[str, Any]:
+    return {**RESULT, "content": list(content)}
+
+
+def picture(url: str) -> dict[str, Any]:
+    image = {"type": "image_url", "image_url": {"url": url}}
+    return {"messages": [{"role": "user", "content": [image]}]}
+
+
+def nested(schema: Any) -> dict[str, Any]:
+    closed = {"type": "object", "properties": {"x": schema}, "required": ["x"]}
+    return {**closed, "additionalProperties": False}
+
+
+def custom(**changes: Any) -> dict[str, Any]:
+    return {"tools": [{"type": "custom", "custom": {"name": "g", **changes}}]}
+
+
 CLOSED = {"type": "object", "properties": {"x": {}}, "additionalProperties": False}
 
 
@@ -44,7 +66,7 @@ CLOSED = {"type": "object", "properties": {"x": {}}, "additionalProperties": Fal
         ({"messages": []}, "empty array", "messages"),
         ({"messages": [{"role": "bot", "content": "x"}]}, "Invalid value: 'bot'", None),
         ({"messages": [{"role": "user"}]}, "got null", "messages[0].content"),
-        ({"messages": [HI, RESULT]}, "must be a response to a preceding", "messages[1].role"),
+        ({"messages": [HI, RESULT]}, "must be a response to a preceeding", "messages[1].role"),
         ({"messages": [HI, CALL]}, "did not have response messages: c1", "messages"),
         ({"messages": [HI, CALL, HI]}, "did not have response messages: c1", "messages"),
         ({"messages": [HI, CALL, RESULT, RESULT]}, "must be a response", "messages[3].role"),
@@ -74,6 +96,30 @@ CLOSED = {"type": "object", "properties": {"x": {}}, "additionalProperties": Fal
         ({"max_tokens": 0}, "below minimum", "max_tokens"),
         ({"max_tokens": "9"}, "expected an integer, but got a string", "max_tokens"),
         ({"top_k": 1}, "Unrecognized request argument supplied: top_k", "top_k"),
+        ({"messages": [HI, CALL, {**RESULT, "tool_call_id": "c9"}]}, "'c9' not found in", None),
+        ({"messages": [HI, CALL, result(AUDIO)]}, "either text or image_url type", None),
+        ({"messages": [{"role": "user", "content": [AUDIO]}]}, "'input_audio' is not", None),
+        (picture("data:image/bmp;base64,aGk="), "unsupported image", None),
+        (picture("data:image/png;base64,hi!"), "Invalid base64 image_url", None),
+        (picture("ftp://example.invalid/a.png"), "Expected a valid URL", None),
+        (function(parameters=nested(CLOSED), strict=True), "In context=('properties', 'x')", None),
+        (function(parameters=nested({"type": "object"}), strict=True), "'additionalProp", None),
+        (function(strict="yes"), "expected a boolean", "tools[0].function.strict"),
+        ({"model": "o4-mini", "max_tokens": 9}, "Use 'max_completion_tokens'", "max_tokens"),
+        ({"model": "gpt-5", "temperature": 0.5}, "Only the default (1)", "temperature"),
+        ({"n": 0}, "below minimum", "n"),
+        ({"n": 500}, "above maximum", "n"),
+        ({"top_logprobs": 3}, "only allowed when 'logprobs'", "top_logprobs"),
+        ({"reasoning_effort": "lots"}, "Invalid value: 'lots'", "reasoning_effort"),
+        (custom(format={"type": "xml"}), "'text' and 'grammar'", None),
+        (custom(format={"type": "grammar"}), "format.grammar", None),
+        (
+            custom(format={"type": "grammar", "grammar": {"syntax": "ebnf", "definition": "x"}}),
+            "'lark' and 'regex'",
+            None,
+        ),
+        ({"functions": [{"name": "f"}], "function_call": {"name": "g"}}, "'g' is not in", None),
+        ({"functions": [{"name": "no spaces"}]}, "does not match pattern", "functions[0].name"),
     ],
 )
 def test_refusals(changes: dict[str, Any], words: str, param: str | None) -> None:
@@ -81,6 +127,7 @@ def test_refusals(changes: dict[str, Any], words: str, param: str | None) -> Non
         asked(**changes)
     assert words in str(told.value)
     assert told.value.status == 400
+    assert told.value.source
     if param is not None:
         assert told.value.param == param
 
@@ -116,3 +163,40 @@ def test_a_history_is_read_with_its_results() -> None:
         ("c1", False),
     ]
     assert asked(stream=True, stream_options={"include_usage": True}).include_usage
+
+
+def test_a_free_form_tool_its_choice_and_its_history() -> None:
+    form = {"type": "grammar", "grammar": LARK}
+    used = {"id": "c1", "type": "custom", "custom": {"name": "g", "input": 'say "a"'}}
+    read = asked(
+        **custom(format=form),
+        tool_choice={"type": "custom", "custom": {"name": "g"}},
+        messages=[HI, {"role": "assistant", "tool_calls": [used]}, RESULT],
+    ).request
+    assert read.tools[0].format == {"type": "grammar", **LARK}
+    assert read.tools[0].parameters == FREEFORM
+    assert read.choice == ToolChoice("tool", "g")
+    assert json.loads(read.messages[1].parts[0].text) == {"input": 'say "a"'}
+
+
+def test_the_older_dialect_of_functions() -> None:
+    called = {
+        "role": "assistant",
+        "content": None,
+        "function_call": {"name": "f", "arguments": "{}"},
+    }
+    told = {"role": "function", "name": "f", "content": "ok"}
+    read = asked(tools=None, functions=[{"name": "f"}], messages=[HI, called, told]).request
+    assert [tool.name for tool in read.tools] == ["f"]
+    assert [message.role for message in read.messages] == ["user", "assistant", "results"]
+    assert read.messages[2].parts[0].call_id == read.messages[1].parts[0].call_id
+    assert read.params["legacy"]
+
+
+def test_images_in_prompts_and_results() -> None:
+    url = "data:image/png;base64,aGk="
+    image = {"type": "image_url", "image_url": {"url": url}}
+    history = [*picture(url)["messages"], CALL, result({"type": "text", "text": "see"}, image)]
+    prompt, _, results = asked(messages=history).request.messages
+    assert (prompt.parts[0].kind, prompt.parts[0].content[0].data) == ("image", "aGk=")
+    assert [piece.type for piece in results.parts[0].content] == ["text", "image"]

@@ -1,0 +1,76 @@
+"""What OpenAI Chat Completions says when it refuses a request, and where that is known from.
+
+https://platform.openai.com/docs/api-reference/chat/create
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from app.simulator.end import BadRequest, Source
+
+REFERENCE = Source("OpenAI API reference: create a chat completion")
+ASSUMED = Source("OpenAI API reference: create a chat completion", inferred=True)
+UNANSWERED = Source("https://github.com/BerriAI/litellm/issues/10083")
+NO_CALL = Source("https://github.com/miurla/morphic/issues/136")
+OTHER_CALL = Source("docs/wire.md, section 2: results answer the calls before", inferred=True)
+TOO_MANY = Source("https://github.com/vishalmysore/Tools4AI/issues/16")
+STRICT = Source("https://github.com/camel-ai/camel/issues/2231")
+NO_SCHEMA = Source("OpenAI guide to function calling", inferred=True)
+NAMES = Source("OpenAI API reference: function names, types of openai-python")
+MAX_TOKENS = Source("https://github.com/sipeed/picoclaw/issues/16")
+ONLY_DEFAULT = Source("recordings of vercel/ai, openai errors (docs/wire.md, section 2)")
+TOOL_CONTENT = Source("recordings of pydantic-ai, test_multimodal_tool_return_matrix")
+IMAGES = Source("OpenAI guide to images", inferred=True)
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]+")
+
+
+def wrong_type(param: str, wanted: str, value: Any) -> BadRequest:
+    kinds = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
+    got = "null" if value is None else kinds.get(type(value), "a number")
+    return REFERENCE.refusal(
+        f"Invalid type for '{param}': expected {wanted}, but got {got} instead.",
+        param=param,
+        code="invalid_type",
+    )
+
+
+def missing(param: str) -> BadRequest:
+    return REFERENCE.refusal(
+        f"Missing required parameter: '{param}'.", param=param, code="missing_required_parameter"
+    )
+
+
+def invalid(param: str, sentence: str, source: Source = REFERENCE) -> BadRequest:
+    return source.refusal(f"Invalid '{param}': {sentence}", param=param, code="invalid_value")
+
+
+def unsupported(param: str, value: Any, known: str) -> BadRequest:
+    """A value that is none of those known."""
+    return REFERENCE.refusal(
+        f"Invalid value: '{value}'. Supported values are: {known}.",
+        param=param,
+        code="invalid_value",
+    )
+
+
+def check_name(name: Any, place: str) -> str:
+    if not isinstance(name, str):
+        raise missing(place)
+    if not _NAME.fullmatch(name):
+        raise invalid(
+            place,
+            "string does not match pattern. Expected a string that matches the pattern "
+            "'^[a-zA-Z0-9_-]+$'.",
+            NAMES,
+        )
+    if len(name) > 64:
+        raise invalid(
+            place,
+            "string too long. Expected a string with maximum length 64, but got a string with "
+            f"length {len(name)} instead.",
+            NAMES,
+        )
+    return name
