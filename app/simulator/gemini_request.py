@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
@@ -178,7 +179,25 @@ def _messages(contents: Sequence[Any], model: str) -> tuple[Message, ...]:
         before = role
     if open_calls:
         raise _counts()
-    return tuple(messages)
+    return tuple(_paired(messages))
+
+
+def _paired(messages: Sequence[Message]) -> Iterator[Message]:
+    """Calls that came without an id get one of ours, and so do their results: whoever reads on
+    pairs them by it. Results stand in the order of the calls by now.
+    """
+    ids: list[str] = []
+    for place, message in enumerate(messages):
+        kind = "result" if message.role == "results" else "call"
+        if message.role == "assistant":
+            calls = [part for part in message.parts if part.kind == "call"]
+            ids = [part.call_id or f"{place}.{n}" for n, part in enumerate(calls)]
+        if message.role == "user":
+            yield message
+            continue
+        given = iter(ids)
+        parts = (replace(p, call_id=next(given)) if p.kind == kind else p for p in message.parts)
+        yield replace(message, parts=tuple(parts))
 
 
 def _turn_start(contents: Sequence[Any]) -> int:

@@ -269,7 +269,7 @@ def test_a_sound_request_is_read() -> None:
     assert kinds == [["text", "image"], ["thinking", "call", "call"], ["result"] * 2, ["text"]]
     made, given = request.messages[1].parts[1], request.messages[2].parts
     assert (made.name, made.text, made.call_id) == ("f", '{"x":1}', "a")
-    assert [(part.call_id, part.is_error) for part in given] == [("a", False), ("", True)]
+    assert [(part.call_id, part.is_error) for part in given] == [("a", False), ("1.1", True)]
     assert given[0].content == (Content(text="ok"), Content("image", "", "image/png", "aGk="))
     assert given[1].content == (Content(text="no"),)
 
@@ -298,3 +298,19 @@ def test_the_path_says_model_and_method() -> None:
 )
 def test_the_tool_choice_is_read(config: dict[str, Any], choice: ToolChoice) -> None:
     assert asked(**FG, **calling(**config)).request.choice == choice
+
+
+def test_calls_without_an_id_are_paired_with_their_results() -> None:
+    """Generation 2 sends none; whoever reads on must still know which result is whose."""
+    calls = [{"functionCall": {"name": "f", "args": {"x": n}}} for n in (1, 2)]
+    results = [{"functionResponse": {"name": "f", "response": {"output": f"{n}"}}} for n in (1, 2)]
+    contents = [
+        {"role": "user", "parts": [{"text": "hi"}]},
+        {"role": "model", "parts": calls},
+        {"role": "user", "parts": results},
+    ]
+    body = json.dumps({"contents": contents}).encode()
+    target = "/v1beta/models/gemini-2.5-flash:generateContent"
+    _, made, given = parse(body, {}, target).request.messages
+    assert [part.call_id for part in made.parts] == [part.call_id for part in given.parts]
+    assert len({part.call_id for part in made.parts}) == 2
