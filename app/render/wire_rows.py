@@ -26,6 +26,7 @@ from app.core.events import (
     ResponseEnded,
     ResponseFailed,
     ResponseStarted,
+    RetryScheduled,
     RunPaused,
     RunStopped,
     Source,
@@ -257,6 +258,8 @@ class WireRows:
                 self._of_call(logged, call_id, words + took, "failed" if result.is_error else "ran")
             case CallInterrupted(call_id=call_id):
                 self._of_call(logged, call_id, "interrupted", "failed")
+            case RetryScheduled(wait_s=wait_s, attempt=attempt):
+                self.note(logged.at_ms, f"retry {attempt} in {wait_s:.2g} s", "waiting")
             case RunPaused(limit=limit):
                 self.note(logged.at_ms, f"paused: {limit}", "waiting")
             case RunStopped():

@@ -16,6 +16,7 @@ from app.core.events import (
     RequestSent,
     ResponseFailed,
     ResponseStarted,
+    RetryScheduled,
     RunStopped,
     Source,
     Warned,
@@ -134,6 +135,16 @@ def test_own_facts_stand_between_the_frames() -> None:
         ("stopped by the person", "waiting"),
         ("Stopped.", "failed"),
     ]
+
+
+def test_a_retry_that_is_waited_for_is_a_row() -> None:
+    log = Log().start().prompt().request().add(ResponseFailed("http", "Too many.", 429))
+    log.add(RetryScheduled(1, 2, 1.25, 9_000, "429"))
+    wire = WireRows()
+    for logged in log.events:
+        wire.log(logged)
+    row = wire.sections[0].rows[-1]
+    assert (row.label, row.tone) == ("retry 2 in 1.2 s", "waiting")
 
 
 def test_a_protocol_of_another_version_is_shown_without_labels() -> None:
