@@ -94,7 +94,7 @@ def _with_socket(made: Callable[..., Any], **wired: Any) -> Any:
     inner: ASGIApp = protocol.app
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        scope["extensions"] = {**scope.get("extensions", {}), SOCKET: protocol.transport}
+        scope["extensions"] = {**(scope.get("extensions") or {}), SOCKET: protocol.transport}
         await inner(scope, receive, send)
 
     protocol.app = app

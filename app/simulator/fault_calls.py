@@ -20,10 +20,10 @@ def some_call(reply: Reply, request: ModelRequest) -> Block:
     """The first call of `reply`, or one made up, so that there is something to break."""
     if reply.calls:
         return reply.calls[0]
-    if not request.tools:
+    if not request.offered:
         return call("get_weather", {"city": "Paris", "days": 3})
     prompt = "".join(p.text for m in request.messages[-1:] for p in m.parts if p.kind == "text")
-    best = forced(prompt[:1_000], request.tools, Background(), date(2026, 1, 1))
+    best = forced(prompt[:1_000], request.offered, Background(), date(2026, 1, 1))
     return call(best.tool.name, best.arguments)
 
 
@@ -158,7 +158,7 @@ def stopped(stop: str, *, keep_calls: bool = True) -> Change:
 
 def cut_by_length(reply: Reply, request: ModelRequest, number: int) -> Reply:
     """A turn cut by `max_tokens`: in its call where it has one, else in its text."""
-    if not request.tools:
+    if not request.offered:
         text = reply.text
         return Reply((Block("text", text[: max(1, len(text) // 2)]),), "length")
     return raw(cut, stop="length")(reply, request, number)

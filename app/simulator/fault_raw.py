@@ -61,7 +61,7 @@ def _reset(transport: asyncio.Transport) -> None:
 
 def can(scope: Scope) -> bool:
     """Whether the server of this request hands its connection over."""
-    return SOCKET in scope.get("extensions", {})
+    return SOCKET in (scope.get("extensions") or {})
 
 
 def _head(headers: Mapping[str, str], *more: str, status: str = "200 OK") -> Frame:

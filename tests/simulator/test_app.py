@@ -362,9 +362,14 @@ def client(simulator: str) -> Iterator[httpx.Client]:
 
 
 @both
-def test_every_fault_has_its_status_and_never_a_traceback(client: httpx.Client, end: End) -> None:
+def test_a_fault_of_http_has_its_status_and_never_a_traceback(
+    client: httpx.Client, end: End
+) -> None:
     wrong = []
     for fault in FAULTS:
+        # What comes of the others is the table of tests/engine/test_faults.py.
+        if not (fault.raw or fault.answer or fault.name in DIRTY or meaningless(fault, end)):
+            continue
         came = played(client, end, fault, stream=True)
         status, broken = expected_status(fault), fault.name in (*DIRTY, *HEADLESS)
         if meaningless(fault, end):
@@ -515,3 +520,24 @@ def test_a_scenario_is_played_turn_by_turn(serve: Callable[[ASGIApp], str], end:
     assert any(f'"{word}"' in second for word in cut)
     assert third.status_code == 529
     assert "no turn 4" in over
+
+
+def test_a_refusal_says_where_it_is_known_from(simulator: str) -> None:
+    ends = {end.name: end for end in ENDS}
+    dangling = {"role": "tool", "tool_call_id": "c9", "content": "x"}
+    known = post(simulator, ends["openai_chat"], messages=[dangling])
+    assert known.status_code == 400
+    assert known.headers["x-simulator-source"] == "https://github.com/miurla/morphic/issues/136"
+    hot = post(simulator, ends["anthropic"], temperature=2)
+    assert hot.headers["x-simulator-source"].startswith("inferred: Anthropic API reference")
+
+
+@pytest.mark.anyio
+async def test_without_the_socket_a_fault_below_http_is_refused() -> None:
+    transport = httpx.ASGITransport(simulator_app(pace=0))
+    end = ENDS[0]
+    headers = {**KEYS[end.name], "x-playground-fault": "not-http"}
+    async with httpx.AsyncClient(transport=transport, base_url="http://sim") as one:
+        answer = await one.post(end.base + end.path, json=BODIES[end.name], headers=headers)
+    assert answer.status_code == 400
+    assert "written to the socket itself" in answer.json()["error"]["message"]
