@@ -24,6 +24,7 @@ MAX_EVENT = 8 * 1024 * 1024
 MAX_TEXT = 64 * 1024
 
 _BOM = b"\xef\xbb\xbf"
+_LINE_ENDS = re.compile(rb"[\r\n]*")
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _LINE_END = re.compile(rb"\r\n?|\n")
 _BETWEEN = re.compile(rb"[ \t\r\n,\[\]]*")
@@ -156,9 +157,11 @@ class Framer:
             start, end = self._from, found.start()
             if self._over_cap(self._base + start, self._base + end) or not self._line(start, end):
                 return True
-            self._from = self._scan = found.end()
+            # Behind a blank line more of them say nothing, and a hostile server sends millions.
+            self._scan = found.end() if start < end else _end(_LINE_ENDS, buffer, found.end())
+            self._from = self._scan
             # A carriage return ends the line at once; a line feed may still follow it.
-            self._after_cr = self._scan == len(buffer) and found.group() == b"\r"
+            self._after_cr = self._scan == len(buffer) and buffer.endswith(b"\r")
         self._scan = len(buffer)
         return self._over_cap(self._base + self._from, self._base + self._scan)
 

@@ -190,3 +190,23 @@ def test_a_last_line_of_json_that_was_cut_is_not_complete() -> None:
 
     assert last(b'{"a":1}\n{"b":2}')
     assert not last(b'{"a":1}\n{"b":{"c":2}')
+
+
+def test_blank_lines_without_end_are_no_frames_and_cost_little(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[int] = []
+    one_line = Framer._line
+
+    def counted(self: Framer, start: int, end: int) -> bool:
+        looked.append(end - start)
+        return one_line(self, start, end)
+
+    monkeypatch.setattr(Framer, "_line", counted)
+    framer = Framer()
+    found = framer.feed(b"data: 1\n\n")
+    for ends in (b"\n", b"\r\n", b"\r", b"\n\r\r\n"):
+        found += framer.feed(ends * 10_000)
+    found += framer.feed(b"\ndata: 2\n\n") + framer.end()
+    assert [frame.data for frame in found] == ["1", "2"]
+    assert len(looked) < 20
