@@ -202,7 +202,8 @@ def models(created: int) -> bytes:
 
 
 def _unauthorised(sentence: str) -> BadRequest:
-    return BadRequest(sentence, 401, kind="authentication_error")
+    source = "Anthropic API reference: Errors"
+    return BadRequest(sentence, 401, kind="authentication_error", source=source)
 
 
 _KINDS: Mapping[int, tuple[str, str | None]] = {

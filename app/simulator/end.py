@@ -181,12 +181,17 @@ def delta_pause(block: Block, chance: Random) -> float:
     return 0.0 if block.piece else chance.uniform(*DELTA_S)
 
 
+_A_BODY = Source("the API references: a body is a JSON object; the words are ours", inferred=True)
+
+
 def object_of(body: bytes) -> dict[str, Any]:
     """The JSON object of a request body."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise BadRequest(f"The body is not valid JSON ({error}). Send a JSON object.") from error
+        raise _A_BODY.refusal(
+            f"The body is not valid JSON ({error}). Send a JSON object."
+        ) from error
     if not isinstance(value, dict):
-        raise BadRequest("The body is not a JSON object. Send one.")
+        raise _A_BODY.refusal("The body is not a JSON object. Send one.")
     return value

@@ -28,6 +28,7 @@ from app.simulator.reply import Block, Reply, raw_input, tokens
 
 MODELS = ("gpt-simulated-1", "gpt-simulated-1-mini")
 _STOP = {"calls": "tool_calls", "refusal": "content_filter"}
+_KEYS = "OpenAI guide: Error codes"
 _FINGERPRINT = "fp_simulator"
 
 
@@ -254,6 +255,7 @@ def _bad_key(given: str) -> BadRequest:
         f"Incorrect API key provided: {shown}. The simulator inside a server takes its token.",
         401,
         code="invalid_api_key",
+        source=_KEYS,
     )
 
 
@@ -285,6 +287,7 @@ END = End(
         "You didn't provide an API key. You need to provide your API key in an Authorization "
         "header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
         401,
+        source=_KEYS,
     ),
     bad_key=_bad_key,
     headers=_headers,

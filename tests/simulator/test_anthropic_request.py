@@ -186,8 +186,9 @@ def test_what_nobody_saw_is_marked() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"[" * 100_000])
 def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
-    with pytest.raises(BadRequest, match="Send"):
+    with pytest.raises(BadRequest, match="Send") as told:
         parse(body, HEADERS)
+    assert told.value.inferred
 
 
 def test_the_version_header_is_needed() -> None:

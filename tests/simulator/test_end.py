@@ -168,3 +168,9 @@ def test_pieces_are_of_a_readers_size_or_as_asked() -> None:
 def test_ids_are_one_for_a_place_and_a_request() -> None:
     assert STAMP.id("x", 0) == Stamp("s", 9).id("x", 0)
     assert len({STAMP.id("x", 0), STAMP.id("x", 1), Stamp("t", 0).id("x", 0)}) == 3
+
+
+@both
+def test_a_refused_key_says_where_that_is_known_from(end: End) -> None:
+    refused = [end.bad_key("k"), *([end.no_key] if end.no_key else [])]
+    assert all(problem.source for problem in refused)
