@@ -57,6 +57,8 @@ for (const coder of document.querySelectorAll("[data-coder]")) {
 function chooseKind() {
   const chosen = document.querySelector("input[name=answered_by]:checked")?.value;
   for (const fields of document.querySelectorAll("fieldset.kind")) fields.hidden = fields.dataset.kind !== chosen;
+  const takes = document.querySelector("input[name=takes]:checked")?.value;
+  for (const part of document.querySelectorAll("[data-takes]")) part.hidden = !part.dataset.takes.split(" ").includes(takes);
 }
 
 document.addEventListener("change", chooseKind);

@@ -118,7 +118,6 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "app/web/pages/providers.py": "tests/web/test_providers.py",
     "app/web/pages/session.py": "tests/web/test_api.py",
     "app/web/pages/sessions.py": "tests/web/test_api.py",
-    "app/web/pages/tools.py": "tests/web/test_api.py",
 }
 """Files without a test of their own name, and where they are tested."""
 

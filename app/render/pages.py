@@ -37,6 +37,9 @@ class ToolForm:
     timeout_s: str = "30"
     parallel_safe: bool = False
     strict: bool = False
+    eager: bool = False
+    takes: str = "json"
+    definition: str = ""
 
 
 def tool_form(tool: Tool) -> ToolForm:
@@ -55,7 +58,17 @@ def tool_form(tool: Tool) -> ToolForm:
         timeout_s=f"{tool.timeout_s:g}",
         parallel_safe=tool.parallel_safe,
         strict=tool.strict,
+        eager=tool.eager,
+        takes=_takes(tool),
+        definition=str((tool.format or {}).get("definition", "")),
     )
+
+
+def _takes(tool: Tool) -> str:
+    """What the model writes: `json`, `text`, or in the syntax of a grammar: `lark`, `regex`."""
+    if tool.format is None:
+        return "json"
+    return str(tool.format.get("syntax", "text"))
 
 
 @dataclass(frozen=True)

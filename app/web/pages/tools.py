@@ -92,14 +92,29 @@ def _from_form(body: Body) -> dict[str, Any]:
     return {
         "name": body.text("name").strip(),
         "description": body.text("description").strip(),
-        "parameters": _json_field(body.text("parameters"), "/parameters"),
+        **_taken(body),
         "answered_by": kind,
         "config": _config(kind, body),
         "strict": body.flag("strict"),
+        "eager": body.flag("eager"),
         "parallel_safe": body.flag("parallel_safe"),
         "timeout_s": _seconds(body.text("timeout_s", "30"), "/timeout_s"),
         "group": body.text("group").strip(),
     }
+
+
+def _taken(body: Body) -> dict[str, Any]:
+    """The tool's parameters, or the format of one that is given text."""
+    match body.text("takes", "json"):
+        case "json":
+            return {"parameters": _json_field(body.text("parameters"), "/parameters")}
+        case "text":
+            return {"format": {"type": "text"}}
+        case syntax:
+            definition = body.text("definition")
+            if not definition.strip():
+                raise BadTool("Write the grammar that the text has to follow.", "/definition")
+            return {"format": {"type": "grammar", "syntax": syntax, "definition": definition}}
 
 
 def _config(kind: str, body: Body) -> dict[str, Any]:
