@@ -37,6 +37,10 @@ Ended = Callable[[Live], Awaitable[None]]
 """Called with the session that is held, as soon as the end of its answer is saved."""
 
 
+ALIVE_FACTOR = 10
+"""For so many times the limit of silence a provider may send signs of life and nothing else."""
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A request ready to go. `sent` is the fact for the log, keys replaced by their names.
@@ -89,6 +93,7 @@ class Writing:
         self._kinds: dict[int, PartKind] = {}
         self._calls: list[str] = []
         self._offset = 0
+        self._told_ms = 0  # when something was said last
         self._events: list[Event] = []
         self._times: list[int] = []
         self._sources: list[Source] = []
@@ -104,6 +109,9 @@ class Writing:
                 self._started(item.started, item.at_ms)
             elif not item.ended:
                 self._bytes(self._masked.feed(item.data), item.at_ms)
+                if not self._ended and (quiet_s := self._quiet_s(item.at_ms)):
+                    closed = (self._recording, False)
+                    self._end(_only_alive(item.at_ms, quiet_s), stopped)
             else:
                 self._bytes(self._masked.end(), item.at_ms)
                 closed = (self._recording, item.trouble is None)
@@ -131,6 +139,7 @@ class Writing:
         masked = replace(
             started, headers=headers, request_id=self._masker.mask_text(started.request_id)
         )
+        self._told_ms = at_ms
         self._request_id, self._rate_limits = masked.request_id, rate_limits(headers)
         self._add(masked, at_ms, self._offset, self._offset)
         self._decoder = self._prepared.codec.decoder(started.status)
@@ -151,7 +160,16 @@ class Writing:
             return
         self._chunks.append(Chunk(self._recording, self._offset, at_ms, data))
         self._offset += len(data)
-        self._spanned(self._decoder.feed(data), at_ms)
+        spanned = self._decoder.feed(data)
+        if spanned:
+            self._told_ms = at_ms
+        self._spanned(spanned, at_ms)
+
+    def _quiet_s(self, at_ms: int) -> float:
+        """Seconds since anything was said, where that is too long; else 0."""
+        quiet_s = (at_ms - self._told_ms) / 1000
+        most_s = ALIVE_FACTOR * self._prepared.limits.idle_s
+        return quiet_s if self._decoder is not None and quiet_s > most_s else 0.0
 
     def _end(self, item: Arrived, stopped: ResponseFailed | None) -> None:
         trouble = item.trouble
@@ -223,6 +241,15 @@ class Writing:
         self._ended = self._ended or isinstance(event, ResponseEnded | ResponseFailed)
         self._times.append(at_ms)
         self._sources.append(Source(self._recording, start, end))
+
+
+def _only_alive(at_ms: int, quiet_s: float) -> Arrived:
+    """The end of an answer that consists of signs of life by now."""
+    said = (
+        f"The provider sent nothing but signs of life for {quiet_s:.0f} s; retry, or raise the "
+        "limit of silence under Providers."
+    )
+    return Arrived(at_ms, trouble=NetTrouble("timeout", said, began=True), ended=True)
 
 
 def _told(

@@ -244,10 +244,10 @@ TOGETHER = 20
 
 def limits_of(fault: Fault) -> Limits:
     """Times and caps that a test can wait for; no retries."""
-    waits = {"first_byte_s": 0.4, "idle_s": 0.4} if fault.name in SILENT else {}
+    idle_s = 0.1 if fault.name == "pings-forever" else 0.4
+    waits = {"first_byte_s": 0.4, "idle_s": idle_s} if fault.name in SILENT else {}
     size = {"max_stream_bytes": 100_000} if fault.name in CAPPED else {}
-    wall_s = 1.0 if fault.name == "pings-forever" else 30.0
-    return Limits(max_retries=0, wall_s=wall_s, **waits, **size)  # type: ignore[arg-type]
+    return Limits(max_retries=0, wall_s=30.0, **waits, **size)  # type: ignore[arg-type]
 
 
 async def ended(engine: Engine, protocol: str, fault: Fault) -> Session:
