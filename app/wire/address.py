@@ -2,19 +2,52 @@
 
 from __future__ import annotations
 
+import re
+
+_ENDPOINT = re.compile(
+    r"/chat/completions$"
+    r"|(?<=/v1)/messages$"
+    r"|(?<=/api)/chat$"
+    r"|(?:(?<=/v1)|(?<=/openai))/responses$"
+    r"|/models/[^/]+:(?:streamG|g)enerateContent$"
+)
+"""Whole addresses that people paste from a provider's examples: the base is what stands before."""
+_VERSION = re.compile(r"v\d+[a-z]*\d*")
+_GOOGLE = re.compile(r"(?:.*\.)?googleapis\.com(?::\d+)?")
+
 
 def joined(base_url: str, path: str) -> str:
     """`path` behind `base_url`.
 
     A query of the base URL (Azure's `?api-version=`) goes behind the path. What the base URL ends
     with and the path begins with stands once: people write `https://api.anthropic.com/v1` as well
-    as `https://api.anthropic.com`.
+    as `https://api.anthropic.com`, or paste the whole address of an endpoint.
     """
     base, _, query = base_url.partition("?")
     path, _, own_query = path.partition("?")
-    base = base.rstrip("/")
-    version = path[1:].partition("/")[0]
-    if base.endswith("/" + version):
-        path = path.removeprefix("/" + version)
-    queries = "&".join(one for one in (own_query, query) if one)
-    return base + path + (f"?{queries}" if queries else "")
+    scheme, mark, rest = base.partition("://")
+    host, _, before = (rest if mark else base).strip().partition("/")
+    above = _ENDPOINT.sub("", f"/{before}".rstrip("/"))
+    segments = above.split("/")[1:]
+    steps = path.split("/")[1:]
+    own = {one for one in own_query.split("&") if one} | {"alt=sse"}
+    queries = [own_query, *(one for one in query.split("&") if one not in own)]
+    if segments and _names_version(host, segments[-1], steps[0]):
+        steps = steps[1:]
+    else:
+        steps = steps[_shared(segments, steps) :]
+    whole = "/".join([(scheme + mark if mark else "") + host, *segments, *steps])
+    said = "&".join(one for one in queries if one)
+    return whole + (f"?{said}" if said else "")
+
+
+def _names_version(host: str, last: str, first: str) -> bool:
+    """Whether the base names a version of Google's own instead of that of the path."""
+    versions = _VERSION.fullmatch(last) and _VERSION.fullmatch(first)
+    return bool(versions and _GOOGLE.fullmatch(host))
+
+
+def _shared(segments: list[str], steps: list[str]) -> int:
+    """How many segments the base ends with that the path begins with."""
+    most = min(len(segments), len(steps))
+    return next((n for n in range(most, 0, -1) if segments[-n:] == steps[:n]), 0)
