@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from app import __version__, config
 from app.core.errors import BadInput, NotFound, PlaygroundError
+from app.core.settings import PROTOCOLS
 
 COMMANDS = {
     "serve": "app.commands.serve",
@@ -102,7 +103,7 @@ def _run(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     one.add_argument("prompt")
     one.add_argument("--profile", help="default: the simulator")
-    one.add_argument("--protocol", help="with --base-url and --model: any compatible server")
+    one.add_argument("--protocol", help=f"with --base-url: {', '.join(PROTOCOLS)}")
     one.add_argument("--base-url", metavar="URL")
     one.add_argument("--model")
     one.add_argument("--system", default="", metavar="TEXT")
@@ -139,7 +140,7 @@ def _decode(commands: argparse._SubParsersAction[_Parser]) -> None:
         help="decode recorded response bodies",
         description="Decode recorded response bodies (SSE, NDJSON or JSON, told by their bytes).",
     )
-    one.add_argument("protocol", help="anthropic or openai_chat")
+    one.add_argument("protocol", help=", ".join(PROTOCOLS))
     one.add_argument("files", nargs="+", type=Path, metavar="FILE")
     one.add_argument("--status", type=int, default=200, help="HTTP status (%(default)s)")
     one.add_argument("--chunk", type=int, default=0, metavar="N", help="feed N bytes at a time")
@@ -150,7 +151,8 @@ def _simulate(commands: argparse._SubParsersAction[_Parser]) -> None:
     one = commands.add_parser(
         "simulate",
         help="the simulator alone, for other programs",
-        description="The simulator alone. It takes any key. Base URLs: /anthropic, /openai/v1.",
+        description="The simulator alone. It takes any key. Base URLs: /anthropic, /openai/v1, "
+        "/gemini, /ollama.",
     )
     one.add_argument("--port", type=_port, default=0, help="0 takes a free one (%(default)s)")
     one.add_argument("--scenario", type=Path, metavar="FILE", help="play this script")

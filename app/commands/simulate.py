@@ -7,7 +7,7 @@ import asyncio
 
 from app.commands.listening import bound, ended_by_signals, port_of, serve, server
 from app.core.errors import BadInput
-from app.simulator.app import simulator_app
+from app.simulator.app import ENDS, simulator_app
 from app.simulator.scenario import Scenario, scenario
 
 
@@ -29,7 +29,8 @@ async def _simulate(arguments: argparse.Namespace, script: Scenario | None) -> N
     base = f"http://127.0.0.1:{port_of(sock)}"
 
     def ready() -> None:
-        print(f"Simulator on {base} (base URLs {base}/anthropic and {base}/openai/v1)", flush=True)
+        bases = ", ".join(base + path for path in dict.fromkeys(end.base for end in ENDS))
+        print(f"Simulator on {base} (base URLs {bases})", flush=True)
 
     one = server(simulator_app(pace=arguments.pace, scenario=script))
     with sock, ended_by_signals(one, lambda: None):

@@ -67,12 +67,12 @@ class Row:
     def short(self) -> str:
         """The label without the outer word of a delta: every one of them has the same."""
         last = self.label.rpartition(" ")[2]
-        return last if "delta" in last else self.label
+        return last if self.way == "down" and "delta" in last else self.label
 
     @property
     def minor(self) -> bool:
         """Whether the row is one of many of its kind, to be drawn quietly."""
-        return self.count > 1 or "delta" in self.label
+        return self.count > 1 or (self.way == "down" and "delta" in self.label)
 
 
 @dataclass

@@ -161,7 +161,7 @@ class _Endpoint:
     ) -> Played | RawPlayed:
         asked = end.parse(body, headers, target)
         pace = self._pace(headers)
-        faults = _faults(asked.request, headers)
+        faults = faults_of(asked.request, headers)
         if self.desk.scenario is None:
             answer = self._model(asked.request)
         else:
@@ -252,13 +252,14 @@ def _plain(message: Message) -> Message:
     )
 
 
-def _faults(request: ModelRequest, headers: Mapping[str, str]) -> tuple[Injected, ...]:
+def faults_of(request: ModelRequest, headers: Mapping[str, str]) -> tuple[Injected, ...]:
     """The fault that the header names, else the one in the last prompt."""
     if told := headers.get("x-playground-fault"):
         return (by_name(told),)
     prompts = [message for message in request.messages if message.role == "user"]
-    texts: Iterable[str] = (part.text for part in prompts[-1].parts) if prompts else ()
-    found = in_prompt("\n".join(texts))
+    texts = [part.text for part in prompts[-1].parts if part.kind == "text"] if prompts else []
+    # A prompt whose answer failed comes again with the next one, before it in the same message.
+    found = in_prompt(texts[-1].rpartition("\n\n")[2]) if texts else None
     return (found,) if found else ()
 
 

@@ -2,6 +2,7 @@
 
 Where a name holds N, a number stands there ("cut-after-3"); without one the fault's own number
 holds. A fault in what is said is played once after a prompt: with the result, all is well again.
+It stands in the last paragraph of a prompt; the next prompt without one plays none.
 """
 
 from __future__ import annotations
@@ -243,9 +244,9 @@ def by_name(name: str) -> Injected:
 
 
 def in_prompt(text: str) -> Injected | None:
-    """The fault that a prompt asks for, or None. Raises BadInput for a name nobody knows."""
-    found = _IN_PROMPT.search(text)
-    return by_name(found[1]) if found else None
+    """The fault that a prompt asks for, the last it names, or None. BadInput: unknown."""
+    found = _IN_PROMPT.findall(text)
+    return by_name(found[-1]) if found else None
 
 
 def without_fault(text: str) -> str:

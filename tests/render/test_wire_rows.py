@@ -22,7 +22,7 @@ from app.core.events import (
     Warned,
 )
 from app.core.tools import text_result
-from app.render.wire_rows import WireRows
+from app.render.wire_rows import Row, WireRows
 from tests.factories import START_MS, Log
 
 
@@ -189,3 +189,10 @@ def test_lines_and_lists_of_json_are_rows_too(
             rows.feed(1, START_MS, body[start : start + size])
         rows.end(1, START_MS)
         assert [(row.label, row.count) for row in rows.sections[0].rows[1:]] == labels
+
+
+def test_a_sentence_that_ends_in_deltas_is_told_whole() -> None:
+    said = "Gemini sends the arguments of a call whole, not in deltas."
+    assert Row(1, "own", said, 0).short == said
+    assert not Row(1, "own", said, 0).minor
+    assert Row(1, "down", "content_block_delta text_delta", 0).short == "text_delta"

@@ -16,13 +16,14 @@ import pytest
 from starlette.types import ASGIApp
 
 from app.core.events import PartEnded, ResponseEnded
-from app.simulator.app import ENDS, simulator_app
+from app.simulator.app import ENDS, faults_of, simulator_app
 from app.simulator.end import End
 from app.simulator.fault import Fault, meaningless
 from app.simulator.faults import FAULTS
 from app.simulator.scenario import scenario
 from app.wire.protocols import CODECS
 from app.wire.told import asked_wait
+from tests.simulator.talking import Talk
 
 PROMPT = "What is 17*23, and the weather in Paris?"
 RESULTS = {"calculator": "391", "get_weather": '{"temperature": 18, "unit": "celsius"}'}
@@ -541,3 +542,17 @@ async def test_without_the_socket_a_fault_below_http_is_refused() -> None:
         answer = await one.post(end.base + end.path, json=BODIES[end.name], headers=headers)
     assert answer.status_code == 400
     assert "written to the socket itself" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("end", ENDS, ids=[end.name for end in ENDS])
+def test_a_fault_is_not_played_for_the_prompt_after_it(end: End) -> None:
+    """A prompt whose answer failed goes along with the next one, before it."""
+    talk = Talk(end.name)
+    talk.prompt("How is the weather? [[fault:http-404]]")
+    talk.fail()
+    talk.prompt("And now?")
+    request = talk.ask()[1].request
+    assert faults_of(request, {}) == ()
+    talk.prompt("And now? [[fault:nothing]]")
+    (injected,) = faults_of(talk.ask()[1].request, {})
+    assert injected.fault.name == "nothing"
