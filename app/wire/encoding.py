@@ -7,6 +7,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from app.core.errors import BadInput
@@ -100,6 +101,46 @@ class Names:
         return allowed
 
 
+@dataclass(frozen=True)
+class Exact:
+    """A JSON object as the text that spells it: it is sent to the letter, digits and all."""
+
+    text: str
+
+
+def exact_object(text: str) -> tuple[Exact | None, str]:
+    """The object that `text` spells, or None and what is wrong with it.
+
+    No number is read, however long or large: read and written again it might be another one.
+    """
+    if too_deep(text):
+        return None, "are nested too deeply"
+    try:
+        value = json.loads(
+            text,
+            parse_constant=_refused,
+            parse_int=str,
+            parse_float=str,
+            object_pairs_hook=_once,
+        )
+    except _Twice:
+        return None, "name a key twice"
+    except ValueError:
+        return None, "are no JSON object"
+    return (Exact(text.strip()), "") if isinstance(value, dict) else (None, "are no JSON object")
+
+
+class _Twice(ValueError):
+    """An object has one key twice."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _Twice
+    return found
+
+
 def sound_object(text: str) -> dict[str, Any] | None:
     """The object that `text` spells in strict JSON, or None."""
     if too_deep(text):
@@ -117,15 +158,14 @@ def _refused(name: str) -> Any:
     raise ValueError(name)
 
 
-def input_object(part: MessagePart, notes: Notes) -> dict[str, Any]:
+def input_object(part: MessagePart, notes: Notes) -> Exact:
     """The arguments of a call where they must be an object: what is none goes as {}, and the
     result says what was wrong.
     """
-    value = sound_object(part.text or "{}")
+    value, wrong = exact_object(part.text or "{}")
     if value is None:
-        notes.add(f"The arguments of {part.name or 'a call'} are no JSON object: sent as {{}}.")
-        return {}
-    return value
+        notes.add(f"The arguments of {part.name or 'a call'} {wrong}: sent as {{}}.")
+    return value or Exact("{}")
 
 
 def freeform_note(tool: Tool, where: str, notes: Notes) -> None:
@@ -170,15 +210,32 @@ def wire_request(
     return WireRequest("POST", path, sent, _json_bytes(merged), notes.all(), expects)
 
 
+_PLACE: Mapping[Any, int] = {"1": 0, 1: 0}
+_WRITTEN = '{"1":0,"1":0}'
+"""What stands for an Exact while the rest is written: one key twice, which no other value of a body
+spells, and no text either, for there the quotes would be escaped.
+"""
+
+
 def _json_bytes(body: Mapping[str, Any]) -> bytes:
+    exact: list[str] = []
+
+    def place(value: Any) -> Mapping[Any, int]:
+        if not isinstance(value, Exact):
+            raise TypeError(f"{type(value).__name__} is no JSON")
+        exact.append(value.text)
+        return _PLACE
+
     try:
-        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(
+            body, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=place
+        )
     except (ValueError, TypeError, RecursionError) as error:
         raise BadInput(
             f"The request cannot be written as JSON ({error}): change the settings."
         ) from error
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError:
-        # A lone surrogate has no UTF-8: as an escape it goes through unharmed.
-        return json.dumps(body, separators=(",", ":")).encode("ascii")
+    first, *rest = text.split(_WRITTEN)
+    assert len(rest) == len(exact)
+    whole = first + "".join(one + more for one, more in zip(exact, rest, strict=True))
+    # A lone surrogate has no UTF-8: written as an escape, as JSON has it, it goes unharmed.
+    return whole.encode("utf-8", "backslashreplace")

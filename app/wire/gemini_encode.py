@@ -17,7 +17,15 @@ from urllib.parse import quote
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content, Tool
 from app.wire.codec import WireRequest
-from app.wire.encoding import Names, Notes, input_object, sound_object, stop_words, wire_request
+from app.wire.encoding import (
+    Names,
+    Notes,
+    exact_object,
+    input_object,
+    sound_object,
+    stop_words,
+    wire_request,
+)
 
 PROTOCOL = "gemini"
 VERSION = "/v1beta"
@@ -237,7 +245,7 @@ class _Contents:
         self._made.setdefault(part.call_id, deque()).append((name, given))
         extra, rest = own.get("call"), own.get("part")
         call: dict[str, Any] = {"name": name, "args": input_object(part, self._notes)}
-        if own.get("absent") and not call["args"]:
+        if own.get("absent") and part.text.strip() in ("", "{}"):
             del call["args"]
         if given:
             call["id"] = given
@@ -286,9 +294,12 @@ def _image(piece: Content) -> dict[str, Any]:
 
 
 def _response(part: MessagePart) -> dict[str, Any]:
-    """`response` must be an object: `output` holds what a tool gave, `error` why it failed."""
+    """`response` must be an object: `output` holds what a tool gave, `error` why it failed.
+
+    A result that is an object goes as one, unless Google's server would read another one.
+    """
     text = "\n".join(piece.text for piece in part.content if piece.type == "text")
     if part.is_error:
         return {"error": text or "The tool failed and gave no reason."}
-    value = sound_object(text)
+    value, _ = exact_object(text) if sound_object(text) is not None else (None, "")
     return {"output": text if value is None else value}

@@ -267,7 +267,7 @@ def test_an_empty_result_has_no_content_and_an_empty_error_has_words() -> None:
     assert blocks[1]["content"][1]["content"]
 
 
-@pytest.mark.parametrize("text", ["[1]", "nope", '{"x": NaN}', '{"x": 1e999}', '"{}"'])
+@pytest.mark.parametrize("text", ["[1]", "nope", '{"x": NaN}', '"{}"'])
 def test_input_must_be_an_object(text: str) -> None:
     wanted = request(assistant(call("t1", text)), results(result("t1", "bad")))
     body, sent = encoded("anthropic", wanted)

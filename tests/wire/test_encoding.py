@@ -217,3 +217,51 @@ def test_a_request_that_json_cannot_say_is_refused_with_a_sentence(protocol: str
 )  # fmt: skip
 def test_sound_objects(text: str, sound: bool) -> None:
     assert (sound_object(text) is not None) == sound
+
+
+DIGITS = '{"a":1.10,"b":1e400,"c":' + "9" * 5000 + ',"d": 0.1000000000000000055511,"é":"\\ud83d"}'
+
+
+@pytest.mark.parametrize("protocol", CODECS)
+def test_arguments_are_sent_to_the_letter(protocol: str) -> None:
+    """Digits, spaces and escapes; and what looks like our own mark for them does no harm."""
+    mark = '{"1":0,"1":0}'
+    said = [user(mark), assistant(call("t1", DIGITS), call("t2", f'{{"x":{json.dumps(mark)}}}'))]
+    wanted = request(*said, results(result("t1", mark), result("t2", "")), extra={"y": {"1": 0}})
+    sent = codec(protocol).encode(wanted)
+    body = sent.body.decode()
+    spelled = DIGITS if protocol in ("anthropic", "gemini", "ollama") else json.dumps(DIGITS)[1:-1]
+    if protocol in ("openai_chat", "openai_responses"):
+        spelled = spelled.replace("\\u00e9", "é")
+    assert spelled in body
+    assert mark not in body
+    assert not any("arguments of f" in note for note in sent.notes)
+
+
+@pytest.mark.parametrize("protocol", ["anthropic", "gemini", "ollama"])
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ('{"a":1,"a":2}', "name a key twice"),
+        ('{"a":{"b":1,"b":1}}', "name a key twice"),
+        ("[1]", "are no JSON object"),
+        ('{"a": NaN}', "are no JSON object"),
+        ('{"a":' * 300 + "1" + "}" * 300, "are nested too deeply"),
+    ],
+)
+def test_arguments_that_cannot_be_sent_are_told_why(protocol: str, text: str, wrong: str) -> None:
+    _, sent = encoded(protocol, request(assistant(call("t1", text)), tools=()))
+    assert sent.notes[0] == f"The arguments of f {wrong}: sent as {{}}."
+
+
+@pytest.mark.parametrize(
+    ("text", "goes_as"),
+    [
+        ('{"price": 1.10}', '{"price": 1.10}'),
+        ('{"a":1,"a":2}', '"{\\"a\\":1,\\"a\\":2}"'),
+        ('{"a":1e400}', '"{\\"a\\":1e400}"'),
+    ],
+)
+def test_a_result_is_spliced_or_goes_as_text(text: str, goes_as: str) -> None:
+    wanted = request(assistant(call("t1")), results(result("t1", text)), tools=())
+    assert f'"output":{goes_as}'.encode() in codec("gemini").encode(wanted).body
