@@ -553,6 +553,7 @@ def test_a_fault_is_not_played_for_the_prompt_after_it(end: End) -> None:
     talk.prompt("And now?")
     request = talk.ask()[1].request
     assert faults_of(request, {}) == ()
+    talk.fail()
     talk.prompt("And now? [[fault:nothing]]")
     (injected,) = faults_of(talk.ask()[1].request, {})
     assert injected.fault.name == "nothing"
