@@ -106,6 +106,8 @@ def http_sentence(status: int, words: str) -> str:
         "Retry, or try again later." if status >= 500 else _ADVICE[400]
     )
     said = f"The provider answered with status {status}"
+    if words.lstrip()[:1] == "<":
+        return f"{said} and a page of HTML or XML, which is no answer of an API. {advice}"
     return f"{said}: {_closed(words)} {advice}" if words else f"{said}. {advice}"
 
 
@@ -128,7 +130,7 @@ def not_api_sentence(api: str, size: int, text: str) -> str:
     quoted = f', which begins "{start}"' if start else ""
     return (
         f"This is no answer of the {api}, but {what}{quoted}. "
-        "Check the profile's base URL and protocol."
+        "Check the base URL and the protocol."
     )
 
 

@@ -54,6 +54,12 @@ def test_every_sentence_says_what_to_do(status: int) -> None:
     assert said.endswith(".")
 
 
+def test_a_page_for_people_is_not_put_into_a_sentence() -> None:
+    said = http_sentence(500, "<!doctype html><h1>It works!</h1>")
+    assert "page of HTML" in said
+    assert "It works" not in said
+
+
 def test_a_body_of_something_else_is_described() -> None:
     said = not_api_sentence("X API", 58, "<!doctype html>\n<p>hi")
     assert said.startswith("This is no answer of the X API, but HTML or XML (58 bytes)")
