@@ -23,7 +23,7 @@ from app.core.rules import Rule, rules_from_flags
 from app.core.settings import SIMULATOR_URL
 from app.core.state import folded
 from app.engine.engine import Engine
-from app.engine.settings import KEY_NAMES, settings_from
+from app.engine.settings import keys_for, settings_from
 from app.net.client import is_loopback
 from app.net.keys import origin
 from app.simulator.app import simulator_app
@@ -141,16 +141,17 @@ def _asked(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _key(protocol: str, base_url: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Who types an address here means their key of that protocol for it, where they have one.
-
-    But nobody means it to be read on the way.
+    """Who types an address here means their key for it, where they have one: its vendor's, or the
+    protocol's for a server that is no vendor's. But nobody means it to be read on the way.
     """
-    name = KEY_NAMES.get(protocol, "")
-    if base_url.startswith(SIMULATOR_URL) or not environ.get(name, "").strip():
+    if base_url.startswith(SIMULATOR_URL):
         return {}
     place = origin(base_url)
+    names = [one for one in keys_for(protocol, place) if environ.get(one, "").strip()]
+    if not names:
+        return {}
     if place.startswith("http:") and not is_loopback(place):
-        sentence = f"{name} is not sent to {place}, for all to read; use https to send it."
+        sentence = f"{names[0]} is not sent to {place}, for all to read; use https to send it."
         print(f"playground: {sentence}", file=sys.stderr)
         return {"key_name": ""}
-    return {"key_name": name}
+    return {"key_name": names[0]}

@@ -46,7 +46,7 @@ KEY_NAMES: Mapping[str, str] = {
     "openai_responses": "OPENAI_API_KEY",
     "gemini": "GEMINI_API_KEY",
 }
-"""Which key a base URL gets by itself, where there is one and it may go there."""
+"""Which key an address gets that is no vendor's, where there is one and it may go there."""
 
 MOST_SECONDS = 3600
 MOST_RETRIES = 10
@@ -172,11 +172,18 @@ def _profile(engine: Engine, data: Mapping[str, Any], current: Profile) -> Profi
             check_key_name(key_name)
         return replace(profile, key_name=key_name)
     # An address alone, which anybody may have suggested, takes no key along to a new place.
-    for own in (*vendor_keys(place), KEY_NAMES.get(protocol, "")):
+    for own in keys_for(protocol, place):
         keyed = replace(profile, key_name=own)
-        if own and not engine.keys.missing(keyed):
+        if not engine.keys.missing(keyed):
             return with_account(keyed, engine.environment)
     return profile
+
+
+def keys_for(protocol: str, place: str) -> list[str]:
+    """The names of the keys that may be meant for a server at the origin `place`: its vendor's,
+    or the protocol's own where it is no vendor's place. A vendor never reads another's key."""
+    own = KEY_NAMES.get(protocol)
+    return vendor_keys(place) or ([own] if own else [])
 
 
 def checked_protocol(value: Any) -> Protocol:

@@ -50,6 +50,13 @@ SAME: Mapping[str, tuple[str, ...]] = {
 ADDRESS_NAMES: Mapping[str, str] = {"AZURE_OPENAI_API_KEY": "AZURE_OPENAI_ENDPOINT"}
 """The variable that moves the vendor of a key, where it is not called X_BASE_URL for X_API_KEY."""
 
+VENDOR_HOSTS: Mapping[str, str] = {
+    "-aiplatform.googleapis.com": "VERTEX_ACCESS_TOKEN",
+    ".openai.azure.com": "AZURE_OPENAI_API_KEY",
+    ".services.ai.azure.com": "AZURE_OPENAI_API_KEY",
+}
+"""How the hosts of vendors end that have one for each region or customer."""
+
 REGION = re.compile(r"[a-z0-9-]{2,40}")
 
 SECRET_NAME = re.compile(r"\w*(API_KEY|ACCESS_KEY|SECRET_KEY|_TOKEN|_SECRET)", re.I)
@@ -83,8 +90,14 @@ def origin(url: str) -> str:
 
 
 def vendor_keys(place: str) -> list[str]:
-    """The names of the keys whose vendor stands at the origin `place`."""
-    return [name for name, own in DEFAULT_ORIGINS.items() if own == place]
+    """The names of the keys whose vendor stands at the origin `place`: no other key is meant for
+    it, whatever protocol it speaks. Another port of a vendor's host is the vendor's too."""
+    found = [name for name, own in DEFAULT_ORIGINS.items() if own == place]
+    host = urlsplit(place).hostname or ""
+    if not found:
+        remote = {name: own for name, own in DEFAULT_ORIGINS.items() if own.startswith("https:")}
+        found = [name for name, own in remote.items() if urlsplit(own).hostname == host]
+    return found or [name for end, name in VENDOR_HOSTS.items() if host.endswith(end)]
 
 
 def check_key_name(name: str) -> None:

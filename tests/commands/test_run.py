@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from app.commands.run import _key
 from tests.commands.conftest import Typed
 from tests.net.test_client import serving
 from tests.served import ran, served
@@ -242,3 +243,25 @@ async def test_a_typed_address_gets_the_key_but_not_over_plain_http(
     assert (f"Bearer {key}".encode() in with_key, b"uthorization" in without) == (sent, False)
     assert ("OPENAI_API_KEY is not sent to" in done.stderr) is not sent
     assert "is not sent" not in none.stderr
+
+
+OPENAI, GROQ = {"OPENAI_API_KEY": "sk-canary"}, {"GROQ_API_KEY": "gsk-canary"}
+
+
+@pytest.mark.parametrize(
+    ("url", "environ", "name"),
+    [
+        ("https://api.groq.com/openai/v1", OPENAI, None),
+        ("https://api.groq.com/openai/v1", OPENAI | GROQ, "GROQ_API_KEY"),
+        ("https://api.anthropic.com", OPENAI, None),
+        ("https://mine.openai.azure.com/openai/v1", OPENAI, None),
+        ("https://api.openai.com/v1", OPENAI | GROQ, "OPENAI_API_KEY"),
+        ("https://my.example/v1", OPENAI | GROQ, "OPENAI_API_KEY"),
+        ("https://my.example/v1", GROQ, None),
+        ("http://api.groq.com/openai/v1", OPENAI | GROQ, ""),
+    ],
+)
+def test_a_vendor_s_address_never_gets_another_vendor_s_key(
+    url: str, environ: dict[str, str], name: str | None
+) -> None:
+    assert _key("openai_chat", url, environ).get("key_name") == name

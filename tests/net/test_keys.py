@@ -9,7 +9,7 @@ import pytest
 from app.core.errors import BadInput
 from app.core.profiles import profiles
 from app.core.settings import Profile
-from app.net.keys import DEFAULT_ORIGINS, Keys, origin
+from app.net.keys import DEFAULT_ORIGINS, Keys, origin, vendor_keys
 
 ENV = {"ANTHROPIC_API_KEY": "sk-ant-canary-1234", "OPENAI_API_KEY": " sk-canary-5678\n"}
 
@@ -221,3 +221,21 @@ def test_where_a_key_was_found_is_told_by_its_name() -> None:
     assert keys.where("GROQ_API_KEY") == ("", "")
     keys.paste("GEMINI_API_KEY", "pasted")
     assert keys.where("GEMINI_API_KEY") == ("GEMINI_API_KEY", "pasted")
+
+
+@pytest.mark.parametrize(
+    ("place", "names"),
+    [
+        ("https://api.groq.com", ["GROQ_API_KEY"]),
+        ("https://api.groq.com:8443", ["GROQ_API_KEY"]),
+        ("http://api.groq.com", ["GROQ_API_KEY"]),
+        ("https://api.openai.com", ["OPENAI_API_KEY"]),
+        ("https://europe-west1-aiplatform.googleapis.com", ["VERTEX_ACCESS_TOKEN"]),
+        ("https://mine.openai.azure.com", ["AZURE_OPENAI_API_KEY"]),
+        ("http://127.0.0.1:4000", ["LITELLM_API_KEY"]),
+        ("http://127.0.0.1:4001", []),
+        ("https://my.example", []),
+    ],
+)
+def test_the_keys_that_a_vendor_s_place_may_mean(place: str, names: list[str]) -> None:
+    assert vendor_keys(place) == names
