@@ -88,12 +88,12 @@ class Client:
             failed = ResponseFailed("no_key", missing)
         key_name = "PLAYGROUND_TOKEN" if profile.simulated else profile.key_name
         shown = one.key_header("$" + key_name, profile.quirks) if key_name else {}
-        masker = self._keys.masker()
+        masker, url = self._keys.masker(), joined(base_url, request.path)
         sent = RequestSent(
             recording,
             profile.protocol,
             request.method,
-            joined(base_url, request.path),
+            masker.mask_text(url),
             {**masker.mask_data({**request.headers, **profile.headers}), **shown},
             masker.mask_text(request.body.decode("utf-8")),
             model,
@@ -112,6 +112,7 @@ class Client:
             failed,
             profile.key_name,
             profile,
+            url,
         )
 
     async def answer(
@@ -135,7 +136,7 @@ class Client:
         last = Arrived(clock(), ended=True)
         try:
             async with self._net.open(
-                sent.method, sent.url, prepared.headers, prepared.body, prepared.limits
+                sent.method, prepared.url, prepared.headers, prepared.body, prepared.limits
             ) as answer:
                 started = ResponseStarted(answer.status, answer.headers, answer.request_id)
                 queue.put_nowait(Arrived(clock(), started=started, retry_after=answer.retry_after))

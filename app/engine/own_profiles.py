@@ -12,8 +12,9 @@ from typing import Any
 
 from app.core.errors import BadInput
 from app.core.settings import SIMULATOR_URL, Profile
+from app.engine.no_keys import check_address
 from app.engine.settings import checked_protocol, seconds
-from app.net.keys import check_key_name, origin
+from app.net.keys import check_key_name
 from app.wire.protocols import codec
 
 KNOWN = (
@@ -42,8 +43,6 @@ SECRET_VALUE = re.compile(
 )
 """What the values of keys look like: a scheme of credentials, a vendor's prefix, a long jumble."""
 
-SECRET_QUERY = re.compile(r"[?&;](?:[^=&]*(?:key|token|secret|sig|auth|passw)[^=&]*)=", re.I)
-
 
 def checked_profile(data: Mapping[str, Any], masked: Callable[[str], str]) -> Profile:
     """The profile that `data` spells. `masked` masks the values of the keys that are known."""
@@ -70,7 +69,8 @@ def checked_profile(data: Mapping[str, Any], masked: Callable[[str], str]) -> Pr
         _headers(data.get("headers", {})),
         _quirks(data.get("quirks", ()), protocol),
     )
-    for place, text in (("base_url", base_url), *profile.headers.items()):
+    texts = {"name": name, "base_url": base_url, "key_name": key_name, "model": profile.model}
+    for place, text in (*texts.items(), *profile.headers.items()):
         if masked(text) != text:
             raise BadInput(f"{place} holds the value of a key; name its variable as the key.")
     return replace(
@@ -84,11 +84,7 @@ def checked_profile(data: Mapping[str, Any], masked: Callable[[str], str]) -> Pr
 def _address(base_url: str, name: str) -> str:
     if name.startswith("simulator") or base_url.startswith(SIMULATOR_URL):
         raise BadInput("The simulator's profiles stay as they are; choose another name or address.")
-    origin(base_url)
-    if "#" in base_url:
-        raise BadInput("A base URL has no part behind a #; leave that out.")
-    if SECRET_QUERY.search(base_url):
-        raise BadInput("A base URL takes no key along; leave it out and name its variable.")
+    check_address(base_url)
     return base_url.rstrip("/")
 
 

@@ -21,6 +21,7 @@ from app.core.settings import (
 )
 from app.core.tools import ChoiceMode, Tool, ToolChoice
 from app.engine.engine import Engine
+from app.engine.no_keys import check_address, check_settings
 from app.net.keys import check_key_name, origin, vendor_keys
 from app.schema.validate import check_tool
 from app.wire.protocols import CODECS
@@ -88,6 +89,7 @@ async def settings_from(
     if "parallel" in data:
         choice = replace(choice, parallel=_truth(data["parallel"], "parallel"))
     settings = replace(settings, tool_choice=checked_choice(choice, tools))
+    check_settings(settings, engine.keys.masker())
     if data.get("base_url") and data.get("key_name") and not settings.profile.simulated:
         await engine.confirm(settings.profile.key_name, settings.profile.base_url)
     return settings
@@ -164,6 +166,7 @@ def _profile(engine: Engine, data: Mapping[str, Any], current: Profile) -> Profi
     if base_url.startswith(SIMULATOR_URL):
         name = "simulator" if protocol == "anthropic" else f"simulator-{protocol}"
         return Profile(name, protocol, SIMULATOR_URL, model=model or "simulator")
+    check_address(base_url)
     place = origin(base_url)
     profile = Profile(place.split("//")[1], protocol, base_url, model=model)
     if data.get("key_name") is not None:

@@ -45,7 +45,7 @@ ALIVE_FACTOR = 10
 class Prepared:
     """A request ready to go. `sent` is the fact for the log, keys replaced by their names.
 
-    `key_name` is the variable that the profile's key stands in, or "". `expects` is the media type
+    `key_name` is the variable that the profile's key stands in, or ""; `url` is where it goes. `expects` is the media type
     of the stream that was asked for, or "".
     """
 
@@ -59,6 +59,7 @@ class Prepared:
     failed: ResponseFailed | None = None
     key_name: str = ""
     profile: Profile | None = None
+    url: str = ""
 
 
 @dataclass

@@ -57,6 +57,20 @@ class Masker:
                         unread.append(holder[place])
         return box[0]
 
+    def holds(self, value: Any) -> bool:
+        """Whether JSON data of any depth has a secret in one of its strings or names."""
+        unread: list[Any] = [value]
+        while unread:
+            match unread.pop():
+                case str() as text:
+                    if any(form in text for form in self._texts):
+                        return True
+                case Mapping() as names:
+                    unread += [*names.keys(), *names.values()]
+                case list() | tuple() as items:
+                    unread += items
+        return False
+
     def mask_stream(self) -> MaskStream:
         return MaskStream(self._bytes, self._prefixes)
 

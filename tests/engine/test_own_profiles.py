@@ -44,6 +44,7 @@ BAD: tuple[tuple[dict[str, Any], str], ...] = (
     ({"base_url": "https://h/v1#x"}, "behind a #"),
     ({"base_url": "https://h/v1?api-key=abc"}, "takes no key along"),
     ({"base_url": f"https://h/{KEY}/v1"}, "value of a key"),
+    ({"model": f"m-{KEY}"}, "value of a key"),
     ({"key_name": "HOME"}, "KEY, TOKEN or SECRET"),
     ({"model": ["m"]}, "model must be a text"),
     ({"headers": ["x"]}, "headers must be"),

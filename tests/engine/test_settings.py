@@ -27,6 +27,8 @@ BAD: tuple[dict[str, Any], ...] = (
     {"base_url": "http://x/v1"},
     {"protocol": "anthropic", "base_url": "no address"},
     {"protocol": "anthropic", "base_url": 7},
+    {"protocol": "anthropic", "base_url": "http://h/v1?api_key=x"},
+    {"protocol": "anthropic", "base_url": "http://h/v1#x"},
     {"model": 1},
     {"system": ["x"]},
     {"tools": "calculator"},

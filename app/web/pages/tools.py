@@ -11,6 +11,7 @@ from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, BadTool
 from app.core.rows import to_data
+from app.engine.no_keys import check_tools
 from app.render.pages import ToolForm, tool_form, tools_page
 from app.schema import strict
 from app.schema.validate import check_tool, parse_tool_json
@@ -42,6 +43,7 @@ async def save(request: Request) -> Response:
     original = body.text("original") if body.form is not None else ""
     try:
         checked = check_tool(body.data if body.is_json else _from_form(body))
+        check_tools([checked], site.engine.keys.masker())
         await _check_taken(request, checked.name, original, is_json=body.is_json)
     except BadTool as error:
         if wants(request) != "page":

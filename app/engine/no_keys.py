@@ -1,0 +1,63 @@
+"""What a person or a script typed holds no key: addresses, settings and tools, before any of it is
+kept or shown. Keys go by the names of their variables.
+
+Knows no key itself: it is handed what masks them. Threat 16 of docs/safety.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from app.core.errors import BadInput
+from app.core.rows import to_data
+from app.core.settings import Settings
+from app.core.tools import Tool
+from app.net.keys import origin
+from app.net.mask import Masker
+
+SECRET_QUERY = re.compile(r"[?&;](?:[^=&]*(?:key|token|secret|sig|auth|passw)[^=&]*)=", re.I)
+
+
+def check_address(base_url: str) -> None:
+    """BadInput where `base_url` is no address, or one that takes a key along."""
+    origin(base_url)
+    if "#" in base_url:
+        raise BadInput("A base URL has no part behind a #; leave that out.")
+    if SECRET_QUERY.search(base_url):
+        raise BadInput("A base URL takes no key along; leave it out and name its variable.")
+
+
+def check_settings(settings: Settings, masker: Masker) -> None:
+    """BadInput that names the place, never the value, where one holds a known key.
+
+    The system prompt is left out: what people write may hold a key, and is masked where it is kept.
+    """
+    profile = settings.profile
+    places = {
+        "model": settings.model,
+        "base_url": profile.base_url,
+        "The profile": [profile.name, profile.key_name, profile.model, profile.headers],
+        "tool_choice": to_data(settings.tool_choice),
+        "params": settings.params,
+        "extra": settings.extra,
+    }
+    _check(places, masker)
+    check_tools(settings.tools, masker)
+
+
+def check_tools(tools: Iterable[Tool], masker: Masker) -> None:
+    """BadInput where a tool holds a known key; tools are numbered, for a name may be the place."""
+    for number, tool in enumerate(tools, 1):
+        data = to_data(tool)
+        _check({f"{name} of tool {number}": value for name, value in data.items()}, masker)
+
+
+def _check(places: Mapping[str, Any], masker: Masker) -> None:
+    for place, value in places.items():
+        if masker.holds(value):
+            raise BadInput(
+                f"{place} holds the value of a key; take it out: a key goes by the name of its "
+                "variable, and is sent in the protocol's own header."
+            )

@@ -1,0 +1,62 @@
+"""No key gets into what is kept and shown: each place is refused by its name, never by its value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.errors import BadInput
+from app.engine.settings import settings_from
+from tests.engine.running import running
+
+pytestmark = pytest.mark.anyio
+
+KEY = "sk-canary-ABCDEFGHIJ0123456789"
+HOST = {"protocol": "openai_chat", "base_url": "http://127.0.0.1:9/v1"}
+
+
+def tool(**fields: Any) -> dict[str, Any]:
+    return {"name": "t", "answered_by": "mock", "config": {"result": "ok"}, **fields}
+
+
+PLACES: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"extra": {"user": [{"deep": KEY}]}}, "extra holds"),
+    ({"extra": {KEY: 1}}, "extra holds"),
+    ({"params": {"stop": ["x", f"a {KEY}"]}}, "params holds"),
+    ({"model": f"m-{KEY}"}, "model holds"),
+    ({**HOST, "base_url": f"http://127.0.0.1:9/{KEY}/v1"}, "base_url holds"),
+    ({**HOST, "base_url": f"http://127.0.0.1:9/v1?k={KEY}"}, "base_url holds"),
+    ({**HOST, "model": KEY}, "holds"),
+    ({"tools": [tool(description=f"d {KEY}")]}, "description of tool 1 holds"),
+    ({"tools": ["calculator", tool(config={"result": KEY})]}, "config of tool 2 holds"),
+    ({"tools": [tool(parameters={"type": "object", "title": KEY})]}, "parameters of tool 1"),
+    ({"tools": [tool(name=KEY)]}, "name of tool 1 holds"),
+)
+
+
+async def test_a_key_in_the_settings_is_refused_by_its_place(tmp_path: Path) -> None:
+    async with running(tmp_path, environment={"OPENAI_API_KEY": KEY}) as engine:
+        for asked, place in PLACES:
+            with pytest.raises(BadInput, match=place) as caught:
+                await settings_from(engine, asked)
+            assert KEY[:12] not in str(caught.value)
+        assert (await settings_from(engine, {"system": KEY})).system == KEY  # masked when kept
+
+
+async def test_a_title_and_an_address_are_masked(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        place = f"http://127.0.0.1:9/{KEY}"
+        settings = await settings_from(engine, {**HOST, "base_url": place, "model": "m"})
+        session_id = await engine.hub.create(settings, "before")
+        engine.keys.paste("MY_KEY", KEY)  # known only now
+        async with engine.hub.holding(session_id) as live:
+            await engine.hub.rename(live, f"T {KEY}")
+            assert live.title == "T " + "*" * len(KEY)
+            prepared = engine.client.prepare(live.session, settings.tool_choice)
+        assert KEY in prepared.url
+        assert KEY not in prepared.sent.url
+        other = await engine.hub.create(await settings_from(engine, {}), f"T {KEY}")
+        async with engine.hub.holding(other) as live:
+            assert KEY not in live.title
