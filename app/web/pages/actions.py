@@ -19,7 +19,7 @@ from app.render.view import SHOWN_ARGUMENTS
 from app.web.forms import Body, answer, body_of, json_of, wants
 from app.web.images import images_of
 from app.web.pages.request import drawn_notes
-from app.web.pages.session import surroundings
+from app.web.setup import surroundings
 from app.web.site import site_of
 from app.wire.exact import Quoted
 

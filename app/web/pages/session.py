@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from starlette.requests import Request
@@ -15,24 +14,20 @@ from starlette.responses import (
 )
 
 from app.core.errors import BadInput, NotFound
-from app.core.profiles import SHIPPED
 from app.core.rows import logged_data
-from app.core.settings import Profile
 from app.core.state import folded
-from app.core.tools import Tool
-from app.engine.hub import Live
-from app.engine.preview import WIRES, preview
+from app.engine.preview import preview
 from app.render.blocks import block
-from app.render.pages import Surroundings, raw_bytes, session_page
+from app.render.pages import raw_bytes, session_page
 from app.render.pages import request_sent as drawn_request
 from app.render.replay import Fixed, replay
 from app.web.forms import as_json, wants
 from app.web.pages.request import drawable
+from app.web.setup import surroundings
 from app.web.site import Site, site_of
 from app.web.stream import HEADERS, events_stream
 
 TABS = ("setup", "wire", "request")
-GROUPS = ("Ready", "Simulator", "Local", "Needs a key")
 
 RAW_LIMIT = 64 * 1024
 """Bytes of a recording that are shown at once in the page."""
@@ -62,44 +57,6 @@ async def page(site: Site, session_id: str, *, tab: str = "", wire: str = "") ->
             around, tab=tab, wire=wire, request=shown or around.own if tab == "request" else None
         )
         return HTMLResponse(session_page(site.env, view, around))
-
-
-def surroundings(site: Site, live: Live, library: Sequence[Tool]) -> Surroundings:
-    """What Setup needs; the caller holds `live`."""
-    engine, settings = site.engine, live.session.settings
-    assert settings is not None
-    profiles = [one for one in engine.profiles() if one.protocol in WIRES]
-    if settings.profile not in profiles:
-        profiles.insert(0, settings.profile)
-    keys = {one.name: not engine.keys.missing(one) for one in profiles}
-    return Surroundings(
-        profiles,
-        keys,
-        library,
-        after=engine.hub.position,
-        unconfirmed=engine.keys.unconfirmed(settings.profile),
-        groups=grouped(profiles, keys),
-        models=[one.id for one in engine.providers.known_models(settings.profile.name)],
-        wires=WIRES,
-        own=drawable(preview(engine, live.session)),
-    )
-
-
-def grouped(
-    profiles: Sequence[Profile], keys: Mapping[str, bool]
-) -> list[tuple[str, Sequence[Profile]]]:
-    """The profiles as a person looks for them: what works at once stands first."""
-    groups: dict[str, list[Profile]] = {title: [] for title in GROUPS}
-    for one in profiles:
-        vendor = SHIPPED.get(one.name)
-        if one.simulated:
-            title = "Simulator"
-        elif vendor is not None and vendor.local:
-            title = "Local"
-        else:
-            title = "Ready" if keys[one.name] else "Needs a key"
-        groups[title].append(one)
-    return [(title, rows) for title, rows in groups.items() if rows]
 
 
 async def one_block(request: Request) -> Response:

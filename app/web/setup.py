@@ -1,0 +1,62 @@
+"""What the Setup form of a session shows, drawn for its page and for the streams of all tabs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from app.core.profiles import SHIPPED
+from app.core.settings import Profile
+from app.core.tools import Tool
+from app.engine.hub import Live
+from app.engine.preview import WIRES, preview
+from app.render.pages import Surroundings, partial, setup_fragment
+from app.render.view import View
+from app.web.pages.request import drawable
+from app.web.site import Site
+
+GROUPS = ("Ready", "Simulator", "Local", "Needs a key")
+
+
+async def drawn_setup(site: Site, live: Live, view: View) -> str:
+    """Setup as the session stands now, as the piece that takes its place; the caller holds
+    `live`."""
+    around = surroundings(site, live, await site.engine.library.tools())
+    return partial("panel-setup", "innerMorph", setup_fragment(site.env, view, around))
+
+
+def surroundings(site: Site, live: Live, library: Sequence[Tool]) -> Surroundings:
+    """What Setup needs; the caller holds `live`."""
+    engine, settings = site.engine, live.session.settings
+    assert settings is not None
+    profiles = [one for one in engine.profiles() if one.protocol in WIRES]
+    if settings.profile not in profiles:
+        profiles.insert(0, settings.profile)
+    keys = {one.name: not engine.keys.missing(one) for one in profiles}
+    return Surroundings(
+        profiles,
+        keys,
+        library,
+        after=engine.hub.position,
+        unconfirmed=engine.keys.unconfirmed(settings.profile),
+        groups=grouped(profiles, keys),
+        models=[one.id for one in engine.providers.known_models(settings.profile)],
+        wires=WIRES,
+        own=drawable(preview(engine, live.session)),
+    )
+
+
+def grouped(
+    profiles: Sequence[Profile], keys: Mapping[str, bool]
+) -> list[tuple[str, Sequence[Profile]]]:
+    """The profiles as a person looks for them: what works at once stands first."""
+    groups: dict[str, list[Profile]] = {title: [] for title in GROUPS}
+    for one in profiles:
+        vendor = SHIPPED.get(one.name)
+        if one.simulated:
+            title = "Simulator"
+        elif vendor is not None and vendor.local:
+            title = "Local"
+        else:
+            title = "Ready" if keys[one.name] else "Needs a key"
+        groups[title].append(one)
+    return [(title, rows) for title, rows in groups.items() if rows]
