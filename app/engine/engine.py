@@ -120,7 +120,6 @@ class Engine:
         No key goes anywhere by this: for a new address it is confirmed by itself.
         """
         await self.library.save_profile(profile, self.hub.clock())
-        self.providers.forget(profile.name)
         self.own = dict(sorted({**self.own, profile.name: profile}.items()))
 
     async def delete_profile(self, name: str) -> None:
@@ -132,7 +131,6 @@ class Engine:
             shipped = " It is shipped and cannot be deleted." if name in SHIPPED else ""
             raise NotFound(f"You have no profile {name!r} of your own.{shipped}")
         await self.library.delete_profile(name)
-        self.providers.forget(name)
         self.own = {other: one for other, one in self.own.items() if other != name}
 
     async def confirm(self, key_name: str, base_url: str) -> None:

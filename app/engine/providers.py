@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
 
 from app.core.errors import BadInput
 from app.core.events import PartDelta, PartStarted, ResponseEnded, ResponseFailed
@@ -21,7 +21,6 @@ from app.core.tools import ToolChoice
 from app.engine.client import SIMULATED_PATHS
 from app.net.client import Answer, Net, NetTrouble, is_loopback
 from app.net.keys import Keys
-from app.net.mask import Masker
 from app.wire.address import joined
 from app.wire.codec import Codec, Decoder, ModelInfo, WireRequest
 from app.wire.protocols import codec
@@ -72,6 +71,10 @@ class Listing:
     total_ms: int | None = None
 
 
+Told = TypeVar("Told", Tested, Listing)
+Mask = Callable[[str], str]
+
+
 @dataclass
 class _Read:
     """One answer as it is read."""
@@ -95,30 +98,37 @@ class Providers:
         self._net = net
         self._keys = keys
         self._simulator_url = simulator_url
-        self._known: dict[str, tuple[ModelInfo, ...]] = {}
+        self._known: dict[str, tuple[Profile, tuple[ModelInfo, ...]]] = {}
 
-    def known_models(self, name: str) -> tuple[ModelInfo, ...]:
-        """The models that were last listed for the profile of that name; () before that."""
-        return self._known.get(name, ())
-
-    def forget(self, name: str) -> None:
-        """The profile of that name has changed: what its old address listed is no news of it."""
-        self._known.pop(name, None)
+    def known_models(self, profile: Profile) -> tuple[ModelInfo, ...]:
+        """The models that were last listed for that very profile; () before that. What one of its
+        name listed at another address is no news of it."""
+        asked, models = self._known.get(profile.name, (None, ()))
+        return models if asked == profile else ()
 
     async def test(self, profile: Profile, model: str = "") -> Tested:
         """One tiny request, without tools: what the model says to it, or what went wrong.
 
         Where no model is named, the first that the provider lists is asked.
         """
+        return _masked(await self._test(profile, model), self._keys.masker().mask_text)
+
+    async def models(self, profile: Profile) -> Listing:
+        """The provider's own list of models; remembered until the next."""
+        return _masked(await self._models(profile), self._keys.masker().mask_text)
+
+    async def _test(self, profile: Profile, model: str) -> Tested:
         model = model or profile.model
-        if not model and not self.known_models(profile.name):
-            listing = await self.models(profile)
+        known = self.known_models(profile)
+        if not model and not known:
+            listing = await self._models(profile)
             if not listing.ok:
                 said, words, status = listing.sentence, listing.words, listing.status
                 return Tested(
                     False, said, words, url=listing.url, status=status, total_ms=listing.total_ms
                 )
-        model = model or self.known_models(profile.name)[0].id
+            known = listing.models
+        model = model or known[0].id
         try:
             one, base_url = codec(profile.protocol), self._base_url(profile)
             request = one.encode(_tiny(profile, model))
@@ -133,8 +143,7 @@ class Providers:
         read = await self._read(one, request.method, url, headers, request.body, limits)
         return self._tested(profile, model, url, read, request.notes)
 
-    async def models(self, profile: Profile) -> Listing:
-        """The provider's own list of models; remembered until the next."""
+    async def _models(self, profile: Profile) -> Listing:
         try:
             one, base_url = codec(profile.protocol), self._base_url(profile)
             # The list wants the headers of any request: the version of Anthropic's API is one.
@@ -151,7 +160,7 @@ class Providers:
         read = await self._read(one, "GET", url, headers, b"", limits)
         listing = self._listing(one, profile, url, read)
         if listing.ok:
-            self._known[profile.name] = listing.models
+            self._known[profile.name] = (profile, listing.models)
         return listing
 
     def _base_url(self, profile: Profile) -> str:
@@ -199,7 +208,7 @@ class Providers:
     def _tested(
         self, profile: Profile, model: str, url: str, read: _Read, notes: tuple[str, ...]
     ) -> Tested:
-        masker = self._keys.masker()
+        mask = self._keys.masker().mask_text
         kinds = {one.index: one.part_kind for one in read.events if isinstance(one, PartStarted)}
         text = "".join(
             one.text
@@ -209,18 +218,18 @@ class Providers:
         tested = Tested(
             False,
             "",
-            masker.mask_text(text.strip()[:MOST_WORDS]),
+            mask(text.strip())[:MOST_WORDS],
             model,
-            masker.mask_text(url),
+            url,
             read.status,
             read.first_ms,
             read.total_ms,
-            masker.mask_text(read.request_id),
+            read.request_id,
             notes,
         )
         ended = next((one for one in read.events if isinstance(one, ResponseEnded)), None)
         if ended is None or read.trouble is not None:
-            said, words = _failed(read, profile, masker)
+            said, words = _failed(read, profile, mask)
             return replace(tested, sentence=said, words=words or tested.words)
         if tested.words:
             return replace(tested, ok=True, sentence="It answers.")
@@ -228,22 +237,21 @@ class Providers:
         return replace(tested, ok=True, sentence=f"It answers, but said no word{spent}.")
 
     def _listing(self, one: Codec, profile: Profile, url: str, read: _Read) -> Listing:
-        masker = self._keys.masker()
-        listing = Listing(
-            False, "", url=masker.mask_text(url), status=read.status, total_ms=read.total_ms
-        )
+        mask = self._keys.masker().mask_text
+        listing = Listing(False, "", url=url, status=read.status, total_ms=read.total_ms)
         if read.trouble is not None or read.status is None or read.status >= 400:
-            said, words = _failed(read, profile, masker)
+            said, words = _failed(read, profile, mask)
             if read.status in (404, 405):
                 said = "It has no list of models there; type the model's name. " + said
             return replace(listing, sentence=said, words=words)
         try:
             value = json.loads(read.body.decode("utf-8"))
         except (ValueError, RecursionError):
-            called = f" but {read.kind}" if read.kind else ""
+            kind = mask(read.kind)[:80]
+            called = f" but {kind}" if kind else ""
             said = f"What came is no JSON{called}: check that the base URL is the API's own."
             return replace(listing, sentence=said, words=_shown(read.body))
-        found = tuple(_short(model) for model in one.models(value) if model.id)[:MOST_MODELS]
+        found = tuple(_short(model, mask) for model in one.models(value) if model.id)[:MOST_MODELS]
         if not found:
             said = "The answer names no model: check that the base URL is the API's own."
             if isinstance(value, dict) and any(value.get(key) == [] for key in ("data", "models")):
@@ -266,7 +274,7 @@ def _limits(profile: Profile, most_bytes: int) -> Limits:
 
 def _begin(read: _Read, one: Codec, answer: Answer) -> None:
     read.status, read.request_id = answer.status, answer.request_id
-    read.kind = answer.headers.get("content-type", "").partition(";")[0].strip()[:80]
+    read.kind = answer.headers.get("content-type", "").partition(";")[0].strip()
     read.decoder = one.decoder(answer.status)
 
 
@@ -276,21 +284,21 @@ def _take(read: _Read, data: bytes) -> None:
         read.events += [event for *_, event in read.decoder.feed(data)]
 
 
-def _failed(read: _Read, profile: Profile, masker: Masker) -> tuple[str, str]:
+def _failed(read: _Read, profile: Profile, mask: Mask) -> tuple[str, str]:
     """Our sentence about a request that failed, and the provider's own words."""
     if read.trouble is not None and not read.trouble.began:
-        said = masker.mask_text(str(read.trouble))
+        said = read.trouble.told(mask)
         if read.trouble.failure == "unreachable":
             said += _start(profile, " ")
         return said, ""
     told = next((one for one in read.events if isinstance(one, ResponseFailed)), None)
     if told is None:
         return "The provider sent no answer.", ""
-    said = masker.mask_text(str(read.trouble) if read.trouble is not None else told.message)
+    said = read.trouble.told(mask) if read.trouble is not None else mask(told.message)
     if profile.key_name and said.endswith(KEY_ADVICE):
         said = said.removesuffix(KEY_ADVICE) + f"Check {profile.key_name}."
     words = told.error if isinstance(told.error, str) else json.dumps(told.error)
-    return said, masker.mask_text(words[:MOST_WORDS]) if told.error is not None else ""
+    return said, mask(words)[:MOST_WORDS] if told.error is not None else ""
 
 
 def _start(profile: Profile, before: str) -> str:
@@ -301,8 +309,20 @@ def _start(profile: Profile, before: str) -> str:
     return before + "Is the server started?" if is_loopback(profile.base_url) else ""
 
 
-def _short(model: ModelInfo) -> ModelInfo:
-    return replace(model, id=model.id[:300], name=model.name[:300])
+def _short(model: ModelInfo, mask: Mask) -> ModelInfo:
+    return replace(model, id=mask(model.id)[:300], name=mask(model.name)[:300])
+
+
+def _masked(told: Told, mask: Mask) -> Told:
+    """Every text of it masked once more, whatever part of this file wrote it."""
+    texts = {
+        one.name: mask(getattr(told, one.name))
+        for one in fields(told)
+        if isinstance(getattr(told, one.name), str)
+    }
+    if isinstance(told, Tested):
+        return replace(told, notes=tuple(mask(note) for note in told.notes), **texts)
+    return replace(told, **texts)
 
 
 def _shown(body: bytearray) -> str:

@@ -45,8 +45,8 @@ ALIVE_FACTOR = 10
 class Prepared:
     """A request ready to go. `sent` is the fact for the log, keys replaced by their names.
 
-    `key_name` is the variable that the profile's key stands in, or ""; `url` is where it goes. `expects` is the media type
-    of the stream that was asked for, or "".
+    `key_name` is the variable that the profile's key stands in, or "". `expects` is the media type
+    of the stream that was asked for, or "". `url` is the address as it is asked, unmasked.
     """
 
     sent: RequestSent
@@ -180,7 +180,7 @@ class Writing:
             failure = "interrupted" if trouble.began else trouble.failure
             instead = ResponseFailed(
                 failure,
-                self._masker.mask_text(str(trouble)),
+                trouble.told(self._masker.mask_text),
                 trouble.status,
                 trouble.retry_after,
                 request_id=self._masker.mask_text(trouble.request_id),

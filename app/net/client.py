@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -27,6 +27,7 @@ from app.net.keys import DEFAULT_PORTS, origin
 from app.net.reasons import connect_reason, retry_after
 
 WRITE_S = 30.0
+MOST_QUOTED = 500
 ERROR_BODY = 64 * 1024
 """Bytes; of an answer that is an error, no more is read."""
 
@@ -41,7 +42,8 @@ def request_id(headers: Mapping[str, str]) -> str:
 class NetTrouble(PlaygroundError):
     """What went wrong with one request, as ResponseFailed will tell it.
 
-    `status` is the answer's, where there was one. `location` is where a redirect pointed to.
+    `status` is the answer's, where there was one. `quoted` is what the sentence repeats of the
+    server's own words, in full: `told` cuts it, once it is masked.
     `began` is whether any byte of a body had come: then a second try would repeat output.
     `retry_after` is in seconds. `headers` are the answer's where it is told of nowhere else.
     """
@@ -52,7 +54,7 @@ class NetTrouble(PlaygroundError):
         message: str,
         *,
         status: int | None = None,
-        location: str = "",
+        quoted: str = "",
         began: bool = False,
         retry_after: float | None = None,
         headers: Mapping[str, str] | None = None,
@@ -60,11 +62,18 @@ class NetTrouble(PlaygroundError):
         super().__init__(message)
         self.failure = failure
         self.status = status
-        self.location = location
+        self.quoted = quoted
         self.began = began
         self.retry_after = retry_after
         self.headers = headers or {}
         self.request_id = request_id(self.headers)
+
+    def told(self, masked: Callable[[str], str]) -> str:
+        """The sentence, masked and only then cut: half a secret is none that a masker knows."""
+        said, quoted = masked(str(self)), masked(self.quoted)
+        return (
+            said.replace(quoted, quoted[:MOST_QUOTED] + "…") if len(quoted) > MOST_QUOTED else said
+        )
 
 
 class Answer:
@@ -122,8 +131,9 @@ class Answer:
         if coding not in CODINGS:
             raise self._trouble(
                 "not_api",
-                f"{self._place} sent its answer in the coding {coding[:40]!r}; ask for "
+                f"{self._place} sent its answer in the coding '{coding}'; ask for "
                 "no compression at the proxy or server in between.",
+                coding,
             )
         inflate = Inflate()
         async with aclosing(self._arriving()) as arriving:
@@ -176,8 +186,8 @@ class Answer:
             "interrupted", f"{self._place} broke off {where}; retry from the same point."
         )
 
-    def _trouble(self, failure: FailKind, message: str) -> NetTrouble:
-        return NetTrouble(failure, message, status=self.status, began=self._began)
+    def _trouble(self, failure: FailKind, message: str, quoted: str = "") -> NetTrouble:
+        return NetTrouble(failure, message, status=self.status, quoted=quoted, began=self._began)
 
 
 class Net:
@@ -313,14 +323,14 @@ def _refuse_status(response: httpx.Response, place: str) -> None:
             "not_api", f"{place} answered {status}, which ends no request; check the URL."
         )
     if 300 <= status < 400:
-        location = response.headers.get("location", "")[:500]
+        location = response.headers.get("location", "")
         target = f" to {location}" if location else ""
         raise NetTrouble(
             "redirect",
             f"{place} redirects{target} (HTTP {status}); not followed. "
             "Set the profile's base URL to the new address if you trust it.",
             status=status,
-            location=location,
+            quoted=location,
             headers=dict(response.headers.items()),
         )
 

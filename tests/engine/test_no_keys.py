@@ -1,4 +1,4 @@
-"""No key gets into what is kept and shown: each place is refused by its name, never by its value."""
+"""No key gets into what is kept and shown: each place is refused by its name, never its value."""
 
 from __future__ import annotations
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from app.core.profiles import SHIPPED
+from app.core.rows import to_data
 from app.core.settings import Profile
 from app.core.vendors import SIMULATORS
 from app.engine.engine import Engine
 from app.wire.protocols import CODECS
-from tests.engine.running import running
+from tests.engine.running import asked, running
 from tests.net.test_client import serving
 
 pytestmark = pytest.mark.anyio
@@ -55,13 +56,13 @@ async def test_each_end_of_the_simulator_answers_and_lists_its_models(tmp_path: 
             assert tested.first_ms is not None
             assert tested.total_ms is not None
             assert tested.first_ms <= tested.total_ms
-            assert engine.providers.known_models(profile.name) == ()
+            assert engine.providers.known_models(profile) == ()
             listing = await engine.providers.models(profile)
             assert listing.ok, (profile.name, listing)
-            assert engine.providers.known_models(profile.name) == listing.models
+            assert engine.providers.known_models(profile) == listing.models
         assert await engine.log.summaries() == []  # a test is no session
-        engine.providers.forget("simulator")
-        assert engine.providers.known_models("simulator") == ()
+        moved = replace(SIMULATORS[0].profile, base_url="http://127.0.0.1:9")
+        assert engine.providers.known_models(moved) == ()  # another address, another list
 
 
 async def test_a_wrong_key_is_told_in_the_provider_s_words(tmp_path: Path) -> None:
@@ -93,6 +94,30 @@ async def test_a_list_that_echoes_the_key_is_masked(tmp_path: Path, body: str) -
         listing = await engine.providers.models(await confirmed(engine, server.url))
         assert "***" in repr(listing)
         assert KEY not in repr(listing)
+
+
+ECHOES = (
+    answering(b"nope", kind=f"{KEY}/x"),
+    answering(b"nope", kind="x" * 70 + KEY),
+    answering(json.dumps({"data": [{"id": "m" * 290 + KEY.replace("s", "\\u0073")}]}).encode()),
+    b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: http://h/?k="
+    + b"x" * 480
+    + f"{KEY}\r\n\r\n".encode(),
+    f"HTTP/1.1 200 OK\r\nContent-Encoding: {KEY}\r\nContent-Length: 0\r\n\r\n".encode(),
+    f"HTTP/1.1 200 OK\r\nContent-Encoding: {'x' * 30}{KEY}\r\n\r\n".encode(),
+)
+
+
+@pytest.mark.parametrize("play", ECHOES)
+async def test_no_echo_is_cut_before_it_is_masked(tmp_path: Path, play: bytes) -> None:
+    async with serving(play) as server, running(tmp_path, environment=ENVIRONMENT) as engine:
+        profile = await confirmed(engine, server.url)
+        told = (await engine.providers.models(profile), await engine.providers.test(profile))
+        session = await asked(engine, "hello", profile=profile)
+        assert session.turns
+        kept = [to_data(one) for one in told]
+        log = "".join(str(one.event) for one in await engine.log.events(session.id))
+        assert KEY[:9] not in json.dumps(kept) + log
 
 
 async def test_a_key_that_is_not_confirmed_is_not_sent(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ async def test_a_redirect_is_told_and_its_target_never_contacted(status: int) ->
             got, trouble = await read(server.url)
         assert (got, trap.seen) == (b"", [])
     assert trouble is not None
-    assert (trouble.failure, trouble.status, trouble.location) == ("redirect", status, location)
+    assert (trouble.failure, trouble.status, trouble.quoted) == ("redirect", status, location)
     assert "not followed" in str(trouble)
     assert location in str(trouble)
 

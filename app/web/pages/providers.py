@@ -127,7 +127,7 @@ def row_of(engine: Engine, profile: Profile) -> ProviderRow:
         case _:
             group = "Ready" if state == "ready" else "Needs a key"
     found, place = keys.where(profile.key_name) if profile.key_name else ("", "")
-    listed = () if profile.model else engine.providers.known_models(profile.name)
+    listed = () if profile.model else engine.providers.known_models(profile)
     known = CODECS[profile.protocol].quirks if profile.protocol in CODECS else {}
     return ProviderRow(
         profile,
