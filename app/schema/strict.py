@@ -58,13 +58,15 @@ def line_column(text: str, offset: int) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-def parse(text: str) -> Any:
+def parse(text: str, most_bytes: int = MAX_BYTES) -> Any:
     """The value of one strict JSON text; Unsound otherwise, never another exception.
+
+    `most_bytes` is for texts that hold more than a call's arguments, such as images.
 
     Numbers too large for a float become exact integers; other floats are rounded as ever, so
     the value is for checking and showing, and the text is what is passed on.
     """
-    _check_bytes(text)
+    _check_bytes(text, most_bytes)
     try:
         value = _loaded(text)
     except json.JSONDecodeError as error:
@@ -141,13 +143,13 @@ def _too_long(word: str) -> bool:
     return isinf(float(word)) and Decimal(word).adjusted() > MAX_DIGITS
 
 
-def _check_bytes(text: str) -> None:
+def _check_bytes(text: str, most: int) -> None:
     try:
         size = len(text.encode("utf-8"))
     except UnicodeEncodeError as error:
         raise Unsound(text, error.start, "half of a surrogate pair is no character") from None
-    if size > MAX_BYTES:
-        raise Unsound(text, 0, f"the text has {size:,} bytes, more than the {MAX_BYTES:,} allowed")
+    if size > most:
+        raise Unsound(text, 0, f"the text has {size:,} bytes, more than the {most:,} allowed")
 
 
 def _check_surrogates(text: str) -> None:

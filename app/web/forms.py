@@ -6,6 +6,7 @@ brings what changed; a form without script gets a redirect to where the change i
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import Mapping
@@ -20,6 +21,9 @@ from app.core.errors import BadInput
 from app.schema import strict
 from app.web.notice import MAX_BODY
 from app.wire.exact import Quoted
+
+LARGE = 64 * 1024
+"""Bytes of a body; more is read in a thread."""
 
 Kind = Literal["json", "htmx", "page"]
 
@@ -87,7 +91,8 @@ async def body_of(request: Request) -> Body:
     raw = await request.body()
     if not raw.strip():
         return Body({})
-    value = json_of(raw)
+    # With images it is large, and others wait for their turn.
+    value = await asyncio.to_thread(json_of, raw) if len(raw) > LARGE else json_of(raw)
     if not isinstance(value, dict):
         raise BadInput("The body must be a JSON object.")
     return Body(value, quoted=Quoted(raw.decode("utf-8")))
@@ -97,7 +102,7 @@ def json_of(raw: bytes) -> Any:
     """The JSON value of a body; BadInput with the place where it is none, or no sound one: keys
     twice, NaN, half a character, nesting without end are refused and not guessed at."""
     try:
-        return strict.parse(raw.decode("utf-8"))
+        return strict.parse(raw.decode("utf-8"), MAX_BODY)
     except UnicodeDecodeError as error:
         raise BadInput(f"The body is no UTF-8: byte {error.start} cannot be read.") from error
     except strict.Unsound as error:

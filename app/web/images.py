@@ -5,9 +5,10 @@ Knows forms and JSON bodies; what a provider takes beyond this is the provider's
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.datastructures import UploadFile
@@ -26,7 +27,12 @@ KINDS = ("image/png", "image/jpeg", "image/webp", "image/gif")
 
 async def images_of(body: Body) -> tuple[Content, ...]:
     """The images that came with a prompt; BadInput with the number of the one that is no good."""
-    raws = _of_json(body) if body.is_json else await _of_form(body)
+    raws = await asyncio.to_thread(_of_json, body) if body.is_json else await _of_form(body)
+    return await asyncio.to_thread(_judged, raws)
+
+
+def _judged(raws: Sequence[tuple[bytes, str]]) -> tuple[Content, ...]:
+    """Done in a thread, as all that touches megabytes."""
     if len(raws) > MOST_IMAGES:
         raise BadInput(f"A prompt takes {MOST_IMAGES} images; these are {len(raws)}.")
     images = [_checked(raw, told, place) for place, (raw, told) in enumerate(raws, 1)]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ from starlette.datastructures import FormData, Headers, UploadFile
 
 from app.core.errors import BadInput
 from app.core.tools import Content
-from app.web.forms import Body
+from app.schema import strict
+from app.web.forms import Body, json_of
 from app.web.images import MOST_BYTES, MOST_IMAGES, images_of, media_type
 from app.web.notice import MAX_BODY
 
@@ -84,3 +86,12 @@ async def test_as_much_as_is_allowed_passes_the_cap_on_a_body() -> None:
     images = [said(BIG)] * 4
     assert len(await images_of(Body({"images": images}))) == 4
     assert sum(len(one["data"]) for one in images) < MAX_BODY * 0.9
+
+
+def test_a_body_with_images_is_read_up_to_the_cap_on_bodies() -> None:
+    large = {"text": "x", "images": [said(BIG)] * 4}
+    raw = json.dumps(large).encode()
+    assert strict.MAX_BYTES < len(raw) < MAX_BODY
+    assert json_of(raw) == large
+    with pytest.raises(BadInput, match="more than the 33,554,432 allowed"):
+        json_of(b'"' + b"x" * MAX_BODY + b'"')
