@@ -11,11 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from app.core.settings import Profile
+from app.core.settings import Settings
 from app.core.state import Call, Prompt, Session, Turn
 from app.core.tools import Content, Tool, ToolChoice, text_result
 
 Role = Literal["user", "assistant", "results"]
+Origin = Literal["", "protocol", "address", "model"]
+"""What is another one now than when a part came: "" where nothing is."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,9 @@ class MessagePart:
 
     kind `text`, `thinking`, `refusal`, `other` (opaque), `server_call`, `server_result`: as the
     parts of an answer; `meta` holds the provider's own block. `protocol` is that of the provider
-    it came from, or "" where another one is asked now: what is opaque goes back to nobody else.
+    it came from, or "" where another one is asked now, or another of its models: what is opaque
+    goes back to nobody else, and `origin` says why. `complete` is whether it came to its end, and
+    its turn did.
     `call`: `name`, `call_id` (the provider's id, or ours where it sent none), `text` the arguments
     as JSON text. `result`: `call_id`, `name`, `content`, `is_error`. `image`: one piece of
     `content`, in a prompt.
@@ -38,6 +42,8 @@ class MessagePart:
     is_error: bool = False
     meta: Mapping[str, Any] = field(default_factory=dict)
     protocol: str = ""
+    origin: Origin = ""
+    complete: bool = True
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ def model_request(session: Session, choice: ToolChoice) -> ModelRequest:
     settings = session.settings
     assert settings is not None
     return ModelRequest(
-        model=settings.model or settings.profile.model,
+        model=_model(settings),
         system=settings.system,
         messages=tuple(_merged(_messages(session))),
         tools=settings.tools,
@@ -90,7 +96,6 @@ def model_request(session: Session, choice: ToolChoice) -> ModelRequest:
 
 def _messages(session: Session) -> Iterator[Message]:
     assert session.settings is not None
-    asked = session.settings.profile
     for item in session.items:
         if isinstance(item, Prompt):
             parts = tuple(MessagePart("image", content=(image,)) for image in item.images)
@@ -98,7 +103,7 @@ def _messages(session: Session) -> Iterator[Message]:
                 parts += (MessagePart("text", item.text),)
             yield Message("user", parts)
         elif not item.dropped:
-            parts = tuple(_assistant_parts(item, asked))
+            parts = tuple(_assistant_parts(item, _origin(item, session.settings)))
             if not parts:
                 continue
             yield Message("assistant", parts)
@@ -120,10 +125,22 @@ def _merged(messages: Iterator[Message]) -> Iterator[Message]:
         yield held
 
 
-def _assistant_parts(turn: Turn, asked: Profile) -> Iterator[MessagePart]:
-    protocol = turn.request.protocol
-    if (protocol, turn.settings.profile.base_url) != (asked.protocol, asked.base_url):
-        protocol = ""
+def _origin(turn: Turn, asked: Settings) -> Origin:
+    """What `turn` came by that is not asked now."""
+    sent = turn.request
+    if sent.protocol != asked.profile.protocol:
+        return "protocol"
+    if turn.settings.profile.base_url != asked.profile.base_url:
+        return "address"
+    return "model" if sent.model and sent.model != _model(asked) else ""
+
+
+def _model(settings: Settings) -> str:
+    return settings.model or settings.profile.model
+
+
+def _assistant_parts(turn: Turn, origin: Origin) -> Iterator[MessagePart]:
+    protocol = turn.request.protocol if not origin else ""
     for part in turn.parts:
         if turn.end is None and (part.kind != "text" or not part.text.strip()):
             continue  # of a cut turn only what was said stays: a half block goes nowhere
@@ -138,6 +155,8 @@ def _assistant_parts(turn: Turn, asked: Profile) -> Iterator[MessagePart]:
                 call_id=wire_id(call),
                 meta=part.meta,
                 protocol=protocol,
+                origin=origin,
+                complete=part.complete,
             )
         else:
             yield MessagePart(
@@ -147,6 +166,8 @@ def _assistant_parts(turn: Turn, asked: Profile) -> Iterator[MessagePart]:
                 call_id=part.provider_id,
                 meta=part.meta,
                 protocol=protocol,
+                origin=origin,
+                complete=part.complete and turn.end is not None,
             )
 
 

@@ -7,16 +7,18 @@ by another one, what this protocol can say. Spec: https://docs.anthropic.com/en/
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content, Tool, ToolChoice
 from app.wire.codec import WireRequest
 from app.wire.encoding import (
+    CUT,
     Ids,
     Names,
     Notes,
+    exact_object,
     freeform_note,
     input_object,
     stop_words,
@@ -178,11 +180,12 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
     """Turns of user and assistant, alternating: results stand before the text that follows."""
     ids, names = Ids(_ID), Names(_MOST_NAME, request.tools, notes)
     said: list[dict[str, Any]] = []
+    served = _served(request.messages)
     for message in request.messages:
         match message.role:
             case "assistant":
                 role = "assistant"
-                blocks = _blocks(message, ids, names, notes)
+                blocks = _blocks(message, served, ids, names, notes)
             case "results":
                 role = "user"
                 blocks = [_result(part, ids) for part in message.parts]
@@ -209,31 +212,99 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def _blocks(message: Message, ids: Ids, names: Names, notes: Notes) -> list[dict[str, Any]]:
-    blocks = (_block(part, ids, names, notes) for part in message.parts)
-    return [block for block in blocks if block is not None]
+def _served(messages: Sequence[Message]) -> frozenset[str]:
+    """The ids of the provider's own calls that go back: whole, and with their result.
+
+    The result stands in the same turn. It comes in a later one where the last turn paused, or
+    where code that the provider runs waits for a tool of ours.
+    """
+    begun, kept = set[str](), set[str]()
+    for message in messages:
+        if message.role != "assistant":
+            continue
+        for part in message.parts:
+            if part.kind == "server_call" and _is_whole(part):
+                begun.add(part.call_id)
+            elif part.kind == "server_result" and _is_whole(part):
+                kept |= begun & {part.call_id}
+        kept |= begun & {_caller(_own(part)) for part in message.parts if part.kind == "call"}
+        if message is messages[-1]:
+            kept |= begun
+        begun &= kept
+    return frozenset(kept)
 
 
-def _block(part: MessagePart, ids: Ids, names: Names, notes: Notes) -> dict[str, Any] | None:
-    """The content block of one part of an assistant message, or None where it has none."""
-    own: dict[str, Any] = {}
-    if part.protocol == PROTOCOL and isinstance(part.meta.get("block"), Mapping):
-        own = dict(part.meta["block"])
-    match part.kind:
-        case "text" | "refusal":
-            return {**own, **_text(part.text)} if part.text.strip() else None
-        case "call":
-            own |= {"type": "tool_use", "id": ids.of_call(part.call_id)}
-            return {**own, "name": names.of(part.name), "input": input_object(part, notes)}
-        case _ if not own:
-            notes.foreign(part.kind)
-            return None
-        case "server_call":
-            return {**own, "input": input_object(part, notes)}
-        case "thinking" if own.get("type") == "thinking":
-            return {**own, "thinking": part.text}
-        case _:
-            return own
+def _own(part: MessagePart) -> dict[str, Any]:
+    """The block that a part came as, if it came by this protocol."""
+    block = part.meta.get("block") if part.protocol == PROTOCOL else None
+    return dict(block) if isinstance(block, Mapping) else {}
+
+
+def _is_whole(part: MessagePart) -> bool:
+    """Whether a block of the provider's own can be taken back by it."""
+    sound = part.kind != "server_call" or exact_object(part.text or "{}")[0] is not None
+    return part.complete and sound and bool(_own(part))
+
+
+def _caller(block: Mapping[str, Any]) -> str:
+    """The id of the provider's own call whose code made this one, or ""."""
+    caller = block.get("caller")
+    return str(caller.get("tool_id") or "") if isinstance(caller, Mapping) else ""
+
+
+def _blocks(
+    message: Message, served: Collection[str], ids: Ids, names: Names, notes: Notes
+) -> list[dict[str, Any]]:
+    """The content blocks of a turn, but for what would be refused with all that follows."""
+    blocks: list[dict[str, Any]] = []
+    for part in message.parts:
+        own = _own(part)
+        match part.kind:
+            case "text" | "refusal":
+                # Citations of a block that was cut may point to what is not sent.
+                own = own if part.complete else {}
+                blocks += [{**own, **_text(part.text)}] if part.text.strip() else []
+            case "call":
+                blocks.append(_call(part, own, served, ids, names, notes))
+            case _ if not own:
+                notes.foreign(part)
+            case "thinking" if not _is_signed(own) and (
+                # A server that signs nothing (Kimi, LM Studio) may want it back all the same:
+                # one that signs has signed whatever another block follows.
+                not part.complete or part is message.parts[-1] or own.get("type") != "thinking"
+            ):
+                notes.left_out(part, "came without their signature")
+            case "thinking":
+                is_text = own.get("type") == "thinking"
+                blocks.append({**own, "thinking": part.text} if is_text else own)
+            case "server_call" | "server_result" if part.call_id not in served:
+                notes.left_out(part, "came without their counterpart, or not whole")
+            case "server_call":
+                blocks.append({**own, "input": input_object(part, notes)})
+            case _ if not part.complete:
+                notes.left_out(part, CUT)
+            case _:
+                blocks.append(own)
+    return blocks
+
+
+def _call(
+    part: MessagePart,
+    own: dict[str, Any],
+    served: Collection[str],
+    ids: Ids,
+    names: Names,
+    notes: Notes,
+) -> dict[str, Any]:
+    if (caller := _caller(own)) and caller not in served:
+        del own["caller"]
+    own |= {"type": "tool_use", "id": ids.of_call(part.call_id)}
+    return {**own, "name": names.of(part.name), "input": input_object(part, notes)}
+
+
+def _is_signed(block: Mapping[str, Any]) -> bool:
+    """Whether thinking came with what it is known by: a signature, or redacted, its data."""
+    return bool(block.get("signature") or block.get("data"))
 
 
 def _result(part: MessagePart, ids: Ids) -> dict[str, Any]:

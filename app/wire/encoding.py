@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.core.errors import BadInput
-from app.core.messages import MessagePart, ModelRequest
+from app.core.messages import MessagePart, ModelRequest, Origin
 from app.core.tools import Tool
 from app.wire.codec import WireRequest
 from app.wire.exact import too_deep
@@ -53,6 +53,15 @@ class Ids:
         return hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:9]
 
 
+_ORIGINS: Mapping[Origin, str] = {
+    "": "by another protocol",
+    "protocol": "by another protocol",
+    "address": "from another address",
+    "model": "from another model",
+}
+CUT = "were cut off before their end"
+
+
 class Notes:
     """Sentences about what a protocol could not say, each once."""
 
@@ -62,10 +71,12 @@ class Notes:
     def add(self, sentence: str) -> None:
         self._notes[sentence] = None
 
-    def foreign(self, kind: str) -> None:
-        """A part that only the provider it came from could read."""
-        word = kind.replace("_", " ")
-        self.add(f"Left out of the history: {word} parts that came by another protocol.")
+    def foreign(self, part: MessagePart) -> None:
+        """A part that only who it came from could read."""
+        self.left_out(part, f"came {_ORIGINS[part.origin]}")
+
+    def left_out(self, part: MessagePart, why: str) -> None:
+        self.add(f"Left out of the history: {part.kind.replace('_', ' ')} parts that {why}.")
 
     def unused(self, params: Mapping[str, Any], known: Iterable[str]) -> None:
         for name in sorted(params.keys() - set(known)):

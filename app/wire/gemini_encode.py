@@ -18,6 +18,7 @@ from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content, Tool
 from app.wire.codec import WireRequest
 from app.wire.encoding import (
+    CUT,
     Names,
     Notes,
     exact_object,
@@ -227,15 +228,18 @@ class _Contents:
     def _part(self, part: MessagePart, own: Mapping[str, Any]) -> dict[str, Any] | None:
         rest = own.get("part")
         rest = dict(rest) if isinstance(rest, Mapping) else {}
-        if own.get("verbatim") and rest:
+        if own.get("verbatim") and rest and part.complete:
             return rest
         match part.kind:
+            case kind if kind not in ("text", "refusal") and not part.complete:
+                self._notes.left_out(part, CUT)
+                return None
             case "text" | "refusal":
                 return {"text": part.text, **rest} if part.text.strip() or rest else None
             case "thinking" if part.protocol == PROTOCOL and part.text:
                 return {"text": part.text, "thought": True, **rest}
             case _:
-                self._notes.foreign(part.kind)
+                self._notes.foreign(part)
                 return None
 
     def _call(self, part: MessagePart, own: Mapping[str, Any]) -> dict[str, Any]:

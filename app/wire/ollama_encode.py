@@ -149,12 +149,13 @@ def _assistant(message: Message, ids: Ids, names: Names, notes: Notes) -> dict[s
         match part.kind:
             case "text" | "refusal":
                 said["content"] += part.text
-            case "thinking" if part.protocol == PROTOCOL:
+            case "thinking" if part.protocol == PROTOCOL or part.origin == "model":
+                # Bare text, which no server signs: any model there may read it.
                 said["thinking"] = said.get("thinking", "") + part.text
             case "call":
                 said.setdefault("tool_calls", []).append(_call(part, ids, names, notes))
             case _:
-                notes.foreign(part.kind)
+                notes.foreign(part)
     return said
 
 

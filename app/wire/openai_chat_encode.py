@@ -29,6 +29,7 @@ PATH = "/chat/completions"
 _ID = re.compile(r".{1,512}", re.DOTALL)
 _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
 _MOST_NAME = 64
+_SEALED = frozenset(("reasoning_details", "extra_content"))
 _PARAMS = ("max_tokens", "temperature", "top_p", "stop", "thinking")
 
 
@@ -146,6 +147,14 @@ def _own(part: MessagePart) -> Mapping[str, Any]:
     return part.meta if part.protocol == PROTOCOL else {}
 
 
+def _field(part: MessagePart) -> str:
+    """The member that bare reasoning came in. It is signed by nobody: every model of its server
+    may read it, and DeepSeek's demand it.
+    """
+    known = part.kind == "thinking" and (part.protocol == PROTOCOL or part.origin == "model")
+    return str(part.meta.get("field") or "") if known else ""
+
+
 def _content(message: Message, request: ModelRequest, notes: Notes) -> str | list[Any]:
     """The text; a list of typed pieces where the server sent one (Mistral)."""
     pieces: list[Any] = []
@@ -155,7 +164,7 @@ def _content(message: Message, request: ModelRequest, notes: Notes) -> str | lis
         match part.kind:
             case "text" if part.text:
                 pieces.append({"type": "text", "text": part.text})
-            case "thinking" if own.get("field") == "content":
+            case "thinking" if _field(part) == "content":
                 if "no_reasoning_echo" not in request.quirks:
                     thought = [{"type": "text", "text": part.text}]
                     pieces.append({"type": "thinking", "thinking": thought})
@@ -163,8 +172,10 @@ def _content(message: Message, request: ModelRequest, notes: Notes) -> str | lis
             case "other" if "block" in own:
                 pieces.append(own["block"])
                 typed = True
+            case "thinking" if _field(part) and not _SEALED & part.meta.keys():
+                pass
             case "thinking" | "other" | "server_call" | "server_result" if not own:
-                notes.foreign(part.kind)
+                notes.foreign(part)
             case _:
                 pass
     text = "".join(piece["text"] for piece in pieces if piece.get("type") == "text")
@@ -188,8 +199,8 @@ def _add_reasoning(
         details += own.get("reasoning_details") or []
         if "extra_content" in own:
             said["extra_content"] = own["extra_content"]
-        field = own.get("field")
-        if part.kind == "thinking" and called and field and field != "content":
+        field = _field(part)
+        if called and field and field != "content":
             said[field] = said.get(field, "") + part.text
     if details:
         said["reasoning_details"] = details

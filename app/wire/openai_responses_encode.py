@@ -14,7 +14,7 @@ from typing import Any
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content, Tool, ToolChoice
 from app.wire.codec import WireRequest
-from app.wire.encoding import Ids, Names, Notes, sound_object, stop_words, wire_request
+from app.wire.encoding import CUT, Ids, Names, Notes, sound_object, stop_words, wire_request
 
 PROTOCOL = "openai_responses"
 PATH = "/responses"
@@ -40,6 +40,8 @@ _OURS = ("computer_call", "local_shell_call", "shell_call", "apply_patch_call")
 """Calls that a client may have to answer: without an output in the history they are refused."""
 
 _Item = dict[str, Any]
+_CUT: _Item = {"type": "reasoning"}
+"""Stands for reasoning that never came to its end."""
 
 
 def encode(request: ModelRequest) -> WireRequest:
@@ -170,6 +172,9 @@ class _History:
             elif item.get("type") != "reasoning":
                 follows = True
                 kept.append(item)
+            elif item is _CUT:
+                lost = True
+                self._notes.add("Reasoning that was cut off before its end was left out.")
             elif not follows:
                 lost = True
                 self._notes.add("Reasoning that led to nothing that is sent was left out.")
@@ -196,6 +201,8 @@ class _History:
             own = part.meta if part.protocol == PROTOCOL else {}
             block = own.get("block")
             block = block if isinstance(block, Mapping) else None
+            if block is not None and not part.complete:
+                block = _without_id(dict(block))
             if part.kind in ("text", "refusal") or (part.kind == "other" and "content" in own):
                 if said and (block is None or block != open_block):
                     yield _message(open_block, said)
@@ -210,7 +217,12 @@ class _History:
                 case "call":
                     yield self._call(part, own, block)
                 case _ if part.protocol != PROTOCOL:
-                    self._notes.foreign(part.kind)
+                    self._notes.foreign(part)
+                    yield None
+                case "thinking" if not part.complete:
+                    yield _CUT
+                case _ if not part.complete:
+                    self._notes.left_out(part, CUT)
                     yield None
                 case _ if block is None:
                     pass  # a thinking part whose item rides on the one after it

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,11 +21,16 @@ from app.core.events import (
     PromptAdded,
     ResponseEnded,
     RunStopped,
+    SessionStarted,
+    SettingsChanged,
     TurnDropped,
 )
 from app.core.messages import Message, model_request
+from app.core.profiles import SIMULATOR
+from app.core.settings import Profile
 from app.core.tools import Content, ToolChoice, text_result
 from tests.playbook import begun, call, checked, failed, opened, part, ran, run, session, turn
+from tests.playbook import settings as start
 
 
 def shape(*events: Event) -> list[tuple[str, list[str]]]:
@@ -190,3 +197,34 @@ def test_messages_alternate_and_every_call_has_its_result_right_after(events: li
             results = [part.call_id for part in messages[place + 1].parts]
         assert results == calls
         assert all(part.kind == "result" for part in message.parts) == (message.role == "results")
+
+
+@pytest.mark.parametrize(
+    ("changes", "origin"),
+    [
+        ({}, ""),
+        ({"model": "m"}, ""),
+        ({"model": "another"}, "model"),
+        ({"profile": Profile("b", "anthropic", "https://b.example", model="m")}, "address"),
+        ({"profile": Profile("c", "gemini", SIMULATOR.base_url, model="m")}, "protocol"),
+    ],
+)
+def test_what_came_from_elsewhere_says_so_and_is_nobodys(
+    changes: dict[str, Any], origin: str
+) -> None:
+    """The model is that of the request, whatever its profile says today."""
+    first = replace(start(), profile=replace(SIMULATOR, model="m"))
+    events = [SessionStarted(first), PromptAdded("hello")]
+    events += [*turn(1, part(0, "thinking", "why"), part(1), call(2)), checked("1.2")]
+    events += [SettingsChanged(replace(first, **changes)), RunStopped(), PromptAdded("on")]
+    said = model_request(session(*events), ToolChoice()).messages[1]
+    assert {one.origin for one in said.parts} == {origin}
+    assert {one.protocol for one in said.parts} == {"" if origin else "anthropic"}
+
+
+def test_whether_a_part_came_to_its_end_is_told() -> None:
+    half = [PartStarted(0, "thinking"), PartEnded(0, "hm", complete=False)]
+    events = [*begun(), *turn(1, half, part(1), reason="length"), PromptAdded("on")]
+    said = model_request(session(*events, *failed(2, part(0))), ToolChoice()).messages
+    assert [one.complete for one in said[1].parts] == [False, True]
+    assert [one.complete for one in said[3].parts] == [False]

@@ -284,3 +284,75 @@ def test_ids_are_made_fit_and_stay_paired() -> None:
     assert sent == [block["tool_use_id"] for block in messages[1]["content"]]
     assert len(set(sent)) == 3
     assert all(id_.replace("_", "").isalnum() for id_ in sent)
+
+
+THOUGHT = {"type": "thinking"}
+SEARCH = {"type": "server_tool_use", "name": "web_search"}
+FOUND = {"type": "web_search_tool_result", "content": []}
+
+
+def served(kind: str, id_: str, text: str = "", **more: Any) -> MessagePart:
+    block = {"id" if kind == "server_call" else "tool_use_id": id_}
+    block |= SEARCH if kind == "server_call" else FOUND
+    given: dict[str, Any] = {"call_id": id_, "meta": {"block": block}, "protocol": "anthropic"}
+    return MessagePart(kind, text, **{**given, **more})
+
+
+SAID = MessagePart("text", "a", protocol="anthropic")
+CALLED = served("server_call", "s1", '{"q":1}')
+ANSWERED = served("server_result", "s1")
+SEALED = own("thinking", "why", type="thinking", signature="s")
+UNSIGNED = "Left out of the history: thinking parts that came without their signature."
+UNPAIRED = " parts that came without their counterpart, or not whole."
+PAIR = ["server_tool_use", "web_search_tool_result"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "types", "note"),
+    [
+        # Cut by max_tokens in the middle of a thought; started anew by a gateway.
+        ([own("thinking", "Hm", **THOUGHT, signature="")], [], UNSIGNED),
+        ([replace(own("thinking", "H", **THOUGHT), complete=False), SEALED, SAID],
+         ["thinking", "text"], UNSIGNED),
+        ([own("thinking", type="redacted_thinking"), SAID], ["text"], UNSIGNED),
+        # A server that signs nothing wants it back with its calls (Kimi).
+        ([own("thinking", "Hm", **THOUGHT, signature=""), SAID], ["thinking", "text"], ""),
+        ([replace(SEALED, protocol="", origin="model"), SAID], ["text"], "from another model."),
+        ([replace(SEALED, protocol="", origin="address"), SAID], ["text"], "another address."),
+        ([replace(SEALED, protocol="", origin="protocol"), SAID], ["text"], "another protocol."),
+        ([CALLED, ANSWERED, SAID], [*PAIR, "text"], ""),
+        ([SAID, CALLED], ["text"], "server call" + UNPAIRED),
+        ([SAID, ANSWERED], ["text"], "server result" + UNPAIRED),
+        ([replace(CALLED, text='{"q'), ANSWERED, SAID], ["text"], "server call" + UNPAIRED),
+        ([replace(CALLED, complete=False), ANSWERED, SAID], ["text"], "server result" + UNPAIRED),
+        ([replace(own("other", type="compaction"), complete=False), SAID], ["text"], "cut off"),
+    ],
+)  # fmt: skip
+def test_what_would_be_refused_for_ever_is_left_out(
+    parts: list[MessagePart], types: list[str], note: str
+) -> None:
+    wanted = request(user("hi"), assistant(*parts), user("on"))
+    body, sent = encoded("anthropic", wanted)
+    turn = [one for one in body["messages"] if one["role"] == "assistant"]
+    assert [block["type"] for one in turn for block in one["content"]] == types
+    assert any(note in one for one in sent.notes) if note else not sent.notes
+
+
+def test_a_call_of_the_providers_own_may_wait_for_its_result() -> None:
+    paused = said(user("hi"), assistant(SAID, CALLED))
+    assert [block["type"] for block in paused[1]["content"]] == ["text", "server_tool_use"]
+    caller = {"type": "code_execution_20260120", "tool_id": "s1"}
+    within = replace(own("call", "{}", caller=caller), name="f", call_id="t1")
+    told = results(result("t1", "x"))
+    ran = said(user("hi"), assistant(CALLED, within), told, assistant(ANSWERED, SAID), user("on"))
+    assert [block["type"] for block in ran[1]["content"]] == ["server_tool_use", "tool_use"]
+    assert ran[1]["content"][1]["caller"] == caller
+    assert ran[3]["content"][0]["type"] == "web_search_tool_result"
+    alone = said(user("hi"), assistant(within), told)
+    assert "caller" not in alone[1]["content"][0]
+
+
+def test_text_of_a_turn_that_was_cut_goes_without_what_came_with_it() -> None:
+    cited = own("text", "a", type="text", citations=[{"n": 1}])
+    (block,) = said(user("hi"), assistant(replace(cited, complete=False)))[1]["content"]
+    assert block == {"type": "text", "text": "a"}

@@ -44,7 +44,7 @@ TOOL_CALL = {
 def sent_again(protocol: str, body: bytes) -> list[dict[str, Any]]:
     """The messages of the request after an answer of `body` whose calls were all answered."""
     spoken = next(one for one in PROTOCOLS if one == protocol)
-    profile = Profile("test", spoken, "sim:")
+    profile = Profile("test", spoken, "sim:", model="sim-1")
     log = Log().start(settings(profile=profile)).prompt("hi").request(protocol=protocol)
     events = [event for _, _, event in spanned(protocol, body)]
     log.add(*events)

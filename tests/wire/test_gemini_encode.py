@@ -348,7 +348,7 @@ TURN: list[dict[str, Any]] = [
 def sent_again(body: bytes, model: str = NEW) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     """The contents after an answer of `body` whose calls were all answered, and the notes."""
     log = Log().start(settings(profile=Profile("test", "gemini", "sim:", model=model)))
-    log.prompt("hi").request(protocol="gemini")
+    log.prompt("hi").request(protocol="gemini", model=model)
     events = [event for _, _, event in spanned("gemini", body)]
     log.add(*events)
     for index, (kind, _) in enumerate(parts_of(events)):
@@ -381,3 +381,20 @@ def test_a_streamed_call_goes_back_whole_with_its_signature() -> None:
     )
     contents, _ = sent_again(body)
     assert contents[1]["parts"] == [gemini.call(args={"x": ["é"]}, id="a", signature="s")]
+
+
+def test_what_is_opaque_and_was_cut_or_came_from_another_model_is_left_out() -> None:
+    meta = {"part": {"executableCode": {"code": "x"}}, "verbatim": True}
+    code = MessagePart("other", meta=meta, protocol="gemini")
+    signed = {"part": {"thoughtSignature": "s"}}
+    text = MessagePart("text", "so", meta=signed, protocol="gemini")
+    cases = [
+        (replace(code, complete=False), "other parts that were cut off before their end."),
+        (replace(code, protocol="", origin="model"), "other parts that came from another model."),
+    ]
+    for part, note in cases:
+        contents = said(user("hi"), assistant(part, text))
+        assert contents[1]["parts"] == [{"text": "so", "thoughtSignature": "s"}]
+        assert note in notes(user("hi"), assistant(part))[0]
+    moved = replace(text, protocol="", origin="model")
+    assert said(user("hi"), assistant(moved))[1]["parts"] == [{"text": "so"}]

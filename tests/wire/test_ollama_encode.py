@@ -187,3 +187,8 @@ def test_what_came_by_another_protocol_and_what_is_empty_is_left_out() -> None:
     assert "Left out of the history" in "".join(notes(*history))
     refused = said(assistant(MessagePart("refusal", "no")))
     assert refused == [{"role": "assistant", "content": "no"}]
+
+
+def test_thinking_is_read_by_every_model_there() -> None:
+    thought = MessagePart("thinking", "why", origin="model")
+    assert said(assistant(thought, MessagePart("text", "a")))[0]["thinking"] == "why"

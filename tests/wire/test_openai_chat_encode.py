@@ -272,3 +272,19 @@ def test_short_ids_for_mistral() -> None:
     assert sent[1] == "abcdefgh1"
     assert len(sent[0]) == 9
     assert sent[0].isalnum()
+
+
+def test_bare_reasoning_is_read_by_every_model_of_its_server_and_what_is_signed_by_one() -> None:
+    """DeepSeek demands the reasoning of turns with calls, whichever of its models wrote it."""
+    given: dict[str, Any] = {"protocol": "", "origin": "model"}
+    bare = MessagePart("thinking", "why", meta={"field": "reasoning_content"}, **given)
+    (message,) = said(assistant(bare, call("a")))
+    assert message["reasoning_content"] == "why"
+    assert "Left out" not in notes(assistant(bare, call("a")))
+    meta = {"field": "reasoning", "reasoning_details": [{"signature": "s"}]}
+    signed = MessagePart("thinking", "why", meta=meta, **given)
+    (message,) = said(assistant(signed, call("a")))
+    assert "reasoning_details" not in message
+    assert "came from another model" in notes(assistant(signed, call("a")))
+    foreign = MessagePart("thinking", "why", meta={"field": "reasoning"}, origin="address")
+    assert "came from another address" in notes(assistant(foreign, call("a")))

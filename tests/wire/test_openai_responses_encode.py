@@ -310,3 +310,29 @@ def test_models_that_do_not_reason_are_not_asked_for_it(model: str, asked: bool)
     body = encoded("openai_responses", replace(request(), model=model))[0]
     assert ("include" in body) == asked
     assert body["store"] is False
+
+
+def test_what_was_cut_goes_without_ids_and_without_its_reasoning() -> None:
+    message = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
+    spoken = own("text", "a", block=message)
+    (item,) = said(assistant(replace(spoken, complete=False)))
+    assert "id" not in item
+    cut = replace(own("thinking", "Hm"), complete=False)
+    for quirks in ((), ("no_encrypted_reasoning",)):
+        (item,) = said(assistant(cut, spoken), quirks=quirks)
+        assert "id" not in item
+    assert "Reasoning that was cut off" in notes(assistant(cut, spoken))
+    search = own("server_call", block={"type": "web_search_call", "id": "ws_1"})
+    assert said(assistant(replace(search, complete=False), spoken))[0]["type"] == "message"
+    assert "server call parts that were cut off" in notes(
+        assistant(replace(search, complete=False))
+    )
+
+
+def test_items_that_came_from_another_model_are_left_out() -> None:
+    sealed = replace(own("thinking", **SEALED), protocol="", origin="model")
+    made = replace(own_call("a", **HEAD), protocol="", origin="model")
+    items = said(assistant(sealed, made), results(result("a", "1")))
+    assert [item["type"] for item in items] == ["function_call", "function_call_output"]
+    assert "id" not in items[0]
+    assert "thinking parts that came from another model." in notes(assistant(sealed, made))
