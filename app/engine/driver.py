@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from app.core.decide import (
@@ -26,6 +27,7 @@ from app.core.errors import Conflict, IllegalEvent, Refused, StoreError
 from app.core.events import (
     CallChecked,
     CallStarted,
+    Event,
     Problem,
     PromptAdded,
     ResponseFailed,
@@ -83,9 +85,7 @@ class Driver:
         """Conflict where the session cannot take a prompt now."""
         if not text.strip() and not images:
             raise Refused("A prompt needs some text, or an image.")
-        async with self._hub.holding(session_id) as live:
-            if live.deleted:
-                raise Conflict("This session is deleted; restore it first.")
+        async with self._holding(session_id) as live:
             try:
                 await self._hub.append(live, [PromptAdded(text, images)])
             except IllegalEvent as error:
@@ -94,7 +94,7 @@ class Driver:
 
     async def decide(self, session_id: str, call_id: str, asked: Asked) -> None:
         """One check under the session's lock: of many decisions on a call one wins."""
-        async with self._hub.holding(session_id) as live:
+        async with self._holding(session_id) as live:
             event = decided(live.session, call_id, asked)
             if event.decision == "run":
                 await self._refuse_changed(live, call_id)
@@ -102,15 +102,25 @@ class Driver:
             await self._advance(live)
 
     async def settings(self, session_id: str, settings: Settings) -> None:
-        """They hold from the next request on."""
-        async with self._hub.holding(session_id) as live:
+        """They hold from the next request on; a wait for a retry that they forbid is over."""
+        async with self._holding(session_id) as live:
+            events: list[Event] = []
             if live.session.settings != settings:
-                await self._hub.append(live, [SettingsChanged(settings)])
+                events.append(SettingsChanged(settings))
+            retrying = live.session.retrying
+            if retrying is not None and retrying.attempt > settings.limits.max_retries:
+                self.waits.end(session_id)
+                events.append(RunStopped())
+            if events:
+                await self._hub.append(live, events)
 
-    async def retry(self, session_id: str) -> None:
-        """Ask again from the same point; the last answer stays to be read."""
-        async with self._hub.holding(session_id) as live:
+    async def retry(self, session_id: str, number: int | None = None) -> None:
+        """Ask again from the same point; the last answer stays to be read. `number` is the turn
+        that the asker means: of many clicks on one button one sends."""
+        async with self._holding(session_id) as live:
             turn = live.session.turn
+            if number is not None and (turn is None or turn.number != number):
+                raise Conflict(f"Turn {number} is not the last one any more; look at what came.")
             if turn is None or turn is not live.session.last_item or (turn.end and turn.calls):
                 raise Refused("There is no failed answer to ask for again; send a prompt instead.")
             try:
@@ -122,7 +132,7 @@ class Driver:
 
     async def resume(self, session_id: str) -> None:
         """Go on after a limit, a restart or Stop."""
-        async with self._hub.holding(session_id) as live:
+        async with self._holding(session_id) as live:
             if not live.session.paused and not live.session.stopped:
                 raise Refused("Nothing is paused here.")
             await self._hub.append(live, [RunResumed()])
@@ -131,9 +141,22 @@ class Driver:
     async def stop(self, session_id: str) -> None:
         """Within a moment nothing of this session is under way; what arrived is kept."""
         async with self._hub.holding(session_id) as live:
-            if live.session.state in ("running", "waiting") and not live.session.stopped:
-                await self._hub.append(live, [RunStopped()])
-                self.waits.end(session_id)
+            await self._stop(live)
+        await self._over(session_id)
+
+    async def delete(self, session_id: str) -> None:
+        """Hide it, stopped: in one hold, so that nothing of it runs on unseen."""
+        async with self._hub.holding(session_id) as live:
+            await self._stop(live)
+            await self._hub.delete(live, deleted=True)
+        await self._over(session_id)
+
+    async def _stop(self, live: Live) -> None:
+        if live.session.state in ("running", "waiting") and not live.session.stopped:
+            await self._hub.append(live, [RunStopped()])
+        self.waits.end(live.id)
+
+    async def _over(self, session_id: str) -> None:
         await self._end_tasks(session_id, ResponseFailed("stopped", STOPPED))
         async with self._hub.holding(session_id) as live:
             events = closing_events(live.session, STOPPED, stopped=True)
@@ -156,6 +179,13 @@ class Driver:
             self._closing = asyncio.create_task(self._close())
         await asyncio.shield(self._closing)
 
+    @asynccontextmanager
+    async def _holding(self, session_id: str) -> AsyncIterator[Live]:
+        """For all that can start or change something; Conflict where the session is deleted."""
+        async with self._hub.holding(session_id) as live:
+            live.check_open()
+            yield live
+
     async def advance(self, session_id: str) -> None:
         """Do all that can be done now."""
         async with self._hub.holding(session_id) as live:
@@ -166,7 +196,10 @@ class Driver:
     async def _advance(self, live: Live) -> None:
         rules = self.rules.get(live.id, ())
         try:
-            while self._closing is None and (commands := next_commands(live.session, rules)):
+            while not (self._closing or live.deleted):
+                commands = next_commands(live.session, rules)
+                if not commands:
+                    break
                 for command in commands:
                     await self._perform(live, command)
         except Exception:  # a write that failed, or a bug: a session is never left as if it ran

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from app.core.decide import next_commands
-from app.core.errors import IllegalEvent, NotFound, StoreError
+from app.core.errors import Conflict, IllegalEvent, NotFound, StoreError
 from app.core.events import (
     CallDecided,
     CallEnded,
@@ -77,6 +77,11 @@ class Live:
     def session(self) -> Session:
         assert self.folded is not None
         return self.folded
+
+    def check_open(self) -> None:
+        """Conflict where the session is deleted: nothing of it starts or changes unseen."""
+        if self.deleted:
+            raise Conflict("This session is deleted; restore it first.")
 
 
 class Hub:

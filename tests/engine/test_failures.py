@@ -18,6 +18,7 @@ from app.core.events import (
     Event,
     RequestSent,
     ResponseEnded,
+    ResponseStarted,
     RetryScheduled,
     RunPaused,
     RunStopped,
@@ -28,6 +29,7 @@ from app.core.events import (
 from app.core.settings import Profile
 from app.core.tools import ToolChoice
 from app.engine import writing
+from app.engine.decisions import Asked
 from app.engine.engine import Engine
 from app.engine.retries import Waits
 from tests.engine.running import asked, at_once, begun, events_of, rested, running, until
@@ -151,6 +153,75 @@ async def test_settings_changed_meanwhile_hold_for_the_retry(tmp_path: Path) -> 
         models = [turn.request.model for turn in session.turns]
         assert models[:2] == ["simulator", "another"]
         assert session.turns[1].retries == 1
+
+
+async def test_settings_that_allow_no_more_retries_end_the_wait(tmp_path: Path) -> None:
+    slept = Slept(held=True)
+    async with running(tmp_path, waits=slept.waits) as engine:
+        session_id = await counting(engine)
+        async with engine.hub.holding(session_id) as live:
+            settings = live.session.settings
+        assert settings is not None
+        for most in (1, 0):
+            limits = replace(settings.limits, max_retries=most)
+            await engine.driver.settings(session_id, replace(settings, limits=limits))
+            assert bool(engine.driver.waits._tasks) is (most == 1)
+        slept.gate.set()
+        assert (await rested(engine, session_id)).state == "failed"
+        assert len(await log_of(engine, session_id, RequestSent)) == 1
+
+
+async def test_of_clicks_on_one_button_one_sends(tmp_path: Path) -> None:
+    slept = Slept(held=True)
+    async with running(tmp_path, waits=slept.waits) as engine:
+        session_id = await counting(engine, "http-500")
+        await engine.driver.retry(session_id, 1)
+        while len(await log_of(engine, session_id, RetryScheduled)) < 2:
+            assert await engine.hub.wait(engine.hub.position, engine.hub.list_version, 10.0)
+        for _ in range(3):
+            with pytest.raises(Conflict, match="not the last one"):
+                await engine.driver.retry(session_id, 1)
+        assert len(await log_of(engine, session_id, RequestSent)) == 2
+
+
+async def test_a_deleted_session_starts_and_changes_nothing(tmp_path: Path) -> None:
+    slept = Slept(held=True)
+    async with running(tmp_path, waits=slept.waits) as engine:
+        session_id = await counting(engine)
+        await engine.driver.delete(session_id)
+        assert engine.driver.waits._tasks == {}
+        slept.gate.set()
+        async with engine.hub.holding(session_id) as live:
+            settings, seq = live.session.settings, live.session.seq
+            assert (live.session.state, live.session.stopped) == ("failed", True)
+        assert settings is not None
+        driver = engine.driver
+        for what in (
+            driver.prompt(session_id, "more"),
+            driver.retry(session_id),
+            driver.resume(session_id),
+            driver.settings(session_id, replace(settings, model="other")),
+            driver.decide(session_id, "1.0", Asked("run", "x")),
+        ):
+            with pytest.raises(Conflict, match="restore it first"):
+                await what
+        await driver.advance(session_id)
+        async with engine.hub.holding(session_id) as live:
+            assert live.session.seq == seq
+            await engine.hub.delete(live, deleted=False)
+        await driver.retry(session_id)
+        assert (await rested(engine, session_id)).turns[-1].number == 2
+
+
+async def test_deleting_ends_what_runs(tmp_path: Path) -> None:
+    async with running(tmp_path, pace=1.0) as engine:
+        session_id = await begun(engine)
+        await engine.driver.prompt(session_id, "hello")
+        await until(engine, session_id, ResponseStarted)
+        await engine.driver.delete(session_id)
+        assert not engine.driver._busy(session_id)
+        session = await rested(engine, session_id)
+        assert (session.state, session.stopped) == ("interrupted", True)
 
 
 async def test_the_end_of_the_program_sends_nothing_and_continue_goes_on(tmp_path: Path) -> None:

@@ -272,7 +272,8 @@ async def test_the_life_of_a_session(client: httpx.AsyncClient) -> None:
     )
     here = f"/sessions/{session_id}"
     assert (await folded(client, session_id))["state"] == "failed"
-    await posted(client, here + "/retry")
+    for number, status in ((7, 409), ("x", 422), (True, 422), (1, 200), (1, 409)):
+        await posted(client, here + "/retry", {"turn": number}, status)
     assert (await rested(client, session_id))["state"] == "idle"
     await posted(client, here + "/rename", {"title": "  A  new\ntitle "})
     assert (await folded(client, session_id))["title"] == "A new title"
@@ -494,6 +495,16 @@ async def test_a_deleted_session_takes_no_prompt_until_it_is_restored(
     await posted(client, here + "/delete", {}, 200)
     refused = await posted(client, here + "/prompts", {"text": "hi"}, 409)
     assert "restore" in refused["error"]
+    for path, body in (
+        ("/retry", {}),
+        ("/continue", {}),
+        ("/settings", {"model": "other"}),
+        ("/rename", {"title": "other"}),
+        ("/calls/1.0/decision", {"decision": "run", "digest": "x"}),
+    ):
+        assert "restore" in (await posted(client, here + path, body, 409))["error"]
+    (one,) = await posted(client, here + "/decisions", [{"call": "1.0", "decision": "deny"}])
+    assert "restore" in one["error"]
     await posted(client, here + "/restore", {}, 200)
     await posted(client, here + "/prompts", {"text": "hi"}, 202)
 

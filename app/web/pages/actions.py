@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from functools import partial
 from urllib.parse import quote, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, PlaygroundError
-from app.core.settings import Settings
 from app.engine.decisions import Asked
 from app.engine.settings import settings_from
-from app.render.pages import partial, setup_fragment
+from app.render.setup import refused_fields
 from app.render.view import SHOWN_ARGUMENTS
+from app.web.changes import Outcome, changed, shown_settings
 from app.web.forms import Body, answer, body_of, json_of, wants
 from app.web.images import images_of
-from app.web.pages.request import drawn_notes
-from app.web.setup import surroundings
+from app.web.setup import drawn_setup
 from app.web.site import site_of
 from app.wire.exact import Quoted
-
-IN_FORM = ("temperature", "max_tokens", "thinking")
-"""The neutral parameters that Setup shows; others, which a script set, stay as they are."""
-THINKING_BUDGET = 4096
 
 
 def _here(request: Request) -> str:
@@ -132,8 +127,13 @@ async def resume(request: Request) -> Response:
 
 
 async def retry(request: Request) -> Response:
-    """POST /sessions/ID/retry"""
-    await site_of(request).engine.driver.retry(request.path_params["id"])
+    """POST /sessions/ID/retry: of the turn it names, or else of the last one."""
+    turn = (await body_of(request)).data.get("turn")
+    if isinstance(turn, str) and re.fullmatch("[0-9]{1,9}", turn, re.ASCII):
+        turn = int(turn)
+    if turn is not None and (isinstance(turn, bool) or not isinstance(turn, int)):
+        raise BadInput("turn must be the number of a turn.")
+    await site_of(request).engine.driver.retry(request.path_params["id"], turn)
     return answer(request, {"ok": True}, location=_no_htmx(request))
 
 
@@ -144,6 +144,7 @@ async def rename(request: Request) -> Response:
     if not title or len(title) > 200:
         raise BadInput("A title has 1 to 200 characters.")
     async with hub.holding(request.path_params["id"]) as live:
+        live.check_open()
         await hub.rename(live, title)
     return answer(request, {"ok": True}, location=_no_htmx(request))
 
@@ -151,9 +152,7 @@ async def rename(request: Request) -> Response:
 async def delete(request: Request) -> Response:
     """POST /sessions/ID/delete: hides it; `restore` shows it again."""
     site, session_id = site_of(request), request.path_params["id"]
-    await site.engine.driver.stop(session_id)
-    async with site.engine.hub.holding(session_id) as live:
-        await site.engine.hub.delete(live, deleted=True)
+    await site.engine.driver.delete(session_id)
     return answer(request, {"ok": True}, location=f"/?deleted={session_id}")
 
 
@@ -168,96 +167,29 @@ async def restore(request: Request) -> Response:
 async def change_settings(request: Request) -> Response:
     """POST /sessions/ID/settings: what is named changes, from the next request on.
 
-    The page hears at once what of the history the profile cannot say; where the profile is
-    another one, Setup is drawn again.
+    JSON changes all it names or nothing; of the form every field that can be saved is.
     """
     body, site = await body_of(request), site_of(request)
     session_id = request.path_params["id"]
-    async with site.engine.hub.holding(session_id) as live:
-        base = live.session.settings
-    assert base is not None
-    data = body.data if body.is_json else form_settings(body, base)
-    await site.engine.driver.settings(session_id, await settings_from(site.engine, data, base))
-    if wants(request) != "htmx":
-        return answer(request, {"ok": True}, location=_here(request))
-    library = await site.engine.library.tools()
-    async with site.engine.hub.holding(session_id) as live:
-        drawn = partial("setup-notes", "outerMorph", drawn_notes(site, live))
-        if live.session.settings is not None and live.session.settings.profile != base.profile:
-            view, around = await site.view(live), surroundings(site, live, library)
-            drawn = partial("panel-setup", "innerMorph", setup_fragment(site.env, view, around))
-    return HTMLResponse(drawn)
-
-
-def form_settings(body: Body, base: Settings) -> dict[str, Any]:
-    """The Setup form in the words of the JSON contract; what it does not show stays."""
-    tools = body.all("tools")
-    data: dict[str, Any] = {
-        "profile": body.text("profile"),
-        "model": body.text("model").strip(),
-        "system": body.text("system"),
-        "tools": tools,
-        "parallel": body.flag("parallel"),
-        "stream": body.flag("stream"),
-        "params": _params(body, base.params),
-        "extra": _extra(body.text("extra")),
-    }
-    if body.text("base_url").strip():
-        data.pop("profile")
-        data |= {
-            "protocol": body.text("protocol"),
-            "base_url": body.text("base_url").strip(),
-            "key_name": body.text("key_name").strip(),
-        }
-    mode = body.text("tool_choice", "auto")
-    choice: dict[str, Any] = {"mode": mode, "name": body.text("tool_choice_name")}
-    if body.flag("allowed_only"):
-        choice["allowed"] = [name for name in body.all("allowed") if name in tools]
-    data["tool_choice"] = choice
-    for name in ("max_turns", "max_retries"):
-        if body.text(name).strip():
-            data[name] = _number(body.text(name), name, whole=True)
-    if data.get("profile") == base.profile.name:
-        for name in ("first_byte_s", "idle_s"):
-            if body.text(name).strip():
-                data[name] = _number(body.text(name), name, whole=False)
-    elif "profile" in data and data["model"] == base.model:
-        data["model"] = ""  # it was the other provider's; the times, too, are the profile's own
-    return data
-
-
-def _params(body: Body, kept: Mapping[str, Any]) -> dict[str, Any]:
-    params = {name: value for name, value in kept.items() if name not in IN_FORM}
-    if body.text("temperature").strip():
-        params["temperature"] = _number(body.text("temperature"), "temperature", whole=False)
-    if body.text("max_tokens").strip():
-        params["max_tokens"] = _number(body.text("max_tokens"), "max_tokens", whole=True)
-    match body.text("thinking"):
-        case "":
-            pass
-        case "budget":
-            budget = body.text("thinking_budget").strip() or str(THINKING_BUDGET)
-            params["thinking"] = _number(budget, "The thinking budget", whole=True)
-        case "kept":
-            params |= {"thinking": kept["thinking"]} if "thinking" in kept else {}
-        case effort:
-            params["thinking"] = effort
-    return params
-
-
-def _extra(text: str) -> Any:
-    try:
-        return json_of(text.encode("utf-8", "replace")) if text.strip() else {}
-    except BadInput as error:
-        raise BadInput(f"Extra parameters: {error}") from error
-
-
-def _number(text: str, name: str, *, whole: bool) -> int | float:
-    pattern = r"-?[0-9]{1,15}" if whole else r"-?[0-9]{1,15}(\.[0-9]{1,15})?"
-    if not re.fullmatch(pattern, text.strip(), re.ASCII):
-        kind = "whole number" if whole else "number"
-        raise BadInput(f"{name} must be a {kind}, not {text.strip()[:40]!r}.")
-    return int(text) if whole else float(text)
+    async with site.changing:
+        async with site.engine.hub.holding(session_id) as live:
+            now = live.session.settings
+            assert now is not None
+            shown = now if body.is_json else shown_settings(live.session, body)
+        if body.is_json:
+            outcome = Outcome(await settings_from(site.engine, body.data, now), {})
+        else:
+            save = partial(settings_from, site.engine)
+            outcome = await changed(body, shown, now, save)
+        await site.engine.driver.settings(session_id, outcome.settings)
+    if wants(request) == "htmx":
+        async with site.engine.hub.holding(session_id) as live:
+            drawn = await drawn_setup(site, live, await site.view(live))
+        status = 422 if outcome.refused else 200
+        return HTMLResponse(drawn + refused_fields(outcome.refused), status)
+    if outcome.refused:
+        raise BadInput(" ".join((*outcome.refused.values(), "All other changes are saved.")))
+    return answer(request, {"ok": True}, location=_here(request))
 
 
 async def paste_key(request: Request) -> Response:
