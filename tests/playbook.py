@@ -83,8 +83,14 @@ def part(index: int, kind: Any = "text", text: str = "hi", **more: Any) -> list[
     ]
 
 
-def call(index: int, name: str = "get_weather", arguments: str = '{"city":"Paris"}') -> list[Event]:
-    return part(index, "call", arguments, name=name, provider_id=f"toolu_{index}")
+def call(
+    index: int,
+    name: str = "get_weather",
+    arguments: str = '{"city":"Paris"}',
+    provider_id: str | None = None,
+) -> list[Event]:
+    id_ = f"toolu_{index}" if provider_id is None else provider_id
+    return part(index, "call", arguments, name=name, provider_id=id_)
 
 
 def turn(number: int, *parts: Iterable[Event], reason: Any = "calls") -> list[Event]:

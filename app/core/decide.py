@@ -6,6 +6,7 @@ returns nothing. A closed tab or a killed server therefore loses nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -113,6 +114,7 @@ def _go_on(session: Session) -> Command:
 def _call_commands(session: Session, turn: Turn, rules: Sequence[Rule]) -> Iterable[Command]:
     assert session.settings is not None
     limits = session.settings.limits
+    doubled = doubled_ids(turn)
     running = [call for call in turn.calls if call.status == "running"]
     for place, call in enumerate(turn.calls):
         match call.status:
@@ -120,7 +122,8 @@ def _call_commands(session: Session, turn: Turn, rules: Sequence[Rule]) -> Itera
                 yield CheckCall(call.id)
             case "waiting":
                 # An interrupted call is never decided by a rule: only a person knows its effect.
-                event = _by_rule(turn, call, rules, place, limits.max_calls_per_turn)
+                beyond = place >= limits.max_calls_per_turn
+                event = _by_rule(turn, call, rules, beyond or call.provider_id in doubled)
                 if event is not None:
                     yield Record(event)
             case "decided":
@@ -145,13 +148,12 @@ def _may_start(call: Call, running: Sequence[Call], max_parallel: int) -> bool:
     )
 
 
-def _by_rule(
-    turn: Turn, call: Call, rules: Sequence[Rule], place: int, most: int
-) -> CallDecided | None:
+def _by_rule(turn: Turn, call: Call, rules: Sequence[Rule], looked_at: bool) -> CallDecided | None:
+    """What the rules decide; `looked_at` says that a person must see the call before it runs."""
     rule = first_match(rules, call)
     if rule is None:
         return None
-    if rule.action == "run" and (not may_run(turn, call) or call.unsatisfied or place >= most):
+    if rule.action == "run" and (looked_at or not may_run_unseen(turn, call)):
         return None
     decision = rule.action
     assert decision != "ask"
@@ -170,6 +172,21 @@ def may_run(turn: Turn, call: Call) -> bool:
         and tool is not None
         and tool.answered_by != "person"
     )
+
+
+def may_run_unseen(turn: Turn, call: Call) -> bool:
+    """Whether it may run without a look at it, by a rule or with others at one key.
+
+    Of a turn that ended by a word that nobody knows, each call needs a person.
+    """
+    known = turn.end is not None and turn.end.reason != "other"
+    return known and may_run(turn, call) and not call.unsatisfied
+
+
+def doubled_ids(turn: Turn) -> frozenset[str]:
+    """The providers' ids that several calls of the turn bear: it may be one call, told twice."""
+    counted = Counter(call.provider_id for call in turn.calls if call.provider_id)
+    return frozenset(id_ for id_, times in counted.items() if times > 1)
 
 
 def repeats(session: Session, call: Call) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from app.core.decide import may_run
+from app.core.decide import doubled_ids, may_run
 from app.core.events import Problem
 from app.core.state import Call, Turn
 from app.core.tools import Tool
@@ -260,4 +260,19 @@ def _hint(view: View, turn: Turn, call: Call) -> str:
         return "It may have had its effect before: run it again only where that does no harm."
     if turn.end is not None and not turn.runnable:
         return f"The answer ended by {turn.end.reason}: edit the call, answer it or deny it."
+    if not call.part.complete:
+        return (
+            "This call did not arrive whole and may not be what the model wrote: "
+            "edit it, answer it or deny it."
+        )
+    return _unseen_hint(turn, call)
+
+
+def _unseen_hint(turn: Turn, call: Call) -> str:
+    """Why no rule runs a call that a person may."""
+    if turn.end is not None and turn.end.reason == "other":
+        word = turn.end.raw_reason[:80]
+        return f'The answer ended by "{word}", so no rule runs this call; you can.'
+    if call.provider_id in doubled_ids(turn):
+        return "Another call of this answer has the same id, so no rule runs either; you can."
     return ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.core.decide import may_run
+from app.core.decide import doubled_ids, may_run_unseen
 from app.core.settings import Settings
 from app.core.state import Call, Session, SessionState
 from app.render.filters import plural
@@ -123,12 +123,14 @@ def _running_words(session: Session) -> str:
 
 def runnable_at_once(session: Session) -> list[Call]:
     """The waiting calls that one key may run together: sound, and no second click needed."""
+    waiting = session.waiting
+    doubled = doubled_ids(session.turns[waiting[0].turn - 1]) if waiting else frozenset()
     return [
         call
-        for call in session.waiting
+        for call in waiting
         if call.status == "waiting"
-        and may_run(session.turns[call.turn - 1], call)
-        and not call.unsatisfied
+        and may_run_unseen(session.turns[call.turn - 1], call)
+        and call.provider_id not in doubled
         and len(call.written) <= SHOWN_ARGUMENTS
     ]
 

@@ -55,6 +55,18 @@ ALLOW = (Rule("*", "run", "", "--allow all"),)
 AUTO = SendRequest(ToolChoice())
 SCHEMA_PROBLEM = Problem("schema", "/city is missing")
 MALFORMED = Problem("malformed", "no JSON")
+TWINS = [
+    *begun(),
+    *turn(1, call(0, provider_id="a"), call(1, provider_id="a")),
+    checked("1.0"),
+    checked("1.1"),
+]
+NO_IDS = [
+    *begun(),
+    *turn(1, call(0, provider_id=""), call(1, provider_id="")),
+    checked("1.0"),
+    checked("1.1"),
+]
 TWO = [*begun(), *turn(1, call(0), call(1))]
 ONE = [*begun(), *turn(1, call(0)), checked("1.0")]
 
@@ -143,6 +155,25 @@ RULED: list[tuple[str, list[Event], tuple[Rule, ...], list[Command]]] = [
         [*ONE[:-1], checked("1.0", SCHEMA_PROBLEM)],
         ALLOW,
         [],
+    ),
+    (
+        "never in a turn that ended by a word nobody knows",
+        [*begun(), *turn(1, call(0), reason="other"), checked("1.0")],
+        ALLOW,
+        [],
+    ),
+    (
+        "but a denial",
+        [*begun(), *turn(1, call(0), reason="other"), checked("1.0")],
+        (Rule("*", "deny", "no", "--deny all"),),
+        [by_rule("deny", rule="--deny all", text="no")],
+    ),
+    ("never one of two calls with one id", TWINS, ALLOW, []),
+    (
+        "but calls that have no id",
+        NO_IDS,
+        ALLOW,
+        [by_rule(rule="--allow all"), by_rule(call_id="1.1", rule="--allow all")],
     ),
     ("never malformed", [*ONE[:-1], checked("1.0", MALFORMED)], ALLOW, []),
     (

@@ -198,3 +198,23 @@ def test_who_and_how_long() -> None:
 )  # fmt: skip
 def test_where_answers_come_from(tool: Tool, line: str) -> None:
     assert source(tool) == line
+
+
+def test_the_card_says_why_a_call_is_left_to_the_person() -> None:
+    def answered(reason: str, *calls: dict[str, Any]) -> Log:
+        log = Log().start().prompt().request()
+        for index, changes in enumerate(calls):
+            log.part(index, "call", '{"city": "x"}', name="get_weather", **changes)
+        log.end(reason)
+        for index in range(len(calls)):
+            log.check(f"1.{index}")
+        return log
+
+    half = answered("calls", {"complete": False})
+    twins = answered("calls", {"provider_id": "a"}, {"provider_id": "a"})
+    unknown = answered("other", {})
+    assert "did not arrive whole" in card_of(half, "1.0").hint
+    assert offered(half, call_id="1.0") == "edit: edit"
+    assert "the same id" in card_of(twins, "1.0").hint
+    assert "no rule runs this call" in card_of(unknown, "1.0").hint
+    assert offered(unknown, call_id="1.0") == "run: run edit"

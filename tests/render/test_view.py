@@ -44,6 +44,22 @@ def test_only_calls_that_need_no_second_look_run_at_once() -> None:
     assert [call.id for call in runnable_at_once(log.session())] == ["1.1"]
 
 
+def test_what_no_rule_would_run_does_not_run_at_once_either() -> None:
+    def log(*ids: str) -> Log:
+        one = Log().start().prompt().request()
+        for index, id_ in enumerate(ids):
+            one.call(index, "get_weather", {"city": "x"}, provider_id=id_)
+        return one
+
+    twins = log("a", "a", "b").end()
+    unknown = log("a").end("other")
+    for one in (twins, unknown):
+        for call in one.session().calls():
+            one.check(call.id)
+    assert [call.id for call in runnable_at_once(twins.session())] == ["1.2"]
+    assert runnable_at_once(unknown.session()) == []
+
+
 def test_the_second_line_of_a_row() -> None:
     assert SessionRow("a", "t", "waiting", 0, "m", 3, 2).words == "m · 3 calls · 2 waiting"
     assert SessionRow("a", "t", "idle", 0).words == ""
