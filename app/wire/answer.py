@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from app.core.events import (
     EndReason,
@@ -26,14 +26,29 @@ from app.core.events import (
 from app.wire.codec import Spanned
 from app.wire.exact import joined
 
+FAILED_REASONS = frozenset(
+    {"error", "failed", "failure", "server_error", "internal_error", "network_error"}
+    | {"insufficient_system_resource", "insufficient_resources", "overloaded", "interrupted"}
+    | {"abort", "aborted", "cancelled", "canceled", "timeout", "timed_out", "expired"}
+)
+"""Finish reasons, in small letters, that tell of trouble at the provider, not of an answer."""
+
+Meaning = EndReason | Literal["failed"]
+"""What a finish reason stands for; "failed": the answer is none."""
+_STAYS: Mapping[Meaning, int] = {"length": 1, "refusal": 1, "failed": 2}
+"""What a later finish reason cannot make good, and what weighs more than that."""
+
 MOST_ALIKE = 20
 """Warnings of one code that are listed; a hostile stream may hold 200,000."""
 
 
 class OpenPart:
-    """A part being written. `name`, `provider_id` and `meta` may be set until it is stopped."""
+    """A part being written. `name`, `provider_id` and `meta` may be set until it is stopped.
 
-    __slots__ = ("ended", "index", "kind", "meta", "name", "pieces", "provider_id")
+    `sure` is up to which doubt (`Answer.doubt`) it is beyond all; -1 where it is doubted itself.
+    """
+
+    __slots__ = ("ended", "index", "kind", "meta", "name", "pieces", "provider_id", "sure")
 
     def __init__(self, index: int, kind: PartKind, name: str, provider_id: str) -> None:
         self.index = index
@@ -43,19 +58,26 @@ class OpenPart:
         self.meta: dict[str, Any] = {}
         self.pieces: list[str] = []
         self.ended = False
+        self.sure = 0
 
 
 class Answer:
-    """One response. `span` is the place of the frame at hand, given to every event it yields."""
+    """One response. `span` is the place of the frame at hand, given to every event it yields.
+
+    `sound` is whether that frame is read as it was sent: a part that begins in another is doubted.
+    """
 
     def __init__(self) -> None:
         self.span = (0, 0)
+        self.sound = True
         self.usage = Usage()
         self.raw_reason = ""
         self.done = False
         self.parts: list[OpenPart] = []
         self._events: list[Spanned] = []
         self._warned: dict[str, int] = {}
+        self._meaning: Meaning = "other"
+        self._doubts = 0
 
     def taken(self) -> list[Spanned]:
         """The events since the last call."""
@@ -64,6 +86,7 @@ class Answer:
 
     def start(self, kind: PartKind, name: str = "", provider_id: str = "") -> OpenPart:
         part = OpenPart(len(self.parts), kind, name, provider_id)
+        self.trust(part)
         self.parts.append(part)
         self._yield(PartStarted(part.index, kind, name, provider_id))
         return part
@@ -81,6 +104,7 @@ class Answer:
         part.ended = True
         text = joined(part.pieces) if part.pieces else ""
         part.pieces = []
+        complete = complete and not (part.kind == "call" and part.sure < self._doubts)
         self._yield(PartEnded(part.index, text, part.name, part.provider_id, part.meta, complete))
 
     def whole(
@@ -92,6 +116,37 @@ class Answer:
         self.delta(part, text)
         self.stop(part)
         return part
+
+    def doubt(self, part: OpenPart | None = None) -> None:
+        """What arrived is perhaps not what the model wrote: of this part, or (where something was
+        lost on the way) of any that is open. A call in doubt is never complete.
+        """
+        if part is None:
+            self._doubts += 1  # Counted, not told to each: there may be many of both.
+        else:
+            part.sure = -1
+
+    def trust(self, part: OpenPart) -> None:
+        """What the part says stands whole in the frame at hand."""
+        part.sure = self._doubts if self.sound else -1
+
+    def tell_reason(self, raw: str, meaning: Meaning) -> None:
+        """The provider's word for how it ended. One that tells of a cut is never made good."""
+        old, new = self._meaning, meaning_of(raw, meaning)
+        if self.raw_reason not in ("", raw) and (old in _STAYS or new in _STAYS):
+            stays = _STAYS.get(old, 0) >= _STAYS.get(new, 0)
+            self.warn(
+                "reason_changed",
+                f"The finish reason was {self.raw_reason[:80]}, then {raw[:80]}; "
+                f"the {'first' if stays else 'last'} one counts.",
+            )
+            if stays:
+                return
+        self.raw_reason, self._meaning = raw, new
+
+    def forget_reason(self) -> None:
+        """The answer began anew: how the first attempt ended is not how this one does."""
+        self.raw_reason, self._meaning = "", "other"
 
     def open_parts(self) -> Iterator[OpenPart]:
         return (part for part in self.parts if not part.ended)
@@ -159,3 +214,7 @@ class Answer:
 
     def _yield(self, event: WireEvent) -> None:
         self._events.append((*self.span, event))
+
+
+def meaning_of(raw: str, meaning: Meaning) -> Meaning:
+    return "failed" if raw.lower() in FAILED_REASONS else meaning

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
 from app.core.events import EndReason
-from app.wire.answer import Answer
+from app.wire.answer import FAILED_REASONS, Answer
 from app.wire.codec import Spanned
 from app.wire.exact import parsed
 from app.wire.framing import Frame, Framer
@@ -44,10 +44,6 @@ class Reader(Protocol):
         """Called once before any end: write what was held back. `whole`: it is a good end."""
 
 
-FAILED_REASONS = frozenset({"error", "insufficient_system_resource", "network_error"})
-"""Finish reasons that tell of trouble at the provider, not of an answer."""
-
-
 class BodyDecoder:
     """A Decoder (app/wire/codec.py) of one response body of HTTP status `status`."""
 
@@ -75,13 +71,16 @@ class BodyDecoder:
     def end(self, clean: bool) -> list[Spanned]:
         for frame in self._framer.end():
             self._take(frame)
+        self._cut = self._cut or self._framer.unclosed
         self._answer.span = (self._size, self._size)
         self._close(clean)
         return self._answer.taken()
 
     def _take(self, frame: Frame) -> None:
-        self._answer.span = (frame.start, frame.end)
+        self._answer.span, self._answer.sound = (frame.start, frame.end), frame.sound
         if not frame.sound:
+            if frame.kind in ("sse", "json"):
+                self._answer.doubt()
             self._answer.warn("bad_utf8", "Bytes that are no UTF-8 are shown as U+FFFD.")
         match frame.kind:
             case "sse" | "json":
@@ -106,6 +105,7 @@ class BodyDecoder:
             self._take_broken(frame)
             return
         if not isinstance(value, dict):
+            self._answer.doubt()
             self._answer.warn("not_an_object", "An event that is no JSON object was left out.")
         elif self._status >= 400:
             self._told = self._told or told_error(value, expected=True)
@@ -122,6 +122,7 @@ class BodyDecoder:
             self._answer.warn("empty_event", "An event without data was left out.")
         else:
             self._text = self._text or frame.data
+            self._answer.doubt()
             self._answer.warn("bad_json", "An event that is no JSON was left out.")
 
     def _take_object(self, value: dict[str, Any], text: str, event: str) -> None:
@@ -154,6 +155,7 @@ class BodyDecoder:
         if self._known and self._status < 400:
             code = "after_end" if self._answer.done else "stray_text"
             start = " ".join(frame.data.split())[:80]
+            self._answer.doubt()
             self._answer.warn(code, f'Between the events stood something else: "{start}".')
 
     def _fail_too_large(self, frame: Frame) -> None:
@@ -177,7 +179,7 @@ class BodyDecoder:
                 "interrupted",
                 "The answer stopped without a finish reason. Retry to ask again.",
             )
-        elif answer.raw_reason in FAILED_REASONS:
+        elif answer.raw_reason.lower() in FAILED_REASONS:
             answer.fail("error", error_sentence(f"finish reason {answer.raw_reason}"))
         else:
             if not marker:

@@ -113,6 +113,18 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
+def alike(one: str, other: str) -> bool:
+    """Whether two texts spell the same value, be it with other spaces and in another order."""
+    if one == other:
+        return True
+    try:
+        # As text, for to Python 1 and true are equal.
+        first, second = (json.dumps(parsed(text), sort_keys=True) for text in (one, other))
+    except ValueError:
+        return False
+    return first == second
+
+
 def joined(pieces: list[str]) -> str:
     """One text of many. A character cut into two surrogate escapes becomes whole again."""
     text = pieces[0] if len(pieces) == 1 else "".join(pieces)

@@ -76,6 +76,12 @@ class Framer:
         self._in_string = False
         self._one_line = True
         self._first_value = False
+        self._array: Literal["", "opened", "begun"] = ""  # "begun" from its first element on
+
+    @property
+    def unclosed(self) -> bool:
+        """Whether an array was begun of which no end came: there was more to come."""
+        return self._array == "begun"
 
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that are complete with these bytes."""
@@ -253,11 +259,12 @@ class Framer:
         """Read values until the bytes run out (False) or something else begins (True)."""
         while True:
             if not self._depth:
-                self._from = self._scan = _end(_BETWEEN, self._buffer, self._scan)
+                self._skip_between()
                 if self._from == len(self._buffer):
                     return False
                 if self._buffer[self._from] != ord("{"):
                     self._mode = "lines"
+                    self._array = "" if self._array == "opened" else self._array
                     return True
                 self._one_line = True
             end = self._value_end()
@@ -270,6 +277,7 @@ class Framer:
             if end < 0:
                 return False
             self._emit_json(self._from, end)
+            self._array = "begun" if self._array else ""
             self._depth, self._in_string = 0, False
             self._from = self._scan = end
             first, self._first_value = self._first_value, False
@@ -277,6 +285,14 @@ class Framer:
                 # A whole object on the first line: from here on every line is one.
                 self._mode, self._json_lines = "lines", True
                 return True
+
+    def _skip_between(self) -> None:
+        """Go on to the next value, past what opens, parts and closes arrays."""
+        start, end = self._scan, _end(_BETWEEN, self._buffer, self._scan)
+        opened, closed = (self._buffer.rfind(mark, start, end) for mark in (b"[", b"]"))
+        if opened != closed:
+            self._array = "opened" if opened > closed else ""
+        self._from = self._scan = end
 
     def _value_end(self) -> int:
         """Where the value that begins at `_from` ends, or -1; leaves off where the bytes end."""

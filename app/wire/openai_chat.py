@@ -19,6 +19,7 @@ from app.wire.openai_chat_calls import Calls, Where
 from app.wire.openai_chat_encode import encode
 from app.wire.openai_chat_models import models
 from app.wire.openai_chat_tools import QUIRKS
+from app.wire.told import MAX_WORDS, error_sentence, told_error
 
 REASONS: Mapping[str, EndReason] = {
     "stop": "stop",
@@ -75,6 +76,7 @@ class _Reader:
         for key in ("id", "model"):
             if key not in self._meta and isinstance(value.get(key), str) and value[key]:
                 self._meta[key] = value[key]
+        self._count(usage if isinstance(usage, Mapping) else _groq(value).get("usage"))
         took: Took = "known"
         quoted = Quoted(text)
         for place, choice in enumerate(choices):
@@ -84,7 +86,6 @@ class _Reader:
                 self._other_choice(index, choice)
             elif self._choice(choice, (quoted, "choices", place)):
                 took = "last"
-        self._count(usage if isinstance(usage, Mapping) else _groq(value).get("usage"))
         return took
 
     def ending(self) -> tuple[EndReason, Mapping[str, Any]]:
@@ -119,10 +120,17 @@ class _Reader:
             self._message(choice[part], (*where, part))
         reason = choice.get("finish_reason")
         if reason:
-            self._answer.raw_reason = reason if isinstance(reason, str) else str(reason)
+            raw = reason if isinstance(reason, str) else str(reason)
+            self._answer.tell_reason(raw, REASONS.get(raw, "other"))
         native = choice.get("native_finish_reason")
         if isinstance(native, str):
             self._meta["native_finish_reason"] = native
+        if error := choice.get("error"):
+            # OpenRouter tells there that the model's server failed, beside a reason of any kind.
+            self.settle(whole=False)
+            told = told_error({"error": error})
+            words = told.words if told else str(error)[:MAX_WORDS]
+            self._answer.fail("error", error_sentence(words), error=error)
         return part == "message"
 
     def _message(self, message: Mapping[str, Any], where: Where) -> None:

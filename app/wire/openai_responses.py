@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.core.events import EndReason, PartKind, Usage
-from app.wire.answer import Answer
+from app.wire.answer import FAILED_REASONS, Answer
 from app.wire.codec import Codec, ModelInfo
 from app.wire.decoding import BodyDecoder, Took
 from app.wire.exact import Quoted
@@ -23,9 +23,11 @@ from app.wire.told import Told, error_sentence, told_error
 _INCOMPLETE: Mapping[str, EndReason] = {
     "max_output_tokens": "length",
     "content_filter": "refusal",
+    "steered": "other",
 }
-"""The reasons of a response that is incomplete."""
-_UNFINISHED = ("queued", "in_progress")
+"""The reasons of a response that is incomplete; any other, or none, is a cut as well."""
+_FAILED = FAILED_REASONS | {"queued", "in_progress"}
+"""The statuses of a response that is no answer: not yet, or no more."""
 
 _DELTAS: Mapping[str, tuple[str, PartKind, str, str]] = {
     "response.output_text.delta": ("message", "text", "content", "content_index"),
@@ -127,7 +129,7 @@ class _Reader:
         answer = self._answer
         if answer.raw_reason == "incomplete":
             details = _mapping(self._meta.get("incomplete_details"))
-            return _INCOMPLETE.get(_text(details.get("reason")), "other"), self._meta
+            return _INCOMPLETE.get(_text(details.get("reason")), "length"), self._meta
         if answer.raw_reason not in ("completed", "complete"):
             return "other", self._meta
         refused = answer.has("refusal") and not answer.has("call")
@@ -181,7 +183,7 @@ class _Reader:
         if isinstance(output, list):
             where: Where = (Quoted(text), *path)
             self._items.final(output, (*where, "output"))
-        if status in ("failed", "cancelled") or status in _UNFINISHED:
+        if response.get("error") or status in _FAILED:
             self._fail(response, status)
             return "known"
         return "last"

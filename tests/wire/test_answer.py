@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.events import PartEnded
+from app.core.events import EndReason, PartEnded
 from app.wire.answer import MOST_ALIKE, Answer
 from tests.wire.frames import UNHURRIED, codes_of, end_of, obey_the_grammar
 
@@ -55,3 +56,47 @@ def test_warnings_of_one_kind_are_listed_up_to_a_number() -> None:
         answer.warn("odd", "Something is odd.")
     events = [event for _, _, event in answer.taken()]
     assert codes_of(events) == ["odd"] * MOST_ALIKE
+
+
+@pytest.mark.parametrize(
+    ("told", "counts", "warned"),
+    [
+        (["stop", "tool_calls"], "tool_calls", False),
+        (["length", "length"], "length", False),
+        (["length", "stop"], "length", True),
+        (["refusal", "stop", "stop"], "refusal", True),
+        (["stop", "length"], "length", True),
+        (["length", "error"], "error", True),
+        (["Error", "stop"], "Error", True),
+    ],
+)
+def test_a_reason_that_tells_of_a_cut_is_never_made_good(
+    told: list[str], counts: str, warned: bool
+) -> None:
+    meanings: dict[str, EndReason] = {"length": "length", "refusal": "refusal"}
+    answer = Answer()
+    for raw in told:
+        answer.tell_reason(raw, meanings.get(raw, "stop"))
+    assert answer.raw_reason == counts
+    codes = codes_of([event for _, _, event in answer.taken()])
+    assert (set(codes) == {"reason_changed"}) == warned
+    answer.forget_reason()
+    answer.tell_reason("stop", "stop")
+    assert answer.raw_reason == "stop"
+
+
+def test_a_call_in_doubt_is_never_complete() -> None:
+    answer = Answer()
+    early, said, late, sure = (answer.start(kind) for kind in ("call", "text", "call", "call"))
+    answer.stop(early)
+    answer.doubt()
+    answer.trust(sure)
+    after, told = answer.start("call"), answer.start("call")
+    answer.doubt(told)
+    answer.sound = False
+    garbled = answer.start("call")
+    for part in (said, late, sure, after, told, garbled):
+        answer.stop(part)
+    events = [event for _, _, event in answer.taken()]
+    ended = [event.complete for event in events if isinstance(event, PartEnded)]
+    assert ended == [True, True, False, True, True, False, False]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from tests.wire.frames import (
     end_of,
     events_of,
     fragment,
+    line,
+    lines,
     parts_of,
     sse,
 )
@@ -97,7 +100,7 @@ def test_errors_inside_a_good_status(body: bytes, error: Any) -> None:
         (400, b'{"error": {"message": "bad field", "param": "x"}}',
          {"message": "bad field", "param": "x"}, "400: bad field."),
         (401, b'{"detail": [{"msg": "no key"}]}', {"detail": [{"msg": "no key"}]}, "no key"),
-        (500, b"<html>Oops</html>", "<html>Oops</html>", "<html>Oops"),
+        (500, b"<html>Oops</html>", "<html>Oops</html>", "a page of HTML"),
         (503, b"", None, "503. Retry"),
         (429, b'data: {"error": {"message": "slow"}}\n\n', {"message": "slow"}, "slow"),
         (404, b'[{"error": {"message": "no such"}}]', {"message": "no such"}, "no such"),
@@ -155,3 +158,66 @@ def test_q29_a_jump_is_one_delta_and_warnings_are_counted() -> None:
     assert [event for event in events if isinstance(event, PartDelta)] == [PartDelta(0, '{"x":1}')]
     assert PartStarted(0, "call", "f", "a") in events
     assert len(codes_of(events)) == 20
+
+
+@pytest.mark.parametrize(
+    "reason", ["abort", "aborted", "cancelled", "canceled", "timeout", "expired", "Error", "failed"]
+)
+def test_a_reason_that_tells_of_trouble_is_no_answer(reason: str) -> None:
+    body = sse(calls(fragment(0, "a", "f", "{}")), chunk({}, reason), DONE)
+    end = end_of(events_of("openai_chat", body))
+    assert isinstance(end, ResponseFailed)
+    assert (end.failure, end.raw_reason) == ("error", reason)
+
+
+@pytest.mark.parametrize(
+    ("between", "before", "whole"),
+    [
+        (b"", b"", True),
+        (b'data: {"choices":[{"ind\n\n', b"", False),
+        (b"data: [1]\n\n", b"", False),
+        (b'a: {"choices":[]}\n\n', b"", False),
+        (b'data: {"choices":[{"index":0,"delta":{"content":"\xff"}}]}\n\n', b"", False),
+        (b": \xff\n\n", b"", True),
+        (b"data:\n\n", b"", True),
+        (b"", b"data: nope\n\n", True),
+    ],
+    ids=["all", "no JSON", "no object", "stray", "no UTF-8", "a comment", "empty", "before"],
+)
+def test_after_a_lost_frame_an_open_call_is_not_complete(
+    between: bytes, before: bytes, whole: bool
+) -> None:
+    head, tail = (
+        sse(calls(fragment(0, "a", "f", '{"x":1'))),
+        sse(calls(fragment(0, arguments="}")), FINISH, DONE),
+    )
+    events = events_of("openai_chat", before + head + between + tail)
+    assert isinstance(end_of(events), ResponseEnded)
+    assert [part.complete for kind, part in parts_of(events) if kind == "call"] == [whole]
+
+
+def test_a_call_made_from_bytes_that_are_no_utf8_is_not_complete() -> None:
+    for protocol, body in (
+        ("openai_chat", sse(calls(fragment(0, "a", "f", '{"x":"Q"}')), FINISH, DONE)),
+        (
+            "ollama",
+            lines(
+                line({"tool_calls": [{"function": {"name": "f", "arguments": {"x": "Q"}}}]}),
+                line({}, done=True, done_reason="stop"),
+            ),
+        ),
+    ):
+        for good, sent in ((True, body), (False, body.replace(b"Q", b"\xc3("))):
+            events = events_of(protocol, sent)
+            assert isinstance(end_of(events), ResponseEnded)
+            assert [part.complete for _, part in parts_of(events)] == [good]
+
+
+@pytest.mark.parametrize(
+    ("tail", "ended"),
+    [(b"]", "complete"), (b"\n]\n", "complete"), (b"", "interrupted"), (b",\n", "interrupted")],
+)
+def test_an_array_that_was_never_closed_is_cut(tail: bytes, ended: str) -> None:
+    said = {"candidates": [{"content": {"parts": [{"text": "a"}]}, "finishReason": "STOP"}]}
+    end = end_of(events_of("gemini", b"[" + json.dumps(said).encode() + tail))
+    assert (end.failure if isinstance(end, ResponseFailed) else "complete") == ended

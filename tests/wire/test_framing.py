@@ -210,3 +210,25 @@ def test_blank_lines_without_end_are_no_frames_and_cost_little(
     found += framer.feed(b"\ndata: 2\n\n") + framer.end()
     assert [frame.data for frame in found] == ["1", "2"]
     assert len(looked) < 20
+
+
+@pytest.mark.parametrize(
+    ("body", "unclosed"),
+    [
+        (b'[{"a":1}', True),
+        (b'[{"a":1},\n', True),
+        (b'[{"a":1}]', False),
+        (b'[\n{"a":1}\n,\n{"b":[2]}\n]\n', False),
+        (b'[{"a":1},{"b":2}\n<html>', True),
+        (b'{"a":[1]}', False),
+        (b"[\ndata: a\n\n", False),
+        (b"[]", False),
+    ],
+)
+def test_an_array_without_its_end_is_known(body: bytes, unclosed: bool) -> None:
+    for cuts in ((), range(len(body))):
+        framer = Framer()
+        for start, end in pairwise([0, *cuts, len(body)]):
+            framer.feed(body[start:end])
+        framer.end()
+        assert framer.unclosed == unclosed

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.core.events import ResponseEnded, Warned
+from app.core.events import ResponseEnded, ResponseFailed, Warned
 from app.wire.decoded import decode
 from app.wire.openai_chat import label, merged
 from tests.wire.frames import (
@@ -268,3 +268,26 @@ def test_other_kinds_of_calls() -> None:
 )
 def test_labels(frame: dict[str, Any], words: str) -> None:
     assert label(frame) == words
+
+
+@pytest.mark.parametrize("error", [{"code": 502, "message": "upstream died"}, "upstream died"])
+def test_an_error_of_the_choice_is_an_error(error: Any) -> None:
+    choice = {"index": 0, "error": error, "finish_reason": "stop"}
+    delta, whole = {"content": "half"}, {"role": "assistant", "content": "half"}
+    streamed = sse({"choices": [{**choice, "delta": delta}], "usage": {"prompt_tokens": 3}}, DONE)
+    answered = {"object": "chat.completion", "choices": [{**choice, "message": whole}]}
+    for body in (streamed, json.dumps(answered).encode()):
+        end = end_of(events_of("openai_chat", body))
+        assert isinstance(end, ResponseFailed)
+        assert (end.failure, end.error) == ("error", error)
+        assert "upstream died" in end.message
+    fine = end_of(events_of("openai_chat", sse(chunk({"content": "a"}, "stop"), DONE)))
+    assert isinstance(fine, ResponseEnded)
+
+
+@pytest.mark.parametrize("reason", ["length", "content_filter"])
+def test_a_reason_is_not_made_good_by_a_later_one(reason: str) -> None:
+    events = events_of("openai_chat", sse(chunk({"content": "a"}, reason), chunk({}, "stop"), DONE))
+    end = end_of(events)
+    assert isinstance(end, ResponseEnded)
+    assert (end.raw_reason, codes_of(events)) == (reason, ["reason_changed"])
