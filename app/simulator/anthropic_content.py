@@ -29,6 +29,9 @@ _EMPTY = Source("docs/wire.md, section 1: empty text is refused", inferred=True)
 _IMAGES = Source("Anthropic docs: Vision")
 _INPUT = Source("docs/wire.md, section 1: input must be an object", inferred=True)
 _MODIFIED = Source("https://github.com/anthropics/claude-code/issues/63284")
+_ALL_TEXT = Source("https://github.com/vellum-ai/vellum-assistant/pull/18387")
+_UNCALLED = Source("https://github.com/anthropics/claude-code/issues/95406")
+_UNSERVED = Source("Anthropic docs: Server tools, pause_turn", inferred=True)
 _FOREIGN = Source("https://github.com/anthropics/anthropic-sdk-python/issues/1598")
 
 
@@ -64,6 +67,36 @@ def parts_of(
         _part(block, role, f"{where}.content.{place}", latest)
         for place, block in enumerate(content)
     )
+
+
+def check_served(content: Any, begun: set[str], where: str, final: bool) -> None:
+    """Server tools that were called have their result behind them, in the same message.
+
+    In the last message of all one may wait, for its turn paused, and one whose code calls a tool
+    of the client may always. `begun` are the ids of those seen so far.
+    """
+    waiting: set[str] = set()
+    for place, block in enumerate(content if isinstance(content, list) else []):
+        kind = str(block.get("type"))
+        if kind == "tool_use" and isinstance(block.get("caller"), dict):
+            waiting.discard(str(block["caller"].get("tool_id")))
+        elif kind.endswith("_tool_use"):
+            begun.add(str(block.get("id")))
+            waiting.add(str(block.get("id")))
+        elif kind.endswith("_tool_result"):
+            given = str(block.get("tool_use_id"))
+            if given not in begun:
+                raise _UNCALLED.refusal(
+                    f"{where}.content.{place}: unexpected `tool_use_id` found in `{kind}` blocks: "
+                    f"{given}. Each `{kind}` block must have a corresponding `server_tool_use` "
+                    "block before it."
+                )
+            waiting.discard(given)
+    if waiting and not final:
+        raise _UNSERVED.refusal(
+            f"{where}: `server_tool_use` ids were found without a corresponding result block: "
+            f"{', '.join(sorted(waiting))}."
+        )
 
 
 def _part(block: Any, role: str, where: str, latest: bool) -> MessagePart:
@@ -181,4 +214,6 @@ def _tool_result(block: Mapping[str, Any], where: str) -> MessagePart:
     else:
         raise _REFERENCE.refusal(f"{where}.content: Input should be a valid list")
     failed = block.get("is_error", False)
+    if failed is True and any(piece.type == "image" for piece in pieces):
+        raise _ALL_TEXT.refusal(f"{where}: all content must be type 'text' if 'is_error' is true")
     return MessagePart("result", call_id=given, content=tuple(pieces), is_error=failed is True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import ToolChoice
-from app.simulator.anthropic_content import parts_of
+from app.simulator.anthropic_content import check_served, parts_of
 from app.simulator.anthropic_tools import choice_of, tools_of
 from app.simulator.end import Asked, BadRequest, Source, compact, object_of
 from app.simulator.reply import tokens
@@ -22,6 +22,11 @@ _KNOWN = spaced(
     stop_sequences metadata thinking service_tier container context_management mcp_servers
     output_config output_format inference_geo cache_control speed"""
 )
+_LEAST_TOP_P = 0.95
+_CONSULT = (
+    "Please consult our documentation at "
+    "https://platform.claude.com/docs/en/build-with-claude/extended-thinking"
+)
 _BETA = ("context_management", "mcp_servers")
 
 _REFERENCE = Source("Anthropic API reference: Messages")
@@ -29,6 +34,9 @@ _ASSUMED = Source("Anthropic API reference: Messages", inferred=True)
 _VERSIONS = Source("Anthropic API reference: Versions")
 _BETAS = Source("Anthropic API reference: Beta headers", inferred=True)
 _THINKING = Source("Anthropic docs: Building with extended thinking")
+_TEMPERATURE = Source("https://github.com/mnfst/modelparams.dev/issues/214")
+_TOP_P = Source("Anthropic docs: Building with extended thinking", inferred=True)
+_TOP_K = Source("https://github.com/quarkiverse/quarkus-langchain4j/issues/1812")
 _UNANSWERED = Source("https://github.com/anthropics/claude-code/issues/8210")
 _UNKNOWN_ID = Source("https://github.com/tghamm/Anthropic.SDK/issues/184")
 _RESULTS_FIRST = Source("docs/wire.md, section 1: results stand before any text", inferred=True)
@@ -64,7 +72,7 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
         messages=_messages(data["messages"]),
         tools=tools,
         choice=choice,
-        params={"max_tokens": most, "thinking": _thinking(data.get("thinking"), most, choice)},
+        params={"max_tokens": most, "thinking": _thinking(data, most, choice)},
         stream=_flag(data, "stream"),
     )
     return Asked(request, tokens(compact([data["messages"], data.get("tools"), request.system])))
@@ -90,7 +98,8 @@ def _system(value: Any) -> str:
     return "\n".join(texts)
 
 
-def _thinking(value: Any, most: int, choice: ToolChoice) -> bool:
+def _thinking(data: Mapping[str, Any], most: int, choice: ToolChoice) -> bool:
+    value = data.get("thinking")
     kind = value.get("type") if isinstance(value, dict) else None
     if value is None or kind == "disabled":
         return False
@@ -108,7 +117,25 @@ def _thinking(value: Any, most: int, choice: ToolChoice) -> bool:
             raise _THINKING.refusal("`max_tokens` must be greater than `thinking.budget_tokens`.")
     if choice.forced:
         raise _THINKING.refusal("Thinking may not be enabled when tool_choice forces tool use.")
+    _check_sampling(data)
     return True
+
+
+def _check_sampling(data: Mapping[str, Any]) -> None:
+    """Thinking leaves no choice of how tokens are picked."""
+    top_p = data.get("top_p", 1)
+    if data.get("temperature", 1) != 1:
+        raise _TEMPERATURE.refusal(
+            "`temperature` may only be set to 1 when thinking is enabled or in adaptive mode. "
+            f"{_CONSULT}"
+        )
+    if not isinstance(top_p, int | float) or top_p < _LEAST_TOP_P:
+        raise _TOP_P.refusal(
+            "`top_p` must be greater than or equal to 0.95 or unset when thinking is enabled. "
+            f"{_CONSULT}"
+        )
+    if "top_k" in data:
+        raise _TOP_K.refusal(f"`top_k` must be unset when thinking is enabled. {_CONSULT}")
 
 
 def _messages(value: Any) -> tuple[Message, ...]:
@@ -119,6 +146,7 @@ def _messages(value: Any) -> tuple[Message, ...]:
     messages: list[Message] = []
     open_ids: list[str] = []
     seen: set[str] = set()
+    begun: set[str] = set()
     latest = {_role(entry): place for place, entry in enumerate(value)}
     for place, entry in enumerate(value):
         where = f"messages.{place}"
@@ -130,6 +158,8 @@ def _messages(value: Any) -> tuple[Message, ...]:
         final = place == len(value) - 1
         parts = parts_of(entry.get("content"), role, where, final, latest[role] == place)
         _check_results(parts, open_ids, where)
+        if role == "assistant":
+            check_served(entry["content"], begun, where, final)
         messages += _split(role, parts)
         open_ids = [part.call_id for part in parts if part.kind == "call"]
         if seen & set(open_ids) or len(set(open_ids)) < len(open_ids):

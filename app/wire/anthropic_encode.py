@@ -54,6 +54,9 @@ NEVER_UNTHINKING = re.compile(r"(?:fable-5|mythos-5)(?!\d)")
 Source: https://github.com/ex-machina-co/opencode-anthropic-auth/pull/160
 """
 
+LEAST_TOP_P = 0.95
+"""What is taken beside thinking. Source: Anthropic's documentation of extended thinking."""
+
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST_NAME = 128
 _PARAMS = ("max_tokens", "temperature", "top_p", "stop", "thinking")
@@ -79,7 +82,7 @@ def encode(request: ModelRequest) -> WireRequest:
     elif request.choice.forced:
         notes.add("The tool choice was left out: there is no tool to choose from.")
     _add_params(body, request, notes)
-    _foretell(body, request, notes)
+    _foretell({**body, **request.extra}, request, notes)
     if request.stream:
         body["stream"] = True
     return wire_request(request, PATH, VERSION, body, notes)
@@ -87,8 +90,9 @@ def encode(request: ModelRequest) -> WireRequest:
 
 def _foretell(body: Mapping[str, Any], request: ModelRequest, notes: Notes) -> None:
     """Note what will be refused. It is sent as asked: nobody's wish is changed unseen."""
-    model, thinking = spelled(request.model), body.get("thinking", {})
-    kind, called = thinking.get("type"), request.model
+    model, thinking = spelled(request.model), body.get("thinking")
+    kind = thinking.get("type") if isinstance(thinking, Mapping) else None
+    called = request.model
     if request.offered and request.choice.forced:
         if NEVER_FORCED.search(model):
             notes.add(f"{called} refuses a forced tool: let it choose (auto) and ask in words.")
@@ -99,8 +103,19 @@ def _foretell(body: Mapping[str, Any], request: ModelRequest, notes: Notes) -> N
             notes.add(f"{called} refuses a thinking budget: use adaptive, low, medium or high.")
         if "temperature" in body or "top_p" in body:
             notes.add(f"{called} refuses temperature and top_p: leave them out.")
+    elif kind in ("enabled", "adaptive"):
+        if body.get("temperature", 1) != 1:
+            notes.add("A temperature is refused while the model thinks: leave one of the two out.")
+        if not _is_most(body.get("top_p", 1)):
+            notes.add(
+                "A top_p below 0.95 is refused while the model thinks: leave one of them out."
+            )
     if kind == "disabled" and NEVER_UNTHINKING.search(model):
         notes.add(f"{called} refuses to do without thinking: leave the setting out.")
+
+
+def _is_most(top_p: Any) -> bool:
+    return isinstance(top_p, int | float) and top_p >= LEAST_TOP_P
 
 
 def spelled(model: str) -> str:
@@ -189,6 +204,7 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
             case "results":
                 role = "user"
                 blocks = [_result(part, ids) for part in message.parts]
+                blocks += _beside(message, notes)
             case "user":
                 role = "user"
                 blocks = [block for part in message.parts for block in _prompt(part)]
@@ -313,6 +329,9 @@ def _result(part: MessagePart, ids: Ids) -> dict[str, Any]:
         "tool_use_id": ids.of_result(part.call_id),
     }
     pieces = [_piece(piece) for piece in part.content if piece.type == "image" or piece.text]
+    if part.is_error and any(piece["type"] == "image" for piece in pieces):
+        pieces = [piece for piece in pieces if piece["type"] == "text"]
+        pieces = pieces or [_text("The tool failed; the image that it returned follows.")]
     match pieces:
         case []:
             pass
@@ -325,6 +344,18 @@ def _result(part: MessagePart, ids: Ids) -> dict[str, Any]:
         # The API refuses an error without words.
         result.setdefault("content", "The tool failed and gave no reason.")
     return result
+
+
+def _beside(message: Message, notes: Notes) -> list[dict[str, Any]]:
+    """The images of failed results, which take text alone, behind all results."""
+    failed = (piece for part in message.parts if part.is_error for piece in part.content)
+    images = [_piece(piece) for piece in failed if piece.type == "image"]
+    if not images:
+        return []
+    notes.add(
+        "Images of failed results stand behind the results: Anthropic takes them nowhere else."
+    )
+    return [_text("The images that the failed tools returned:"), *images]
 
 
 def _piece(piece: Content) -> dict[str, Any]:

@@ -57,6 +57,10 @@ def many(count: int, kind: Any = "string", *, needed: bool = False) -> dict[str,
 
 
 UNION = ["string", "null"]
+THINKS = {"thinking": {"type": "adaptive"}}
+IMAGE = {"type": "image", "source": PIXEL}
+SEARCH = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+FOUND = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
 
 
 def asked(**changes: Any) -> Asked:
@@ -66,6 +70,11 @@ def asked(**changes: Any) -> Asked:
 
 def history(*content: Any) -> dict[str, Any]:
     return {"messages": [HI, CALL, {"role": "user", "content": list(content)}]}
+
+
+def searched(*blocks: Any) -> dict[str, Any]:
+    """A turn of these blocks with a prompt behind it."""
+    return {"messages": [HI, {"role": "assistant", "content": list(blocks)}, HI]}
 
 
 def schema(value: Any, name: str = "f") -> dict[str, Any]:
@@ -112,6 +121,13 @@ def schema(value: Any, name: str = "f") -> dict[str, Any]:
         ({"thinking": {"type": "enabled", "budget_tokens": 3000}}, "must be greater"),
         ({"thinking": {"type": "adaptive"}, "tool_choice": {"type": "any"}}, "forces tool use"),
         ({"temperature": 1.5}, "temperature"),
+        ({**THINKS, "temperature": 0.5}, "`temperature` may only be set to 1"),
+        ({**THINKS, "top_p": 0.9}, "`top_p` must be greater than or equal to 0.95"),
+        ({**THINKS, "top_k": 40}, "`top_k` must be unset"),
+        (history({**RESULT, "content": [IMAGE], "is_error": True}), "must be type 'text' if"),
+        (searched(SEARCH), "without a corresponding result block: s1"),
+        (searched(FOUND), "Each `web_search_tool_result` block must have"),
+        (searched(FOUND, SEARCH), "unexpected `tool_use_id`"),
         ({"stream": "yes"}, "valid boolean"),
         ({"top_q": 1}, "top_q: Extra inputs"),
         ({"context_management": {}}, "context_management: Extra inputs"),
@@ -169,6 +185,20 @@ def test_refusals(changes: dict[str, Any], words: str) -> None:
             {**closed(a={"$ref": "#/$defs/a"}, b={"$ref": "#/$defs/a"}), "$defs": {"a": CLOSED}}
         ),
         {"tools": [{**TOOL, "cache_control": {"type": "ephemeral"}, "input_examples": [{}]}]},
+        {**THINKS, "temperature": 1, "top_p": 0.95},
+        {"temperature": 0, "top_p": 0.1, "top_k": 9},
+        history({**RESULT, "content": [IMAGE]}),
+        searched(SEARCH, FOUND),
+        {"messages": [HI, {"role": "assistant", "content": [SEARCH]}]},  # its turn paused
+        {
+            "messages": [
+                HI,
+                {"role": "assistant", "content": [SEARCH, {**USE, "caller": {"tool_id": "s1"}}]},
+                {"role": "user", "content": [RESULT]},
+                {"role": "assistant", "content": [FOUND]},
+                HI,
+            ]
+        },
     ],
 )
 def test_what_is_sound_is_taken(changes: dict[str, Any]) -> None:
@@ -212,11 +242,12 @@ def test_choices(choice: Any, read: ToolChoice) -> None:
 
 def test_a_history_is_read_with_its_results() -> None:
     image = {"type": "image", "source": PIXEL}
-    failed = {**RESULT, "content": [{"type": "text", "text": "no"}, image], "is_error": True}
-    found = asked(**history(failed, {"type": "text", "text": "go on"})).request.messages
+    told = {**RESULT, "content": [{"type": "text", "text": "no"}, image]}
+    found = asked(**history(told, {"type": "text", "text": "go on"})).request.messages
     assert [message.role for message in found] == ["user", "assistant", "results", "user"]
     result = found[2].parts[0]
-    assert result.is_error
+    failed = asked(**history({**RESULT, "is_error": True})).request.messages[2].parts[0]
+    assert (result.is_error, failed.is_error) == (False, True)
     assert [piece.type for piece in result.content] == ["text", "image"]
     server_tool = {"type": "web_search_20250305", "name": "web_search"}
     assert [tool.name for tool in asked(tools=[TOOL, server_tool]).request.tools] == ["f"]

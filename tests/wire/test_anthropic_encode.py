@@ -141,6 +141,11 @@ FORCED = ToolChoice("required")
         ("claude-sonnet-5-5", {"params": {"temperature": 0}}, "temperature"),
         ("claude-fable-5", {"params": {"thinking": "disabled"}}, "do without thinking"),
         ("claude-opus-5", {"params": {"thinking": "disabled"}}, ""),
+        ("m", {"params": {"thinking": 2000, "temperature": 0.5}}, "A temperature is refused"),
+        ("m", {"params": {"thinking": "adaptive", "top_p": 0.1}}, "A top_p below 0.95"),
+        ("m", {"params": {"top_p": 0}, "extra": {"thinking": {"type": "enabled"}}}, "A top_p"),
+        ("m", {"params": {"thinking": 2000, "temperature": 1, "top_p": 0.95}}, ""),
+        ("m", {"params": {"temperature": 0, "top_p": 0.1}}, ""),
     ],
 )
 def test_what_will_be_refused_is_said_and_sent_as_asked(
@@ -240,7 +245,7 @@ def test_results_are_one_message_before_the_text_that_follows() -> None:
     last = said(
         user("hi"),
         assistant(call("t1"), call("t2")),
-        results(result("t1", "one"), result("t2", "two", IMAGE, is_error=True)),
+        results(result("t1", "one"), result("t2", "two", IMAGE)),
         user("and?"),
     )[-1]
     picture = {"type": "base64", "media_type": "image/png", "data": "aGk="}
@@ -252,7 +257,6 @@ def test_results_are_one_message_before_the_text_that_follows() -> None:
                 "type": "tool_result",
                 "tool_use_id": "t2",
                 "content": [{"type": "text", "text": "two"}, {"type": "image", "source": picture}],
-                "is_error": True,
             },
             {"type": "text", "text": "and?"},
         ],
@@ -356,3 +360,14 @@ def test_text_of_a_turn_that_was_cut_goes_without_what_came_with_it() -> None:
     cited = own("text", "a", type="text", citations=[{"n": 1}])
     (block,) = said(user("hi"), assistant(replace(cited, complete=False)))[1]["content"]
     assert block == {"type": "text", "text": "a"}
+
+
+def test_images_of_failed_results_stand_behind_the_results() -> None:
+    told = results(result("t1", IMAGE, is_error=True), result("t2", "no", IMAGE, is_error=True))
+    wanted = request(assistant(call("t1"), call("t2")), told, user("on"))
+    body, sent = encoded("anthropic", wanted)
+    first, second, *rest = body["messages"][1]["content"]
+    assert first["content"] == "The tool failed; the image that it returned follows."
+    assert (second["content"], second["is_error"]) == ("no", True)
+    assert [block["type"] for block in rest] == ["text", "image", "image", "text"]
+    assert "behind the results" in sent.notes[0]
