@@ -62,6 +62,7 @@ class _Reader:
         self._answer = answer
         self._open: dict[int, _Block] = {}
         self._held: dict[int, _Block] = {}  # calls that were stopped, but may have a straggler
+        self._stopped_calls: list[_Block] = []  # no more can come, unless the message starts anew
         self._closed: dict[int, PartKind] = {}
         self._started = False
         self._meta: dict[str, Any] = {}
@@ -97,7 +98,7 @@ class _Reader:
 
     def settle(self, whole: bool) -> None:
         """A block without its `content_block_stop` did not come to its end."""
-        self._release()
+        self._end_calls(complete=True)
         for block in self._open.values():
             self._stop(block, complete=False)
         self._open.clear()
@@ -122,9 +123,12 @@ class _Reader:
 
     def _message_start(self, message: Mapping[str, Any]) -> None:
         if self._started:
-            # A gateway asked again in mid-answer: what was open stays as it is, unfinished.
+            # A gateway asked again in mid-answer: what was open stays as it is, unfinished, and
+            # the calls of the first attempt are none: the second says what is meant.
             self._answer.warn("restarted", "The message started anew in the middle of its stream.")
+            self._end_calls(complete=False)
             self.settle(whole=False)
+            self._answer.forget_reason()
             self._closed.clear()
             self._usage.clear()
         self._started = True
@@ -137,7 +141,7 @@ class _Reader:
         self._release()
         reason = delta.get("stop_reason")
         if isinstance(reason, str) and reason:
-            self._answer.raw_reason = reason
+            self._answer.tell_reason(reason, REASONS.get(reason, "other"))
         for key in ("stop_sequence", "stop_details", "container"):
             if delta.get(key) is not None:
                 self._meta[key] = delta[key]
@@ -243,14 +247,22 @@ class _Reader:
             self._stop(block, complete=True)
 
     def _release(self) -> None:
-        """End the calls that were stopped: what comes next is none of theirs."""
-        answer = self._answer
+        """What comes next is none of the calls that were stopped."""
         for index, block in self._held.items():
-            here, answer.span = answer.span, block.stopped_at
             self._closed[index] = "call"
-            self._stop(block, complete=True)
-            answer.span = here
+            self._stopped_calls.append(block)
         self._held.clear()
+
+    def _end_calls(self, complete: bool) -> None:
+        """End the calls that were stopped, each at the place where it was."""
+        self._release()
+        answer = self._answer
+        here = answer.span
+        for block in self._stopped_calls:
+            answer.span = block.stopped_at
+            self._stop(block, complete)
+        answer.span = here
+        self._stopped_calls.clear()
 
     def _stop(self, block: _Block, complete: bool) -> None:
         part = block.part

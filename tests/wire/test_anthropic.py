@@ -339,3 +339,28 @@ def test_the_type_may_be_missing_from_the_data() -> None:
 )
 def test_labels(frame: dict[str, Any], words: str) -> None:
     assert label(frame) == words
+
+
+def test_the_calls_of_an_abandoned_attempt_are_never_complete() -> None:
+    def one(id_: str) -> list[dict[str, Any]]:
+        return [started(0, {**CALL, "id": id_}), grown(0, json_delta('{"x": 1}')), stopped(0)]
+
+    said = [started(0, TEXT), grown(0, text_delta("no")), stopped(0)]
+    stop = event("message_delta", delta={"stop_reason": "end_turn"}, usage={})
+    for first in (one("t1"), [*one("t1"), started(1, TEXT)], [*one("t1"), STOPPED[0]]):
+        body = sse(START, *first, START, *said, stop, event("message_stop"))
+        events = spanned("anthropic", body)
+        obey_the_grammar(events, len(body))
+        found = [event for _, _, event in events]
+        assert [part.complete for kind, part in parts_of(found) if kind == "call"] == [False]
+        assert "restarted" in codes_of(found)
+        (place,) = [
+            body[a:b] for a, b, e in events if isinstance(e, PartEnded) and e.provider_id == "t1"
+        ]
+        assert b"content_block_stop" in place
+    body = sse(START, *one("t1"), START, *one("t2"), *STOPPED)
+    parts = [part.complete for _, part in parts_of(events_of("anthropic", body))]
+    assert parts == [False, True]
+    # The reason of the first attempt is none of the second.
+    body = sse(START, *one("t1"), STOPPED[0], START, *one("t2"))
+    assert isinstance(end_of(events_of("anthropic", body)), ResponseFailed)
