@@ -62,6 +62,7 @@ class _Reader:
         self._prose: OpenPart | None = None
         self._call: OpenPart | None = None  # a call whose arguments are still being streamed
         self._arguments = GrowingArguments()
+        self._torn: set[str] = set()  # ids of calls that another call began in the middle of
         self._usage: dict[str, Any] = {}
         self._meta: dict[str, Any] = {}
         self._others: dict[int, list[Any]] = {}
@@ -120,7 +121,9 @@ class _Reader:
                 self._meta[key] = candidate[key]
         # Only Vertex counts its traffic; it is also the one that numbers its reasons another way.
         reason = finish_reason(candidate.get("finishReason"), "trafficType" in self._usage)
-        self._answer.raw_reason = reason or self._answer.raw_reason
+        if reason:
+            meaning = "failed" if reason in BROKEN else REASONS.get(reason, "other")
+            self._answer.tell_reason(reason, meaning)
 
     def _feedback(self, feedback: Mapping[str, Any]) -> None:
         """What was thought of the prompt: blocked, there is no candidate and no finish reason."""
@@ -206,8 +209,10 @@ class _Reader:
         """A whole call, or a piece of one whose arguments are streamed by path."""
         name, goes_on = call.get("name"), call.get("willContinue") is True
         partials = call.get("partialArgs")
-        if name or self._call is None:
-            self._end_call(complete=False)
+        if self._strays(call):
+            return
+        if self._call is None or (name and not self._goes_on_with(self._call, call)):
+            self._tear()
             if not call:
                 self._answer.warn("empty_call", "A call without name and arguments came.")
                 return
@@ -224,6 +229,36 @@ class _Reader:
             open_.meta["streamed"] = True
         if not goes_on or open_.ended:
             self._end_call(complete=True)
+
+    def _goes_on_with(self, open_: OpenPart, call: Mapping[str, Any]) -> bool:
+        """Whether this is the next piece of the open call, though it names it once more."""
+        return bool(open_.provider_id) and call.get("id") == open_.provider_id
+
+    def _strays(self, call: Mapping[str, Any]) -> bool:
+        """Whether this piece is another call's than the one that is open, or of one that broke.
+
+        Which of the two the pieces between belong to would be a guess: neither is ever whole.
+        """
+        open_, id_, name = self._call, call.get("id"), call.get("name")
+        if not isinstance(id_, str) or not id_:
+            return False
+        if open_ is None:
+            stray = id_ in self._torn and not name
+        elif id_ == open_.provider_id:
+            stray = bool(name) and name != open_.name
+        else:
+            stray = id_ in self._torn or (not name and bool(open_.provider_id))
+        if stray:
+            self._torn.add(id_)
+            self._answer.warn("mixed_calls", f"A piece of call {id_[:80]!r} came out of its turn.")
+            self._tear()
+        return stray
+
+    def _tear(self) -> None:
+        """End the call under way, unfinished; what more comes of it is left out."""
+        if self._call is not None:
+            self._torn.add(self._call.provider_id)
+            self._end_call(complete=False)
 
     def _start_call(self, call: Mapping[str, Any]) -> None:
         name, id_ = call.get("name"), call.get("id")
@@ -263,9 +298,20 @@ class _Reader:
         else:
             arguments.broken = True
         if arguments.broken:
-            self._answer.warn(
-                "odd_arguments", f"The streamed arguments of {open_.name} do not fit together."
-            )
+            self._warn_odd(open_)
+
+    def _closed(self, open_: OpenPart) -> bool:
+        """Write what the streamed arguments lack; False where they cannot become whole."""
+        told, closing = self._arguments.broken, self._arguments.close()
+        self._answer.delta(open_, closing)
+        if self._arguments.broken and not told:
+            self._warn_odd(open_)
+        return not self._arguments.broken
+
+    def _warn_odd(self, open_: OpenPart) -> None:
+        self._answer.warn(
+            "odd_arguments", f"The streamed arguments of {open_.name} do not fit together."
+        )
 
     def _end_call(self, complete: bool) -> None:
         """End the call under way; without its own end it stays unfinished and is never run."""
@@ -274,10 +320,8 @@ class _Reader:
             return
         streamed, whole = open_.meta.pop("streamed", False), open_.meta.pop("whole", False)
         if streamed and not whole:
-            complete = complete and not self._arguments.broken
             open_.meta["as_object"] = True
-            if complete:
-                self._answer.delta(open_, self._arguments.close())
+            complete = complete and self._closed(open_)
         elif not whole:
             open_.meta["absent"] = True
         self._answer.stop(open_, complete)

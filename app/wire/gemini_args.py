@@ -66,28 +66,27 @@ class GrowingArguments:
         elif any(key.endswith("Value") for key in partial):
             return None
         if self._string == path and partial.get("willContinue") is not True:
-            said += self._string_closed()
+            said, self._string = said + '"', None
         return said
 
     def close(self) -> str:
-        """What is missing for whole JSON."""
+        """What is missing for whole JSON. A text that was to go on is not closed for the model."""
+        self.broken = self.broken or self._string is not None
         if self.broken:
             return ""
-        said = self._string_closed() + ("" if self._begun else "{")
+        said = "" if self._begun else "{"
         self._begun = True
         while self._levels:
             said += "}" if self._levels.pop().is_object else "]"
         return said
 
-    def _string_closed(self) -> str:
-        if self._string is None:
-            return ""
-        self._string = None
-        return '"'
-
     def _placed(self, path: Path) -> str | None:
-        """The text up to where the value at `path` begins, or None where that is behind."""
-        said = self._string_closed() + ("" if self._begun else "{")
+        """The text up to where the value at `path` begins, or None where that is behind, or where
+        a text was to go on first.
+        """
+        if self._string is not None:
+            return None
+        said = "" if self._begun else "{"
         self._begun = True
         levels = self._levels
         shared = 0

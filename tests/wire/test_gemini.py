@@ -390,3 +390,84 @@ def test_the_list_of_models_holds_those_that_answer() -> None:
         ModelInfo("y"),
     )
     assert CODEC.models(None) == ()
+
+
+def piece(id_: str, place: str, name: str = "", goes_on: bool = True) -> dict[str, Any]:
+    """A piece of the streamed call `id_` that says one text at `place`; "" says none."""
+    inner = growing(*([at(f"$.{place}", stringValue="x")] if place else []), goes_on=goes_on)
+    return event({"functionCall": {"id": id_, **inner["functionCall"], **_named(name)}})
+
+
+def _named(name: str) -> dict[str, str]:
+    return {"name": name} if name else {}
+
+
+@pytest.mark.parametrize(
+    ("events", "parts", "codes"),
+    [
+        (
+            [piece("1", "a", "f"), piece("1", "b", "f"), piece("1", "", goes_on=False)],
+            [("f", '{"a":"x","b":"x"}', True)],
+            [],
+        ),
+        (
+            [piece("1", "a", "f"), piece("1", "b", goes_on=False)],
+            [("f", '{"a":"x","b":"x"}', True)],
+            [],
+        ),
+        (
+            [
+                piece("1", "", "f"),
+                piece("2", "", "g"),
+                piece("1", "a", goes_on=False),
+                piece("2", "b", goes_on=False),
+            ],
+            [("f", "", False), ("g", "", False)],
+            ["mixed_calls", "mixed_calls"],
+        ),
+        (
+            [piece("1", "a", "f"), piece("2", "b", goes_on=False)],
+            [("f", '{"a":"x"', False)],
+            ["mixed_calls"],
+        ),
+        (
+            [piece("1", "a", "f"), piece("1", "b", "g", goes_on=False)],
+            [("f", '{"a":"x"', False)],
+            ["mixed_calls"],
+        ),
+        (
+            [piece("1", "a", "f", goes_on=False), piece("2", "b", "g", goes_on=False)],
+            [("f", '{"a":"x"}', True), ("g", '{"b":"x"}', True)],
+            [],
+        ),
+    ],
+    ids=["named again", "by id", "mixed", "another's", "another name", "one by one"],
+)
+def test_a_piece_goes_to_the_call_of_its_id(
+    events: list[Any], parts: list[Any], codes: list[str]
+) -> None:
+    found = events_of("gemini", sse(*events, STOP))
+    assert [(part.name, part.text, part.complete) for _, part in parts_of(found)] == parts
+    assert codes_of(found) == codes
+
+
+def test_a_text_that_was_never_ended_leaves_its_call_unfinished() -> None:
+    said = growing(at("$.path", stringValue="/home/me", more=True), name="rm")
+    found = events_of("gemini", sse(event(said), event(growing(goes_on=False)), STOP))
+    ((_, part),) = parts_of(found)
+    assert (part.text, part.complete) == ('{"path":"/home/me', False)
+    assert codes_of(found) == ["odd_arguments"]
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "ended"),
+    [
+        ("MAX_TOKENS", "STOP", "length"),
+        ("SAFETY", "STOP", "refusal"),
+        ("MALFORMED_FUNCTION_CALL", "STOP", "error"),
+        ("STOP", "STOP", "stop"),
+    ],
+)
+def test_a_reason_is_not_made_good_by_a_later_one(first: str, then: str, ended: str) -> None:
+    end = end_of(events_of("gemini", sse(event(text("a"), reason=first), event(reason=then))))
+    assert (end.failure if isinstance(end, ResponseFailed) else end.reason) == ended

@@ -22,8 +22,13 @@ def written(*partials: dict[str, Any]) -> tuple[list[str], GrowingArguments]:
     [
         ([], ["{}"]),
         (
-            [at("$.a", stringValue="x", more=True), at("$.a", stringValue='"é\n', more=True)],
-            ['{"a":"x', '\\"é\\n', '"}'],
+            [at("$.a", stringValue="x", more=True), at("$.a", stringValue='"é\n')],
+            ['{"a":"x', '\\"é\\n"', "}"],
+        ),
+        # As Vertex sends it: an empty piece ends a text.
+        (
+            [at("$.a", stringValue="x", more=True), at("$.a", stringValue=""), at("$.b")],
+            ['{"a":"x', '"', "", "}"],
         ),
         (
             [at("$.a", stringValue="x", more=True), at("$.a", stringValue="y"), at("$.b")],
@@ -83,6 +88,9 @@ def test_the_text_grows_by_these_pieces(partials: list[dict[str, Any]], pieces: 
         [at("$['\\x']", stringValue="x")],
         [{"stringValue": "x"}],
         [at("$.a", numberValue="NaN")],
+        [at("$.a", stringValue="x", more=True)],
+        [at("$.a", stringValue="x", more=True), at("$.b", stringValue="y")],
+        [at("$.a", stringValue="x", more=True), at("$.a", numberValue=1)],
         [at("$.a", stringValue=1)],
         [at("$" + ".a" * 300, stringValue="x")],
         [
@@ -98,3 +106,8 @@ def test_what_fits_nowhere_leaves_a_text_that_is_no_json(partials: list[dict[str
     assert said[-1] == ""
     with pytest.raises(ValueError, match=r"Expecting|Unterminated|Invalid"):
         json.loads("".join(said))
+
+
+def test_a_text_that_was_to_go_on_is_not_closed() -> None:
+    said, growing = written(at("$.a", stringValue="/home", more=True))
+    assert (said, growing.broken) == (['{"a":"/home', ""], True)
