@@ -13,7 +13,7 @@ from typing import Any
 
 from app.core.events import PartKind
 from app.wire.answer import Answer, OpenPart
-from app.wire.exact import Quoted, joined
+from app.wire.exact import Quoted, alike, joined
 
 CALLS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
 """Item type -> the member that holds what the model wrote."""
@@ -25,6 +25,8 @@ _CONTENT: Mapping[str, tuple[PartKind, str]] = {
 }
 """Type of a piece of a message -> the kind of its part, and its member that holds the words."""
 _SERVER = frozenset({"mcp_list_tools", "mcp_approval_request", "program"})
+_UNDONE = frozenset({"incomplete", "failed", "cancelled"})
+"""The statuses of an item that did not come to its end."""
 _OTHER = frozenset({"compaction", "additional_tools", "configuration_update"})
 
 Where = tuple[Quoted, *tuple[str | int, ...]]
@@ -53,7 +55,7 @@ def part_kind(type_: str) -> PartKind:
 class Item:
     """An item under way. `parts` are its parts by where they stand, in order of appearance."""
 
-    __slots__ = ("call_id", "done", "first", "kind", "parts", "spare", "told", "type")
+    __slots__ = ("call_id", "done", "first", "kind", "parts", "said", "spare", "told", "type")
 
     def __init__(self, type_: str, call_id: str) -> None:
         self.type = type_
@@ -62,6 +64,7 @@ class Item:
         self.parts: dict[Slot, OpenPart] = {}
         self.spare: OpenPart | None = None  # a thinking part that was started before its words
         self.first = ""  # what a call was announced with: it counts where nothing else comes
+        self.said = ""  # the arguments of a call that is done
         self.told = False  # whether an event told the whole arguments of this call
         self.done = False
 
@@ -77,6 +80,8 @@ class Items:
     def add(self, index: int | None, item: Mapping[str, Any], where: Where) -> Item:
         """An item is announced."""
         left = self._at.get(self._last() if index is None else index)
+        if left is not None and self._again(left, item, where):
+            return left
         if left is not None and not left.done:
             self._answer.warn("started_twice", f"Item {index} started twice.")
             self._stop(left, complete=False)
@@ -128,7 +133,9 @@ class Items:
         item = self._at.get(self._last() if index is None else index)
         if item is None or item.done or item.kind != "call" or not isinstance(text, str):
             return
-        self._settle(item.parts["arguments", 0], text)
+        part = item.parts["arguments", 0]
+        self._settle(part, text)
+        self._answer.trust(part)  # Told whole, it no more matters what was lost of its pieces.
         item.told = True
 
     def done(self, index: int | None, value: Mapping[str, Any], where: Where) -> None:
@@ -137,7 +144,30 @@ class Items:
         item = self._at.get(index)
         if item is None or item.done or item.type != _text(value.get("type")):
             item = self.add(index, value, where)
-        self._finish(item, value, where)
+        if not item.done:
+            self._finish(item, value, where)
+
+    def _again(self, item: Item, value: Mapping[str, Any], where: Where) -> bool:
+        """Whether this is a call that is done, sent once more: it would run twice."""
+        id_ = _text(value.get("call_id"))
+        if not (item.done and id_ and (item.type, item.call_id) == (value.get("type"), id_)):
+            return False
+        self._answer.warn("item_again", f"The call {id_[:80]!r} came once more; it counts once.")
+        self._compare(item, value, where)
+        return True
+
+    def _compare(self, item: Item, value: Mapping[str, Any], where: Where) -> None:
+        """Tell where an item that is done comes to say something else."""
+        if item.kind != "call":
+            return
+        text, _ = _written(value, CALLS[item.type], where)
+        name = _text(value.get("name")) or item.parts["arguments", 0].name
+        if (text and not alike(text, item.said)) or name != item.parts["arguments", 0].name:
+            self._answer.warn(
+                "item_differs",
+                f"The call {item.call_id[:80]!r} was told twice, and not the same; "
+                "the first counts.",
+            )
 
     def final(self, output: Sequence[Any], where: Where) -> None:
         """All items as the end of the answer lists them, and perhaps nothing else did.
@@ -164,7 +194,9 @@ class Items:
             same = found.get(place) or (waiting.popleft() if waiting else None)
             if same is None:
                 same = self._start(len(self._order), one, (*where, place))
-            if not same.done:
+            if same.done:
+                self._compare(same, one, (*where, place))
+            else:
                 self._finish(same, one, (*where, place))
 
     def settle(self, complete: bool) -> None:
@@ -202,7 +234,7 @@ class Items:
 
     def _finish(self, item: Item, value: Mapping[str, Any], where: Where) -> None:
         item.done = True
-        complete = value.get("status") != "incomplete"
+        complete = value.get("status") not in _UNDONE
         match item.kind:
             case "text":
                 self._finish_message(item, value, complete)
@@ -217,8 +249,10 @@ class Items:
                 text, told = _written(value, CALLS[item.type], where)
                 if told:
                     self._settle(part, text)
+                    self._answer.trust(part)
                 elif not part.pieces:
                     part.meta["absent"] = True
+                item.said = joined(part.pieces) if part.pieces else ""
                 self._answer.stop(part, complete)
             case _:
                 self._finish_block(item, value, complete)

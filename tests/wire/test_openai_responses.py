@@ -312,6 +312,12 @@ def test_what_the_provider_runs_is_shown_and_never_ours(
             "other",
             "incomplete",
         ),
+        (body(call(), status="incomplete"), "length", "incomplete"),
+        (
+            body(call(), status="incomplete", incomplete_details={"reason": "brand_new"}),
+            "length",
+            "incomplete",
+        ),
         (
             body(call(), status="incomplete", incomplete_details={"reason": "max_output_tokens"}),
             "length",
@@ -413,3 +419,73 @@ def test_small_words() -> None:
     assert key_header("k", ()) == {"authorization": "Bearer k"}
     assert key_header("k", ("api_key_header",)) == {"api-key": "k"}
     assert [one.id for one in models({"data": [{"id": "a"}, 3, {}]})] == ["a"]
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        *(body(call(ARGS), status=one) for one in ("expired", "cancelled", "queued")),
+        body(call(ARGS), status="in_progress"),
+        body(call(ARGS), error={"code": "server_error", "message": "boom"}),
+    ],
+    ids=lambda response: str(response["status"]),
+)
+def test_a_response_that_is_none_fails_whatever_it_holds(response: dict[str, Any]) -> None:
+    whole = events_of("openai_responses", json.dumps(response).encode())
+    for events in (whole, read(done(0, call(ARGS)), event("completed", response=response))):
+        assert bad(events).failure == "error"
+        assert ("boom" in bad(events).message) == ("error" in response)
+
+
+@pytest.mark.parametrize("status", ["failed", "incomplete", "cancelled"])
+def test_an_item_that_came_to_no_end_is_not_complete(status: str) -> None:
+    events = read(done(0, call(ARGS, status=status)), completed())
+    assert seen(events) == [("call", ARGS, False)]
+
+
+REPLAY = (added(0, call("")), args(0, ARGS), done(0, call(ARGS)))
+
+
+@pytest.mark.parametrize(
+    ("values", "parts", "codes"),
+    [
+        ((done(0, call(ARGS)), done(0, call(ARGS))), 1, ["item_again"]),
+        ((done(0, call(ARGS)), done(0, call(OTHER))), 1, ["item_again", "item_differs"]),
+        ((*REPLAY, CREATED, *REPLAY), 1, ["item_again", "no_item", "item_again"]),
+        ((done(0, call(ARGS)), done(0, call(ARGS, call_id="call_2"))), 2, []),
+        ((done(0, call(ARGS)), done(1, call(ARGS))), 2, ["same_id"]),
+    ],
+    ids=["twice", "differs", "replayed", "another id", "another place"],
+)
+def test_a_call_that_is_done_again_counts_once(
+    values: tuple[Any, ...], parts: int, codes: list[str]
+) -> None:
+    events = read(*values, completed())
+    assert seen(events) == [("call", ARGS, True)] * parts
+    assert warned(events) == codes
+
+
+@pytest.mark.parametrize(
+    ("listed", "codes"),
+    [
+        (call(ARGS), []),
+        (call('{"x":1}'), []),
+        (call(""), []),
+        (call(OTHER), ["item_differs"]),
+        (call(ARGS, name="g"), ["item_differs"]),
+    ],
+)
+def test_an_end_that_lists_other_arguments_is_told(
+    listed: dict[str, Any], codes: list[str]
+) -> None:
+    events = read(done(0, call(ARGS)), completed(listed))
+    assert seen(events) == [("call", ARGS, True)]
+    assert warned(events) == codes
+
+
+def test_arguments_that_are_told_whole_are_sound_though_a_piece_was_lost() -> None:
+    head = (added(0, call("")), args(0, '{"x"'), '{"typ', args(0, "}"))
+    assert seen(read(*head, done(0, call(ARGS)), completed())) == [("call", ARGS, True)]
+    told = event("function_call_arguments.done", 0, arguments='{"x"}')
+    assert seen(read(*head, told, completed())) == [("call", '{"x"}', True)]
+    assert seen(read(*head, done(0, call(None)), completed())) == [("call", '{"x"}', False)]
