@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.wire.answer import Answer, OpenPart
-from app.wire.exact import Quoted
+from app.wire.exact import Quoted, alike, joined
 
 _OWN = frozenset({"index", "id", "type", "function", "custom"})
 
@@ -46,6 +46,7 @@ class Calls:
         self._by_index: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
         self._legacy: _Call | None = None
+        self._doubled = False
 
     def take(self, message: Mapping[str, Any], where: Where) -> None:
         """The calls in a delta or a message; `where` is the JSON text and the path to it."""
@@ -59,14 +60,42 @@ class Calls:
                 else:
                     self._answer.warn("odd_call", "A call that is no object was left out.")
         legacy = message.get("function_call")
-        if isinstance(legacy, dict):
+        if isinstance(legacy, dict) and not self._is_double(legacy, fragments):
             if self._legacy is None:
                 self._legacy = self._new(None)
                 self._legacy.type = "function_call"
             self._grow(self._legacy, legacy, "arguments", (*where, "function_call"))
 
+    def _is_double(self, legacy: Mapping[str, Any], fragments: Any) -> bool:
+        """Whether the old member only says once more what the new one does: it is one call."""
+        beside = fragments if isinstance(fragments, list) else [fragments]
+        functions = [one.get("function") for one in beside if isinstance(one, dict)]
+        if self._legacy is not None or not any(_repeats(legacy, one) for one in functions):
+            return False
+        self._warn_double()
+        return True
+
+    def _warn_double(self) -> None:
+        if not self._doubled:
+            self._answer.warn("same_call", "One call came as tool_calls and as function_call.")
+        self._doubled = True
+
+    def _doubt_double(self) -> None:
+        """The same, where the two came one after the other: what began as a call is one."""
+        legacy = self._legacy.part if self._legacy is not None else None
+        if self._legacy is None or legacy is None or legacy.ended:
+            return
+        text = joined(legacy.pieces or [""])
+        for call in self._calls:
+            if call is self._legacy or call.part is None or call.name != self._legacy.name:
+                continue
+            if joined(call.part.pieces or [""]) == text:
+                self._answer.doubt(legacy)
+                self._warn_double()
+
     def settle(self) -> None:
         """End all calls; a head that nothing followed was none."""
+        self._doubt_double()
         seen: set[str] = set()
         for call in self._calls:
             part = call.part
@@ -144,10 +173,21 @@ class Calls:
             source, *path = where
             text = source.member(*path, member_name)
             part.meta["as_object"] = True
+            if part.pieces and not alike(joined(part.pieces), text):
+                self._answer.doubt(part)
+                self._answer.warn(
+                    "arguments_replaced", f"Other arguments of {call.name} came; the last count."
+                )
             part.pieces.clear()
         if text:
             call.bare = False
             self._answer.delta(part, text)
+
+
+def _repeats(legacy: Mapping[str, Any], function: Any) -> bool:
+    return isinstance(function, dict) and all(
+        legacy.get(key) == function.get(key) for key in ("name", "arguments")
+    )
 
 
 def _index(value: Any) -> int | None:

@@ -209,3 +209,53 @@ def test_a_head_that_nothing_followed_is_no_call() -> None:
 def test_one_id_for_two_calls_is_flagged() -> None:
     body = sse(calls(fragment(0, "a", "f", "{}"), fragment(1, "a", "f", "{}")), FINISH, DONE)
     assert "same_id" in codes_of(events_of("openai_chat", body))
+
+
+def _found(*values: Any) -> tuple[list[tuple[str, bool]], list[str]]:
+    """(arguments, complete) of each call, and the warnings."""
+    events = events_of("openai_chat", sse(*values, FINISH, DONE))
+    return [(part.text, part.complete) for _, part in parts_of(events)], codes_of(events)
+
+
+def _old(name: str | None, arguments: str) -> dict[str, Any]:
+    named = {"name": name} if name else {}
+    return {"function_call": {**named, "arguments": arguments}}
+
+
+def test_one_call_in_both_members_is_one_call() -> None:
+    ends = [
+        ("f", '{"x"', {"id": "a"}),
+        (None, ":1}", {}),
+    ]
+    mirrored = []
+    for name, arguments, more in ends:
+        old = _old(name, arguments)
+        new = {"index": 0, **more, "function": old["function_call"]}
+        mirrored.append(chunk({"tool_calls": [new], **old}))
+    assert _found(*mirrored) == ([('{"x":1}', True)], ["same_call"])
+    # Where one came after the other, the second is begun already, but never whole.
+    new = calls(fragment(0, "a", "f", "{}"))
+    both = [("{}", True), ("{}", False)]
+    assert _found(new, chunk(_old("f", "{}"))) == (both, ["same_call"])
+    assert _found(new, chunk(_old("g", "{}"))) == ([("{}", True), ("{}", True)], [])
+    parts, codes = _found(chunk({"tool_calls": [fragment(0, "a", "f", "{}")], **_old("g", "{}")}))
+    assert (len(parts), codes) == (2, [])
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "found", "codes"),
+    [
+        ('{"x":1}', {"x": 1}, ('{"x": 1}', True), []),
+        ("", {"x": 1}, ('{"x": 1}', True), []),
+        ({"x": 1}, {"x": 1}, ('{"x": 1}', True), []),
+        ('{"x":1}', {"y": 2}, ('{"y": 2}', False), ["arguments_replaced"]),
+        ({"x": 1}, {"x": True}, ('{"x": true}', False), ["arguments_replaced"]),
+        ('{"x":', {"x": 1}, ('{"x": 1}', False), ["arguments_replaced"]),
+        ('{"x":1}', {}, ("{}", False), ["arguments_replaced"]),
+    ],
+)
+def test_arguments_that_replace_others_are_told(
+    first: Any, then: Any, found: tuple[str, bool], codes: list[str]
+) -> None:
+    values = calls(fragment(0, "a", "f", first)), calls(fragment(0, arguments=then))
+    assert _found(*values) == ([found], codes)
