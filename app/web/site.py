@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -18,11 +19,16 @@ from app.store.log import Summary
 
 @dataclass
 class Site:
-    """`closing` is set when the server ends: streams look at it whenever they wake."""
+    """`closing` is set when the server ends: streams look at it whenever they wake.
+
+    `changing` is held from reading settings until they are saved: of two changes at once none is
+    lost.
+    """
 
     engine: Engine
     env: Environment
     closing: bool = field(default=False)
+    changing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def close(self) -> None:
         """Let the streams end."""

@@ -18,12 +18,13 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from app.core.errors import NotFound
-from app.core.events import Logged
+from app.core.events import Logged, SettingsChanged
 from app.core.rows import logged_data
 from app.core.state import Session
 from app.engine.hub import Hub
 from app.render.blocks import Frame, Touch, frame, frame_html
 from app.render.view import SessionRow, View
+from app.web.setup import drawn_setup
 from app.web.site import Site, site_of
 
 FRAME_S = 0.016
@@ -154,6 +155,8 @@ async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> s
             made = _step(site, view, seen, cursor, slow=slow)
         cursor.behind = cursor.behind or bool(seen)
         html = made.html + _titled(site, view, cursor)
+        if not cursor.by_seq and _settled(seen):
+            html += await drawn_setup(site, live, view)
         html += _list(site, replace(view, rows=rows), cursor)
     return _messages(html, made.grow, cursor.id)
 
@@ -170,6 +173,12 @@ def _step(site: Site, view: View, seen: list[Logged], cursor: Cursor, *, slow: b
         whole = frame_html(site.env, view, [Touch("wire", "changed")])
         made = replace(made, html=made.html + whole)
     return made
+
+
+def _settled(seen: Sequence[Logged] | None) -> bool:
+    """Whether Setup may be another one: it shows more than the session, so the page's stream alone
+    draws it."""
+    return seen is None or any(isinstance(one.event, SettingsChanged) for one in seen)
 
 
 def _messages(html: str, grow: Sequence[object], id: int) -> str:

@@ -12,13 +12,12 @@ from starlette.responses import HTMLResponse, Response
 from app.core.errors import NotFound
 from app.core.state import Prompt, Session
 from app.core.tools import Content
-from app.engine.hub import Live
 from app.engine.preview import NO_DRAFT, Draft, Preview, preview
 from app.render.pages import partial
 from app.render.request import NextRequest, request_fragment, setup_notes
 from app.web.forms import as_json, body_of, wants
 from app.web.images import images_of, media_type
-from app.web.site import Site, site_of
+from app.web.site import site_of
 
 IMAGE_HEADERS = {
     "Content-Disposition": "inline",
@@ -53,11 +52,6 @@ async def next_request(request: Request) -> Response:
 def drawable(shown: Preview, wire: str = "") -> NextRequest:
     """A preview as the templates take it."""
     return NextRequest(shown.profile.name, shown.sent, shown.notes, shown.says, shown.failed, wire)
-
-
-def drawn_notes(site: Site, live: Live) -> str:
-    """What the session's profile cannot say, for its line in Setup; the caller holds `live`."""
-    return setup_notes(site.env, live.id, drawable(preview(site.engine, live.session)))
 
 
 def _told(shown: Preview) -> dict[str, object]:

@@ -1,0 +1,217 @@
+"""What a person changed in the Setup form, told from what the form showed.
+
+The form carries the number of the settings it was drawn from. A field that still says what these
+say was not touched and stays as it is now, whoever changed it meanwhile; each of the others is
+tried by itself, so that one that cannot be saved keeps back no other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.core.errors import BadInput, NotFound
+from app.core.settings import Settings
+from app.core.state import Session
+from app.core.tools import ToolChoice
+from app.render.setup import SetupForm, setup_form
+from app.web.forms import Body, json_of
+
+THINKING_BUDGET = 4096
+STALE = "This form cannot be told any more; load the page again."
+
+Save = Callable[[Mapping[str, Any], Settings], Awaitable[Settings]]
+"""Settings changed by data in the words of docs/contract.md."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`refused` has a sentence for each field that stays as it was."""
+
+    settings: Settings
+    refused: Mapping[str, str]
+
+
+def shown_settings(session: Session, body: Body) -> Settings:
+    """The settings that the form was drawn from; those of now where it does not say."""
+    assert session.settings is not None
+    seq = body.text("base")
+    if not seq:
+        return session.settings
+    if not re.fullmatch("[0-9]{1,15}", seq, re.ASCII):
+        raise BadInput(STALE)
+    known = [settings for at, settings in session.settings_at if at <= int(seq)]
+    if not known:
+        raise BadInput(STALE)
+    return known[-1]
+
+
+async def changed(body: Body, shown: Settings, now: Settings, save: Save) -> Outcome:
+    """`now` with what `body` says otherwise than `shown` did."""
+    change = _Change(body, setup_form(shown))
+    refused: dict[str, str] = {}
+    settings = now
+
+    async def step(field: str, data: Data) -> bool:
+        nonlocal settings
+        try:
+            settings = await save(data(settings), settings)
+        except (BadInput, NotFound) as error:
+            refused[field] = str(error)
+        return field not in refused
+
+    for field, data in change.first():
+        await step(field, data)
+    if change.of("tools", "tool_choice", "tool_choice_name", "allowed_only", "allowed"):
+        both = change.tools and change.chosen
+        field = "tool_choice" if change.chosen else "tools"
+        if not await step(field, change.offer) and both:
+            await step("tools", lambda current: change.offer(current, choose=False))
+    for field, data in change.rest():
+        await step(field, data)
+    return Outcome(settings, refused)
+
+
+Data = Callable[[Settings], Mapping[str, Any]]
+"""What of the settings of now is to change, in the words of docs/contract.md."""
+
+Step = tuple[str, Data]
+Steps = Sequence[Step]
+
+_PARAMS = {"temperature": False, "max_tokens": True}
+_LIMITS = {"max_turns": True, "max_retries": True, "first_byte_s": False, "idle_s": False}
+"""Whether each takes only whole numbers."""
+
+
+@dataclass(frozen=True)
+class _Change:
+    """One posted form beside what it showed."""
+
+    body: Body
+    form: SetupForm
+
+    def text(self, name: str) -> str:
+        """A browser sends line ends of its own."""
+        return self.body.text(name, self.form.texts[name]).replace("\r\n", "\n")
+
+    def of(self, *names: str) -> bool:
+        """Whether any of these fields says something else than what was shown."""
+        return any(self._differs(name) for name in names)
+
+    def _differs(self, name: str) -> bool:
+        form = self.form
+        if name in form.texts:
+            return self.text(name) != form.texts[name]
+        if name in form.ticks:
+            return self.body.flag(name) != form.ticks[name]
+        return set(self.body.all(name)) != set(form.lists[name])
+
+    @property
+    def tools(self) -> bool:
+        return self.of("tools")
+
+    @property
+    def chosen(self) -> bool:
+        return self.of("tool_choice", "tool_choice_name", "allowed_only", "allowed")
+
+    def first(self) -> Steps:
+        """The profile before all, for another one takes the model and the waits along."""
+        steps: list[Step] = []
+        if self.body.text("base_url").strip():
+            names = ("protocol", "base_url", "key_name")
+            place = {name: self.body.text(name).strip() for name in names}
+            steps.append(("profile", lambda _: place))
+        elif self.of("profile"):
+            steps.append(("profile", lambda _: {"profile": self.text("profile")}))
+        if self.of("model"):
+            steps.append(("model", lambda _: {"model": self.text("model").strip()}))
+        if self.of("system"):
+            steps.append(("system", lambda _: {"system": self.text("system")}))
+        return steps
+
+    def rest(self) -> Steps:
+        steps = [(tick, self._tick(tick)) for tick in ("parallel", "stream") if self.of(tick)]
+        steps += [(name, self._param(name)) for name in _PARAMS if self.of(name)]
+        if self.of("thinking", "thinking_budget"):
+            field = "thinking_budget" if self.text("thinking") == "budget" else "thinking"
+            steps.append((field, self._thinking))
+        limits = (name for name in _LIMITS if self.of(name) and self.text(name).strip())
+        steps += [(name, self._limit(name)) for name in limits]
+        if self.of("extra"):
+            steps.append(("extra", lambda _: {"extra": _extra(self.text("extra"))}))
+        return steps
+
+    def _tick(self, name: str) -> Data:
+        return lambda _: {name: self.body.flag(name)}
+
+    def _limit(self, name: str) -> Data:
+        return lambda _: {name: _number(self.text(name), name, whole=_LIMITS[name])}
+
+    def _param(self, name: str) -> Data:
+        def data(now: Settings) -> Mapping[str, Any]:
+            params = {key: value for key, value in now.params.items() if key != name}
+            if self.text(name).strip():
+                params[name] = _number(self.text(name), name, whole=_PARAMS[name])
+            return {"params": params}
+
+        return data
+
+    def _thinking(self, now: Settings) -> Mapping[str, Any]:
+        params = {key: value for key, value in now.params.items() if key != "thinking"}
+        match self.text("thinking"):
+            case "":
+                pass
+            case "budget":
+                budget = self.text("thinking_budget").strip() or str(THINKING_BUDGET)
+                params["thinking"] = _number(budget, "The thinking budget", whole=True)
+            case "kept":
+                params = dict(now.params)
+            case effort:
+                params["thinking"] = effort
+        return {"params": params}
+
+    def offer(self, now: Settings, *, choose: bool = True) -> Mapping[str, Any]:
+        """The tools and the choice among them; without `choose` the choice is the one of now."""
+        tools = self._merged("tools", [tool.name for tool in now.tools])
+        choice = self._choice(now.tool_choice, tools) if choose else _told(now.tool_choice)
+        if "allowed" in choice:
+            choice["allowed"] = [name for name in choice["allowed"] if name in tools]
+        return {"tools": tools, "tool_choice": choice} if self.tools else {"tool_choice": choice}
+
+    def _choice(self, now: ToolChoice, tools: Sequence[str]) -> dict[str, Any]:
+        told = _told(now)
+        if self.of("tool_choice"):
+            told["mode"] = self.text("tool_choice")
+        if self.of("tool_choice_name") or now.mode != "tool":
+            told["name"] = self.text("tool_choice_name")
+        only = self.body.flag("allowed_only") if self.of("allowed_only") else "allowed" in told
+        before = told.pop("allowed", tools)
+        return told | ({"allowed": self._merged("allowed", before)} if only else {})
+
+    def _merged(self, name: str, now: Sequence[str]) -> list[str]:
+        """The list of now with what was ticked put in and what was unticked left out."""
+        posted, shown = self.body.all(name), self.form.lists[name]
+        kept = [one for one in posted if one in now or one not in shown]
+        return kept + [one for one in now if one not in posted and one not in shown]
+
+
+def _told(choice: ToolChoice) -> dict[str, Any]:
+    told: dict[str, Any] = {"mode": choice.mode, "name": choice.name}
+    return told if choice.allowed is None else told | {"allowed": choice.allowed}
+
+
+def _extra(text: str) -> Any:
+    try:
+        return json_of(text.encode("utf-8", "replace")) if text.strip() else {}
+    except BadInput as error:
+        raise BadInput(f"Extra parameters: {error}") from error
+
+
+def _number(text: str, name: str, *, whole: bool) -> int | float:
+    pattern = r"-?[0-9]{1,15}" if whole else r"-?[0-9]{1,15}(\.[0-9]{1,15})?"
+    if not re.fullmatch(pattern, text.strip(), re.ASCII):
+        kind = "whole number" if whole else "number"
+        raise BadInput(f"{name} must be a {kind}, not {text.strip()[:40]!r}.")
+    return int(text) if whole else float(text)

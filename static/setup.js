@@ -1,0 +1,94 @@
+// Setup follows the session: the server draws it anew after each change, in every tab. What a person
+// has typed and not sent yet, or what was refused, is left alone; all else shows what holds now.
+
+const form = () => document.getElementById("setup");
+const fields = () => [...(form()?.elements ?? [])].filter((field) => field.name && field.type !== "hidden");
+
+const ticked = (field) => field.type === "checkbox" || field.type === "radio";
+const valueOf = (field) => (ticked(field) ? field.checked : field.value);
+
+function drawnValue(field) {
+  if (ticked(field)) return field.defaultChecked;
+  if (!(field instanceof HTMLSelectElement)) return field.defaultValue;
+  const option = [...field.options].findLast((one) => one.defaultSelected) ?? field.options[0];
+  return option?.value ?? "";
+}
+
+// By id: what the server and the field last agreed on, what is on its way, what was refused.
+const agreed = new Map();
+let sent = new Map();
+let refused = new Map();
+
+const touched = (field) => agreed.has(field.id) && valueOf(field) !== agreed.get(field.id);
+
+function follow() {
+  for (const field of fields()) {
+    if (touched(field)) continue;
+    const value = drawnValue(field);
+    if (valueOf(field) !== value) field[ticked(field) ? "checked" : "value"] = value;
+    agreed.set(field.id, value);
+  }
+  mark();
+}
+
+// The sentence stands beside the field it is about, until the field is changed and taken.
+function mark() {
+  for (const old of document.querySelectorAll("#setup .wrong")) if (refused.get(old.dataset.for) !== old.textContent) old.remove();
+  for (const field of fields()) {
+    if (refused.has(field.name)) field.setAttribute("aria-invalid", "true");
+    else field.removeAttribute("aria-invalid");
+  }
+  for (const [name, sentence] of refused) if (!document.querySelector(`#setup .wrong[data-for="${name}"]`)) put(name, sentence);
+}
+
+function put(name, sentence) {
+  const field = fields().find((one) => one.name === name);
+  const place = field?.closest(ticked(field) ? ".group" : "label, details") ?? form();
+  const note = Object.assign(document.createElement("p"), { className: "wrong", textContent: sentence, role: "alert" });
+  note.dataset.for = name;
+  place.append(note);
+  for (let box = place.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
+}
+
+document.addEventListener("htmx:before:morph:node", (event) => {
+  const field = event.target;
+  if (field.form && field.form === form() && field.id && touched(field)) event.preventDefault();
+});
+
+// A drawing that is older than what stands here (two answers crossed) is let go.
+let drawn = false;
+
+document.addEventListener("htmx:before:swap", (event) => {
+  const { tasks } = event.detail;
+  const place = (tasks ?? []).findIndex((task) => task.target?.id === "panel-setup");
+  if (place < 0 || !form()) return;
+  const base = tasks[place].fragment.querySelector("#set-base");
+  if (base && Number(base.value) < Number(form().elements.base.value)) tasks.splice(place, 1);
+  else drawn = true;
+});
+
+document.addEventListener("htmx:after:swap", () => {
+  if (!drawn) return;
+  drawn = false;
+  follow();
+});
+
+// The form as it stands when it leaves, which may be later than the click that sent it.
+document.addEventListener("htmx:before:request", (event) => {
+  if (event.target !== form()) return;
+  event.detail.ctx.request.body = new URLSearchParams(new FormData(form()));
+  sent = new Map(fields().map((field) => [field.id, valueOf(field)]));
+});
+
+document.addEventListener("htmx:after:request", (event) => {
+  if (event.target !== form()) return;
+  const { response, text } = event.detail.ctx;
+  if (!text?.includes("<hx-partial")) return;
+  const page = new DOMParser().parseFromString(text, "text/html");
+  refused = new Map([...page.querySelectorAll("[data-refused]")].map((line) => [line.dataset.refused, line.textContent]));
+  if (response.raw.ok || refused.size)
+    for (const field of fields()) if (!refused.has(field.name) && sent.has(field.id)) agreed.set(field.id, sent.get(field.id));
+});
+
+// What holds already when the page is shown again (the browser may have kept older values).
+if (form()) follow();

@@ -1,0 +1,73 @@
+"""Setup in two tabs, and with fields that cannot be saved."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import NewTab
+from tests.browser.serving import Server
+from tests.browser.tab import Tab
+
+
+def test_setup_follows_what_another_tab_changed(server: Server, new_tab: NewTab) -> None:
+    session_id = server.session(model="old-model")
+    one, two = new_tab(server).login(), new_tab(server).login()
+    for tab in (one, two):
+        tab.goto(f"/sessions/{session_id}?tab=setup")
+    two.find("[name=system]").focus()
+    two.page.keyboard.type("Half typ")
+    one.find("[name=tool_choice][value=required] + span").click()
+    one.find("[name=tools][value=get_weather]").uncheck()
+    expect(one.find("#setup")).to_contain_text("Applies to the first request after a prompt")
+    expect(two.find("#setup")).to_contain_text("Applies to the first request after a prompt")
+    expect(two.find("[name=tools][value=get_weather]")).not_to_be_checked()
+    expect(two.find("#allowed code")).to_have_text(["calculator"])
+    # What is half typed stays, with the cursor in it, and takes back nothing of the other tab.
+    two.page.keyboard.type("ed.")
+    two.find("[name=max_turns]").fill("3")
+    two.find("[name=max_turns]").blur()
+    expect(one.find("[name=system]")).to_have_value("Half typed.")
+    expect(one.find("[name=max_turns]")).to_have_value("3")
+    # A field that has the focus shows what holds, too, where nothing was typed into it.
+    two.find("[name=model]").focus()
+    one.find("[name=profile]").select_option("simulator-gemini")
+    for tab in (one, two):
+        expect(tab.find("[name=profile]")).to_have_value("simulator-gemini")
+        expect(tab.find("[name=model]")).to_have_value("")
+    one.find("[name=stream]").uncheck()
+    expect(two.find("[name=stream]")).not_to_be_checked()
+    changes = [
+        line
+        for line in server.script.get(f"/sessions/{session_id}/events").text.splitlines()
+        if "settings_changed" in line
+    ]
+    assert '"model": ""' in changes[-1]
+    assert '"max_turns": 3' in changes[-1]
+    assert "Half typed." in changes[-1]
+
+
+def test_a_field_that_cannot_be_saved_is_marked_and_holds_up_nothing(
+    server: Server, tab: Tab
+) -> None:
+    tab.forgive("status of 422")
+    tab.goto(f"/sessions/{server.session()}?tab=setup")
+    wrong, field = tab.find("#setup .wrong"), tab.find("[name=temperature]")
+    field.fill("warm")
+    field.blur()
+    expect(wrong).to_have_text("temperature must be a number, not 'warm'.")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    for _ in range(3):
+        tab.find("[name=stream]").click()
+        expect(tab.find("#toasts")).to_be_empty()
+    tab.find("[name=max_turns]").fill("4")
+    tab.find("[name=max_turns]").blur()
+    expect(tab.find("#dock")).to_contain_text("max 4 turns")
+    expect(field).to_have_value("warm")
+    expect(wrong).to_have_count(1)
+    field.fill("0.5")
+    field.blur()
+    expect(wrong).to_have_count(0)
+    expect(field).not_to_have_attribute("aria-invalid", "true")
+    tab.page.reload()
+    expect(field).to_have_value("0.5")
+    expect(tab.find("[name=stream]")).not_to_be_checked()

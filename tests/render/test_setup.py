@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from app.core.events import SessionStarted
+from app.core.fold import fold
+from app.core.settings import Limits, Profile, Settings
+from app.core.tools import Tool, ToolChoice
+from app.render.pages import Surroundings, setup_fragment
+from app.render.setup import SetupForm, refused_fields, setup_form
+from app.render.view import View
+from app.render.wire_rows import WireRows
+from tests.factories import Log
+from tests.render.page import ENV, NOW_MS, Node, parse
+
+PROFILE = Profile("mine", "openai_chat", "https://api.example/v1", model="m")
+A, B = Tool("a", "A.", {"type": "object"}), Tool("b", "B.", {"type": "object"})
+
+SETTINGS = {
+    "as it comes": Settings(PROFILE),
+    "all of it": Settings(
+        PROFILE,
+        model="m 2",
+        system='\nTwo lines,\nwith "quotes" & <marks>.',
+        tools=(A, B),
+        tool_choice=ToolChoice("tool", "b", ("b",), parallel=False),
+        params={"temperature": 0.25, "max_tokens": 512, "thinking": 2048, "top_p": 0.5},
+        extra={"top_k": 40, "deep": {"er": [1, None]}},
+        stream=False,
+        limits=Limits(max_turns=7, max_retries=0, first_byte_s=2.5, idle_s=90.0),
+    ),
+    "an effort": Settings(PROFILE, tools=(A,), params={"thinking": "high"}),
+    "a script's thinking": Settings(PROFILE, params={"thinking": {"type": "adaptive"}}),
+}
+
+
+def sent(node: Node, form: SetupForm) -> Iterator[tuple[str, str]]:
+    """What a browser would send of this form, untouched."""
+    for field in node.walk():
+        name, kind = field.attributes.get("name", ""), field.attributes.get("type", "")
+        match field.name:
+            case "input" if kind not in ("checkbox", "radio") or "checked" in field.attributes:
+                yield name, field.attributes.get("value", "on")
+            case "textarea":
+                yield name, field.text.removeprefix("\n")
+            case "select":
+                options = [one for one in field.walk() if one.name == "option"]
+                chosen = [one for one in options if "selected" in one.attributes] or options[:1]
+                yield from ((name, one.attributes.get("value", one.text)) for one in chosen)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_an_untouched_form_says_what_it_showed(name: str) -> None:
+    settings = SETTINGS[name]
+    form = setup_form(settings)
+    log = Log()
+    log.add(SessionStarted(settings))
+    session = fold("s1", log.events)
+    view = View(session, "", WireRows(), NOW_MS)
+    around = Surroundings([PROFILE], {"mine": True}, [A, B])
+    drawn = parse(setup_fragment(ENV, view, around)).find("setup")
+    assert drawn is not None
+    pairs = list(sent(drawn, form))
+    texts = {key: value for key, value in pairs if key in form.texts}
+    assert texts == {key: value for key, value in form.texts.items() if key in texts}
+    assert form.texts.keys() - texts.keys() <= {"tool_choice_name"}
+    assert {key for key, _ in pairs if key in form.ticks} == {
+        k for k, on in form.ticks.items() if on
+    }
+    for key, listed in form.lists.items():
+        assert sorted(value for one, value in pairs if one == key) == sorted(listed)
+    assert dict(pairs)["base"] == str(session.seq)
+
+
+def test_a_refusal_is_text() -> None:
+    told = refused_fields({"model": "No <b>such</b> thing"})
+    assert told == '<p data-refused="model">No &lt;b&gt;such&lt;/b&gt; thing</p>'
+    assert refused_fields({}) == ""

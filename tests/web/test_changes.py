@@ -1,0 +1,163 @@
+"""Which fields of a Setup form were changed, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.datastructures import FormData
+
+from app.core.errors import BadInput
+from app.core.settings import Settings
+from app.core.state import Session
+from app.core.tools import ToolChoice
+from app.engine.settings import settings_from
+from app.render.setup import setup_form
+from app.web.changes import changed, shown_settings
+from app.web.forms import Body
+from tests.engine.running import running
+
+pytestmark = pytest.mark.anyio
+
+
+def posted(settings: Settings, **edits: Any) -> Body:
+    """The form as `settings` draw it, with what a person changed in it."""
+    form = setup_form(settings)
+    fields: dict[str, Any] = {**form.texts, **form.ticks, **form.lists} | edits
+    pairs = []
+    for name, value in fields.items():
+        match value:
+            case bool():
+                pairs += [(name, "on")] if value else []
+            case str():
+                pairs.append((name, value.replace("\n", "\r\n")))
+            case _:
+                pairs += [(name, one) for one in value]
+    data = FormData(pairs)
+    return Body({key: str(value) for key, value in data.items()}, data)
+
+
+START = {
+    "tools": ["calculator", "get_weather"],
+    "system": "Two\nlines.",
+    "model": "m1",
+    "params": {"temperature": 0.5, "top_p": 0.9},
+    "extra": {"top_k": 4},
+}
+OTHER = "simulator-openai"
+
+# What another tab saved meanwhile; what this form changes; what comes of both.
+CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "nothing": ({"system": "Other."}, {}, {"system": "Other."}),
+    "two fields": (
+        {"system": "Other.", "max_turns": 3},
+        {"model": "m2", "temperature": "0.75"},
+        {
+            "system": "Other.",
+            "max_turns": 3,
+            "model": "m2",
+            "params": {"top_p": 0.9, "temperature": 0.75},
+        },
+    ),
+    "the same field": ({"model": "m3"}, {"model": "m2"}, {"model": "m2"}),
+    "one tool each": (
+        {"tools": ["calculator", "get_weather", "slow_report"]},
+        {"tools": ["get_weather"]},
+        {"tools": ["get_weather", "slow_report"]},
+    ),
+    "a choice of what was unticked elsewhere": (
+        {"tools": ["calculator"], "parallel": False},
+        {"tool_choice": "required"},
+        {
+            "tools": ["calculator"],
+            "tool_choice": {"mode": "required", "parallel": False},
+        },
+    ),
+    "a subset loses what is no tool any more": (
+        {"tool_choice": {"mode": "auto", "allowed": ["calculator", "get_weather"]}},
+        {"tools": ["calculator"], "allowed": ["calculator", "get_weather"]},
+        {"tools": ["calculator"], "tool_choice": {"mode": "auto", "allowed": ["calculator"]}},
+    ),
+    "another provider takes the model along": (
+        {"first_byte_s": 5},
+        {"profile": OTHER},
+        {"profile": OTHER},
+    ),
+    "another provider with its model": (
+        {},
+        {"profile": OTHER, "model": "m9"},
+        {"profile": OTHER, "model": "m9"},
+    ),
+}
+
+
+@pytest.fixture
+async def engine(tmp_path: Path) -> Any:
+    async with running(tmp_path) as made:
+        yield made
+
+
+async def test_only_what_was_changed_changes(engine: Any) -> None:
+    for name, (meanwhile, edits, outcome) in CASES.items():
+        base = await settings_from(engine, START)
+        now = await settings_from(engine, meanwhile, base)
+        found = await changed(posted(base, **edits), base, now, partial(settings_from, engine))
+        assert found.refused == {}, name
+        assert found.settings == await settings_from(engine, outcome, base), name
+
+
+async def test_what_cannot_be_saved_keeps_back_nothing_else(engine: Any) -> None:
+    base = await settings_from(engine, START)
+    edits = {
+        "profile": "nobody",
+        "system": "New.",
+        "temperature": "warm",
+        "max_tokens": "12",
+        "thinking": "budget",
+        "thinking_budget": "much",
+        "extra": "{",
+        "max_turns": "0",
+        "idle_s": "7.5",
+        "tools": ["calculator"],
+        "tool_choice": "tool",
+        "tool_choice_name": "get_weather",
+    }
+    found = await changed(posted(base, **edits), base, base, partial(settings_from, engine))
+    marked = ("profile", "temperature", "thinking_budget", "extra", "max_turns", "tool_choice")
+    assert found.refused.keys() == set(marked)
+    assert found.refused["temperature"] == "temperature must be a number, not 'warm'."
+    assert found.settings == await settings_from(
+        engine,
+        {
+            "system": "New.",
+            "params": {**START["params"], "max_tokens": 12},  # type: ignore[dict-item]
+            "idle_s": 7.5,
+            "tools": ["calculator"],
+        },
+        base,
+    )
+
+
+async def test_a_tool_that_is_the_choice_is_not_unticked(engine: Any) -> None:
+    start = {**START, "tool_choice": "calculator"}
+    base = await settings_from(engine, start)
+    found = await changed(
+        posted(base, tools=["get_weather"]), base, base, partial(settings_from, engine)
+    )
+    assert found.refused.keys() == {"tools"}
+    assert found.settings == base
+
+
+async def test_the_form_says_what_it_was_drawn_from(engine: Any) -> None:
+    first = await settings_from(engine, START)
+    second = replace(first, tool_choice=ToolChoice("none"))
+    session = Session("s1", second, settings_at=[(1, first), (5, second)])
+    for base, shown in (("1", first), ("4", first), ("5", second), ("99", second), ("", second)):
+        assert shown_settings(session, Body({"base": base})) == shown
+    for base in ("0", "-1", "x", "1" * 16):
+        with pytest.raises(BadInput, match="load the page again"):
+            shown_settings(session, Body({"base": base}))

@@ -1,0 +1,55 @@
+"""Setup follows the session in every tab."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.core.profiles import SHIPPED
+from app.core.settings import Profile
+from app.web.setup import grouped
+from app.web.site import Site
+from app.web.stream import Cursor, _next
+from tests.engine.running import begun, running
+from tests.render.page import ENV
+
+pytestmark = pytest.mark.anyio
+
+PARTIAL = '<hx-partial hx-target="#panel-setup" hx-swap="innerMorph">'
+
+
+async def test_a_change_of_settings_draws_setup_anew(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        site, session_id = Site(engine, ENV), await begun(engine, ["calculator"])
+        page = Cursor(engine.hub.position, -1)
+        script = Cursor(-1, 1, by_seq=True)
+        assert PARTIAL not in await _next(site, session_id, page, slow=True)
+        async with engine.hub.holding(session_id) as live:
+            settings = live.session.settings
+        assert settings is not None
+        await engine.driver.settings(session_id, replace(settings, model="m2"))
+        sent = await _next(site, session_id, page, slow=True)
+        assert sent.count(PARTIAL) == 1
+        assert 'name="base" value="2"' in sent
+        assert 'name="model" value="m2"' in sent
+        # The stream of one session alone has no Setup to draw into.
+        assert PARTIAL not in await _next(site, session_id, script, slow=True)
+        lost = Cursor(-1, -1)
+        assert PARTIAL in await _next(site, session_id, lost, slow=True)
+
+
+async def test_profiles_stand_in_groups() -> None:
+    local = next(one.profile for one in SHIPPED.values() if one.local)
+    keyed = Profile("mine", "openai_chat", "https://api.example/v1", "SOME_KEY")
+    free = Profile("free", "openai_chat", "https://free.example/v1")
+    simulator = Profile("simulator", "anthropic", "sim:")
+    rows = [simulator, keyed, local, free]
+    keys = {one.name: one is not keyed for one in rows}
+    assert grouped(rows, keys) == [
+        ("Ready", [free]),
+        ("Simulator", [simulator]),
+        ("Local", [local]),
+        ("Needs a key", [keyed]),
+    ]
