@@ -18,6 +18,7 @@ from app.core.tools import Tool
 from app.render.blocks import block
 from app.render.filters import pretty
 from app.render.request import SHORT_NAMES, NextRequest
+from app.render.setup import setup_form
 from app.render.view import SessionRow, View
 
 
@@ -116,6 +117,7 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
         wire=around.wire,
         request=around.request,
         own=around.own,
+        form=setup_form(view.settings),
         session_id=view.session.id,
     )
 
@@ -173,10 +175,10 @@ def tools_page(
     )
 
 
-def error_page(env: Environment, status: int, title: str, sentence: str, error_id: str = "") -> str:
-    """A page that says what went wrong and what to do."""
+def error_page(env: Environment, status: int, title: str, sentence: str, back: str = "") -> str:
+    """A page that says what went wrong and what to do. `back` is the path it came from."""
     return env.get_template("error.html").render(
-        status=status, title=title, sentence=sentence, error_id=error_id
+        status=status, title=title, sentence=sentence, back=back
     )
 
 
@@ -192,7 +194,7 @@ def partial(target: str, swap: str, html: str) -> str:
 
 
 def setup_fragment(env: Environment, view: View, around: Surroundings) -> str:
-    """The Setup form alone, for a session whose profile has changed."""
+    """The Setup form alone, for a session whose settings have changed."""
     return env.get_template("_setup.html").render(
         view=view,
         profiles=around.profiles,
@@ -202,6 +204,7 @@ def setup_fragment(env: Environment, view: View, around: Surroundings) -> str:
         groups=around.groups or [("Profiles", around.profiles)],
         models=around.models,
         request=around.own,
+        form=setup_form(view.settings),
         session_id=view.session.id,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -139,4 +140,12 @@ def sentence(request: Request, text: str, status: int, extra: dict[str, object])
             return HTMLResponse(toast(site.env, text), status)
         case _:
             title = TITLES.get(status, "That did not work")
-            return HTMLResponse(error_page(site.env, status, title, text), status)
+            return HTMLResponse(
+                error_page(site.env, status, title, text, _back(request, status)), status
+            )
+
+
+def _back(request: Request, status: int) -> str:
+    """The session whose form was refused, so that without a script nothing is a dead end."""
+    session_id = request.path_params.get("id", "")
+    return f"/sessions/{quote(session_id, safe='')}" if session_id and status != 404 else ""

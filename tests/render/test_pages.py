@@ -37,7 +37,7 @@ def pages() -> dict[str, str]:
         "tools-wrong": tools_page(
             ENV, [], ToolForm(name=NASTY, parameters=NASTY), "", {"name": NASTY, "": NASTY}, 3
         ),
-        "error": error_page(ENV, 404, "Not found", NASTY, "e1"),
+        "error": error_page(ENV, 409, "Too late", NASTY, "/sessions/s1"),
     }
     for name, events in STORIES.items():
         live = Live(events)

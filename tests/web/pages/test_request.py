@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -177,3 +178,34 @@ async def test_the_setup_form(client: httpx.AsyncClient, page: httpx.AsyncClient
     assert told["limits"]["first_byte_s"] == 60.0
     wrong = await page.post(path, data={**form, "thinking": "budget", "thinking_budget": "much"})
     assert "The thinking budget must be a whole number" in wrong.text
+
+
+async def test_two_tabs_change_different_fields(
+    client: httpx.AsyncClient, page: httpx.AsyncClient
+) -> None:
+    session_id = await begun(client)
+    path = f"/sessions/{session_id}/settings"
+    one, other = {**FORM, "base": "1", "system": "Brief."}, {**FORM, "base": "1", "model": "m1"}
+    both = await asyncio.gather(*(page.post(path, data=data) for data in (one, other)))
+    assert [answer.status_code for answer in both] == [303, 303]
+    told = await settings_of(client, session_id)
+    assert (told["system"], told["model"]) == ("Brief.", "m1")
+
+
+async def test_a_refused_form_leads_back(
+    client: httpx.AsyncClient, page: httpx.AsyncClient
+) -> None:
+    session_id = await begun(client)
+    path = f"/sessions/{session_id}/settings"
+    wrong = {**FORM, "base": "1", "temperature": "warm", "system": "Brief."}
+    refused = await page.post(path, data=wrong)
+    assert refused.status_code == 422
+    assert "not &#39;warm&#39;. All other changes are saved." in refused.text
+    assert f'href="/sessions/{session_id}"' in refused.text
+    assert (await settings_of(client, session_id))["system"] == "Brief."
+    drawn = await page.post(path, data=wrong, headers={"hx-request": "true"})
+    assert drawn.status_code == 422
+    assert '<p data-refused="temperature">temperature must be' in drawn.text
+    gone = await page.get("/sessions/none")
+    assert gone.status_code == 404
+    assert "/sessions/none" not in gone.text
