@@ -24,6 +24,7 @@ function sinceRequest(place) {
 // counts what is alike, pings too) and the lengths of texts.
 let arrived = "";
 let arrivedAt = Date.now();
+let begun = ""; // the turn whose answer's first byte was seen to come
 
 function silence(place) {
   const number = place.dataset.silence;
@@ -32,12 +33,18 @@ function silence(place) {
   const rows = [wire?.childElementCount, wire?.lastElementChild?.textContent];
   const now = [number, ...rows, ...Array.from(texts, (text) => text.dataset.length)].join(" ");
   if (now !== arrived) {
+    if (arrived.startsWith(`${number} `)) begun = number;
     arrived = now;
     arrivedAt = Date.now();
   }
   const past = seconds(Date.now() - arrivedAt);
   place.hidden = past <= QUIET_S;
-  if (!place.hidden) say(place, `silent for ${past} s of ${place.dataset.bound} s`);
+  if (place.hidden) return;
+  // Until the first byte of its body, a head alone has not begun the answer.
+  if (place.dataset.first && begun !== number) {
+    const waited = seconds(Date.now() - Number(place.dataset.sent));
+    say(place, `no byte of the answer for ${waited} s of ${place.dataset.first} s`);
+  } else say(place, `silent for ${past} s of ${place.dataset.bound} s`);
 }
 
 function tick() {

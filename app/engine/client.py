@@ -19,8 +19,9 @@ from app.core.state import Session
 from app.core.tools import ToolChoice
 from app.engine.hub import Hub
 from app.engine.writing import Arrived, Ended, Prepared, Writing
-from app.net.client import Net, NetTrouble
+from app.net.client import Net
 from app.net.keys import Keys
+from app.net.trouble import NetTrouble
 from app.wire.address import joined
 from app.wire.codec import WireRequest
 from app.wire.protocols import codec

@@ -19,8 +19,9 @@ from app.core.profiles import SHIPPED
 from app.core.settings import Limits, Profile, with_waits
 from app.core.tools import ToolChoice
 from app.engine.client import SIMULATED_PATHS
-from app.net.client import Answer, Net, NetTrouble, is_loopback
+from app.net.client import Answer, Net, is_loopback
 from app.net.keys import Keys
+from app.net.trouble import NetTrouble
 from app.wire.address import joined
 from app.wire.codec import Codec, Decoder, ModelInfo, WireRequest
 from app.wire.protocols import codec

@@ -26,9 +26,9 @@ from app.core.obeyed import ignored
 from app.core.settings import Limits, Profile
 from app.engine.hub import Hub, Live
 from app.engine.prices import cost
-from app.net.client import NetTrouble
 from app.net.mask import Masker
 from app.net.reasons import rate_limits
+from app.net.trouble import NetTrouble
 from app.store.log import Chunk
 from app.wire.codec import Codec, Decoder, Spanned
 from app.wire.told import KEY_ADVICE, asked_wait

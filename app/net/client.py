@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -19,61 +19,18 @@ from urllib.parse import urlsplit
 import httpx
 
 from app import __version__
-from app.core.errors import BadInput, PlaygroundError
+from app.core.errors import BadInput
 from app.core.events import FailKind
 from app.core.settings import Limits
+from app.net.heard import Heard, hearing, listen
 from app.net.inflate import CODINGS, Inflate
 from app.net.keys import DEFAULT_PORTS, origin
 from app.net.reasons import connect_reason, retry_after
+from app.net.trouble import NetTrouble, request_id
 
 WRITE_S = 30.0
-MOST_QUOTED = 500
 ERROR_BODY = 64 * 1024
 """Bytes; of an answer that is an error, no more is read."""
-
-REQUEST_IDS = ("request-id", "x-request-id", "apim-request-id", "x-goog-request-id", "cf-ray")
-
-
-def request_id(headers: Mapping[str, str]) -> str:
-    """The id that the answer names for its request, or ""."""
-    return next((headers[name] for name in REQUEST_IDS if headers.get(name)), "")
-
-
-class NetTrouble(PlaygroundError):
-    """What went wrong with one request, as ResponseFailed will tell it.
-
-    `status` is the answer's, where there was one. `quoted` is what the sentence repeats of the
-    server's own words, in full: `told` cuts it, once it is masked.
-    `began` is whether any byte of a body had come: then a second try would repeat output.
-    `retry_after` is in seconds. `headers` are the answer's where it is told of nowhere else.
-    """
-
-    def __init__(
-        self,
-        failure: FailKind,
-        message: str,
-        *,
-        status: int | None = None,
-        quoted: str = "",
-        began: bool = False,
-        retry_after: float | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.failure = failure
-        self.status = status
-        self.quoted = quoted
-        self.began = began
-        self.retry_after = retry_after
-        self.headers = headers or {}
-        self.request_id = request_id(self.headers)
-
-    def told(self, masked: Callable[[str], str]) -> str:
-        """The sentence, masked and only then cut: half a secret is none that a masker knows."""
-        said, quoted = masked(str(self)), masked(self.quoted)
-        return (
-            said.replace(quoted, quoted[:MOST_QUOTED] + "…") if len(quoted) > MOST_QUOTED else said
-        )
 
 
 class Answer:
@@ -82,7 +39,14 @@ class Answer:
     `retry_after` is in seconds and never negative; None where the server named none or junk.
     """
 
-    def __init__(self, response: httpx.Response, place: str, limits: Limits, ends_at: float):
+    def __init__(
+        self,
+        response: httpx.Response,
+        place: str,
+        limits: Limits,
+        ends_at: float,
+        first_by: float,
+    ) -> None:
         self.status = response.status_code
         self.headers: Mapping[str, str] = dict(response.headers.items())
         self.request_id = request_id(self.headers)
@@ -90,14 +54,16 @@ class Answer:
         self._response = response
         self._place = place
         self._limits = limits
-        self._ends_at = ends_at  # by the loop's clock
+        self._ends_at = ends_at  # by the loop's clock, as the next one
+        self._first_by = first_by
         self._began = False
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body, unpacked, as it arrives; once. Ends where the connection closed politely.
 
-        NetTrouble: `interrupted` where it broke, `timeout` where nothing came for `idle_s` or the
-        whole took more than `wall_s`, `too_large` at `max_stream_bytes` (all up to the cap is
+        NetTrouble: `interrupted` where it broke, `timeout` where its first byte was not there
+        `first_byte_s` after the request, nothing came for `idle_s` after that, or the whole took
+        more than `wall_s`, `too_large` at `max_stream_bytes` (all up to the cap is
         given), `not_api` for a compression nobody asked for and we cannot undo. Of an answer with
         status 400 or above the first 64 KiB are given, and that is its end.
         """
@@ -154,7 +120,8 @@ class Answer:
         loop = asyncio.get_running_loop()
         source = self._response.aiter_raw()
         while True:
-            silent_at = loop.time() + self._limits.idle_s
+            # A head may come at once, and the model begin to speak only when it is loaded.
+            silent_at = loop.time() + self._limits.idle_s if self._began else self._first_by
             try:
                 async with asyncio.timeout_at(min(silent_at, self._ends_at)):
                     data = await anext(source, b"")
@@ -168,6 +135,8 @@ class Answer:
             yield data
 
     def _too_slow(self, silent_at: float) -> NetTrouble:
+        if silent_at <= self._ends_at and not self._began:
+            return self._trouble("timeout", _no_first_byte(self._place, self._limits))
         if silent_at <= self._ends_at:
             seconds = _seconds(self._limits.idle_s)
             return self._trouble(
@@ -208,10 +177,10 @@ class Net:
         """
         place = _place(url)
         ends_at = asyncio.get_running_loop().time() + limits.wall_s
-        response = await self._head(method, url, headers, body, limits, place, ends_at)
+        response, first_by = await self._head(method, url, headers, body, limits, place, ends_at)
         try:
             _refuse_status(response, place)
-            yield Answer(response, place, limits, ends_at)
+            yield Answer(response, place, limits, ends_at, first_by)
         finally:
             await response.aclose()
 
@@ -229,22 +198,27 @@ class Net:
         limits: Limits,
         place: str,
         ends_at: float,
-    ) -> httpx.Response:
+    ) -> tuple[httpx.Response, float]:
+        """The answer's head, and until when its first byte must be there."""
         loop = asyncio.get_running_loop()
-        stage = ""
+        stage, first_by, heard = "", ends_at, hearing()
         try:
             # A connection through a proxy is two; each of its steps has its own time as well.
             async with asyncio.timeout(2 * limits.connect_s) as waiting:
 
-                async def traced(name: str, _: Mapping[str, Any]) -> None:
-                    nonlocal stage
+                async def traced(name: str, info: Mapping[str, Any]) -> None:
+                    nonlocal stage, first_by
+                    if name.endswith((".connect_tcp.complete", ".start_tls.complete")):
+                        listen(info["return_value"])
                     match name:
                         case "http11.send_request_headers.started":
                             stage = "sending"
                             waiting.reschedule(ends_at)
                         case "http11.receive_response_headers.started":
                             stage = "waiting"
-                            waiting.reschedule(min(ends_at, loop.time() + limits.first_byte_s))
+                            heard.anything = False  # a proxy has its say before
+                            first_by = loop.time() + limits.first_byte_s
+                            waiting.reschedule(min(ends_at, first_by))
 
                 client = self._client(url, place)
                 request = client.build_request(
@@ -257,12 +231,12 @@ class Net:
                     ),
                     extensions={"trace": traced},
                 )
-                return await client.send(request, stream=True)
+                return await client.send(request, stream=True), first_by
         except TimeoutError:
             raise _no_head(stage, place, limits) from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TypeError) as error:
             # `from None`: the cause may hold a header's value, which may be a key.
-            raise _no_answer(error, place, limits) from None
+            raise _no_answer(error, place, limits, heard) from None
 
     def _client(self, url: str, place: str) -> httpx.AsyncClient:
         """A proxy of the environment is for hosts out there; this machine is reached directly."""
@@ -339,17 +313,19 @@ def _no_head(stage: str, place: str, limits: Limits) -> NetTrouble:
     """Which time ran out before the head of an answer came."""
     match stage:
         case "waiting":
-            return NetTrouble(
-                "timeout",
-                f"{place} took the request and answered nothing for "
-                f"{_seconds(limits.first_byte_s)}; retry, or allow the profile more time for the "
-                "first byte (Providers).",
-            )
+            return NetTrouble("timeout", _no_first_byte(place, limits))
         case "sending":
             return NetTrouble(
                 "timeout", f"{place} had not taken the request after {_seconds(limits.wall_s)}."
             )
     return NetTrouble("unreachable", f"cannot reach {place}: {_no_connection(limits)}")
+
+
+def _no_first_byte(place: str, limits: Limits) -> str:
+    return (
+        f"{place} took the request and answered nothing for {_seconds(limits.first_byte_s)}; "
+        "retry, or allow the profile more time for the first byte (Providers)."
+    )
 
 
 def _no_connection(limits: Limits) -> str:
@@ -359,7 +335,7 @@ def _no_connection(limits: Limits) -> str:
     )
 
 
-def _no_answer(error: Exception, place: str, limits: Limits) -> NetTrouble:
+def _no_answer(error: Exception, place: str, limits: Limits, heard: Heard) -> NetTrouble:
     """Why no head of an answer came."""
     cannot = f"cannot reach {place}: "
     match error:
@@ -372,6 +348,11 @@ def _no_answer(error: Exception, place: str, limits: Limits) -> NetTrouble:
         case httpx.RemoteProtocolError() if "disconnected" not in str(error):
             return NetTrouble(
                 "not_api", f"{place} does not speak HTTP; check the port and http:// or https://."
+            )
+        case httpx.NetworkError() | httpx.RemoteProtocolError() if heard.anything:
+            return NetTrouble(
+                "interrupted",
+                f"{place} broke off in the head of its answer; check the port, or retry.",
             )
         case httpx.WriteTimeout():
             return NetTrouble(

@@ -15,7 +15,8 @@ from dataclasses import replace
 import pytest
 
 from app.core.settings import Limits
-from app.net.client import Answer, Net, NetTrouble
+from app.net.client import Answer, Net
+from app.net.trouble import NetTrouble
 
 pytestmark = pytest.mark.anyio
 
@@ -47,6 +48,15 @@ class Server:
             pass
         finally:
             writer.close()
+
+
+@asynccontextmanager
+async def closing_net() -> AsyncIterator[Net]:
+    net = Net()
+    try:
+        yield net
+    finally:
+        await net.aclose()
 
 
 @asynccontextmanager
@@ -195,9 +205,9 @@ async def test_https_to_an_http_port_names_tls() -> None:
 
 NO_ANSWER = [
     ("close-at-once", b"", "unreachable"),
-    ("half-headers", b"HTTP/1.1 200 OK\r\nContent-Ty", "unreachable"),
+    ("half-headers", b"HTTP/1.1 200 OK\r\nContent-Ty", "interrupted"),
     ("not-http", b"SSH-2.0-OpenSSH_9.9\r\n\r\n", "not_api"),
-    ("banner", b"220 mail.example ESMTP\r\n", "unreachable"),
+    ("banner", b"220 mail.example ESMTP\r\n", "interrupted"),
     ("giant-header", HEAD + b"X: " + b"x" * 300_000 + b"\r\n\r\n", "not_api"),
     ("upgrade", b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", "not_api"),
 ]
@@ -257,6 +267,7 @@ async def test_a_reset_is_interrupted() -> None:
 
 STALLS = [
     ("stall-headers", b"HTTP/1.1 200", replace(LIMITS, first_byte_s=0.05), "answered nothing"),
+    ("no-body", HEAD + b"\r\n", replace(LIMITS, first_byte_s=0.05), "answered nothing for 0.05"),
     ("stall-after", HEAD + b"\r\npart", replace(LIMITS, idle_s=0.05), "fell silent for 0.05 s"),
     ("wall", HEAD + b"\r\npart", replace(LIMITS, wall_s=0.05), "not done after 0.05 s"),
 ]
@@ -277,6 +288,42 @@ async def test_a_server_that_stalls_is_left(sent: bytes, limits: Limits, words: 
     assert trouble.failure == "timeout"
     assert words in str(trouble)
     assert trouble.began is bool(got)
+
+
+async def test_a_head_at_once_is_no_first_byte() -> None:
+    """Until the body begins, the time for the first byte counts, and silence only after it."""
+
+    async def play(_: Reader, writer: Writer) -> None:
+        writer.write(HEAD + b"Content-Length: 4\r\n\r\n")
+        await writer.drain()
+        await asyncio.sleep(0.15)
+        writer.write(b"part")
+        await writer.drain()
+
+    async with serving(play) as server:
+        got, trouble = await read(server.url, replace(LIMITS, first_byte_s=2.0, idle_s=0.05))
+    assert (got, trouble) == (b"part", None)
+
+
+async def test_a_broken_head_on_a_connection_that_was_used_before_is_no_stale_one() -> None:
+    """A kept connection that closes without a byte may be asked again; after a byte it may not."""
+    failures = []
+    for last in (b"", b"HTTP/1.1 200 OK\r\nX: "):
+
+        async def play(reader: Reader, writer: Writer, last: bytes = last) -> None:
+            writer.write(HEAD + b"Content-Length: 0\r\n\r\n")
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(last)
+            await writer.drain()
+
+        async with serving(play) as server, closing_net() as net:
+            for _ in range(2):
+                try:
+                    async with net.open("GET", server.url, {}, b"", LIMITS) as answer:
+                        assert [data async for data in answer.chunks()] == []
+                except NetTrouble as trouble:
+                    failures.append(trouble.failure)
+    assert failures == ["unreachable", "interrupted"]
 
 
 async def test_pings_for_ever_end_at_the_wall() -> None:

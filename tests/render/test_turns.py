@@ -105,6 +105,9 @@ def test_the_waits_run_in_the_page(
     assert words(foot) == said
     assert given(foot, attribute)
     assert given(foot, "data-bound") == [bound]
+    # A head alone is no first byte: until a part is there, the time for that one counts on.
+    waits_on = len(events) == 1
+    assert given(foot, "data-first") == (["60"] if waits_on else [])
     assert given(drawn(log, 1, replay=True), "data-bound") == []
     assert given(drawn(log, 1, live=False), "data-bound") == []
 
