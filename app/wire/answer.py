@@ -6,6 +6,7 @@ end, and after it nothing but warnings. Knows no protocol.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
@@ -129,6 +130,11 @@ class Answer:
     def trust(self, part: OpenPart) -> None:
         """What the part says stands whole in the frame at hand."""
         part.sure = self._doubts if self.sound else -1
+
+    def seal(self, part: OpenPart) -> None:
+        """No more comes of the part, though it is stopped later: what is lost now is none of it."""
+        if part.sure == self._doubts:
+            part.sure = sys.maxsize
 
     def tell_reason(self, raw: str, meaning: Meaning) -> None:
         """The provider's word for how it ended. One that tells of a cut is never made good."""

@@ -250,6 +250,7 @@ class _Reader:
         """What comes next is none of the calls that were stopped."""
         for index, block in self._held.items():
             self._closed[index] = "call"
+            self._answer.seal(block.part)
             self._stopped_calls.append(block)
         self._held.clear()
 

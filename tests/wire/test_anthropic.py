@@ -364,3 +364,15 @@ def test_the_calls_of_an_abandoned_attempt_are_never_complete() -> None:
     # The reason of the first attempt is none of the second.
     body = sse(START, *one("t1"), STOPPED[0], START, *one("t2"))
     assert isinstance(end_of(events_of("anthropic", body)), ResponseFailed)
+
+
+@pytest.mark.parametrize(
+    ("place", "whole"), [(0, True), (1, True), (2, False), (3, False), (4, False), (5, True)]
+)
+def test_what_is_lost_after_a_call_is_none_of_it(place: int, whole: bool) -> None:
+    call = [started(0, CALL), grown(0, json_delta('{"x": 1}')), stopped(0)]
+    values: list[Any] = [START, *call, started(1, TEXT), stopped(1), *STOPPED]
+    values.insert(place, '{"type": "content_blo')
+    events = events_of("anthropic", sse(*values))
+    assert [part.complete for kind, part in parts_of(events) if kind == "call"] == [whole]
+    assert codes_of(events) == ["bad_json"]
