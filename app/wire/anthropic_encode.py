@@ -21,9 +21,11 @@ from app.wire.encoding import (
     exact_object,
     freeform_note,
     input_object,
+    no_tools_note,
     stop_words,
     wire_request,
 )
+from app.wire.foretold import Takes, foretell
 
 PROTOCOL = "anthropic"
 PATH = "/v1/messages"
@@ -59,6 +61,7 @@ LEAST_TOP_P = 0.95
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST_NAME = 128
+_TAKES = Takes("Anthropic", re.compile(r"[a-zA-Z0-9_-]{1,128}"), most_strict=20, strict="closed")
 _PARAMS = ("max_tokens", "temperature", "top_p", "stop", "thinking")
 _CHOICES = {"auto": "auto", "required": "any", "none": "none", "tool": "tool"}
 
@@ -75,12 +78,13 @@ def encode(request: ModelRequest) -> WireRequest:
     body["messages"] = _messages(request, notes)
     if request.offered:
         body["tools"] = [_tool(tool, notes) for tool in request.offered]
+        foretell(request.offered, _TAKES, notes)
         if len(request.offered) < len(request.tools):
             notes.add("Only the allowed tools were sent: Anthropic has no word for a subset.")
         if (choice := _choice(request.choice)) is not None:
             body["tool_choice"] = choice
-    elif request.choice.forced:
-        notes.add("The tool choice was left out: there is no tool to choose from.")
+    else:
+        no_tools_note(request, notes)
     _add_params(body, request, notes)
     _foretell({**body, **request.extra}, request, notes)
     if request.stream:

@@ -179,6 +179,14 @@ def input_object(part: MessagePart, notes: Notes) -> Exact:
     return value or Exact("{}")
 
 
+def no_tools_note(request: ModelRequest, notes: Notes) -> None:
+    """Why no tool is sent, where there are some or one is demanded."""
+    if request.tools:
+        notes.add("No tool is allowed, so none is sent.")
+    if request.choice.forced:
+        notes.add("The tool choice was left out: there is no tool to choose from.")
+
+
 def freeform_note(tool: Tool, where: str, notes: Notes) -> None:
     """A free-form tool in a protocol without: its parameters make a function of it as they are."""
     if tool.format is not None:

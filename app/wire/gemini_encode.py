@@ -23,10 +23,12 @@ from app.wire.encoding import (
     Notes,
     exact_object,
     input_object,
+    no_tools_note,
     sound_object,
     stop_words,
     wire_request,
 )
+from app.wire.foretold import Takes, foretell
 
 PROTOCOL = "gemini"
 VERSION = "/v1beta"
@@ -43,6 +45,7 @@ BUDGETS = {"minimal": 512, "low": 1024, "medium": 4096, "high": 16384}
 
 _PARAMS = ("max_tokens", "temperature", "top_p", "stop", "thinking")
 _MOST_NAME = 128
+_TAKES = Takes("Gemini", re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}"))
 _ODD = re.compile(r"[^A-Za-z0-9_.:-]")
 _NUMBERED = re.compile(r"gemini-(\d+)")
 _MODES = {"auto": "AUTO", "required": "ANY", "tool": "ANY", "none": "NONE"}
@@ -56,8 +59,8 @@ def encode(request: ModelRequest) -> WireRequest:
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
     if request.offered:
         _add_tools(body, request, notes)
-    elif request.choice.forced:
-        notes.add("The tool choice was left out: there is no tool to choose from.")
+    else:
+        no_tools_note(request, notes)
     if generation := _generation(request, notes):
         body["generationConfig"] = generation
     return wire_request(request, _path(request), {}, body, notes)
@@ -95,6 +98,7 @@ def _add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> Non
     choice, allowed = request.choice, request.choice.allowed
     tools = request.tools if allowed is not None else request.offered
     body["tools"] = [{"functionDeclarations": [_tool(tool, notes) for tool in tools]}]
+    foretell(tools, _TAKES, notes)
     config: dict[str, Any] = {"mode": _MODES[choice.mode]}
     if choice.mode == "tool":
         config["allowedFunctionNames"] = [choice.name]

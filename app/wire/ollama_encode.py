@@ -21,6 +21,7 @@ from app.wire.encoding import (
     error_text,
     freeform_note,
     input_object,
+    no_tools_note,
     stop_words,
     wire_request,
 )
@@ -58,8 +59,7 @@ def _chosen(request: ModelRequest, notes: Notes) -> tuple[Tool, ...]:
     """The tools to send, so that they come as near to the tool choice as can be."""
     choice, tools = request.choice, request.offered
     if not tools:
-        if choice.forced:
-            notes.add("The tool choice was left out: there is no tool to choose from.")
+        no_tools_note(request, notes)
         return ()
     ignores = "Ollama ignores tool_choice:"
     match choice.mode:

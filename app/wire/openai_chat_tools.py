@@ -6,13 +6,24 @@ and noted; nothing is changed unseen.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from app.core.messages import ModelRequest
 from app.core.tools import Tool, ToolChoice
-from app.wire.encoding import Notes, freeform_note
+from app.wire.encoding import Notes, freeform_note, no_tools_note
+from app.wire.foretold import Takes, foretell
 
+_TAKES = Takes(
+    "OpenAI's format",
+    re.compile(r"[a-zA-Z0-9_-]{1,64}"),
+    most=128,
+    strict="required",
+    sure=False,
+)
+"""OpenAI's own rules. Other servers keep most of them."""
 QUIRKS: Mapping[str, str] = {
     "max_completion_tokens": "max_tokens is sent under this name (OpenAI's reasoning models)",
     "no_stream_options": "the server refuses stream_options (Mistral)",
@@ -36,11 +47,11 @@ def add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> None
     """Add `tools`, `tool_choice` and `parallel_tool_calls` to `body`, where they say something."""
     choice, quirks = request.choice, request.quirks
     if not request.offered:
-        if choice.forced:
-            notes.add("The tool choice was left out: there is no tool to choose from.")
+        no_tools_note(request, notes)
         return
     tools, said = _chosen(request, notes)
     body["tools"] = [_tool(tool, quirks, notes) for tool in tools]
+    foretell(tools, replace(_TAKES, strict="") if "no_strict" in quirks else _TAKES, notes)
     if said is not None:
         body["tool_choice"] = said
     if not choice.parallel and "no_parallel" in quirks:

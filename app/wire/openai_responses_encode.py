@@ -14,7 +14,17 @@ from typing import Any
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content, Tool, ToolChoice
 from app.wire.codec import WireRequest
-from app.wire.encoding import CUT, Ids, Names, Notes, sound_object, stop_words, wire_request
+from app.wire.encoding import (
+    CUT,
+    Ids,
+    Names,
+    Notes,
+    no_tools_note,
+    sound_object,
+    stop_words,
+    wire_request,
+)
+from app.wire.foretold import Takes, foretell
 
 PROTOCOL = "openai_responses"
 PATH = "/responses"
@@ -30,6 +40,7 @@ QUIRKS: Mapping[str, str] = {
 
 _ID = re.compile(r".{1,64}", re.DOTALL)
 _MOST_NAME = 64
+_TAKES = Takes("OpenAI", re.compile(r"[a-zA-Z0-9_-]{1,64}"), most=128, strict="required")
 _MOST_ID = 64
 _UNTHINKING = re.compile(r"(?:.*[/:])?(?:gpt-4|gpt-3\.5|chatgpt-4|gpt-5-chat)")
 """Models that refuse to be asked for reasoning: https://github.com/pydantic/pydantic-ai/issues/2865
@@ -53,8 +64,8 @@ def encode(request: ModelRequest) -> WireRequest:
     body["input"] = _History(request, notes).items()
     if request.offered:
         _add_tools(body, request, notes)
-    elif request.choice.forced:
-        notes.add("The tool choice was left out: there is no tool to choose from.")
+    else:
+        no_tools_note(request, notes)
     _add_params(body, request.params, notes)
     body["store"] = False
     if "no_encrypted_reasoning" not in request.quirks and not _UNTHINKING.match(request.model):
@@ -71,6 +82,7 @@ def _add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> Non
     if choice.mode == "tool" and not any(tool.name == choice.name for tool in sent):
         sent = request.tools
     body["tools"] = [_tool(tool, request, notes) for tool in sent]
+    foretell(sent, _TAKES, notes)
     said = _choice(choice, request, limited=native and choice.allowed is not None)
     if said != "auto":
         body["tool_choice"] = said

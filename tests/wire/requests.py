@@ -11,7 +11,8 @@ from app.wire.codec import WireRequest
 from app.wire.protocols import codec
 
 TOOL = Tool("f", "Does f.", {"type": "object", "properties": {"x": {"type": "integer"}}})
-STRICT = Tool("g", strict=True)
+CLOSED: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
+STRICT = Tool("g", parameters=CLOSED, strict=True)
 
 
 def request(*messages: Message, **changes: Any) -> ModelRequest:

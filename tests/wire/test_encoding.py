@@ -265,3 +265,13 @@ def test_arguments_that_cannot_be_sent_are_told_why(protocol: str, text: str, wr
 def test_a_result_is_spliced_or_goes_as_text(text: str, goes_as: str) -> None:
     wanted = request(assistant(call("t1")), results(result("t1", text)), tools=())
     assert f'"output":{goes_as}'.encode() in codec("gemini").encode(wanted).body
+
+
+@pytest.mark.parametrize("protocol", CODECS)
+@pytest.mark.parametrize("mode", ["auto", "required"])
+def test_where_no_tool_is_allowed_it_is_said(protocol: str, mode: Any) -> None:
+    body, sent = encoded(protocol, request(choice=ToolChoice(mode, allowed=())))
+    assert "tools" not in body
+    assert sent.notes[0] == "No tool is allowed, so none is sent."
+    assert ("tool choice was left out" in "".join(sent.notes)) == (mode == "required")
+    assert encoded(protocol, request(tools=()))[1].notes == ()

@@ -76,7 +76,6 @@ F, G = Tool("f"), Tool("g")
         (ToolChoice("none"), [], "Ollama ignores tool_choice: the tools were left out"),
         (ToolChoice(allowed=("f",)), ["f"], "Ollama ignores tool_choice: only the allowed"),
         (ToolChoice("required", allowed=("f",)), ["f"], "nothing makes the model call one"),
-        (ToolChoice("required", allowed=()), [], "no tool to choose from"),
     ],
 )
 def test_choices_are_narrowed_and_said(

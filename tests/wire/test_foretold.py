@@ -1,0 +1,62 @@
+"""What will be refused of tools is said, and they are sent as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.core.tools import Tool
+from app.wire.protocols import CODECS
+from tests.wire.requests import encoded, request
+
+CLOSED: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
+OPTIONAL = {**CLOSED, "properties": {"x": {"type": "string"}}}
+WITHIN = {**CLOSED, "properties": {"x": {"items": {"type": "object"}}}, "required": ["x"]}
+
+
+def strict(schema: Any, count: int = 1) -> tuple[Tool, ...]:
+    return tuple(Tool(f"f{place}", "", schema, strict=True) for place in range(count))
+
+
+NAMED = "takes no tool named"
+LOOSE = "is without additionalProperties: false"
+
+
+@pytest.mark.parametrize(
+    ("tools", "word", "refusing"),
+    [
+        ((Tool("a.b"),), NAMED, "anthropic openai_chat openai_responses"),
+        ((Tool("x" * 65),), NAMED, "openai_chat openai_responses"),
+        ((Tool("x" * 129),), NAMED, "anthropic openai_chat openai_responses gemini"),
+        ((Tool("1abc"),), NAMED, "gemini"),
+        ((Tool("a b"),), NAMED, "anthropic openai_chat openai_responses gemini"),
+        (tuple(Tool(f"f{n}") for n in range(129)), "not 129", "openai_chat openai_responses"),
+        (strict(CLOSED, 21), "20 strict tools, not 21", "anthropic"),
+        (strict(CLOSED, 20), "refused", ""),
+        (strict({"type": "object"}), LOOSE, "anthropic openai_chat openai_responses"),
+        (strict(WITHIN), LOOSE, "anthropic openai_chat openai_responses"),
+        (strict(OPTIONAL), "'x' is not among", "openai_chat openai_responses"),
+        ((Tool("f", "", OPTIONAL),), "refused", ""),
+    ],
+)
+@pytest.mark.parametrize("protocol", CODECS)
+def test_what_will_be_refused_is_said(
+    protocol: str, tools: tuple[Tool, ...], word: str, refusing: str
+) -> None:
+    body, sent = encoded(protocol, request(tools=tools))
+    assert any(word in note for note in sent.notes) == (protocol in refusing.split())
+    assert tools[0].name in str(body["tools"])
+
+
+def test_a_server_without_a_strict_mode_refuses_no_schema() -> None:
+    _, sent = encoded("openai_chat", request(tools=strict(OPTIONAL), quirks=("no_strict",)))
+    assert not any("refused" in note for note in sent.notes)
+
+
+def test_a_deep_schema_is_no_trouble() -> None:
+    knot: dict[str, Any] = dict(CLOSED)
+    for _ in range(300):
+        knot = {**CLOSED, "properties": {"x": knot}, "required": ["x"]}
+    _, sent = encoded("openai_responses", request(tools=strict(knot)))
+    assert sent.notes == ()
