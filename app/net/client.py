@@ -351,7 +351,7 @@ def _no_answer(error: Exception, place: str, limits: Limits, heard: Heard) -> Ne
             )
         case httpx.NetworkError() | httpx.RemoteProtocolError() if heard.anything:
             return NetTrouble(
-                "interrupted",
+                "not_api",
                 f"{place} broke off in the head of its answer; check the port, or retry.",
             )
         case httpx.WriteTimeout():

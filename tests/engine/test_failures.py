@@ -68,6 +68,8 @@ FAULTS: Sequence[tuple[str, list[float], str, str]] = (
     ("http-429-junk", [1.0, 2.0], "failed", "429"),
     ("http-401", [], "failed", "401"),
     ("json-error-200", [], "failed", ""),
+    ("half-headers", [], "failed", "broke off in the head of its answer"),
+    ("close-at-once", [1.0, 2.0], "failed", "without an HTTP answer"),
     ("cut-after-6", [], "interrupted", ""),
     ("error-mid", [], "failed", ""),
 )

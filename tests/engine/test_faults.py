@@ -93,12 +93,8 @@ NO_DIFFERENCE: Mapping[str, Mapping[str, object]] = {
 }
 """Nothing and an empty object are the same there."""
 TABLE: tuple[Row, ...] = (
-    failed(
-        "closed: retry only when no byte came",
-        "close-at-once rst-at-once half-headers",
-        "unreachable",
-    ),
-    failed("not HTTP", "not-http giant-header-N", "not_api"),
+    failed("closed: retry only when no byte came", "close-at-once rst-at-once", "unreachable"),
+    failed("not HTTP; a byte came: no retry", "half-headers not-http giant-header-N", "not_api"),
     failed("after the first-byte time-out", "stall-headers", "timeout"),
     failed("the status is known, the rest is not waited for", "http-500-stall", "http"),
     failed(
