@@ -99,27 +99,55 @@ async function copy(button) {
 // Images --------------------------------------------------------------------------------------
 
 const field = $("images");
-const KINDS = ["image/png", "image/jpeg", "image/webp", "image/gif"];
 const MOST = 10;
 const MOST_BYTES = 5 * 1024 * 1024;
 const MOST_TOGETHER = 20 * 1024 * 1024;
 let kept = [];
 
-function whyNot(file) {
-  if (!KINDS.includes(file.type)) return `${file.name} is no PNG, JPEG, WebP or GIF; convert it first.`;
+// What a file is called, and what the system takes it for, says little: its first bytes do.
+async function isImage(file) {
+  const head = String.fromCharCode(...new Uint8Array(await file.slice(0, 12).arrayBuffer()));
+  return /^(\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|RIFF[^]{4}WEBP)/.test(head);
+}
+
+async function whyNot(file) {
+  if (!(await isImage(file))) return `${file.name} is no PNG, JPEG, WebP or GIF; convert it first.`;
   if (file.size > MOST_BYTES) return `${file.name} is larger than 5 MB; make it smaller.`;
   if (kept.length >= MOST) return `A prompt takes ${MOST} images.`;
   const together = kept.reduce((sum, one) => sum + one.size, file.size);
   return together > MOST_TOGETHER ? "The images of a prompt may have 20 MB together; send fewer." : "";
 }
 
-function add(files) {
+async function add(files) {
   for (const file of files) {
-    const sentence = whyNot(file);
+    const sentence = await whyNot(file);
     if (sentence) say(sentence);
     else kept.push(file);
   }
   keep();
+}
+
+// Images of a draft survive a reload as its text does; where the browser keeps nothing (a private
+// window) they have to be added again.
+function drafts(mode, what) {
+  const opening = indexedDB.open("drafts");
+  opening.onupgradeneeded = () => opening.result.createObjectStore("images");
+  return new Promise((resolve) => {
+    opening.onerror = () => resolve(undefined);
+    opening.onsuccess = () => {
+      const asked = what(opening.result.transaction("images", mode).objectStore("images"));
+      asked.onsuccess = () => resolve(asked.result);
+      asked.onerror = () => resolve(undefined);
+      asked.transaction.oncomplete = asked.transaction.onabort = () => opening.result.close();
+    };
+  });
+}
+
+const remember = () => drafts("readwrite", (store) => (kept.length ? store.put(kept, session) : store.delete(session)));
+
+async function recall() {
+  const files = await drafts("readonly", (store) => store.get(session));
+  if (files?.length && !kept.length) await add(files);
 }
 
 function keep() {
@@ -127,6 +155,7 @@ function keep() {
   for (const file of kept) carrier.items.add(file);
   field.files = carrier.files;
   prompt.required = kept.length === 0;
+  remember();
   drawThumbs();
   if (isOpen("request")) later(250);
 }
@@ -183,5 +212,5 @@ if (composer) {
     event.preventDefault();
     add(files);
   });
-  if (field.files.length) add([...field.files]); // what the browser kept over a reload
+  recall();
 }

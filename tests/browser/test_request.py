@@ -83,12 +83,23 @@ def test_images_are_pasted_removed_and_sent(server: Server, tab: Tab) -> None:
     expect(tab.find("#thumbs img")).to_have_count(3)
     tab.find("#thumbs button").first.click()
     expect(tab.find("#thumbs img")).to_have_count(2)
+    # What only says that it is an image is told at once, each sentence once, and takes no place.
+    for _ in range(2):
+        tab.find("#images").set_input_files([{**file("page.png"), "buffer": b"<!doctype html>"}])
+        expect(tab.find("#toasts .toast")).to_have_count(2)
+    expect(tab.find("#toasts")).to_contain_text("page.png is no PNG")
+    expect(tab.find("#thumbs img")).to_have_count(2)
+    tab.page.reload()
+    expect(tab.find("#thumbs img")).to_have_count(2)
     tab.find("#dock button").click()  # an image says enough
     expect(tab.find(".prompt .image")).to_have_count(2)
     expect(tab.find("#thumbs img")).to_have_count(0)
     tab.state("idle")
     picture = tab.find(".prompt .image img").first
     assert picture.evaluate("(image) => image.decode().then(() => image.naturalWidth)") == 1
+    tab.page.reload()
+    expect(tab.find(".prompt .image")).to_have_count(2)
+    expect(tab.find("#thumbs img")).to_have_count(0)
     tab.find(".prompt .image summary").first.click()
     expect(tab.find(".prompt .image[open]")).to_have_count(1)
     tab.send("And now?")
