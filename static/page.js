@@ -255,16 +255,30 @@ function titled() {
   document.title = `${waiting ? `(${waiting}) ` : ""}${head.dataset.title} · playground`;
 }
 
-// Toasts go by themselves unless they tell of a failure ---------------------------------------
+// Toasts: the same words stand there once, and all go by themselves; a failure sooner where what
+// was asked next succeeds --------------------------------------------------------------------------
 
 function watchToasts() {
   new MutationObserver((records) => {
-    for (const record of records)
-      for (const node of record.addedNodes)
-        if (node.classList?.contains("toast") && !node.classList.contains("failed"))
-          setTimeout(() => node.remove(), 8000);
+    for (const record of records) for (const node of record.addedNodes) if (node.classList?.contains("toast")) arrived(node);
   }).observe($("toasts"), { childList: true });
 }
+
+function arrived(toast) {
+  const words = (one) => one.querySelector("p")?.textContent;
+  for (const other of $("toasts").querySelectorAll(".toast")) if (other !== toast && words(other) === words(toast)) other.remove();
+  setTimeout(() => leave(toast), toast.classList.contains("failed") ? 15_000 : 8000);
+}
+
+function leave(toast) {
+  if (toast.matches(":hover, :focus-within")) setTimeout(() => leave(toast), 1000);
+  else toast.remove();
+}
+
+document.addEventListener("htmx:after:request", (event) => {
+  const { request, response } = event.detail.ctx ?? {};
+  if (response?.raw.ok && request?.method === "POST") for (const toast of $("toasts").querySelectorAll(".failed")) toast.remove();
+});
 
 for (const field of document.querySelectorAll("[data-draft]")) {
   field.value ||= localStorage.getItem(draftKey(field)) ?? "";
