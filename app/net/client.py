@@ -201,6 +201,7 @@ class Net:
     ) -> tuple[httpx.Response, float]:
         """The answer's head, and until when its first byte must be there."""
         loop = asyncio.get_running_loop()
+        client = self._client(url, place)
         stage, first_by, heard = "", ends_at, hearing()
         try:
             # A connection through a proxy is two; each of its steps has its own time as well.
@@ -220,7 +221,6 @@ class Net:
                             first_by = loop.time() + limits.first_byte_s
                             waiting.reschedule(min(ends_at, first_by))
 
-                client = self._client(url, place)
                 request = client.build_request(
                     method,
                     url,
