@@ -234,7 +234,7 @@ class Items:
 
     def _finish(self, item: Item, value: Mapping[str, Any], where: Where) -> None:
         item.done = True
-        complete = value.get("status") not in _UNDONE
+        complete = _text(value.get("status")) not in _UNDONE
         match item.kind:
             case "text":
                 self._finish_message(item, value, complete)

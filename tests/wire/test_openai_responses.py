@@ -441,6 +441,8 @@ def test_a_response_that_is_none_fails_whatever_it_holds(response: dict[str, Any
 def test_an_item_that_came_to_no_end_is_not_complete(status: str) -> None:
     events = read(done(0, call(ARGS, status=status)), completed())
     assert seen(events) == [("call", ARGS, False)]
+    odd = read(done(0, call(ARGS, status=[status])), completed())
+    assert seen(odd) == [("call", ARGS, True)]
 
 
 REPLAY = (added(0, call("")), args(0, ARGS), done(0, call(ARGS)))
