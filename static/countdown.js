@@ -26,6 +26,12 @@ let arrived = "";
 let arrivedAt = Date.now();
 let begun = ""; // the turn whose answer's first byte was seen to come
 
+// When the page was drawn the answer may have been silent for a while already.
+function heardBefore(number) {
+  const { heard, heardTurn } = document.getElementById("main").dataset;
+  return heardTurn === number ? Number(heard) : 0;
+}
+
 function silence(place) {
   const number = place.dataset.silence;
   const wire = document.getElementById(`wirerows-${number}`);
@@ -33,9 +39,10 @@ function silence(place) {
   const rows = [wire?.childElementCount, wire?.lastElementChild?.textContent];
   const now = [number, ...rows, ...Array.from(texts, (text) => text.dataset.length)].join(" ");
   if (now !== arrived) {
-    if (arrived.startsWith(`${number} `)) begun = number;
+    const heard = arrived ? 0 : heardBefore(number);
+    if (heard || arrived.startsWith(`${number} `)) begun = number;
     arrived = now;
-    arrivedAt = Date.now();
+    arrivedAt = heard || Date.now();
   }
   const past = seconds(Date.now() - arrivedAt);
   place.hidden = past <= QUIET_S;

@@ -80,6 +80,7 @@ class Surroundings:
     `unconfirmed` is the origin that the session's key may not go to unless the person says so.
     `after` is the cursor at which the page's stream begins. `request` is the next one and `wire`
     the protocol it is shown in, "" for the session's own; `own` is the one that would be sent.
+    `heard_ms` is when the last byte came of an answer that streams, in Unix ms, or 0.
     """
 
     profiles: Sequence[Profile] = ()
@@ -94,6 +95,7 @@ class Surroundings:
     wire: str = ""
     request: NextRequest | None = None
     own: NextRequest | None = None
+    heard_ms: int = 0
 
 
 def session_page(env: Environment, view: View, around: Surroundings) -> str:
@@ -110,6 +112,7 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
         library=around.library,
         tab=around.tab,
         after=around.after,
+        heard_ms=around.heard_ms,
         unconfirmed=around.unconfirmed,
         groups=around.groups or [("Profiles", around.profiles)],
         models=around.models,

@@ -16,6 +16,7 @@ from starlette.responses import (
 from app.core.errors import BadInput, NotFound
 from app.core.rows import logged_data
 from app.core.state import folded
+from app.engine.hub import Live
 from app.engine.preview import preview
 from app.render.blocks import block
 from app.render.pages import raw_bytes, session_page
@@ -54,9 +55,22 @@ async def page(site: Site, session_id: str, *, tab: str = "", wire: str = "") ->
         around = surroundings(site, live, library)
         shown = drawable(preview(site.engine, live.session, wire=wire), wire) if wire else None
         around = replace(
-            around, tab=tab, wire=wire, request=shown or around.own if tab == "request" else None
+            around,
+            tab=tab,
+            wire=wire,
+            request=shown or around.own if tab == "request" else None,
+            heard_ms=await _heard(site, live),
         )
         return HTMLResponse(session_page(site.env, view, around))
+
+
+async def _heard(site: Site, live: Live) -> int:
+    """When the last byte of an answer came that still streams; 0 where there is none."""
+    turn = live.session.turn
+    if turn is None or not turn.open:
+        return 0
+    chunks = await site.engine.log.chunks(live.id, turn.number)
+    return chunks[-1].at_ms if chunks else 0
 
 
 async def one_block(request: Request) -> Response:
