@@ -188,3 +188,9 @@ def test_a_head_counts_the_retries_before_it() -> None:
     log = counting().add(TurnDropped(1, automatic=True)).request()
     assert words(drawn(log, 2, "turnhead")).endswith("1 retry")
     assert "retr" not in words(drawn(log, 1, "turnhead"))
+
+
+def test_a_failure_names_whose_it_is() -> None:
+    assert words(drawn(refused(), 1)).startswith("HTTP 429 · simulator Too many.")
+    stopped = Log().start().prompt().request().add(ResponseFailed("stopped", "Stopped by you."))
+    assert words(drawn(stopped, 1)).startswith("Stopped Stopped by you.")
