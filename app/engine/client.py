@@ -95,13 +95,13 @@ class Client:
             profile.protocol,
             request.method,
             masker.mask_text(url),
-            {**masker.mask_data({**request.headers, **profile.headers}), **shown},
+            merged(masker.mask_data(merged(request.headers, profile.headers)), shown),
             masker.mask_text(request.body.decode("utf-8")),
             model,
             choice,
         )
         own_key = one.key_header(key, profile.quirks) if key else {}
-        headers = {**request.headers, **profile.headers, **own_key}
+        headers = merged(request.headers, profile.headers, own_key)
         return Prepared(
             sent,
             one,
@@ -161,6 +161,12 @@ class Client:
         if not url or path is None:
             raise BadInput(f"The simulator has no end for {profile.protocol} here.")
         return url + path
+
+
+def merged(*several: Mapping[str, str]) -> dict[str, str]:
+    """One set of headers, later ones over earlier ones however their names are written: of two
+    that differ in case alone, both would be sent."""
+    return {name.lower(): value for headers in several for name, value in headers.items()}
 
 
 async def _drained(answering: Answering) -> list[Arrived]:

@@ -104,9 +104,9 @@ def _headers(value: Any) -> Mapping[str, str]:
                 f"The header {name} looks like a key, and keys are not kept: name the variable"
                 " of the key instead, and it is sent in the protocol's own header."
             )
-        if name.lower() in {other.lower() for other in headers}:
+        if name.lower() in headers:
             raise BadInput(f"The header {name} is there twice.")
-        headers[name] = text
+        headers[name.lower()] = text
     return headers
 
 

@@ -18,7 +18,7 @@ from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.profiles import SHIPPED
 from app.core.settings import Limits, Profile, with_waits
 from app.core.tools import ToolChoice
-from app.engine.client import SIMULATED_PATHS
+from app.engine.client import SIMULATED_PATHS, merged
 from app.net.client import Answer, Net, is_loopback
 from app.net.keys import Keys
 from app.net.trouble import NetTrouble
@@ -177,7 +177,7 @@ class Providers:
     def _headers(self, one: Codec, profile: Profile, request: WireRequest) -> Mapping[str, str]:
         key = self._keys.key_for(profile)
         own_key = one.key_header(key, profile.quirks) if key else {}
-        return {**request.headers, **profile.headers, **own_key}
+        return merged(request.headers, profile.headers, own_key)
 
     async def _read(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
@@ -34,11 +33,11 @@ KNOWN = (
 """The fields a script may name."""
 
 PARAMS: Mapping[str, str] = {
-    "temperature": "a number",
-    "top_p": "a number",
-    "max_tokens": "a whole number of at least 1",
+    "temperature": "a number from 0 to 100",
+    "top_p": "a number from 0 to 1",
+    "max_tokens": "a whole number from 1 to 100000000",
     "stop": "a text or a list of texts",
-    "thinking": "low, medium, high, a whole number of tokens, or an object as the protocol has it",
+    "thinking": "low, medium, high, a number of tokens, or an object as the protocol has it",
 }
 
 KEY_NAMES: Mapping[str, str] = {
@@ -51,6 +50,7 @@ KEY_NAMES: Mapping[str, str] = {
 
 MOST_SECONDS = 3600
 MOST_RETRIES = 10
+MOST_TOKENS = 100_000_000
 
 
 async def settings_from(
@@ -64,6 +64,8 @@ async def settings_from(
     unknown = sorted(data.keys() - set(KNOWN))
     if unknown:
         raise BadInput(f"Settings have no field {unknown[0]!r}; there is {', '.join(KNOWN)}.")
+    if data.get("key_name") is not None and not data.get("base_url"):
+        raise BadInput("key_name goes with a base_url; a profile names its key itself.")
     settings = base or Settings(engine.profile("simulator"))
     if "profile" in data or "protocol" in data or "base_url" in data:
         profile = _profile(engine, data, settings.profile)
@@ -229,9 +231,10 @@ def _params(params: Mapping[str, Any]) -> Mapping[str, Any]:
     for name, value in params.items():
         match name, value:
             case (("temperature" | "top_p"), float() | int()) if not isinstance(value, bool):
-                sound = math.isfinite(value)
+                # Providers differ in what they take; but no number is one that none can write.
+                sound = 0 <= value <= (100 if name == "temperature" else 1)
             case (("max_tokens" | "thinking"), int()) if not isinstance(value, bool):
-                sound = value >= 1
+                sound = 1 <= value <= MOST_TOKENS
             case "thinking", dict():
                 sound = True
             case "thinking", str():

@@ -9,9 +9,14 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 
+FOREVER_S = 1e9
+"""More than anybody waits; what a server asks for in more digits than a float has."""
+
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     """Seconds to wait as the answer asks for them: a number or a date; None for junk or the past.
+
+    A number that is beyond all floats is a very long time, and no junk.
 
     The caller decides how much of it to honour.
     """
@@ -31,7 +36,9 @@ def _number(text: str) -> float | None:
         number = float(text)
     except ValueError:
         return None
-    return number if math.isfinite(number) else None
+    if math.isinf(number) and number > 0 and text.strip()[:1].isdigit():
+        return FOREVER_S
+    return min(number, FOREVER_S) if math.isfinite(number) else None
 
 
 def rate_limits(headers: Mapping[str, str]) -> dict[str, str]:

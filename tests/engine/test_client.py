@@ -256,3 +256,9 @@ async def test_stop_ends_a_silent_answer_at_once(tmp_path: Path) -> None:
         assert session.state == "interrupted"
         assert session.turns[-1].text
         assert folded(session)["text"] == session.turns[-1].text
+
+
+def test_no_header_is_sent_twice() -> None:
+    own = {"Anthropic-Version": "mine", "Accept": "x/y"}
+    headers = merged({"anthropic-version": "theirs", "accept": "a/b"}, own, {"X-Api-Key": "k"})
+    assert headers == {"anthropic-version": "mine", "accept": "x/y", "x-api-key": "k"}

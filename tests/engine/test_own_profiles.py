@@ -25,7 +25,7 @@ MINE: dict[str, Any] = {
     "base_url": "https://llm.example/v1/",
     "key_name": "MY_KEY",
     "model": " m ",
-    "headers": {"X-Title": "my app", "anthropic-beta": "fine-grained-tool-streaming-2025-05-14"},
+    "headers": {"x-title": "my app", "anthropic-beta": "fine-grained-tool-streaming-2025-05-14"},
     "quirks": ["max_completion_tokens"],
     "idle_s": 300,
 }
@@ -112,3 +112,8 @@ async def test_own_profiles_are_found_by_name_and_hide_shipped_ones(tmp_path: Pa
             await settings_from(engine, {"profile": "mine"})
     async with running(tmp_path) as engine:
         assert engine.own == {}
+
+
+def test_headers_are_written_small() -> None:
+    profile = checked_profile({**MINE, "headers": {"X-Title": "my app"}}, MASKED)
+    assert profile.headers == {"x-title": "my app"}

@@ -26,7 +26,10 @@ RETRY_AFTER = [
     ({"retry-after": "-5"}, None),
     ({"retry-after": "nan"}, None),
     ({"retry-after": "inf"}, None),
-    ({"retry-after": "1e999"}, None),
+    ({"retry-after": "1e999"}, 1e9),
+    ({"retry-after": "9" * 400}, 1e9),
+    ({"retry-after-ms": "9" * 400}, 1e6),
+    ({"retry-after": "-1e999"}, None),
     ({"retry-after": "soon"}, None),
     ({"retry-after": ""}, None),
 ]

@@ -510,7 +510,18 @@ async def test_a_deleted_session_takes_no_prompt_until_it_is_restored(
 
 
 @pytest.mark.parametrize(
-    "rules", [{}, [{}], [{"tool": "x"}], [{"tool": "x", "action": "fly"}], [1]]
+    "rules",
+    [
+        {},
+        [{}],
+        [1],
+        [{"tool": "x"}],
+        [{"tool": "x", "action": "fly"}],
+        [{"tool": "x", "action": ["run"]}],
+        [{"tool": 5, "action": "run"}],
+        [{"tool": "x", "action": "run", "text": 5}],
+        [{"tool": "x", "action": "run", "oops": ""}],
+    ],
 )
 async def test_rules_that_are_none_are_refused_in_words(
     client: httpx.AsyncClient, rules: object

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, get_args
 
 from starlette.requests import Request
@@ -75,11 +76,17 @@ async def create(request: Request) -> Response:
 
 def _rules(value: Any) -> tuple[Rule, ...]:
     """The rules of a session that a script starts; they hold as long as the server runs."""
-    wanted = {"tool", "action"}
+    wanted, known = {"tool", "action"}, {one.name for one in fields(Rule)}
     if not isinstance(value, list) or not all(
-        isinstance(one, dict) and wanted <= one.keys() for one in value
+        isinstance(one, dict) and wanted <= one.keys() <= known for one in value
     ):
-        raise BadInput("rules must be a list of objects with tool and action.")
+        raise BadInput(
+            "rules must be a list of objects with tool and action, and text and words at most."
+        )
+    for one in value:
+        for name, text in one.items():
+            if not isinstance(text, str):
+                raise BadInput(f"The {name} of a rule must be a text.")
     rules = tuple(from_data(Rule, one) for one in value)
     if any(rule.action not in get_args(Action) for rule in rules):
         raise BadInput(f"A rule's action is one of {', '.join(get_args(Action))}.")
