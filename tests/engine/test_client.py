@@ -15,6 +15,7 @@ from app.core.errors import Conflict, Refused
 from app.core.events import PartDelta, RequestSent
 from app.core.settings import Profile
 from app.core.state import folded
+from app.engine.client import merged
 from app.engine.decisions import Asked
 from tests.engine.running import KEY, asked, begun, events_of, rested, running
 from tests.net.test_client import HEAD, serving
