@@ -59,7 +59,7 @@ REMOTE: tuple[Vendor, ...] = (
         "https://console.mistral.ai/api-keys",
         Hint("Ids of calls are mapped to nine letters or digits.", "its error 3280"),
         model="mistral-medium-latest",
-        quirks="short_ids no_stream_options any_for_required whole_arguments",
+        quirks="short_ids no_stream_options any_for_required whole_arguments assistant_after_tool",
     ),
     compatible(
         "deepseek",

@@ -197,7 +197,8 @@ def _thinking(value: Any, notes: Notes) -> dict[str, Any] | None:
 
 def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
     """Turns of user and assistant, alternating: results stand before the text that follows."""
-    ids, names = Ids(_ID), Names(_MOST_NAME, request.tools, notes)
+    ids = Ids(_ID, "Anthropic", notes)
+    names = Names(_MOST_NAME, request.tools, notes)
     said: list[dict[str, Any]] = []
     served = _served(request.messages)
     for message in request.messages:

@@ -16,6 +16,13 @@ from app.core.tools import Tool
 from app.wire.codec import WireRequest
 from app.wire.exact import too_deep
 
+_GROUPS = frozenset(
+    (
+        *("generationConfig", "toolConfig", "reasoning", "options", "stream_options"),
+        "output_config",
+    )
+)
+"""Members whose own members stand for themselves: ours and extra ones go together."""
 JSON_HEADERS = {"content-type": "application/json"}
 SSE = "text/event-stream"
 
@@ -24,14 +31,17 @@ _ODD = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class Ids:
-    """The ids that calls and their results go by in one request: allowed ones, none twice.
+    """The ids that calls and their results go by in one request: ones `where` takes, none twice.
 
     A provider may have sent one id for two calls, or the calls come from another provider, whose
     ids this one refuses; `pattern` is what it takes. Results come in the order of their calls.
     """
 
-    def __init__(self, pattern: re.Pattern[str]) -> None:
+    def __init__(self, pattern: re.Pattern[str], where: str, notes: Notes) -> None:
         self._pattern = pattern
+        self._where = where
+        self._notes = notes
+        self._changed = 0
         self._given: set[str] = set()
         self._waiting: dict[str, deque[str]] = {}
 
@@ -40,12 +50,20 @@ class Ids:
         while given in self._given:
             given, again = self._allowed(f"{call_id}_{again}"), again + 1
         self._given.add(given)
+        if given != call_id:
+            self._tell()
         self._waiting.setdefault(call_id, deque()).append(given)
         return given
 
     def of_result(self, call_id: str) -> str:
         waiting = self._waiting.get(call_id)
         return waiting.popleft() if waiting else self._allowed(call_id)
+
+    def _tell(self) -> None:
+        self._changed += 1
+        many = self._changed > 1
+        subject = f"The ids of {self._changed} calls were" if many else "The id of one call was"
+        self._notes.add(f"{subject} changed to what {self._where} takes.", "ids")
 
     def _allowed(self, call_id: str) -> str:
         if self._pattern.fullmatch(call_id):
@@ -66,10 +84,11 @@ class Notes:
     """Sentences about what a protocol could not say, each once."""
 
     def __init__(self) -> None:
-        self._notes: dict[str, None] = {}
+        self._notes: dict[str, str] = {}
 
-    def add(self, sentence: str) -> None:
-        self._notes[sentence] = None
+    def add(self, sentence: str, about: str = "") -> None:
+        """`sentence`; what it is `about` has no more than one, the last."""
+        self._notes[about or sentence] = sentence
 
     def foreign(self, part: MessagePart) -> None:
         """A part that only who it came from could read."""
@@ -83,7 +102,7 @@ class Notes:
             self.add(f"The setting {name} was left out: this protocol has no word for it.")
 
     def all(self) -> tuple[str, ...]:
-        return tuple(self._notes)
+        return tuple(self._notes.values())
 
 
 class Names:
@@ -220,13 +239,38 @@ def wire_request(
     body: Mapping[str, Any],
     notes: Notes,
     stream_type: str = SSE,
+    *,
+    stream_in_path: bool = False,
 ) -> WireRequest:
-    """The request with `extra` merged over its body. BadInput where no JSON can say it."""
-    expects = stream_type if request.stream else ""
+    """The request with `extra` merged over its body. BadInput where no JSON can say it.
+
+    Where the extra members speak of the stream they hold, unless the path says it already.
+    """
+    merged, stream = _merged(body, request.extra, notes), request.stream
+    if "stream" in request.extra and not stream_in_path:
+        stream = bool(request.extra["stream"])
+        if not stream:
+            merged.pop("stream_options", None)
+    expects = stream_type if stream else ""
     accept = {"accept": expects} if expects else {}
-    merged = {**body, **request.extra}
     sent = {**JSON_HEADERS, **accept, **headers}
     return WireRequest("POST", path, sent, _json_bytes(merged), notes.all(), expects)
+
+
+def _merged(body: Mapping[str, Any], extra: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
+    """`extra` over `body`: what is replaced is noted, but for groups of settings, which join."""
+    merged = dict(body)
+    for name, given in extra.items():
+        ours = body.get(name)
+        if name in _GROUPS and isinstance(ours, Mapping) and isinstance(given, Mapping):
+            merged[name] = {**ours, **given}
+            replaced = [f"{name}.{one}" for one in given if one in ours and given[one] != ours[one]]
+        else:
+            merged[name] = given
+            replaced = [name] if name in body and given != ours else []
+        for one in replaced:
+            notes.add(f"extra replaces {one}.")
+    return merged
 
 
 _PLACE: Mapping[Any, int] = {"1": 0, 1: 0}

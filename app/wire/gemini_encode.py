@@ -63,7 +63,7 @@ def encode(request: ModelRequest) -> WireRequest:
         no_tools_note(request, notes)
     if generation := _generation(request, notes):
         body["generationConfig"] = generation
-    return wire_request(request, _path(request), {}, body, notes)
+    return wire_request(request, _path(request), {}, body, notes, stream_in_path=True)
 
 
 def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from app.core.messages import Message, MessagePart, ModelRequest
@@ -49,9 +48,6 @@ def encode(request: ModelRequest) -> WireRequest:
             notes.add("Ollama sends the arguments of a call whole: they are not seen growing.")
     _add_params(body, request.params, notes)
     body["stream"] = request.stream  # left out, it would mean true
-    if isinstance(more := request.extra.get("options"), Mapping):
-        options = {**body.get("options", {}), **more}
-        request = replace(request, extra={**request.extra, "options": options})
     return wire_request(request, PATH, {}, body, notes, NDJSON)
 
 
@@ -114,7 +110,7 @@ def _add_params(body: dict[str, Any], params: Mapping[str, Any], notes: Notes) -
 
 
 def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
-    ids, names = Ids(_ID), Names(_MOST_NAME, request.tools, notes)
+    ids, names = Ids(_ID, "Ollama", notes), Names(_MOST_NAME, request.tools, notes)
     said: list[dict[str, Any]] = []
     if request.system:
         said.append({"role": "system", "content": request.system})

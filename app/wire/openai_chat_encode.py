@@ -29,6 +29,7 @@ PATH = "/chat/completions"
 _ID = re.compile(r".{1,512}", re.DOTALL)
 _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
 _MOST_NAME = 64
+_BRIDGE = "Understood."
 _SEALED = frozenset(("reasoning_details", "extra_content"))
 _PARAMS = ("max_tokens", "temperature", "top_p", "stop", "thinking")
 
@@ -67,7 +68,8 @@ def _add_params(body: dict[str, Any], request: ModelRequest, notes: Notes) -> No
 
 
 def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
-    ids = Ids(_SHORT_ID if "short_ids" in request.quirks else _ID)
+    pattern = _SHORT_ID if "short_ids" in request.quirks else _ID
+    ids = Ids(pattern, "this server", notes)
     names = Names(_MOST_NAME, request.tools, notes)
     said: list[dict[str, Any]] = []
     if request.system:
@@ -86,7 +88,18 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
                     said.append(one)
             case "results":
                 said += _results(message, request, ids, names, legacy, notes)
-    return said
+    return _bridged(said, notes) if "assistant_after_tool" in request.quirks else said
+
+
+def _bridged(said: list[dict[str, Any]], notes: Notes) -> list[dict[str, Any]]:
+    """The messages with one of the assistant between a result and what the user says then."""
+    whole: list[dict[str, Any]] = []
+    for one in said:
+        if one["role"] == "user" and whole and whole[-1]["role"] == "tool":
+            notes.add(f"{_BRIDGE!r} was put between results and prompt: this server demands one.")
+            whole.append({"role": "assistant", "content": _BRIDGE})
+        whole.append(one)
+    return whole
 
 
 def _prompt(message: Message, request: ModelRequest, notes: Notes) -> str | list[Any]:
@@ -210,8 +223,6 @@ def _call(
     part: MessagePart, ids: Ids, names: Names, custom: Collection[str], notes: Notes
 ) -> dict[str, Any]:
     own, name, id_ = _own(part), names.of(part.name), ids.of_call(part.call_id)
-    if id_ != part.call_id:
-        notes.add("Call ids were changed to ones that this server takes.")
     call: dict[str, Any] = {**(own.get("extra") or {}), "id": id_}
     if own.get("type") == "custom" or (not own and part.name in custom):
         return {**call, "type": "custom", "custom": {"name": name, "input": _written(part)}}

@@ -29,6 +29,8 @@ QUIRKS: Mapping[str, str] = {
     "no_stream_options": "the server refuses stream_options (Mistral)",
     "developer_role": "the system prompt is sent under the role developer",
     "short_ids": "call ids must be nine letters or digits (Mistral)",
+    "assistant_after_tool": "a user message right after a tool message is refused: a short one of "
+    "the assistant is put in between (Mistral, error 3230)",
     "no_reasoning_echo": "reasoning is not sent back",
     "api_key_header": "the key travels in the header api-key (Azure)",
     "custom_tools": "the server knows free-form tools; others get one of a single text (OpenAI)",

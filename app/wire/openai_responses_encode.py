@@ -152,7 +152,7 @@ class _History:
     def __init__(self, request: ModelRequest, notes: Notes) -> None:
         self._request = request
         self._notes = notes
-        self._ids = Ids(_ID)
+        self._ids = Ids(_ID, "this protocol", notes)
         self._names = Names(_MOST_NAME, request.tools, notes)
         self._freeform = {tool.name for tool in request.tools if _is_custom(tool, request)}
         self._custom: set[str] = set()  # the ids of calls that were sent as custom ones

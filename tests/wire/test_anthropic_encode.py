@@ -120,7 +120,7 @@ def test_what_has_no_word_is_noted_and_extra_wins() -> None:
     body, sent = encoded("anthropic", wanted)
     assert (body["max_tokens"], body["metadata"]) == (1, {})
     assert "seed" not in body
-    assert len(sent.notes) == 2
+    assert len(sent.notes) == 3
 
 
 FORCED = ToolChoice("required")

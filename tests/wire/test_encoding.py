@@ -275,3 +275,78 @@ def test_where_no_tool_is_allowed_it_is_said(protocol: str, mode: Any) -> None:
     assert sent.notes[0] == "No tool is allowed, so none is sent."
     assert ("tool choice was left out" in "".join(sent.notes)) == (mode == "required")
     assert encoded(protocol, request(tools=()))[1].notes == ()
+
+
+LONG = "x" * 600
+
+
+@pytest.mark.parametrize(
+    ("protocol", "who"),
+    [
+        ("anthropic", "Anthropic"),
+        ("openai_chat", "this server"),
+        ("openai_responses", "this protocol"),
+        ("ollama", "Ollama"),
+    ],
+)
+def test_changed_ids_are_told_in_one_note(protocol: str, who: str) -> None:
+    def told(*ids: str) -> list[str]:
+        said = assistant(*(call(id_) for id_ in ids)), results(*(result(id_, "") for id_ in ids))
+        return [note for note in encoded(protocol, request(*said))[1].notes if "The id" in note]
+
+    assert told("a", "b") == []
+    assert told("a", LONG) == [f"The id of one call was changed to what {who} takes."]
+    assert told(LONG, "a", LONG, "a") == [f"The ids of 3 calls were changed to what {who} takes."]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "params", "extra", "name", "expected", "replaced"),
+    [
+        ("gemini", {"max_tokens": 9, "top_p": 1}, {"generationConfig": {"seed": 1, "topP": 0.5}},
+         "generationConfig", {"maxOutputTokens": 9, "topP": 0.5, "seed": 1},
+         ["generationConfig.topP"]),
+        ("openai_responses", {"thinking": "low"}, {"reasoning": {"summary": "detailed"}},
+         "reasoning", {"effort": "low", "summary": "detailed"}, ["reasoning.summary"]),
+        ("ollama", {"top_p": 1}, {"options": {"seed": 1}}, "options", {"top_p": 1, "seed": 1}, []),
+        ("openai_chat", {}, {"stream_options": {"include_obfuscation": False}}, "stream_options",
+         {"include_usage": True, "include_obfuscation": False}, []),
+        ("openai_chat", {"stop": "a"}, {"stop": ["b"]}, "stop", ["b"], ["stop"]),
+        ("openai_chat", {"top_p": 1}, {"top_p": 1, "seed": 2}, "seed", 2, []),
+        # Two kinds of thinking cannot be one.
+        ("anthropic", {"thinking": 2000}, {"thinking": {"type": "adaptive"}}, "thinking",
+         {"type": "adaptive"}, ["thinking"]),
+    ],
+)  # fmt: skip
+def test_extra_members_join_groups_and_replace_the_rest(
+    protocol: str,
+    params: dict[str, Any],
+    extra: dict[str, Any],
+    name: str,
+    expected: Any,
+    replaced: list[str],
+) -> None:
+    body, sent = encoded(protocol, request(params=params, extra=extra, tools=()))
+    assert body[name] == expected
+    told = [note for note in sent.notes if note.startswith("extra replaces")]
+    assert told == [f"extra replaces {one}." for one in replaced]
+
+
+def test_extra_members_of_a_tool_config_stand_beside_ours() -> None:
+    extra = {"toolConfig": {"retrievalConfig": {"languageCode": "en"}}}
+    body, _ = encoded("gemini", request(choice=ToolChoice("required"), extra=extra))
+    assert set(body["toolConfig"]) == {"functionCallingConfig", "retrievalConfig"}
+
+
+@pytest.mark.parametrize("protocol", ["anthropic", "openai_chat", "openai_responses", "ollama"])
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_stream_among_the_extra_members_holds(protocol: str, asked: bool, stream: bool) -> None:
+    body, sent = encoded(protocol, request(stream=asked, extra={"stream": stream}))
+    assert body["stream"] == stream
+    assert bool(sent.expects) == ("accept" in sent.headers) == stream
+    assert stream or "stream_options" not in body
+
+
+def test_where_the_path_says_that_it_streams_an_extra_member_does_not() -> None:
+    _, sent = encoded("gemini", request(extra={"stream": False}))
+    assert (sent.expects, "stream" in sent.path) == ("text/event-stream", True)

@@ -100,7 +100,7 @@ def test_params_and_extra() -> None:
     body, sent = encoded("openai_chat", request(params=params, extra={"stop": None, "n": 2}))
     assert (body["temperature"], body["stop"], body["n"]) == (0, None, 2)
     assert body["reasoning_effort"] == "low"
-    assert len(sent.notes) == 1
+    assert len(sent.notes) == 2
     assert encoded("openai_chat", request(params={"thinking": True}))[1].notes
 
 
@@ -288,3 +288,15 @@ def test_bare_reasoning_is_read_by_every_model_of_its_server_and_what_is_signed_
     assert "came from another model" in notes(assistant(signed, call("a")))
     foreign = MessagePart("thinking", "why", meta={"field": "reasoning"}, origin="address")
     assert "came from another address" in notes(assistant(foreign, call("a")))
+
+
+def test_between_results_and_a_prompt_mistral_is_given_a_message_of_the_assistant() -> None:
+    stopped = user("a"), assistant(call("t1")), results(result("t1", IMAGE)), user("b")
+    for history in (stopped, stopped[:3]):  # the image follows in a message of the user
+        quirks = ("assistant_after_tool", "text_only_results")
+        roles = [message["role"] for message in said(*history, quirks=quirks)]
+        assert roles[:5] == ["user", "assistant", "tool", "assistant", "user"]
+        assert "this server demands one" in notes(*history, quirks=quirks)
+    answered = *stopped[:3], assistant(MessagePart("text", "so")), user("b")
+    assert "demands" not in notes(*answered, quirks=("assistant_after_tool",))
+    assert [message["role"] for message in said(*stopped)][2:4] == ["tool", "user"]
