@@ -296,8 +296,9 @@ FOUND = {"type": "web_search_tool_result", "content": []}
 
 
 def served(kind: str, id_: str, text: str = "", **more: Any) -> MessagePart:
-    block = {"id" if kind == "server_call" else "tool_use_id": id_}
-    block |= SEARCH if kind == "server_call" else FOUND
+    own_part = kind == "server_call"
+    block: dict[str, Any] = {"id" if own_part else "tool_use_id": id_}
+    block |= SEARCH if own_part else FOUND
     given: dict[str, Any] = {"call_id": id_, "meta": {"block": block}, "protocol": "anthropic"}
     return MessagePart(kind, text, **{**given, **more})
 
