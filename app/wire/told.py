@@ -129,8 +129,7 @@ def not_api_sentence(api: str, size: int, text: str) -> str:
     start = " ".join(text.split())[:120]
     quoted = f', which begins "{start}"' if start else ""
     return (
-        f"This is no answer of the {api}, but {what}{quoted}. "
-        "Check the base URL and the protocol."
+        f"This is no answer of the {api}, but {what}{quoted}. Check the base URL and the protocol."
     )
 
 
