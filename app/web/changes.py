@@ -124,7 +124,9 @@ class _Change:
             place = {name: self.body.text(name).strip() for name in names}
             steps.append(("profile", lambda _: place))
         elif self.of("profile"):
-            steps.append(("profile", lambda _: {"profile": self.text("profile")}))
+            # "=NAME" is the profile of the session's own name as it is by now.
+            name = self.text("profile").removeprefix("=")
+            steps.append(("profile", lambda _: {"profile": name}))
         if self.of("model"):
             steps.append(("model", lambda _: {"model": self.text("model").strip()}))
         if self.of("system"):

@@ -12,14 +12,17 @@ import pytest
 from starlette.datastructures import FormData
 
 from app.core.errors import BadInput
-from app.core.settings import Settings
+from app.core.settings import Profile, Settings
 from app.core.state import Session
 from app.core.tools import ToolChoice
 from app.engine.settings import settings_from
 from app.render.setup import setup_form
 from app.web.changes import changed, shown_settings
 from app.web.forms import Body
-from tests.engine.running import running
+from app.web.setup import drawn_setup
+from app.web.site import Site
+from tests.engine.running import begun, running
+from tests.render.page import ENV
 
 pytestmark = pytest.mark.anyio
 
@@ -161,3 +164,24 @@ async def test_the_form_says_what_it_was_drawn_from(engine: Any) -> None:
     for base in ("0", "-1", "x", "1" * 16):
         with pytest.raises(BadInput, match="load the page again"):
             shown_settings(session, Body({"base": base}))
+
+
+async def test_an_edited_profile_is_chosen_and_never_slipped_in(tmp_path: Path) -> None:
+    old = Profile("mine", "openai_chat", "http://127.0.0.1:9/a", model="m1")
+    new = replace(old, base_url="http://127.0.0.1:9/b")
+    async with running(tmp_path) as engine:
+        await engine.save_profile(old)
+        session_id = await begun(engine, asked_profile="mine")
+        site, save = Site(engine, ENV), partial(settings_from, engine)
+        async with engine.hub.holding(session_id) as live:
+            settings = live.session.settings
+            assert settings is not None
+            assert "as it was" not in await drawn_setup(site, live, await site.view(live))
+            await engine.save_profile(new)
+            drawn = await drawn_setup(site, live, await site.view(live))
+        assert '<option value="mine" selected data-protocol="openai_chat">mine, as it was<' in drawn
+        assert '<option value="=mine"  data-protocol="openai_chat">mine<' in drawn
+        kept = await changed(posted(settings, system="x"), settings, settings, save)
+        assert (kept.settings.profile, kept.settings.system) == (old, "x")
+        moved = await changed(posted(settings, profile="=mine"), settings, settings, save)
+        assert (moved.settings.profile, moved.refused) == (new, {})

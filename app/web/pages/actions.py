@@ -173,6 +173,7 @@ async def change_settings(request: Request) -> Response:
     session_id = request.path_params["id"]
     async with site.changing:
         async with site.engine.hub.holding(session_id) as live:
+            live.check_open()
             now = live.session.settings
             assert now is not None
             shown = now if body.is_json else shown_settings(live.session, body)
