@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.datastructures import FormData
+from starlette.datastructures import FormData, UploadFile
 
 from app.core.errors import BadInput
 from app.core.settings import Profile, Settings
@@ -31,7 +31,7 @@ def posted(settings: Settings, **edits: Any) -> Body:
     """The form as `settings` draw it, with what a person changed in it."""
     form = setup_form(settings)
     fields: dict[str, Any] = {**form.texts, **form.ticks, **form.lists} | edits
-    pairs = []
+    pairs: list[tuple[str, str | UploadFile]] = []
     for name, value in fields.items():
         match value:
             case bool():
