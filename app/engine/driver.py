@@ -196,10 +196,9 @@ class Driver:
     async def _advance(self, live: Live) -> None:
         rules = self.rules.get(live.id, ())
         try:
-            while not (self._closing or live.deleted):
-                commands = next_commands(live.session, rules)
-                if not commands:
-                    break
+            while commands := next_commands(live.session, rules):
+                if self._closing or live.deleted:
+                    return
                 for command in commands:
                     await self._perform(live, command)
         except Exception:  # a write that failed, or a bug: a session is never left as if it ran
@@ -242,7 +241,8 @@ class Driver:
             )
 
     async def _send(self, live: Live, command: SendRequest) -> None:
-        prepared = self._client.prepare(live.session, command.choice)
+        # With images it is megabytes, hence the thread; the session is held meanwhile.
+        prepared = await asyncio.to_thread(self._client.prepare, live.session, command.choice)
         notes = [Warned("translation", note) for note in prepared.notes]
         if command.note:
             notes.insert(0, Warned("choice_fell_back", command.note))

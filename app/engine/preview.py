@@ -53,6 +53,8 @@ class Preview:
 
 
 NO_DRAFT = Draft()
+NO_DATA = "AAAA"
+"""Stands for the base64 of an image."""
 
 
 def preview(engine: Engine, session: Session, draft: Draft = NO_DRAFT, wire: str = "") -> Preview:
@@ -77,6 +79,33 @@ def preview(engine: Engine, session: Session, draft: Draft = NO_DRAFT, wire: str
         said,
         failed.message if failed is not None else "",
     )
+
+
+def notes_alone(engine: Engine, session: Session) -> Preview:
+    """The next request for what is said about it: images go without their data, so that no
+    megabytes are written for a line of text. Its body is not the one that would be sent."""
+    items = [_without_data(item) for item in session.items]
+    return preview(engine, replace(session, items=items))
+
+
+def _without_data(item: Prompt | Turn) -> Prompt | Turn:
+    match item:
+        case Prompt() if item.images:
+            return replace(item, images=_emptied(item.images))
+        case Turn() if any(call.result is not None for call in item.calls):
+            return replace(item, calls=[_call_without_data(call) for call in item.calls])
+    return item
+
+
+def _call_without_data(call: Call) -> Call:
+    result = call.result
+    if result is None or not any(piece.data for piece in result.content):
+        return call
+    return replace(call, result=replace(result, content=_emptied(result.content)))
+
+
+def _emptied(content: Sequence[Content]) -> tuple[Content, ...]:
+    return tuple(replace(piece, data=NO_DATA) if piece.data else piece for piece in content)
 
 
 def profile_on(profiles: Sequence[Profile], own: Profile, wire: str) -> Profile:

@@ -8,7 +8,7 @@ from app.core.profiles import SHIPPED
 from app.core.settings import Profile
 from app.core.tools import Tool
 from app.engine.hub import Live
-from app.engine.preview import WIRES, preview
+from app.engine.preview import WIRES, notes_alone
 from app.render.pages import Surroundings, partial, setup_fragment
 from app.render.view import View
 from app.web.pages.request import drawable
@@ -41,7 +41,7 @@ def surroundings(site: Site, live: Live, library: Sequence[Tool]) -> Surrounding
         groups=grouped(profiles, keys),
         models=[one.id for one in engine.providers.known_models(settings.profile)],
         wires=WIRES,
-        own=drawable(preview(engine, live.session)),
+        own=drawable(notes_alone(engine, live.session)),
     )
 
 

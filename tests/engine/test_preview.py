@@ -10,10 +10,10 @@ import pytest
 from app.core.errors import BadInput
 from app.core.profiles import PROFILES
 from app.core.settings import Profile, Settings
-from app.core.state import Session
+from app.core.state import Prompt, Session
 from app.core.tools import Content
 from app.engine.engine import Engine
-from app.engine.preview import WIRES, Draft, Preview, preview, profile_on
+from app.engine.preview import WIRES, Draft, Preview, notes_alone, preview, profile_on
 from tests.engine.running import ALLOW_ALL, begun, rested, running
 
 pytestmark = pytest.mark.anyio
@@ -127,3 +127,25 @@ def test_the_row_that_stands_for_a_wire() -> None:
     assert profile_on(PROFILES, simulator, "openai_chat").simulated
     assert profile_on(PROFILES, vendor, "anthropic").name == "anthropic"
     assert profile_on([], Profile("x", "openai_chat", "sim:"), "anthropic").base_url == "sim:"
+
+
+async def test_notes_are_made_without_the_data_of_images(tmp_path: Path) -> None:
+    """The line in Setup is drawn with every page: it says what the whole request would say."""
+    image = Content("image", media_type="image/webp", data="QUJD" * 50_000)
+    async with running(tmp_path) as engine:
+        for profile in engine.profiles():
+            if not profile.simulated:
+                continue
+            session_id = await begun(engine, ["calculator"], asked_profile=profile.name)
+            await engine.driver.prompt(session_id, "look", (image,))
+            session = await rested(engine, session_id)
+            whole, alone = preview(engine, session), notes_alone(engine, session)
+            assert (alone.notes, alone.says, alone.failed) == (
+                whole.notes,
+                whole.says,
+                whole.failed,
+            )
+            assert len(alone.sent.body) < 20_000 < len(whole.sent.body)
+            first = session.items[0]
+            assert isinstance(first, Prompt)
+            assert first.images == (image,)

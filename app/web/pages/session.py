@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 
@@ -53,12 +54,16 @@ async def page(site: Site, session_id: str, *, tab: str = "", wire: str = "") ->
         if tab not in TABS:
             tab = "wire" if live.session.turns else "setup"
         around = surroundings(site, live, library)
-        shown = drawable(preview(site.engine, live.session, wire=wire), wire) if wire else None
+        shown = None
+        if tab == "request":
+            # In a thread, for images make a request of many megabytes; other tabs show none.
+            whole = await asyncio.to_thread(preview, site.engine, live.session, wire=wire)
+            shown = drawable(whole, wire)
         around = replace(
             around,
             tab=tab,
             wire=wire,
-            request=shown or around.own if tab == "request" else None,
+            request=shown,
             heard_ms=await _heard(site, live),
         )
         return HTMLResponse(session_page(site.env, view, around))
