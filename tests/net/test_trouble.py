@@ -1,0 +1,28 @@
+"""A sentence that repeats a server's words is masked whole and cut only then."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.net.mask import Masker
+from app.net.trouble import MOST_QUOTED, NetTrouble
+
+KEY = "sk-canary-0123456789"
+mask = Masker([KEY]).mask_text
+
+
+@pytest.mark.parametrize("before", [0, MOST_QUOTED - 5, MOST_QUOTED + 5])
+def test_no_part_of_a_key_is_left(before: int) -> None:
+    place = "x" * before + KEY
+    said = NetTrouble("redirect", f"It redirects to {place}; not followed.", quoted=place).told(
+        mask
+    )
+    assert KEY[:4] not in said
+    assert said.startswith("It redirects to ")
+    assert said.endswith("; not followed.")
+    assert len(said) < MOST_QUOTED + 50
+
+
+def test_what_the_answer_said_of_itself() -> None:
+    trouble = NetTrouble("http", "No.", headers={"request-id": "r1"})
+    assert (trouble.request_id, trouble.told(mask)) == ("r1", "No.")
