@@ -23,7 +23,8 @@ from app.core.events import (
 from app.core.rows import to_data
 from app.core.rules import Rule
 from app.core.settings import Limits
-from app.net.client import Net, NetTrouble
+from app.net.client import Net
+from app.net.trouble import NetTrouble
 from app.wire.framing import Framer
 
 RESTS = (

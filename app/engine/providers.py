@@ -316,13 +316,13 @@ def _short(model: ModelInfo, mask: Mask) -> ModelInfo:
 
 def _masked(told: Told, mask: Mask) -> Told:
     """Every text of it masked once more, whatever part of this file wrote it."""
-    texts = {
+    texts: dict[str, Any] = {
         one.name: mask(getattr(told, one.name))
         for one in fields(told)
         if isinstance(getattr(told, one.name), str)
     }
     if isinstance(told, Tested):
-        return replace(told, notes=tuple(mask(note) for note in told.notes), **texts)
+        texts["notes"] = tuple(mask(note) for note in told.notes)
     return replace(told, **texts)
 
 
