@@ -25,12 +25,18 @@ async def test_an_echoed_key_reaches_nobody(tmp_path: Path) -> None:
             async with one.client() as client:
                 asked = {"protocol": "openai_chat", "base_url": provider.url, "model": "m"}
                 asked |= {"key_name": "OPENAI_API_KEY"}  # an address alone takes no key along
-                asked["key_name"] = "OPENAI_API_KEY"
+                asked["title"] = f"T {CANARY}"
                 made = (await client.post("/sessions", json=asked)).json()
                 here = f"/sessions/{made['id']}"
                 await client.post(here + "/prompts", json={"text": "hello"})
                 found = await rested(client, made["id"])
-                seen = [json.dumps(found)]
+                tool = {"name": "t", "answered_by": "mock", "config": {"result": CANARY}}
+                refused = [
+                    await client.post("/tools", json=tool),
+                    await client.post(here + "/settings", json={"extra": {"user": CANARY}}),
+                ]
+                assert [answer.status_code for answer in refused] == [422, 422]
+                seen = [json.dumps(found), *(answer.text for answer in refused)]
                 for path in ("", "/events", "/replay", "/recordings/1", "/requests/1"):
                     answer = await client.get(here + path, headers={"accept": "text/html"})
                     assert answer.status_code == 200
