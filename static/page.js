@@ -265,6 +265,7 @@ function watchToasts() {
 }
 
 function arrived(toast) {
+  if (!toast.isConnected) return;
   const words = (one) => one.querySelector("p")?.textContent;
   for (const other of $("toasts").querySelectorAll(".toast")) if (other !== toast && words(other) === words(toast)) other.remove();
   setTimeout(() => leave(toast), toast.classList.contains("failed") ? 15_000 : 8000);

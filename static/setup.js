@@ -50,11 +50,6 @@ function put(name, sentence) {
   for (let box = place.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
 }
 
-document.addEventListener("htmx:before:morph:node", (event) => {
-  const field = event.target;
-  if (field.form && field.form === form() && field.id && touched(field)) event.preventDefault();
-});
-
 // A drawing that is older than what stands here (two answers crossed) is let go.
 let drawn = false;
 
@@ -63,13 +58,15 @@ document.addEventListener("htmx:before:swap", (event) => {
   const place = (tasks ?? []).findIndex((task) => task.target?.id === "panel-setup");
   if (place < 0 || !form()) return;
   const base = tasks[place].fragment.querySelector("#set-base");
-  if (base && Number(base.value) < Number(form().elements.base.value)) tasks.splice(place, 1);
-  else drawn = true;
+  drawn = !base || Number(base.value) >= Number(form().elements.base.value);
+  if (!drawn) tasks.splice(place, 1);
+  else for (const field of fields()) field.toggleAttribute("hx-morph-skip", touched(field));
 });
 
 document.addEventListener("htmx:after:swap", () => {
   if (!drawn) return;
   drawn = false;
+  for (const field of fields()) field.removeAttribute("hx-morph-skip");
   follow();
 });
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import NewTab
+from tests.browser.conftest import WIDE, NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
 
@@ -50,7 +50,8 @@ def test_a_field_that_cannot_be_saved_is_marked_and_holds_up_nothing(
     server: Server, tab: Tab
 ) -> None:
     tab.forgive("status of 422")
-    tab.goto(f"/sessions/{server.session()}?tab=setup")
+    session_id = server.session()
+    tab.goto(f"/sessions/{session_id}?tab=setup")
     wrong, field = tab.find("#setup .wrong"), tab.find("[name=temperature]")
     field.fill("warm")
     field.blur()
@@ -62,11 +63,31 @@ def test_a_field_that_cannot_be_saved_is_marked_and_holds_up_nothing(
     tab.find("[name=max_turns]").fill("4")
     tab.find("[name=max_turns]").blur()
     expect(tab.find("#dock")).to_contain_text("max 4 turns")
+    # Not even what somebody else puts there takes it away unseen.
+    server.post(f"/sessions/{session_id}/settings", {"params": {"temperature": 0.9}, "model": "m9"})
+    expect(tab.find("[name=model]")).to_have_value("m9")
+    expect(field).to_have_value("warm")
+    tab.page.evaluate(
+        """async () => {
+          const { say } = await import("/static/page.js");
+          for (const words of ["Refused.", "Refused.", "Refused. ".repeat(20)]) say(words);
+        }"""
+    )
+    expect(tab.find("#toasts .toast")).to_have_count(2)
+    for width in (1440, 1000, 700, 390):
+        tab.page.set_viewport_size({"width": width, "height": 800})
+        toasts, send = (tab.find(one).bounding_box() for one in ("#toasts", "#dock button"))
+        assert toasts is not None
+        assert send is not None
+        beside = send["x"] + send["width"] <= toasts["x"]
+        assert beside or toasts["y"] + toasts["height"] <= send["y"], width
+    tab.page.set_viewport_size(WIDE)
     expect(field).to_have_value("warm")
     expect(wrong).to_have_count(1)
     field.fill("0.5")
     field.blur()
     expect(wrong).to_have_count(0)
+    expect(tab.find("#toasts .toast")).to_have_count(0)
     expect(field).not_to_have_attribute("aria-invalid", "true")
     tab.page.reload()
     expect(field).to_have_value("0.5")
