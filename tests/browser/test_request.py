@@ -36,8 +36,8 @@ PROFILES = (
 )
 
 
-def file(name: str) -> Any:
-    return {"name": name, "mimeType": "image/png", "buffer": DOT}
+def file(name: str, data: bytes = DOT) -> Any:
+    return {"name": name, "mimeType": "image/png", "buffer": data}
 
 
 def test_the_request_follows_the_draft_the_settings_and_the_wire(server: Server, tab: Tab) -> None:
@@ -85,7 +85,7 @@ def test_images_are_pasted_removed_and_sent(server: Server, tab: Tab) -> None:
     expect(tab.find("#thumbs img")).to_have_count(2)
     # What only says that it is an image is told at once, each sentence once, and takes no place.
     for _ in range(2):
-        tab.find("#images").set_input_files([{**file("page.png"), "buffer": b"<!doctype html>"}])
+        tab.find("#images").set_input_files([file("page.png", b"<!doctype html>")])
         expect(tab.find("#toasts .toast")).to_have_count(2)
     expect(tab.find("#toasts")).to_contain_text("page.png is no PNG")
     expect(tab.find("#thumbs img")).to_have_count(2)

@@ -214,7 +214,7 @@ def test_what_came_from_elsewhere_says_so_and_is_nobodys(
 ) -> None:
     """The model is that of the request, whatever its profile says today."""
     first = replace(start(), profile=replace(SIMULATOR, model="m"))
-    events = [SessionStarted(first), PromptAdded("hello")]
+    events: list[Event] = [SessionStarted(first), PromptAdded("hello")]
     events += [*turn(1, part(0, "thinking", "why"), part(1), call(2)), checked("1.2")]
     events += [SettingsChanged(replace(first, **changes)), RunStopped(), PromptAdded("on")]
     said = model_request(session(*events), ToolChoice()).messages[1]
@@ -223,7 +223,7 @@ def test_what_came_from_elsewhere_says_so_and_is_nobodys(
 
 
 def test_whether_a_part_came_to_its_end_is_told() -> None:
-    half = [PartStarted(0, "thinking"), PartEnded(0, "hm", complete=False)]
+    half: list[Event] = [PartStarted(0, "thinking"), PartEnded(0, "hm", complete=False)]
     events = [*begun(), *turn(1, half, part(1), reason="length"), PromptAdded("on")]
     said = model_request(session(*events, *failed(2, part(0))), ToolChoice()).messages
     assert [one.complete for one in said[1].parts] == [False, True]
