@@ -149,6 +149,7 @@ LOCALS: tuple[Vendor, ...] = (
         "Start it with: llama-server --jinja -m MODEL.gguf",
         Hint("Without --jinja it refuses tools.", "its error 500"),
         Hint("It ignores the name of the model.", "recorded streams"),
+        model="any",
     ),
     on_this_machine(
         "vllm",

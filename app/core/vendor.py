@@ -58,6 +58,7 @@ def on_this_machine(
     *hints: Hint,
     key_name: str = "",
     key_place: str = "",
+    model: str = "",
 ) -> Vendor:
     """A server on this machine that speaks Chat Completions."""
     profile = Profile(
@@ -65,6 +66,7 @@ def on_this_machine(
         "openai_chat",
         url,
         key_name,
+        model,
         quirks=TEXT_RESULTS,
         first_byte_s=LOCAL_S,
         idle_s=LOCAL_S,

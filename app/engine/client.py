@@ -85,6 +85,8 @@ class Client:
             failed = ResponseFailed("bad_request", str(error))
         key = self._keys.key_for(profile)
         missing = self._keys.missing(profile)
+        if not model and failed is None:
+            failed = ResponseFailed("bad_request", "Choose a model in Setup; none is named.")
         if missing and failed is None:
             failed = ResponseFailed("no_key", missing)
         key_name = "PLAYGROUND_TOKEN" if profile.simulated else profile.key_name

@@ -31,7 +31,7 @@ from app.net.reasons import rate_limits
 from app.net.trouble import NetTrouble
 from app.store.log import Chunk
 from app.wire.codec import Codec, Decoder, Spanned
-from app.wire.told import KEY_ADVICE, asked_wait
+from app.wire.told import KEY_ADVICE, WAIT_ADVICE, asked_wait
 
 Ended = Callable[[Live], Awaitable[None]]
 """Called with the session that is held, as soon as the end of its answer is saved."""
@@ -265,9 +265,18 @@ def _told(
 def _advised(event: ResponseFailed, key_name: str) -> str:
     """Its message with what the decoder could not know: the key's name, the wait that is asked."""
     message = event.message
-    if key_name and message.endswith(KEY_ADVICE):
-        message = message.removesuffix(KEY_ADVICE) + f"Check {key_name}."
+    if message.endswith(KEY_ADVICE):
+        advice = f"Check {key_name}." if key_name else "The profile names no key (Providers)."
+        message = message.removesuffix(KEY_ADVICE) + advice
     if event.retry_after:
         unasked = "; not waited for by itself" if event.retry_after > LONGEST_WAIT_S else ""
-        message += f" It asks to wait {event.retry_after:g} s{unasked}."
+        message = message.removesuffix(f" {WAIT_ADVICE}")
+        message += f" It asks to wait {_wait(event.retry_after)}{unasked}."
     return message
+
+
+def _wait(seconds: float) -> str:
+    """Seconds for a sentence; what is beyond a day is only called long."""
+    if seconds > 86_400:
+        return "more than a day"
+    return f"{seconds:.1f}".removesuffix(".0") + " s"

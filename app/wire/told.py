@@ -87,6 +87,9 @@ def _item_words(item: Any, depth: int) -> str:
 KEY_ADVICE = "Check the key that the profile names."
 """How the sentence on a refused key ends; whoever knows the key's name may say it instead."""
 
+WAIT_ADVICE = "Wait a moment, then retry."
+"""The same where there is too much to do; whoever knows how long may say that instead."""
+
 _ADVICE = {
     400: "Compare the request in the wire view with what it complains about, change the "
     "settings, and retry.",
@@ -96,7 +99,7 @@ _ADVICE = {
     404: "Check the model's name and the base URL.",
     408: "Retry.",
     413: "Shorten the session or start a new one.",
-    429: "Wait a moment, then retry.",
+    429: WAIT_ADVICE,
 }
 
 

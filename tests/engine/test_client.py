@@ -160,7 +160,7 @@ async def test_an_answer_of_another_type_than_asked_is_noted(
 
 @pytest.mark.parametrize(
     ("key_name", "end"),
-    [("A_KEY", "Check A_KEY."), ("", "Check the key that the profile names.")],
+    [("A_KEY", "Check A_KEY."), ("", "The profile names no key (Providers).")],
 )
 async def test_a_refused_key_is_named(tmp_path: Path, key_name: str, end: str) -> None:
     async with running(tmp_path, environment={"A_KEY": "wrong-key-0123456789"}) as engine:
@@ -171,6 +171,15 @@ async def test_a_refused_key_is_named(tmp_path: Path, key_name: str, end: str) -
         assert failure is not None
         assert failure.status == 401
         assert failure.message.endswith(end)
+
+
+async def test_without_a_model_nothing_is_sent(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        profile = Profile("p", "ollama", "sim:")
+        failure = (await asked(engine, "hello", profile=profile)).turns[0].failure
+        assert failure is not None
+        assert (failure.failure, failure.status) == ("bad_request", None)
+        assert "Choose a model" in failure.message
 
 
 async def test_the_wait_that_is_asked_is_said(tmp_path: Path) -> None:
