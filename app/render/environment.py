@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from app.render import filters
+from app.render.wire_rows import TOLD
 
 
 def environment(folder: Path, *, reload: bool = False) -> Environment:
@@ -43,6 +44,7 @@ def environment(folder: Path, *, reload: bool = False) -> Environment:
         size=filters.size,
         verbatim=filters.verbatim,
     )
+    env.globals["told"] = TOLD
     env.globals["priced"] = find_spec("genai_prices") is not None
     return env
 

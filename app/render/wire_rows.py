@@ -40,6 +40,10 @@ Tone = Literal["", "ran", "waiting", "failed"]
 Way = Literal["up", "down", "own"]
 
 
+TOLD = ("translation", "choice_fell_back")
+"""Codes of warnings that tell how things are; there is nothing to do about them."""
+
+
 @dataclass
 class Row:
     """`start`..`end` are bytes of the recording; `at_ms` counts from the request.
@@ -175,8 +179,9 @@ class WireRows:
             case ResponseFailed(message=message):
                 number = self.sections[-1].number if self.sections else 0
                 self.note(logged.at_ms, clip(message, 120), "failed", f"turnfoot-{number}")
-            case Warned(message=message):
-                self.note(logged.at_ms, clip(message, 120), "waiting")
+            case Warned(code=code, message=message):
+                tone: Tone = "" if code in TOLD else "waiting"
+                self.note(logged.at_ms, clip(message, 120), tone)
             case _:
                 self._own_fact(logged)
 
