@@ -29,13 +29,21 @@ def check_address(base_url: str) -> None:
         raise BadInput("A base URL takes no key along; leave it out and name its variable.")
 
 
-def check_settings(settings: Settings, masker: Masker) -> None:
+def check_settings(settings: Settings, masker: Masker, before: Settings) -> None:
     """BadInput that names the place, never the value, where one holds a known key.
 
-    The system prompt is left out: what people write may hold a key, and is masked where it is kept.
+    What stood in `before` is not looked at again: a key that became known since must not keep
+    anybody from taking it out, place by place. The system prompt is left out: what people write
+    may hold a key, and is masked where it is kept.
     """
+    old = _places(before)
+    _check({name: value for name, value in _places(settings).items() if value != old[name]}, masker)
+    check_tools((tool for tool in settings.tools if tool not in before.tools), masker)
+
+
+def _places(settings: Settings) -> dict[str, Any]:
     profile = settings.profile
-    places = {
+    return {
         "model": settings.model,
         "base_url": profile.base_url,
         "The profile": [profile.name, profile.key_name, profile.model, profile.headers],
@@ -43,8 +51,6 @@ def check_settings(settings: Settings, masker: Masker) -> None:
         "params": settings.params,
         "extra": settings.extra,
     }
-    _check(places, masker)
-    check_tools(settings.tools, masker)
 
 
 def check_tools(tools: Iterable[Tool], masker: Masker) -> None:

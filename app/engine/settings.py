@@ -66,7 +66,8 @@ async def settings_from(
         raise BadInput(f"Settings have no field {unknown[0]!r}; there is {', '.join(KNOWN)}.")
     if data.get("key_name") is not None and not data.get("base_url"):
         raise BadInput("key_name goes with a base_url; a profile names its key itself.")
-    settings = base or Settings(engine.profile("simulator"))
+    before = base or Settings(engine.profile("simulator"))
+    settings = before
     if "profile" in data or "protocol" in data or "base_url" in data:
         profile = _profile(engine, data, settings.profile)
         if profile != settings.profile:
@@ -91,7 +92,7 @@ async def settings_from(
     if "parallel" in data:
         choice = replace(choice, parallel=_truth(data["parallel"], "parallel"))
     settings = replace(settings, tool_choice=checked_choice(choice, tools))
-    check_settings(settings, engine.keys.masker())
+    check_settings(settings, engine.keys.masker(), before)
     if data.get("base_url") and data.get("key_name") and not settings.profile.simulated:
         await engine.confirm(settings.profile.key_name, settings.profile.base_url)
     return settings

@@ -20,12 +20,18 @@ SHORTEST = 8
 """Characters; anything shorter would blank ordinary words."""
 
 
+_WORD = re.compile("[A-Za-z]{1,15}")
+"""A key that is a plain word, as local servers take them."""
+
+
 class Masker:
     """Masks the secrets of at least 8 characters among `secrets`. Its repr shows none of them."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         known = {secret for secret in secrets if len(secret) >= SHORTEST}
         self._texts = sorted({form for secret in known for form in _forms(secret)})
+        odd = (secret for secret in known if not _WORD.fullmatch(secret))
+        self._odd = sorted({form for secret in odd for form in _forms(secret)})
         self._bytes = [form.encode("utf-8", "surrogateescape") for form in self._texts]
         self._prefixes = _Prefixes(self._bytes)
 
@@ -58,12 +64,15 @@ class Masker:
         return box[0]
 
     def holds(self, value: Any) -> bool:
-        """Whether JSON data of any depth has a secret in one of its strings or names."""
+        """Whether JSON data of any depth has a secret in one of its strings or names.
+
+        A key that is a plain word (local servers take any) is not looked for: words are honest.
+        """
         unread: list[Any] = [value]
         while unread:
             match unread.pop():
                 case str() as text:
-                    if any(form in text for form in self._texts):
+                    if any(form in text for form in self._odd):
                         return True
                 case Mapping() as names:
                     unread += [*names.keys(), *names.values()]

@@ -63,7 +63,11 @@ async def changed(body: Body, shown: Settings, now: Settings, save: Save) -> Out
         return field not in refused
 
     for field, data in change.first():
-        await step(field, data)
+        if field == "model" and "profile" in refused:
+            # A model belongs to its provider: it goes to no other.
+            refused[field] = "Not saved, because the profile was not."
+        else:
+            await step(field, data)
     if change.of("tools", "tool_choice", "tool_choice_name", "allowed_only", "allowed"):
         both = change.tools and change.chosen
         field = "tool_choice" if change.chosen else "tools"
@@ -104,6 +108,8 @@ class _Change:
         form = self.form
         if name in form.texts:
             return self.text(name) != form.texts[name]
+        if not self.body.flag("whole") and name not in self.body.data:
+            return False  # Of a part of the form, what is absent is no tick that was taken away.
         if name in form.ticks:
             return self.body.flag(name) != form.ticks[name]
         return set(self.body.all(name)) != set(form.lists[name])

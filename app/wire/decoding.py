@@ -6,6 +6,7 @@ Answer. What the end of a body means is decided here and nowhere else: docs/hous
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
@@ -23,6 +24,12 @@ it came or nothing else did, or the end of the answer.
 
 DONE = "[DONE]"
 """The closing marker of some protocols; gateways send it in others, too."""
+
+
+_FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}:[^{}\"]*")
+"""A line with a field of its own, which readers of event streams ignore."""
+_WORDS = re.compile(r"\s*[A-Za-z][A-Za-z -]{0,39}\s*")
+"""A sign of life in words; what was lost of an answer has marks of JSON in it."""
 
 
 class Reader(Protocol):
@@ -105,7 +112,6 @@ class BodyDecoder:
             self._take_broken(frame)
             return
         if not isinstance(value, dict):
-            self._answer.doubt()
             self._answer.warn("not_an_object", "An event that is no JSON object was left out.")
         elif self._status >= 400:
             self._told = self._told or told_error(value, expected=True)
@@ -118,11 +124,12 @@ class BodyDecoder:
         """An event that is no JSON: cut by the end of the body, or sent so."""
         if not frame.complete:
             self._cut = True
-        elif not frame.data:
+        elif not frame.data.strip():
             self._answer.warn("empty_event", "An event without data was left out.")
         else:
             self._text = self._text or frame.data
-            self._answer.doubt()
+            if not _WORDS.fullmatch(frame.data):
+                self._answer.doubt()
             self._answer.warn("bad_json", "An event that is no JSON was left out.")
 
     def _take_object(self, value: dict[str, Any], text: str, event: str) -> None:
@@ -155,7 +162,8 @@ class BodyDecoder:
         if self._known and self._status < 400:
             code = "after_end" if self._answer.done else "stray_text"
             start = " ".join(frame.data.split())[:80]
-            self._answer.doubt()
+            if not all(_FIELD.fullmatch(line) for line in frame.data.split("\n") if line.strip()):
+                self._answer.doubt()
             self._answer.warn(code, f'Between the events stood something else: "{start}".')
 
     def _fail_too_large(self, frame: Frame) -> None:

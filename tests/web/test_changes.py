@@ -31,7 +31,7 @@ def posted(settings: Settings, **edits: Any) -> Body:
     """The form as `settings` draw it, with what a person changed in it."""
     form = setup_form(settings)
     fields: dict[str, Any] = {**form.texts, **form.ticks, **form.lists} | edits
-    pairs: list[tuple[str, str | UploadFile]] = []
+    pairs: list[tuple[str, str | UploadFile]] = [("whole", "on")]
     for name, value in fields.items():
         match value:
             case bool():
@@ -111,6 +111,38 @@ async def test_only_what_was_changed_changes(engine: Any) -> None:
         found = await changed(posted(base, **edits), base, now, partial(settings_from, engine))
         assert found.refused == {}, name
         assert found.settings == await settings_from(engine, outcome, base), name
+
+
+async def test_a_model_goes_to_no_other_provider_than_the_one_it_was_typed_for(engine: Any) -> None:
+    base = await settings_from(engine, START)
+    edits = {"profile": "nobody", "model": "gpt-9"}
+    found = await changed(posted(base, **edits), base, base, partial(settings_from, engine))
+    assert found.refused.keys() == {"profile", "model"}
+    assert found.settings == base
+
+
+async def test_of_a_part_of_the_form_what_is_absent_was_not_touched(engine: Any) -> None:
+    base = await settings_from(engine, START)
+    found = await changed(
+        Body({"system": "x"}, FormData()), base, base, partial(settings_from, engine)
+    )
+    assert found.settings == replace(base, system="x")
+
+
+async def test_a_key_that_became_known_since_is_taken_out_place_by_place(engine: Any) -> None:
+    key = "sk-0123456789abcdef"
+    held = await settings_from(engine, {"model": key, "extra": {"a": key}})
+    engine.keys.paste("OPENAI_API_KEY", key)
+    cleaned = await settings_from(engine, {"model": "m"}, held)
+    assert cleaned.model == "m"
+    with pytest.raises(BadInput, match="extra holds"):
+        await settings_from(engine, {"extra": {"b": key}}, cleaned)
+    assert (await settings_from(engine, {"extra": {}}, cleaned)).extra == {}
+
+
+async def test_a_key_that_is_a_plain_word_bars_no_honest_settings(engine: Any) -> None:
+    engine.keys.paste("OPENAI_API_KEY", "lmstudio")
+    assert (await settings_from(engine, {"profile": "lmstudio"})).profile.name == "lmstudio"
 
 
 async def test_what_cannot_be_saved_keeps_back_nothing_else(engine: Any) -> None:

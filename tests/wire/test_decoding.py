@@ -175,7 +175,7 @@ def test_a_reason_that_tells_of_trouble_is_no_answer(reason: str) -> None:
     [
         (b"", b"", True),
         (b'data: {"choices":[{"ind\n\n', b"", False),
-        (b"data: [1]\n\n", b"", False),
+        (b"data: [1]\n\n", b"", True),
         (b'a: {"choices":[]}\n\n', b"", False),
         (b'data: {"choices":[{"index":0,"delta":{"content":"\xff"}}]}\n\n', b"", False),
         (b": \xff\n\n", b"", True),
@@ -221,3 +221,25 @@ def test_an_array_that_was_never_closed_is_cut(tail: bytes, ended: str) -> None:
     said = {"candidates": [{"content": {"parts": [{"text": "a"}]}, "finishReason": "STOP"}]}
     end = end_of(events_of("gemini", b"[" + json.dumps(said).encode() + tail))
     assert (end.failure if isinstance(end, ResponseFailed) else "complete") == ended
+
+
+@pytest.mark.parametrize(
+    "line", ["x-trace: 1", "data: null", "data: []", 'data: "ping"', "data:   ", "data: ping"]
+)
+@pytest.mark.parametrize("place", [2, 3])
+def test_signs_of_life_leave_a_call_as_it_is(line: str, place: int) -> None:
+    """What can be no piece of an answer was not lost from one."""
+    frames = [
+        sse(calls(fragment(0, "a", "f", '{"x"'))),
+        sse(calls(fragment(0, arguments=": 1}"))),
+        sse(chunk({}, "tool_calls"), DONE),
+    ]
+    body = b"".join(frames[: place - 1]) + f"{line}\n\n".encode() + b"".join(frames[place - 1 :])
+    ((_, ended),) = parts_of(events_of("openai_chat", body))
+    assert (ended.text, ended.complete) == ('{"x": 1}', True)
+
+
+def test_a_frame_lost_after_the_reason_was_none_of_the_call() -> None:
+    body = sse(calls(fragment(0, "a", "f", "{}")), chunk({}, "tool_calls")) + b"data: {oops\n\n"
+    ((_, ended),) = parts_of(events_of("openai_chat", body + sse(DONE)))
+    assert ended.complete

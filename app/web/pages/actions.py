@@ -31,7 +31,9 @@ async def prompt(request: Request) -> Response:
     """POST /sessions/ID/prompts: a text, with images or without."""
     body = await body_of(request)
     text, images = body.text("text"), await images_of(body)
-    await site_of(request).engine.driver.prompt(request.path_params["id"], text, images)
+    site = site_of(request)
+    async with site.changing:  # Settings that are being saved hold for the prompt after them.
+        await site.engine.driver.prompt(request.path_params["id"], text, images)
     return answer(request, {"ok": True}, status=202, location=_no_htmx(request))
 
 
