@@ -180,7 +180,7 @@ def may_run_unseen(turn: Turn, call: Call) -> bool:
     Of a turn that ended by a word that nobody knows, each call needs a person.
     """
     known = turn.end is not None and turn.end.reason != "other"
-    return known and may_run(turn, call) and not call.unsatisfied
+    return known and may_run(turn, call) and not (call.unsatisfied or call.cautioned)
 
 
 def doubled_ids(turn: Turn) -> frozenset[str]:

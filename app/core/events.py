@@ -58,12 +58,13 @@ class Usage:
 class Problem:
     """One thing wrong with a call's arguments.
 
-    kind `malformed` (no sound JSON object), `schema`, `unknown_tool`, or `note` (worth saying, no
-    obstacle). `pointer` is the JSON pointer of the place; `offset` the character in the raw
+    kind `malformed` (no sound JSON object), `schema`, `unknown_tool`, `caution` (a person may run
+    it, no rule may: the tool is not what was accepted), or `note` (worth saying, no obstacle).
+    `pointer` is the JSON pointer of the place; `offset` the character in the raw
     text, or -1. `fix` is a safe replacement for the value at `pointer`, as JSON text, or "".
     """
 
-    kind: Literal["malformed", "schema", "unknown_tool", "note"]
+    kind: Literal["malformed", "schema", "unknown_tool", "caution", "note"]
     message: str
     pointer: str = ""
     offset: int = -1
@@ -125,6 +126,16 @@ class PartStarted:
 class PartDelta:
     index: int
     text: str
+
+
+@dataclass(frozen=True)
+class CallDoubted:
+    """The arguments of the open part `index` can no longer satisfy the tool's schema, whatever
+    comes: `problem` is the first that is certain, `problem.offset` the character that made it so.
+    """
+
+    index: int
+    problem: Problem
 
 
 @dataclass(frozen=True)
@@ -214,7 +225,8 @@ Decision = Literal["run", "answer", "deny"]
 class CallDecided:
     """`by` is `person` or `rule`; `arguments` the edited raw text, None where it is as it came.
 
-    `text` is the answer or the reason of a denial. `anyway` says that a schema problem was seen.
+    `text` is the answer or the reason of a denial. `anyway` says that a schema problem was seen,
+    `lift` that the person lifted the tool's sandbox for this one call.
     """
 
     call_id: str
@@ -226,6 +238,7 @@ class CallDecided:
     text: str = ""
     is_error: bool = False
     anyway: bool = False
+    lift: bool = False
 
 
 @dataclass(frozen=True)
@@ -252,6 +265,23 @@ class CallEnded:
 @dataclass(frozen=True)
 class CallInterrupted:
     call_id: str
+
+
+@dataclass(frozen=True)
+class TaskStarted:
+    """Call `call_id` left task `task_id` running in the background; `title` is what it runs."""
+
+    task_id: str
+    call_id: str
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class TaskEnded:
+    """`how` is a short sentence: its exit code, who stopped it, or why it was ended."""
+
+    task_id: str
+    how: str
 
 
 @dataclass(frozen=True)
@@ -290,6 +320,7 @@ Event = (
     | ResponseStarted
     | PartStarted
     | PartDelta
+    | CallDoubted
     | PartEnded
     | ResponseEnded
     | ResponseFailed
@@ -301,6 +332,8 @@ Event = (
     | CallProgressed
     | CallEnded
     | CallInterrupted
+    | TaskStarted
+    | TaskEnded
     | RunPaused
     | RunResumed
     | RunStopped

@@ -25,6 +25,7 @@ from app.core.errors import IllegalEvent
 from app.core.events import (
     CallChecked,
     CallDecided,
+    CallDoubted,
     CallEnded,
     CallInterrupted,
     CallProgressed,
@@ -44,10 +45,12 @@ from app.core.events import (
     RunStopped,
     SessionStarted,
     SettingsChanged,
+    TaskEnded,
+    TaskStarted,
     TurnDropped,
     Warned,
 )
-from app.core.state import Call, CallStatus, Part, Prompt, Session, Turn, digest
+from app.core.state import Call, CallStatus, Part, Prompt, Session, Task, Turn, digest
 
 
 def apply(session: Session, logged: Logged) -> None:
@@ -97,6 +100,10 @@ def _apply(session: Session, logged: Logged) -> None:
             part.pieces.append(text)
             part.deltas += 1
             part.length += len(text)
+        case CallDoubted(index=index, problem=problem):
+            part = _open_part(session, index)
+            _require(part.kind == "call", "Only the arguments of a call are doubted.")
+            part.doubt = problem
         case PartEnded():
             _part_ended(session, event, at_ms)
         case ResponseEnded():
@@ -124,6 +131,15 @@ def _apply(session: Session, logged: Logged) -> None:
             call.status, call.decided, call.progress = "interrupted", None, None
             call.interruptions += 1
             call.digest = digest(session, call, call.code)
+        case TaskStarted(task_id=task_id, call_id=call_id, title=title):
+            _require(task_id not in session.tasks, f"There is a task {task_id} already.")
+            session.call(call_id)
+            session.tasks[task_id] = Task(task_id, call_id, title, at_ms)
+        case TaskEnded(task_id=task_id, how=how):
+            task = session.tasks.get(task_id)
+            if task is None or task.ended_ms is not None:
+                raise IllegalEvent(f"No task {task_id} is running.")
+            task.ended_ms, task.how = at_ms, how
         case RunPaused(limit=limit):
             session.paused = limit
             _not_retried(session)

@@ -39,7 +39,10 @@ SessionState = Literal["running", "paused", "waiting", "failed", "interrupted", 
 
 @dataclass
 class Part:
-    """One block of an answer. `started_ms` and `ended_ms` are Unix ms; `seq` its first event."""
+    """One block of an answer. `started_ms` and `ended_ms` are Unix ms; `seq` its first event.
+
+    `doubt` is why the arguments of a call can no longer satisfy its schema, from when it is sure.
+    """
 
     index: int
     kind: PartKind
@@ -53,6 +56,7 @@ class Part:
     deltas: int = 0
     length: int = 0
     pieces: list[str] = field(default_factory=list)
+    doubt: Problem | None = None
 
     @property
     def ended(self) -> bool:
@@ -128,6 +132,23 @@ class Call:
         """The schema is not satisfied (and nothing worse)."""
         return any(p.kind == "schema" for p in self.problems)
 
+    @property
+    def cautioned(self) -> bool:
+        """Something about the tool itself needs a person: no rule runs the call."""
+        return any(p.kind == "caution" for p in self.problems)
+
+
+@dataclass
+class Task:
+    """What a call left running in the background; `how` it ended, "" while it runs."""
+
+    id: str
+    call: str
+    title: str
+    started_ms: int
+    ended_ms: int | None = None
+    how: str = ""
+
 
 @dataclass
 class Prompt:
@@ -199,6 +220,12 @@ class Session:
     updated_ms: int = 0
     by_call: dict[str, Call] = field(default_factory=dict)
     settings_at: list[tuple[int, Settings]] = field(default_factory=list)
+    tasks: dict[str, Task] = field(default_factory=dict)
+
+    @property
+    def open_tasks(self) -> list[Task]:
+        """Those that run in the background."""
+        return [task for task in self.tasks.values() if task.ended_ms is None]
 
     @property
     def turn(self) -> Turn | None:

@@ -9,9 +9,6 @@ from typing import Any, Literal
 
 AnsweredBy = Literal["mock", "python", "http", "mcp", "person", "workspace"]
 ANSWERED_BY: tuple[AnsweredBy, ...] = ("mock", "python", "http", "mcp", "person", "workspace")
-BUILT: tuple[AnsweredBy, ...] = ("mock", "python", "person")
-"""The kinds this version can run; the others are refused with a sentence when a tool is saved."""
-
 SHIPPED = "shipped:"
 """Marks a Python file of this program, wherever that is installed: sessions stay valid."""
 
@@ -94,7 +91,10 @@ ResultKind = Literal[
 
 @dataclass(frozen=True)
 class Content:
-    """One piece of a tool result: text, or an image as base64 `data` with its `media_type`."""
+    """One piece of a tool result: text, or an image as base64 `data` with its `media_type`.
+
+    Text that is JSON by the tool's own word has the media type `application/json`.
+    """
 
     type: Literal["text", "image"] = "text"
     text: str = ""

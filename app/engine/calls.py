@@ -1,16 +1,22 @@
-"""A call under way: its newest word on the way into the log, and what its end is there."""
+"""Calls under way: started, followed, ended; their progress on the way into the log."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from app.core.errors import IllegalEvent, StoreError
 from app.core.events import CallEnded, CallInterrupted, CallProgressed
 from app.core.tools import ToolResult, text_result
-from app.engine.hub import Hub
+from app.engine.hub import Hub, Live
 from app.executors.executor import Invocation
+from app.executors.table import Executors
+
+MAX_OUTPUT = 1024 * 1024
+"""Bytes of a tool's output that are kept; more is an error result."""
 
 PROGRESS_S = 0.1
 """The least time between two progress events of one call, in seconds."""
@@ -49,8 +55,82 @@ class Progress:
 class Running:
     """A call under way: `work` can be cancelled, `task` writes down how it ended."""
 
-    task: asyncio.Task[None]
+    task: asyncio.Future[None]
     work: asyncio.Future[ToolResult]
+
+
+Tended = Callable[[str, Awaitable[None], Callable[[], object]], Awaitable[None]]
+"""(session, work, forget): do the work, forget it, and do what follows from it."""
+
+
+class Calls:
+    """`folder` holds the sessions' scratch folders. `closing` is set when the program ends."""
+
+    def __init__(self, hub: Hub, executors: Executors, folder: Path, tended: Tended) -> None:
+        self._hub = hub
+        self._executors = executors
+        self._folder = folder
+        self._tended = tended
+        self._running: dict[tuple[str, str], Running] = {}
+        self.closing = False
+
+    def start(self, live: Live, call_id: str, attempt: int, arguments: str) -> None:
+        """Run the call, whose CallStarted is saved."""
+        call = live.session.call(call_id)
+        tool = call.tool
+        assert tool is not None
+        invocation = Invocation(
+            session=live.id,
+            call=call_id,
+            attempt=attempt,
+            tool=tool,
+            arguments=arguments,
+            timeout_s=tool.timeout_s,
+            max_output=MAX_OUTPUT,
+            folder=self._folder / live.id,
+            idempotency_key=f"{live.id}/{call_id}/{attempt}",
+            code=call.code,
+            lift=call.decided is not None and call.decided.lift,
+        )
+        key = (live.id, call_id)
+        progress = Progress(self._hub, invocation)
+        work = asyncio.ensure_future(self._executors.run(invocation, progress.report))
+        follow = self._follow(invocation, progress, work)
+        tended = self._tended(live.id, follow, lambda: self._running.pop(key))
+        self._running[key] = Running(asyncio.ensure_future(tended), work)
+
+    async def cancel(self, session_id: str, call_id: str) -> None:
+        """End one call, where it still runs."""
+        running = self._running.get((session_id, call_id))
+        if running is not None:
+            running.work.cancel()
+            await asyncio.wait([running.task])
+
+    def end(self, session_id: str) -> list[asyncio.Future[None]]:
+        """Begin to end the session's calls; what is returned is done when they are over."""
+        ended = [one for (session, _), one in self._running.items() if session == session_id]
+        for one in ended:
+            one.work.cancel()
+        return [one.task for one in ended]
+
+    def of(self, session_id: str) -> list[str]:
+        """The ids of the session's calls that are under way."""
+        return [call_id for session, call_id in self._running if session == session_id]
+
+    @property
+    def sessions(self) -> set[str]:
+        return {session for session, _ in self._running}
+
+    async def _follow(
+        self, invocation: Invocation, progress: Progress, work: asyncio.Future[ToolResult]
+    ) -> None:
+        pump = asyncio.create_task(progress.pump())
+        await asyncio.wait([work])
+        pump.cancel()
+        await asyncio.wait([pump])
+        async with self._hub.holding(invocation.session) as live:
+            ended = outcome_of(invocation.call, work, self.closing)
+            await self._hub.append(live, [ended])
 
 
 def outcome_of(

@@ -18,6 +18,7 @@ class Asked:
     """What a person (or a script in a person's name) wants. `arguments` is JSON text or None.
 
     `seen` is how many characters of the model's arguments the page showed; a script has read all.
+    `lift` lifts the sandbox of a workspace tool for this call.
     """
 
     decision: str
@@ -27,6 +28,7 @@ class Asked:
     text: str = ""
     is_error: bool = False
     seen: int | None = None
+    lift: bool = False
 
 
 def decided(session: Session, call_id: str, asked: Asked) -> CallDecided:
@@ -55,6 +57,7 @@ def decided(session: Session, call_id: str, asked: Asked) -> CallDecided:
         text=asked.text,
         is_error=asked.is_error,
         anyway=asked.anyway,
+        lift=decision == "run" and asked.lift,
     )
 
 

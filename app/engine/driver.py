@@ -42,24 +42,18 @@ from app.core.events import (
 from app.core.rules import Rule
 from app.core.settings import Settings
 from app.core.state import digest
-from app.core.tools import Content, ToolResult
-from app.engine.calls import Progress, Running, outcome_of
+from app.core.tools import Content
+from app.engine.calls import Calls
 from app.engine.client import STOPPED, Answering, Client
 from app.engine.decisions import Asked, decided, outcome
 from app.engine.hub import Hub, Live, closing_events
 from app.engine.retries import Waits, reason_of
-from app.executors.executor import Invocation, Report
-from app.executors.table import code_of
+from app.executors.table import Executors
 from app.schema.verdict import verdict
-
-MAX_OUTPUT = 1024 * 1024
-"""Bytes of a tool's output that are kept; more is an error result."""
 
 MEND_S = 1.0
 MOST_MEND_S = 30.0
 """How long to wait before what could not be saved is tried again, at first and at most."""
-
-RunTool = Callable[[Invocation, Report], Awaitable[ToolResult]]
 
 log = logging.getLogger(__name__)
 
@@ -67,13 +61,12 @@ log = logging.getLogger(__name__)
 class Driver:
     """`rules`, by session, decide without asking; `folder` holds the sessions' scratch folders."""
 
-    def __init__(self, hub: Hub, client: Client, run_tool: RunTool, folder: Path) -> None:
+    def __init__(self, hub: Hub, client: Client, executors: Executors, folder: Path) -> None:
         self._hub = hub
         self._client = client
-        self._run_tool = run_tool
-        self._folder = folder
+        self._executors = executors
+        self._running = Calls(hub, executors, folder, self._tended)
         self._answers: dict[str, tuple[asyncio.Task[None], Answering]] = {}
-        self._calls: dict[tuple[str, str], Running] = {}
         self._settling: dict[str, asyncio.Task[None]] = {}
         self._closing: asyncio.Task[None] | None = None
         self.waits = Waits()
@@ -158,6 +151,7 @@ class Driver:
 
     async def _over(self, session_id: str) -> None:
         await self._end_tasks(session_id, ResponseFailed("stopped", STOPPED))
+        await self._executors.forget(session_id)
         async with self._hub.holding(session_id) as live:
             events = closing_events(live.session, STOPPED, stopped=True)
             if events and not self._busy(session_id):  # its task is gone: a write had failed
@@ -168,14 +162,12 @@ class Driver:
         async with self._hub.holding(session_id) as live:
             if live.session.call(call_id).status != "running":
                 raise Conflict("This call is not running.")
-        running = self._calls.get((session_id, call_id))
-        if running is not None:
-            running.work.cancel()
-            await asyncio.wait([running.task])
+        await self._running.cancel(session_id, call_id)
 
     async def close(self) -> None:
         """End everything because the program ends; the log says interrupted."""
         if self._closing is None:
+            self._running.closing = True
             self._closing = asyncio.create_task(self._close())
         await asyncio.shield(self._closing)
 
@@ -213,7 +205,7 @@ class Driver:
                 await self._check(live, call_id)
             case RunCall(call_id, attempt, arguments):
                 await self._hub.append(live, [CallStarted(call_id, attempt)])
-                self._start_call(live, call_id, attempt, arguments)
+                self._running.start(live, call_id, attempt, arguments)
             case Retry():
                 await self._retry_later(live, command)
             case SendRequest():
@@ -223,20 +215,23 @@ class Driver:
         call = live.session.call(call_id)
         raw = "" if call.part.meta.get("empty") else call.written
         problems = verdict(call.tool, call.name, raw)
+        checked = await self._executors.checked(live.id, call.tool, call.arguments)
+        problems += checked.problems
         if repeats(live.session, call):
             problems += (_REPEATED,)
-        safe = call.tool is not None and call.tool.parallel_safe
-        code = await code_of(call.tool)
-        seen = digest(live.session, call, code)
-        await self._hub.append(live, [CallChecked(call_id, problems, safe, seen, code)])
+        seen = digest(live.session, call, checked.code)
+        event = CallChecked(call_id, problems, checked.parallel_safe, seen, checked.code)
+        await self._hub.append(live, [event])
 
     async def _refuse_changed(self, live: Live, call_id: str) -> None:
-        """Conflict, and a card with a new digest, where the tool's file is not what was seen."""
+        """Conflict, and a card with a new digest, where what would answer is not what was seen."""
         call = live.session.call(call_id)
-        if await code_of(call.tool) != call.code:
+        checked = await self._executors.checked(live.id, call.tool, call.arguments)
+        if checked.code != call.code:
             await self._check(live, call_id)
             raise Conflict(
-                "The tool's file has changed since this card was drawn; look at the call again.",
+                "What answers this tool has changed since this card was drawn; look at the call "
+                "again.",
                 outcome(call),
             )
 
@@ -287,45 +282,6 @@ class Driver:
             if live.session.retrying == event and self._closing is None:
                 await self._hub.append(live, [TurnDropped(event.turn, automatic=True)])
 
-    def _start_call(self, live: Live, call_id: str, attempt: int, arguments: str) -> None:
-        call = live.session.call(call_id)
-        tool = call.tool
-        assert tool is not None
-        invocation = Invocation(
-            session=live.id,
-            call=call_id,
-            attempt=attempt,
-            tool=tool,
-            arguments=arguments,
-            timeout_s=tool.timeout_s,
-            max_output=MAX_OUTPUT,
-            folder=self._folder / live.id,
-            idempotency_key=f"{live.id}/{call_id}/{attempt}",
-            code=call.code,
-        )
-        key = (live.id, call_id)
-        progress = Progress(self._hub, invocation)
-        work = asyncio.ensure_future(self._run_tool(invocation, progress.report))
-        task = asyncio.create_task(
-            self._tended(
-                live.id,
-                self._follow_call(invocation, progress, work),
-                lambda: self._calls.pop(key),
-            )
-        )
-        self._calls[key] = Running(task, work)
-
-    async def _follow_call(
-        self, invocation: Invocation, progress: Progress, work: asyncio.Future[ToolResult]
-    ) -> None:
-        pump = asyncio.create_task(progress.pump())
-        await asyncio.wait([work])
-        pump.cancel()
-        await asyncio.wait([pump])
-        async with self._hub.holding(invocation.session) as live:
-            ended = outcome_of(invocation.call, work, self._closing is not None)
-            await self._hub.append(live, [ended])
-
     async def _tended(
         self, session_id: str, work: Awaitable[None], forget: Callable[[], object]
     ) -> None:
@@ -358,7 +314,7 @@ class Driver:
             del self._settling[session_id]
 
     async def _settled(self, session_id: str) -> bool:
-        alive = [call_id for one, call_id in self._calls if one == session_id]
+        alive = self._running.of(session_id)
         try:
             async with self._hub.holding(session_id) as live:
                 if session_id not in self._answers:
@@ -372,21 +328,19 @@ class Driver:
         return True
 
     def _busy(self, session_id: str) -> bool:
-        return session_id in self._answers or any(one == session_id for one, _ in self._calls)
+        return session_id in self._answers or bool(self._running.of(session_id))
 
     async def _close(self) -> None:
         for task in self._settling.values():
             task.cancel()
         await self.waits.close()
         failure = ResponseFailed("interrupted", "The program was stopped.")
-        sessions = {*self._answers, *(session_id for session_id, _ in self._calls)}
+        sessions = {*self._answers, *self._running.sessions}
         await asyncio.gather(*(self._end_tasks(one, failure) for one in sessions))
+        await self._executors.close()
 
     async def _end_tasks(self, session_id: str, failure: ResponseFailed) -> None:
-        running = [one for (session, _), one in self._calls.items() if session == session_id]
-        tasks = [one.task for one in running]
-        for one in running:
-            one.work.cancel()
+        tasks = self._running.end(session_id)
         if session_id in self._answers:
             task, answering = self._answers[session_id]
             answering.stop(failure)

@@ -17,7 +17,7 @@ from app.engine.driver import Driver
 from app.engine.hub import Hub
 from app.engine.providers import Providers
 from app.executors.examples import EXAMPLES
-from app.executors.table import run as run_tool
+from app.executors.table import Executors, executors
 from app.net.client import Net
 from app.net.keys import Keys, origin
 from app.store.database import Database
@@ -48,6 +48,7 @@ class Engine:
     client: Client
     driver: Driver
     providers: Providers
+    executors: Executors
     environment: Mapping[str, str]
     own: dict[str, Profile] = field(default_factory=dict)
     """The person's own profiles by name, as the library has them."""
@@ -79,7 +80,8 @@ class Engine:
             net = Net()
             client = Client(hub, net, keys, simulator_url)
             folder = path.with_name(path.stem + "-files")
-            driver = Driver(hub, client, run_tool, folder)
+            runs = executors()
+            driver = Driver(hub, client, runs, folder)
             providers = Providers(net, keys, simulator_url)
             own = {one.name: one for one in await library.profiles()}
             await hub.recover()
@@ -88,7 +90,7 @@ class Engine:
                 await database.close()
             lock.release()
             raise
-        parts = (lock, database, log, library, hub, keys, net, client, driver, providers)
+        parts = (lock, database, log, library, hub, keys, net, client, driver, providers, runs)
         return cls(*parts, environment, own)
 
     async def close(self) -> None:

@@ -30,6 +30,7 @@ from app.core.events import (
     RunPaused,
     SessionStarted,
     Source,
+    TaskEnded,
 )
 from app.core.fold import apply, fold
 from app.core.settings import Settings
@@ -247,6 +248,7 @@ class Hub:
         for session_id in touched:
             async with self.holding(session_id) as live:
                 events = closing_events(live.session, _RESTARTED)
+                events += [TaskEnded(task.id, _TASK_OVER) for task in live.session.open_tasks]
                 if events:
                     await self.append(live, events)
                 if next_commands(live.session) or live.session.retrying is not None:
@@ -342,6 +344,7 @@ def _feed(wire: WireRows, chunk: Chunk) -> None:
 
 
 _RESTARTED = "The program was stopped while this answer was arriving."
+_TASK_OVER = "ended with the program"
 
 
 def closing_events(
@@ -381,6 +384,7 @@ def summary_of(live: Live) -> Summary:
         session.settings.model or session.settings.profile.model,
         len(session.by_call),
         len(session.waiting),
+        tasks=len(session.open_tasks),
     )
 
 

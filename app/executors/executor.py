@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from app.core.events import Problem
 from app.core.tools import Tool, ToolResult
 
 Report = Callable[[str, float | None], None]
@@ -19,7 +20,8 @@ class Invocation:
 
     `code` is the SHA-256 of the tool's file as it was decided on, or "": nothing else may run.
     `folder` is a scratch folder of the session (created when needed). `timeout_s` is in seconds,
-    `max_output` in bytes. `idempotency_key` is the same for the same call and attempt.
+    `max_output` in bytes. `idempotency_key` is the same for the same call and attempt. `lift`
+    says that the person lifted the tool's sandbox for this call.
     """
 
     session: str
@@ -32,7 +34,33 @@ class Invocation:
     folder: Path
     idempotency_key: str
     code: str = ""
+    lift: bool = False
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What an executor says of a call before it runs.
+
+    `code` stands for what would answer beyond the tool itself (a file, a server's command): where
+    it is another when the call is to run, the card is stale. `problems` are of kind `caution` or
+    `note`. `parallel_safe` may depend on the arguments.
+    """
+
+    code: str = ""
+    problems: tuple[Problem, ...] = ()
+    parallel_safe: bool = False
 
 
 class Executor(Protocol):
     async def run(self, invocation: Invocation, report: Report) -> ToolResult: ...
+    async def checked(self, session: str, tool: Tool, arguments: str) -> Checked: ...
+
+
+class Lasting(Protocol):
+    """An executor that keeps something between calls: connections, tasks, what was read."""
+
+    async def forget(self, session: str) -> None:
+        """The session was stopped or deleted: end what still runs for it."""
+
+    async def close(self) -> None:
+        """The program ends."""

@@ -14,8 +14,8 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from app.core.tools import ToolResult, text_result
-from app.executors.executor import Invocation, Report
+from app.core.tools import Tool, ToolResult, text_result
+from app.executors.executor import Checked, Invocation, Report
 
 _PLACE = re.compile(r"\{\{\s*args((?:\.[^\s.{}]+)*)\s*\}\}")
 _STEPS = 10
@@ -34,6 +34,10 @@ async def run(invocation: Invocation, report: Report) -> ToolResult:
     text = filled if isinstance(filled, str) else _json(filled)
     failed = bool(config.get("is_error", False))
     return replace(text_result(text, is_error=failed, kind="failed" if failed else ""), staged=True)
+
+
+async def checked(session: str, tool: Tool, arguments: str) -> Checked:
+    return Checked(parallel_safe=tool.parallel_safe)
 
 
 async def _delay(delay_s: float, report: Report) -> None:

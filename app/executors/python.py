@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from app.core.tools import SHIPPED, Tool, ToolResult, text_result
-from app.executors.executor import Invocation, Report
+from app.executors.executor import Checked, Invocation, Report
 from app.executors.progress import Progress
 
 MISSING = "missing"
@@ -55,6 +55,11 @@ async def run(invocation: Invocation, report: Report) -> ToolResult:
         finally:
             # Shielded: whoever cancels twice must not leave the child behind.
             await asyncio.shield(asyncio.ensure_future(_end(process)))
+
+
+async def checked(session: str, tool: Tool, arguments: str) -> Checked:
+    """With the bytes of the tool's file."""
+    return Checked(await asyncio.to_thread(code_of, tool), parallel_safe=tool.parallel_safe)
 
 
 def code_of(tool: Tool) -> str:

@@ -3,43 +3,60 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 
 from app.core.tools import Tool, ToolResult, text_result
 from app.executors import mock, python
-from app.executors.executor import Executor, Invocation, Report
-
-EXECUTORS: dict[str, Executor] = {
-    "mock": mock,
-    "python": python,
-}
-"""By `answered_by`. A tool answered by a person has none: nothing is run for it."""
+from app.executors.executor import Checked, Executor, Invocation, Lasting, Report
 
 
-async def code_of(tool: Tool | None) -> str:
-    """What stands for the file that would answer; "" where none does."""
-    if tool is None or tool.answered_by != "python":
-        return ""
-    return await asyncio.to_thread(python.code_of, tool)
+class Executors:
+    """`by_kind` has one for each `answered_by` but `person`, for whom nothing is run; `lasting`
+    are those of them that keep something between calls."""
+
+    def __init__(self, by_kind: Mapping[str, Executor], lasting: Sequence[Lasting] = ()) -> None:
+        self.by_kind = by_kind
+        self._lasting = lasting
+
+    async def checked(self, session: str, tool: Tool | None, arguments: str) -> Checked:
+        """What is to be said of a call of `tool` before it is decided. Never raises."""
+        executor = self.by_kind.get(tool.answered_by) if tool is not None else None
+        if tool is None or executor is None:
+            return Checked()
+        return await executor.checked(session, tool, arguments)
+
+    async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+        """Run the call within its time and size; trouble is a result, only cancellation is
+        raised."""
+        kind = invocation.tool.answered_by
+        executor = self.by_kind.get(kind)
+        if executor is None:
+            said = f"A {kind} tool is not run by this program; answer the call by hand."
+            return text_result(said, is_error=True, kind="failed")
+        limit = asyncio.timeout(invocation.timeout_s)
+        try:
+            async with limit:
+                result = await executor.run(invocation, report)
+        except Exception as error:
+            if limit.expired():
+                said = f"The tool was stopped after {invocation.timeout_s:g} s, its limit."
+                return text_result(said, is_error=True, kind="timeout")
+            said = f"The tool could not be run: {type(error).__name__}: {error}"
+            return text_result(said, is_error=True, kind="failed")
+        return _within(result, invocation.max_output)
+
+    async def forget(self, session: str) -> None:
+        """End what still runs for a session that was stopped or deleted."""
+        await asyncio.gather(*(one.forget(session) for one in self._lasting))
+
+    async def close(self) -> None:
+        """End everything that lasts."""
+        await asyncio.gather(*(one.close() for one in self._lasting))
 
 
-async def run(invocation: Invocation, report: Report) -> ToolResult:
-    """Run the call within its time and size; trouble is a result, only cancellation is raised."""
-    kind = invocation.tool.answered_by
-    executor = EXECUTORS.get(kind)
-    if executor is None:
-        said = f"A {kind} tool is not run by this program; answer the call by hand."
-        return text_result(said, is_error=True, kind="failed")
-    limit = asyncio.timeout(invocation.timeout_s)
-    try:
-        async with limit:
-            result = await executor.run(invocation, report)
-    except Exception as error:
-        if limit.expired():
-            said = f"The tool was stopped after {invocation.timeout_s:g} s, its limit."
-            return text_result(said, is_error=True, kind="timeout")
-        said = f"The tool could not be run: {type(error).__name__}: {error}"
-        return text_result(said, is_error=True, kind="failed")
-    return _within(result, invocation.max_output)
+def executors() -> Executors:
+    """All of them, written out."""
+    return Executors({"mock": mock, "python": python})
 
 
 def _within(result: ToolResult, most: int) -> ToolResult:

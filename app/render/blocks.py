@@ -14,9 +14,9 @@ added travels). Many events at once are united: what lies inside a block that is
 dropped, so a slow reader gets fewer and larger frames and ends with the same page. The session
 given may be further on than the event: all numbers are looked up by the event's place in the log.
 
-    head  bar  dock  list
+    head  bar  dock  tasks  list
     flow  > prompt-N
-          > turn-N > turnhead-N, parts-N > part-N-I | call-N-I > text-N-I, prefix-N-I
+          > turn-N > turnhead-N, parts-N > part-N-I | call-N-I > text-N-I, prefix-N-I, doubt-N-I
                      turnfoot-N
     wire  > wire-N > wirehead-N, wirerows-N > wirerow-N-K
 """
@@ -34,6 +34,7 @@ from markupsafe import Markup
 from app.core.events import (
     CallChecked,
     CallDecided,
+    CallDoubted,
     CallEnded,
     CallInterrupted,
     CallProgressed,
@@ -53,6 +54,8 @@ from app.core.events import (
     RunStopped,
     SessionStarted,
     SettingsChanged,
+    TaskEnded,
+    TaskStarted,
     TurnDropped,
     Warned,
 )
@@ -152,7 +155,7 @@ def ancestors(block_id: str) -> Iterator[str]:
     name, _, rest = block_id.partition("-")
     number, _, _ = rest.partition("-")
     match name:
-        case "text" | "prefix":
+        case "text" | "prefix" | "doubt":
             yield from (f"part-{rest}", f"call-{rest}")
             yield from (f"parts-{number}", f"turn-{number}", "flow")
         case "part" | "call":
@@ -195,6 +198,9 @@ def _touched(logged: Logged, session: Session) -> Iterator[Touch]:
             yield from _changed("head", "bar", f"turnhead-{turn.number}", f"turnfoot-{turn.number}")
         case PartDelta(index=index):
             yield from _delta(_turn_at(session, logged.seq), index)
+        case CallDoubted(index=index):
+            turn = _turn_at(session, logged.seq)
+            yield Touch(f"doubt-{turn.number}-{index}", "changed")
         case PartEnded(index=index):
             turn = _turn_at(session, logged.seq)
             yield from _changed("head", "bar", _part_block(turn, turn.parts[index]))
@@ -208,6 +214,8 @@ def _touched(logged: Logged, session: Session) -> Iterator[Touch]:
         case CallChecked() | CallDecided() | CallStarted() | CallEnded() | CallInterrupted():
             number = event.call_id.split(".")[0]
             yield from _changed(*_RUN, _call_block(event.call_id), f"turnfoot-{number}")
+        case TaskStarted() | TaskEnded():
+            yield Touch("tasks", "changed")
         case CallProgressed(call_id=call_id):
             yield from _changed(_call_block(call_id))
         case RunPaused() | RunResumed() | RunStopped():

@@ -40,13 +40,13 @@ def drawn(view: View, block_id: str) -> Drawn:
     numbers = [int(number) for number in match.groups()[1:] if number is not None]
     try:
         match name, numbers:
-            case (("head" | "bar" | "dock" | "list" | "flow" | "wire"), []):
+            case (("head" | "bar" | "dock" | "tasks" | "list" | "flow" | "wire"), []):
                 return _single(view, name)
             case "prompt", [number]:
                 return "_prompt.html", {"prompt": _prompt(view.session, number)}
             case (("turn" | "turnhead" | "parts" | "turnfoot"), [number]):
                 return _turn(view, name, _nth(view.session.turns, number - 1))
-            case (("part" | "call" | "prefix"), [number, index]):
+            case (("part" | "call" | "prefix" | "doubt"), [number, index]):
                 turn = _nth(view.session.turns, number - 1)
                 return _part(view, name, turn, _nth(turn.parts, index))
             case (("wire" | "wirehead" | "wirerows"), [number]):
@@ -127,6 +127,8 @@ def _part(view: View, name: str, turn: Turn, part: Part) -> Drawn:
     if name == "call":
         call = view.session.by_call[f"{turn.number}.{part.index}"]
         return "_call.html", values | {"card": card(view, turn, call), "call": call}
+    if name == "doubt":
+        return "_doubt.html", values
     if name == "prefix":
         return "_prefix.html", values | {"prefix": _prefix(part)}
     shows = {"sealed": sealed, "served": served, "block_of": block_of, "cited": cited}

@@ -28,7 +28,7 @@ Chunks = Mapping[int, Sequence[tuple[int, bytes]]]
 """By recording: (Unix ms, bytes) in order of arrival."""
 
 _EMPTIED = ("flow", "wire", "head")
-_NOT_REPLAYED = frozenset({"bar", "dock", "list"})
+_NOT_REPLAYED = frozenset({"bar", "dock", "tasks", "list"})
 
 
 @dataclass(frozen=True)

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any, NoReturn
+from typing import Any
 
 from app.core.errors import BadTool
 from app.core.events import Problem
-from app.core.tools import ANSWERED_BY, BUILT, FREEFORM, NAME, SHIPPED, Tool
+from app.core.tools import ANSWERED_BY, FREEFORM, NAME, Tool
 from app.schema import cost, soundness
 from app.schema.arguments import json_text, kind_of
+from app.schema.configs import CONFIGS, TIMEOUT_S, bad, is_number
 from app.schema.keywords import pointer
 from app.schema.sentences import cut, problems_of
 from app.schema.strict import Unsound, parse
 
 MAX_PROBLEMS = 50
 MAX_DESCRIPTION = 64 * 1024
-TIMEOUT_S = (0.1, 3600.0)
-
-_ABSOLUTE = ("/", "~/")
-"""How paths begin that mean the same wherever the program is started."""
 
 _EXPLAINED_STEPS = 40_000
 """Above it a value is only found valid or not: listing its errors could take seconds."""
@@ -43,8 +40,8 @@ def schema_problems(schema: Mapping[str, Any], value: Any) -> tuple[Problem, ...
 
     Bounded in time and memory; never raises. A schema that cannot be used is one problem.
     """
-    if (bad := soundness.fault(schema)) is not None:
-        return (Problem("schema", f"This tool's schema cannot be used. {bad[0]}"),)
+    if (wrong := soundness.fault(schema)) is not None:
+        return (Problem("schema", f"This tool's schema cannot be used. {wrong[0]}"),)
     work = cost.steps(schema, value)
     if work > cost.MAX_STEPS:
         said = "Checking these arguments against this schema would take too long; read them."
@@ -138,11 +135,11 @@ def check_tool(tool_data: Mapping[str, Any]) -> Tool:
     BadTool otherwise: a sentence that says what to do, and the pointer of the place.
     """
     if not isinstance(tool_data, Mapping):
-        _bad('A tool is a JSON object with at least a "name".', "")
+        bad('A tool is a JSON object with at least a "name".', "")
     known = [item.name for item in fields(Tool)]
     for name in tool_data:
         if name not in known:
-            _bad(f"A tool has no {name!r}; it has {', '.join(known)}.", pointer((str(name),)))
+            bad(f"A tool has no {name!r}; it has {', '.join(known)}.", pointer((str(name),)))
     _check_name(tool_data.get("name"))
     _check_description(tool_data.get("description", ""))
     form = tool_data.get("format")
@@ -154,31 +151,23 @@ def check_tool(tool_data: Mapping[str, Any]) -> Tool:
     _check_kind(kind)
     config = tool_data.get("config", {})
     if not isinstance(config, Mapping):
-        _bad(f"config is an object of what a {kind} tool needs, not {kind_of(config)}.", "/config")
-    _CONFIGS[kind](config)
+        bad(f"config is an object of what a {kind} tool needs, not {kind_of(config)}.", "/config")
+    CONFIGS[kind](config)
     for flag in ("strict", "parallel_safe", "eager"):
         if not isinstance(tool_data.get(flag, False), bool):
-            _bad(f"{flag} is true or false.", f"/{flag}")
+            bad(f"{flag} is true or false.", f"/{flag}")
     timeout_s = tool_data.get("timeout_s", 30.0)
     low, high = TIMEOUT_S
-    if not _is_number(timeout_s) or not low <= timeout_s <= high:
-        _bad(f"timeout_s is a number of seconds from {low} to {high:g}.", "/timeout_s")
+    if not is_number(timeout_s) or not low <= timeout_s <= high:
+        bad(f"timeout_s is a number of seconds from {low} to {high:g}.", "/timeout_s")
     if not isinstance(tool_data.get("group", ""), str) or len(tool_data.get("group", "")) > 100:
-        _bad("group is a short text of at most 100 characters.", "/group")
+        bad("group is a short text of at most 100 characters.", "/group")
     return Tool(**{**tool_data, "parameters": parameters, "timeout_s": float(timeout_s)})
-
-
-def _bad(sentence: str, where: str) -> NoReturn:
-    raise BadTool(sentence, where)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        _bad(
+        bad(
             "A tool needs a name of 1 to 128 letters, digits, underscores, dots or hyphens.",
             "/name",
         )
@@ -186,18 +175,18 @@ def _check_name(name: Any) -> None:
 
 def _check_description(description: Any) -> None:
     if not isinstance(description, str):
-        _bad("description is a text that tells the model when to call the tool.", "/description")
+        bad("description is a text that tells the model when to call the tool.", "/description")
     if len(description) > MAX_DESCRIPTION:
-        _bad(f"The description has more than {MAX_DESCRIPTION:,} characters.", "/description")
+        bad(f"The description has more than {MAX_DESCRIPTION:,} characters.", "/description")
     if any("\ud800" <= char <= "\udfff" for char in description):
-        _bad("The description holds half of a surrogate pair; remove it.", "/description")
+        bad("The description holds half of a surrogate pair; remove it.", "/description")
 
 
 def _check_parameters(parameters: Any) -> None:
-    if (bad := soundness.fault(parameters)) is not None:
-        _bad(bad[0], "/parameters" + bad[1])
+    if (wrong := soundness.fault(parameters)) is not None:
+        bad(wrong[0], "/parameters" + wrong[1])
     if parameters.get("type") != "object":
-        _bad('Arguments are an object: give the schema "type": "object".', "/parameters/type")
+        bad('Arguments are an object: give the schema "type": "object".', "/parameters/type")
 
 
 def _check_format(form: Any, parameters: Any) -> None:
@@ -207,74 +196,18 @@ def _check_format(form: Any, parameters: Any) -> None:
             pass
         case {"type": "grammar", "syntax": "lark" | "regex", "definition": str(), **rest}:
             if rest:
-                _bad("format of a grammar has type, syntax and definition.", "/format")
+                bad("format of a grammar has type, syntax and definition.", "/format")
         case _:
-            _bad(
+            bad(
                 'format is {"type": "text"}, or {"type": "grammar", "syntax": "lark" or "regex", '
                 '"definition": ...}; leave it out for a tool with JSON arguments.',
                 "/format",
             )
     if parameters != FREEFORM:
-        _bad("A free-form tool takes text: leave its parameters out.", "/parameters")
+        bad("A free-form tool takes text: leave its parameters out.", "/parameters")
 
 
 def _check_kind(kind: Any) -> None:
     if kind not in ANSWERED_BY:
-        known = ", ".join(BUILT)
-        _bad(f"answered_by {json_text(kind)} is not known; use one of {known}.", "/answered_by")
-    if kind not in BUILT:
-        known = ", ".join(BUILT)
-        _bad(f"{kind} tools cannot be run by this version; use one of {known}.", "/answered_by")
-
-
-def _only(config: Mapping[str, Any], kind: str, *known: str) -> None:
-    for name in config:
-        if name not in known:
-            what = f"config of a {kind} tool has no {name!r}; it has {', '.join(known)}."
-            _bad(what, pointer(("config", str(name))))
-
-
-def _check_mock(config: Mapping[str, Any]) -> None:
-    _only(config, "mock", "result", "is_error", "delay_s")
-    if "result" not in config:
-        said = "A mock tool needs config.result: a text with {{ args.name }} in it, or any JSON."
-        _bad(said, "/config/result")
-    if not isinstance(config.get("is_error", False), bool):
-        _bad("config.is_error is true or false.", "/config/is_error")
-    delay_s = config.get("delay_s", 0)
-    if not _is_number(delay_s) or not 0 <= delay_s <= TIMEOUT_S[1]:
-        _bad(f"config.delay_s is from 0 to {TIMEOUT_S[1]:g} seconds.", "/config/delay_s")
-
-
-def _check_python(config: Mapping[str, Any]) -> None:
-    if "code" in config:
-        said = "Code in the tool cannot be run by this version; put it in a file and name that."
-        _bad(said, "/config/code")
-    _only(config, "python", "file", "function", "interpreter")
-    for name, what in (("file", "the path of a .py file"), ("function", "a function in it")):
-        value = config.get(name)
-        if not isinstance(value, str) or not value.strip() or "\0" in value:
-            _bad(f"A python tool needs config.{name}: {what}.", f"/config/{name}")
-    if not config["file"].startswith((*_ABSOLUTE, SHIPPED)):
-        _bad("config.file is an absolute path, like /home/you/tools.py.", "/config/file")
-    if not config["function"].isidentifier():
-        _bad("config.function is the bare name of a function.", "/config/function")
-    interpreter = config.get("interpreter", "")
-    if not isinstance(interpreter, str) or "\0" in interpreter:
-        _bad("config.interpreter is the path of a Python, or left out.", "/config/interpreter")
-    if interpreter and not interpreter.startswith(_ABSOLUTE):
-        said = "config.interpreter is an absolute path, like /home/you/.venv/bin/python."
-        _bad(said, "/config/interpreter")
-
-
-def _check_person(config: Mapping[str, Any]) -> None:
-    _only(config, "person", "output_schema")
-    if "output_schema" in config and (bad := soundness.fault(config["output_schema"])):
-        _bad(bad[0], "/config/output_schema" + bad[1])
-
-
-_CONFIGS: dict[str, Callable[[Mapping[str, Any]], None]] = {
-    "mock": _check_mock,
-    "python": _check_python,
-    "person": _check_person,
-}
+        known = ", ".join(ANSWERED_BY)
+        bad(f"answered_by {json_text(kind)} is not known; use one of {known}.", "/answered_by")

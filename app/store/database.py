@@ -57,6 +57,14 @@ MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE profiles (name TEXT PRIMARY KEY, body TEXT NOT NULL, updated_ms INTEGER NOT NULL);
     """,
+    """
+    ALTER TABLE sessions ADD COLUMN tasks INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE tool_versions (name TEXT NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL,
+        saved_ms INTEGER NOT NULL, PRIMARY KEY (name, version)) WITHOUT ROWID;
+    INSERT INTO tool_versions SELECT name, 1, body, updated_ms FROM tools;
+    CREATE TABLE servers (name TEXT PRIMARY KEY, body TEXT NOT NULL, accepted TEXT NOT NULL,
+        updated_ms INTEGER NOT NULL);
+    """,
 )
 """Step n brings a file from user_version n to n + 1. Steps are only ever added."""
 

@@ -1,16 +1,40 @@
-"""The person's own tools, profiles and confirmations as rows. Knows nothing of what they mean;
-checks are made before.
+"""The person's own tools, profiles, servers and confirmations as rows. Knows nothing of what they
+mean; checks are made before.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 from app.core.errors import NotFound
 from app.core.rows import from_data, to_data
+from app.core.servers import Accepted, Server
 from app.core.settings import Profile
 from app.core.tools import Tool
 from app.store.database import Database, Statement
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A tool of the library. One that is not `enabled` was brought from elsewhere and is given to
+    no model until a person switches it on. `version` counts its saved changes from 1; 0 is a
+    shipped tool as it came. `updated_ms` is Unix time in ms, 0 for a shipped one."""
+
+    tool: Tool
+    enabled: bool = True
+    shipped: bool = False
+    version: int = 0
+    updated_ms: int = 0
+
+
+@dataclass(frozen=True)
+class Version:
+    """A tool as it was saved once."""
+
+    number: int
+    tool: Tool
+    saved_ms: int
 
 
 class Library:
@@ -20,41 +44,127 @@ class Library:
         self._db = database
         self._shipped = {tool.name: tool for tool in shipped}
 
-    async def tools(self) -> list[Tool]:
-        """All tools, the person's own first, each by name."""
-        rows = await self._db.rows("SELECT body FROM tools ORDER BY name")
-        own = {tool.name: tool for tool in (from_data(Tool, json.loads(row[0])) for row in rows)}
-        return [*own.values(), *(t for name, t in self._shipped.items() if name not in own)]
+    async def entries(self) -> list[Entry]:
+        """All there are, the person's own first, each by name."""
+        rows = await self._db.rows(
+            "SELECT body, enabled, updated_ms, (SELECT max(version) FROM tool_versions AS v"
+            " WHERE v.name = tools.name) FROM tools ORDER BY name"
+        )
+        own = [Entry(_tool(row[0]), bool(row[1]), False, row[3] or 1, row[2]) for row in rows]
+        names = {entry.tool.name for entry in own}
+        shipped = [Entry(tool, shipped=True) for tool in self._shipped.values()]
+        return [*own, *(entry for entry in shipped if entry.tool.name not in names)]
 
-    async def tool(self, name: str) -> Tool:
-        for tool in await self.tools():
-            if tool.name == name:
-                return tool
+    async def entry(self, name: str) -> Entry:
+        """NotFound where there is none."""
+        for entry in await self.entries():
+            if entry.tool.name == name:
+                return entry
         raise NotFound(f"There is no tool {name!r}.")
 
-    def is_shipped(self, tool: Tool) -> bool:
-        """Whether `tool` is a shipped one as it came."""
-        return self._shipped.get(tool.name) == tool
+    async def tools(self) -> list[Tool]:
+        """Those that a session may be given."""
+        return [entry.tool for entry in await self.entries() if entry.enabled]
+
+    async def tool(self, name: str) -> Tool:
+        return (await self.entry(name)).tool
 
     async def group(self, group: str) -> list[Tool]:
         return [tool for tool in await self.tools() if tool.group == group]
 
-    async def save(self, tool: Tool, at_ms: int, *, original: str = "") -> None:
-        """Save `tool`; `original` is the name it had before, if it had another."""
-        statements = [
+    async def versions(self, name: str) -> list[Version]:
+        """Every saved state of the person's own tool, the newest first; a shipped one has none."""
+        rows = await self._db.rows(
+            "SELECT version, body, saved_ms FROM tool_versions WHERE name = ?"
+            " ORDER BY version DESC",
+            (name,),
+        )
+        return [Version(row[0], _tool(row[1]), row[2]) for row in rows]
+
+    async def save(
+        self, tool: Tool, at_ms: int, *, original: str = "", enabled: bool = True
+    ) -> None:
+        """Save `tool`, its state before being kept; `original` is the name it had, if another."""
+        await self.save_all([tool], at_ms, original=original, enabled=enabled)
+
+    async def save_all(
+        self, tools: list[Tool], at_ms: int, *, original: str = "", enabled: bool = True
+    ) -> None:
+        """Save all of them or none. `original` is for one alone."""
+        statements = []
+        if original and original != tools[0].name:
+            name = tools[0].name
+            statements += [
+                Statement("DELETE FROM tools WHERE name = ?", [(original,)]),
+                Statement("DELETE FROM tool_versions WHERE name = ?", [(name,)]),
+                Statement("UPDATE tool_versions SET name = ? WHERE name = ?", [(name, original)]),
+            ]
+        bodies = [(tool.name, json.dumps(to_data(tool))) for tool in tools]
+        statements += [
+            Statement(
+                "INSERT INTO tool_versions (name, version, body, saved_ms)"
+                " SELECT ?1, 1 + coalesce(max(version), 0), ?2, ?3 FROM tool_versions"
+                " WHERE name = ?1 HAVING NOT EXISTS (SELECT 1 FROM tool_versions AS v WHERE"
+                " v.name = ?1 AND v.body = ?2 AND v.version = (SELECT max(version) FROM"
+                " tool_versions WHERE name = ?1))",
+                [(name, body, at_ms) for name, body in bodies],
+            ),
             Statement(
                 "INSERT OR REPLACE INTO tools (name, body, enabled, updated_ms)"
-                " VALUES (?, ?, 1, ?)",
-                [(tool.name, json.dumps(to_data(tool)), at_ms)],
-            )
+                " VALUES (?, ?, ?, ?)",
+                [(name, body, int(enabled), at_ms) for name, body in bodies],
+            ),
         ]
-        if original and original != tool.name:
-            statements.insert(0, Statement("DELETE FROM tools WHERE name = ?", [(original,)]))
         await self._db.write(statements)
 
+    async def switch(self, name: str, *, enabled: bool) -> None:
+        """Switch the person's own tool on or off."""
+        update = "UPDATE tools SET enabled = ? WHERE name = ?"
+        await self._db.write([Statement(update, [(int(enabled), name)])])
+
     async def delete(self, name: str) -> None:
-        """Delete the person's own tool; a shipped one that it hid is back."""
-        await self._db.write([Statement("DELETE FROM tools WHERE name = ?", [(name,)])])
+        """Delete the person's own tool with its versions; a shipped one that it hid is back."""
+        await self._db.write(
+            [
+                Statement("DELETE FROM tools WHERE name = ?", [(name,)]),
+                Statement("DELETE FROM tool_versions WHERE name = ?", [(name,)]),
+            ]
+        )
+
+    async def restore(self, name: str, versions: list[Version], *, enabled: bool) -> None:
+        """Bring the deleted tool `name` back, with all its versions."""
+        rows = [(name, v.number, json.dumps(to_data(v.tool)), v.saved_ms) for v in versions]
+        newest = max(rows, key=lambda row: row[1])
+        await self._db.write(
+            [
+                Statement("INSERT OR REPLACE INTO tool_versions VALUES (?, ?, ?, ?)", rows),
+                Statement(
+                    "INSERT OR REPLACE INTO tools (name, body, enabled, updated_ms)"
+                    " VALUES (?, ?, ?, ?)",
+                    [(newest[0], newest[2], int(enabled), newest[3])],
+                ),
+            ]
+        )
+
+    async def servers(self) -> list[tuple[Server, Accepted]]:
+        """The person's MCP servers by name, and what of each was accepted."""
+        rows = await self._db.rows("SELECT body, accepted FROM servers ORDER BY name")
+        return [
+            (from_data(Server, json.loads(row[0])), from_data(Accepted, json.loads(row[1])))
+            for row in rows
+        ]
+
+    async def save_server(self, server: Server, accepted: Accepted, at_ms: int) -> None:
+        """Save `server` under its name, over the one that had it."""
+        insert = (
+            "INSERT OR REPLACE INTO servers (name, body, accepted, updated_ms) VALUES (?, ?, ?, ?)"
+        )
+        row = (server.name, json.dumps(to_data(server)), json.dumps(to_data(accepted)), at_ms)
+        await self._db.write([Statement(insert, [row])])
+
+    async def delete_server(self, name: str) -> None:
+        """Delete the server; nothing where there is none. Its tools stay, and cannot run."""
+        await self._db.write([Statement("DELETE FROM servers WHERE name = ?", [(name,)])])
 
     async def profiles(self) -> list[Profile]:
         """The person's own profiles, by name."""
@@ -80,3 +190,8 @@ class Library:
         """Keep that the key `name` may go to `origin`."""
         insert = "INSERT OR IGNORE INTO confirmations (name, origin) VALUES (?, ?)"
         await self._db.write([Statement(insert, [(name, origin)])])
+
+
+def _tool(body: str) -> Tool:
+    tool: Tool = from_data(Tool, json.loads(body))
+    return tool

@@ -26,7 +26,10 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Summary:
-    """What the list shows of a session: a projection, rebuilt from its fold at every change."""
+    """What the list shows of a session: a projection, rebuilt from its fold at every change.
+
+    `tasks` counts those that run in the background; it is written, not read back.
+    """
 
     id: str
     title: str
@@ -37,6 +40,7 @@ class Summary:
     calls: int
     waiting: int
     deleted: bool = False
+    tasks: int = 0
 
 
 @dataclass(frozen=True)
@@ -145,8 +149,8 @@ class Log:
         )
 
     async def unfinished(self) -> list[str]:
-        """Sessions that were running when they were last written."""
-        rows = await self._db.rows("SELECT id FROM sessions WHERE state = 'running'")
+        """Sessions in which something was under way when they were last written."""
+        rows = await self._db.rows("SELECT id FROM sessions WHERE state = 'running' OR tasks > 0")
         return [row[0] for row in rows]
 
 
@@ -157,9 +161,9 @@ def _statements(batch: Batch, first: int) -> list[Statement]:
         statements.append(
             Statement(
                 "INSERT INTO sessions (id, title, created_ms, updated_ms, state, model, calls,"
-                " waiting) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+                " waiting, tasks) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
                 " updated_ms = excluded.updated_ms, state = excluded.state, model = excluded.model,"
-                " calls = excluded.calls, waiting = excluded.waiting,"
+                " calls = excluded.calls, waiting = excluded.waiting, tasks = excluded.tasks,"
                 " title = CASE title WHEN '' THEN excluded.title ELSE title END",
                 [
                     (
@@ -171,6 +175,7 @@ def _statements(batch: Batch, first: int) -> list[Statement]:
                         _storable(one.model),
                         one.calls,
                         one.waiting,
+                        one.tasks,
                     )
                 ],
             )

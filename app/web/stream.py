@@ -35,7 +35,7 @@ SLOW_S = 0.2
 
 KEEP_ALIVE_S = 15.0
 
-SNAPSHOT = tuple(Touch(one, "changed") for one in ("head", "flow", "bar", "dock", "wire"))
+SNAPSHOT = tuple(Touch(one, "changed") for one in ("head", "flow", "bar", "dock", "tasks", "wire"))
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 

@@ -143,12 +143,12 @@ async def test_a_result_is_never_lost_to_a_cancel_that_comes_too_late(tmp_path: 
             )
             await asyncio.sleep(0)
         await decided
-        running_call = engine.driver._calls[session.id, call.id]
+        running_call = engine.driver._running._running[session.id, call.id]
         async with engine.hub.holding(session.id):
             await asyncio.wait([running_call.work])
             running_call.work.cancel()
         assert (await rested(engine, session.id)).state == "idle"
-        assert engine.driver._calls == {}
+        assert engine.driver._running._running == {}
 
 
 async def test_stop_ends_all_and_continue_goes_on(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ async def test_a_broken_executor_is_a_result(tmp_path: Path) -> None:
         raise RuntimeError("a bug")
 
     async with running(tmp_path) as engine:
-        engine.driver._run_tool = broken
+        engine.executors.run = broken  # type: ignore[method-assign, assignment]
         session = await asked(engine, "Use note", noting(tmp_path), rules=ALLOW_ALL)
         (call,) = session.calls()
         assert call.result is not None

@@ -24,7 +24,7 @@ BY_NAME = {tool.name: tool for tool in EXAMPLES}
 async def run(tool: Tool, arguments: str) -> ToolResult:
     call = Invocation("s", "1.0", 1, tool, arguments, 20.0, 10_000, Path(), "k")
     with anyio.fail_after(30):
-        return await table.run(call, lambda *_: None)
+        return await table.executors().run(call, lambda *_: None)
 
 
 @pytest.mark.parametrize("tool", EXAMPLES, ids=lambda tool: tool.name)

@@ -43,7 +43,7 @@ def invocation(folder: Path, function: str, arguments: str = "{}", **more: Any) 
 
 async def run(call: Invocation, report: Callable[..., None] = lambda *_: None) -> ToolResult:
     with anyio.fail_after(30):
-        return await table.run(call, report)
+        return await table.executors().run(call, report)
 
 
 def alive(folder: Path) -> list[int]:
@@ -109,19 +109,23 @@ async def test_failure_is_a_result(
     assert alive(folder) == []
 
 
+async def code_of(tool: Tool | None) -> str:
+    return (await table.executors().checked("s", tool, "{}")).code
+
+
 async def test_only_the_code_that_was_decided_on_is_run(folder: Path) -> None:
     call = invocation(folder, "fine", '{"city": "x"}')
-    seen = await table.code_of(call.tool)
+    seen = await code_of(call.tool)
     assert (await run(replace(call, code=seen))).text == "x in celsius"
     (folder / "tools.py").write_text("def fine(city): return 'another'")
-    assert await table.code_of(call.tool) not in (seen, python.MISSING)
+    assert await code_of(call.tool) not in (seen, python.MISSING)
     for decided in (seen, python.MISSING):
         result = await run(replace(call, code=decided))
         assert (result.is_error, result.text.endswith("nothing was run.")) == (True, True)
     (folder / "tools.py").unlink()
     os.mkfifo(folder / "tools.py")
-    assert await table.code_of(call.tool) == python.MISSING
-    assert await table.code_of(Tool("t")) == await table.code_of(None) == ""
+    assert await code_of(call.tool) == python.MISSING
+    assert await code_of(Tool("t")) == await code_of(None) == ""
 
 
 async def test_broken_file(folder: Path) -> None:

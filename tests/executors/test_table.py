@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from app.core.tools import BUILT, Tool, ToolResult, text_result
+from app.core.tools import Tool, ToolResult, text_result
 from app.executors import table
 from app.executors.executor import Invocation, Report
 
@@ -54,35 +54,38 @@ def invocation(kind: Any, config: dict[str, Any], timeout_s: float = 20.0) -> In
     return Invocation("s", "1.0", 1, tool, arguments, timeout_s, 5_000, Path(TOOLS).parent, "k")
 
 
+EXECUTORS = table.executors()
+KINDS = dict(EXECUTORS.by_kind)
+
+
 def ignore(text: str, fraction: float | None) -> None:
     pass
 
 
 async def run(call: Invocation, report: Report = ignore) -> ToolResult:
     with anyio.fail_after(30):
-        return await table.run(call, report)
+        return await EXECUTORS.run(call, report)
 
 
 def test_every_built_kind_has_its_executor_and_its_cases() -> None:
-    assert set(table.EXECUTORS) == set(BUILT) - {"person"}
-    assert set(table.EXECUTORS) == set(FINE) == set(SLOW) == set(LARGE)
+    assert set(KINDS) == set(FINE) == set(SLOW) == set(LARGE)
 
 
-@pytest.mark.parametrize("kind", table.EXECUTORS)
+@pytest.mark.parametrize("kind", KINDS)
 async def test_result(kind: str) -> None:
     config, text = FINE[kind]
     result = await run(invocation(kind, config))
     assert (result.text, result.is_error, result.kind) == (text, False, "")
 
 
-@pytest.mark.parametrize("kind", table.EXECUTORS)
+@pytest.mark.parametrize("kind", KINDS)
 async def test_time_out(kind: str) -> None:
     result = await run(invocation(kind, SLOW[kind], timeout_s=0.5))
     assert (result.is_error, result.kind) == (True, "timeout")
     assert result.text == "The tool was stopped after 0.5 s, its limit."
 
 
-@pytest.mark.parametrize("kind", table.EXECUTORS)
+@pytest.mark.parametrize("kind", KINDS)
 async def test_cancellation_passes(kind: str) -> None:
     ready = asyncio.Event()
     task = asyncio.create_task(run(invocation(kind, SLOW[kind]), lambda *_: ready.set()))
@@ -93,7 +96,7 @@ async def test_cancellation_passes(kind: str) -> None:
         await task
 
 
-@pytest.mark.parametrize("kind", table.EXECUTORS)
+@pytest.mark.parametrize("kind", KINDS)
 async def test_output_is_capped(kind: str) -> None:
     result = await run(invocation(kind, LARGE[kind]))
     assert (result.is_error, result.kind) == (True, "too_large")
@@ -112,7 +115,7 @@ async def test_an_executor_with_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
         async def run(self, invocation: Invocation, report: Report) -> ToolResult:
             raise TimeoutError("its own, long before the limit")
 
-    monkeypatch.setitem(table.EXECUTORS, "mock", Buggy())
+    monkeypatch.setattr(EXECUTORS, "by_kind", {"mock": Buggy()})
     result = await run(invocation("mock", {}))
     assert (result.is_error, result.kind) == (True, "failed")
     assert "its own, long before the limit" in result.text
@@ -123,5 +126,5 @@ async def test_size_counts_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
         async def run(self, invocation: Invocation, report: Report) -> ToolResult:
             return text_result("é" * 2_501)
 
-    monkeypatch.setitem(table.EXECUTORS, "mock", Kraken())
+    monkeypatch.setattr(EXECUTORS, "by_kind", {"mock": Kraken()})
     assert (await run(invocation("mock", {}))).kind == "too_large"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.core.events import (
     CallDecided,
+    CallDoubted,
     CallEnded,
     CallInterrupted,
     CallProgressed,
@@ -20,6 +21,8 @@ from app.core.events import (
     RunResumed,
     RunStopped,
     SettingsChanged,
+    TaskEnded,
+    TaskStarted,
     TurnDropped,
     Usage,
     Warned,
@@ -58,6 +61,7 @@ def troubled() -> list[Logged]:
     log.check("2.2", Problem("unknown_tool", "There is no such tool.")).check("2.3")
     log.add(CallDecided("2.3", "run", digest=DIGEST), CallStarted("2.3", 1))
     log.add(CallProgressed("2.3", "half", 0.5), CallInterrupted("2.3"), RunPaused("restart"))
+    log.add(TaskStarted("t1", "2.3", NASTY), TaskEnded("t1", NASTY), TaskStarted("t2", "2.3"))
     log.add(RunResumed(), CallDecided("2.3", "deny", text="no"), RunStopped())
     return log.prompt("Something else").add(SettingsChanged(settings(WEATHER))).events
 
@@ -69,6 +73,7 @@ def interleaved() -> list[Logged]:
         PartDelta(0, "I "), PartDelta(1, '{"ci'), PartDelta(0, "look"), PartDelta(1, 'ty": "x"')
     )
     log.add(PartStarted(2, "call", "add_event", "b"), PartDelta(2, '{"title"'), PartDelta(1, "}"))
+    log.add(CallDoubted(1, Problem("schema", NASTY, "/ci", 6)))
     log.add(PartEnded(0, "I look"), PartDelta(2, ': "é中"}'))
     log.add(PartEnded(2, '{"title": "é中"}', "add_event", "b"))
     log.add(PartEnded(1, '{"city": "x"}', "get_weather", "a"))

@@ -320,7 +320,7 @@ BAD_TOOLS: list[tuple[Any, str, str]] = [
     ({**GOOD, "parameters": {**an_object(), "title": "\ud800"}}, "/parameters", "surrogate"),
     ({**GOOD, "answered_by": "magic"}, "/answered_by", "not known; use one of mock"),
     ({**GOOD, "answered_by": ["mock"]}, "/answered_by", "not known"),
-    ({**GOOD, "answered_by": "mcp"}, "/answered_by", "cannot be run by this version"),
+    ({**GOOD, "answered_by": "mcp", "config": {}}, "/config/server", "config.server"),
     ({**GOOD, "config": []}, "/config", "an array"),
     ({**GOOD, "config": {}}, "/config/result", "needs config.result"),
     ({**GOOD, "config": {"result": 1, "x": 1}}, "/config/x", "has no 'x'"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.core.errors import NotFound
+from app.core.servers import Accepted, Server, fingerprint
 from app.core.settings import Profile
 from app.core.tools import Tool
 from app.store.library import Library
@@ -27,7 +28,10 @@ async def test_own_tools_come_first_and_hide_shipped_ones(tmp_path: Path) -> Non
         changed = replace(SHIPPED, description="changed")
         await library.save(changed, 2)
         assert await library.tools() == [mine, changed]
-        assert (library.is_shipped(SHIPPED), library.is_shipped(changed)) == (True, False)
+        assert [(entry.shipped, entry.version) for entry in await library.entries()] == [
+            (False, 1),
+            (False, 1),
+        ]
         assert await library.group("examples") == [changed]
         await library.delete("shipped")
         assert await library.tool("shipped") == SHIPPED
@@ -61,3 +65,47 @@ async def test_confirmations_are_kept_once_each(tmp_path: Path) -> None:
                 await library.confirm("A_KEY", place)
             expected = [("A_KEY", "http://a:1"), ("A_KEY", "http://b:1")]
             assert await library.confirmations() == expected
+
+
+async def test_a_saved_change_keeps_the_one_before(tmp_path: Path) -> None:
+    async with opened(tmp_path / "a.db") as database:
+        library = Library(database, (SHIPPED,))
+        first, second = Tool("mine", "one"), Tool("mine", "two")
+        for number, tool in enumerate((first, first, second, first), 1):
+            await library.save(tool, number)
+        versions = await library.versions("mine")
+        assert [(v.number, v.tool, v.saved_ms) for v in versions] == [
+            (3, first, 4),
+            (2, second, 3),
+            (1, first, 1),
+        ]
+        assert (await library.entry("mine")).version == 3
+        await library.save(replace(first, name="other"), 5, original="mine")
+        assert [v.number for v in await library.versions("other")] == [4, 3, 2, 1]
+        assert await library.versions("mine") == await library.versions("shipped") == []
+        gone = await library.versions("other")
+        await library.delete("other")
+        await library.restore("other", gone, enabled=False)
+        assert (await library.versions("other"), await library.tools()) == (gone, [SHIPPED])
+
+
+async def test_what_is_switched_off_is_given_to_nobody(tmp_path: Path) -> None:
+    async with opened(tmp_path / "a.db") as database:
+        library = Library(database)
+        await library.save_all([Tool("a"), Tool("b")], 1, enabled=False)
+        await library.switch("b", enabled=True)
+        assert [tool.name for tool in await library.tools()] == ["b"]
+        assert [entry.enabled for entry in await library.entries()] == [False, True]
+
+
+async def test_servers_are_kept_with_what_was_accepted(tmp_path: Path) -> None:
+    async with opened(tmp_path / "a.db") as database:
+        library = Library(database)
+        server = Server("files", command="npx", args=("-y", "x"), env={"A": "${A}"})
+        await library.save_server(server, Accepted(), 1)
+        accepted = Accepted(fingerprint(server), {"read": "abc"})
+        await library.save_server(server, accepted, 2)
+        assert await library.servers() == [(server, accepted)]
+        assert fingerprint(replace(server, args=("-y", "y"))) != accepted.server
+        await library.delete_server("files")
+        assert await library.servers() == []

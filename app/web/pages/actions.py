@@ -66,6 +66,7 @@ def asked(body: Body, *path: int) -> Asked:
         body.text("text"),
         body.flag("is_error"),
         None if body.is_json else _seen(body),
+        body.flag("lift"),
     )
 
 

@@ -59,8 +59,7 @@ async def save(request: Request) -> Response:
 async def delete(request: Request) -> Response:
     """POST /tools/NAME/delete"""
     site, name = site_of(request), request.path_params["name"]
-    one = await site.engine.library.tool(name)
-    if site.engine.library.is_shipped(one):
+    if (await site.engine.library.entry(name)).shipped:
         raise BadInput("A shipped example cannot be deleted; duplicate it to make your own.")
     await site.engine.library.delete(name)
     return answer(request, {"ok": True}, location="/tools")

@@ -1,0 +1,54 @@
+"""An MCP server as the person keeps it, and what of it was accepted. Starts and asks nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.core.rows import to_data
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server by stdio (`command`, `args`, `env`, `cwd`) or by streamable HTTP (`url`, `headers`).
+
+    In the values of `env` and `headers`, and in `args` and `url`, `${NAME}` stands for a variable
+    of our own environment; a key is never written out. `private` allows an address within the
+    person's own network: it is set for what the person typed, not for what was imported.
+    """
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = ""
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    private: bool = False
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What a person has agreed to: the `fingerprint` of the server ("" for none), and of each of
+    its tools by name. What differs from it asks again."""
+
+    server: str = ""
+    tools: Mapping[str, str] = field(default_factory=dict)
+
+
+def fingerprint(server: Server) -> str:
+    """What would be started or asked, as 64 hex digits."""
+    return _hash(to_data(server))
+
+
+def tool_fingerprint(name: str, description: str, parameters: Mapping[str, Any]) -> str:
+    """What a model is told of a server's tool, as 64 hex digits."""
+    return _hash([name, description, parameters])
+
+
+def _hash(data: Any) -> str:
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()

@@ -1,0 +1,1 @@
+"""Tools and servers in every form people have them: read, and written."""
