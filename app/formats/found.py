@@ -1,0 +1,48 @@
+"""What was found in a text that somebody brought: tools and servers, nothing of it taken yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.core.servers import Server
+from app.core.tools import Tool
+
+
+@dataclass(frozen=True)
+class Found:
+    """One tool of the text. `tool` is None where it cannot be taken; `problem` then says why.
+
+    `form` is the entry as its own format writes it, and `protocol` whose format that is
+    ("anthropic", "openai_chat", "openai_responses", "gemini", or "" for none of them). `kind`
+    names the format for a person. `notes` are sentences: what was changed, left out or not known.
+    """
+
+    tool: Tool | None
+    name: str
+    form: Mapping[str, Any] = field(default_factory=dict)
+    protocol: str = ""
+    kind: str = ""
+    notes: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class FoundServer:
+    """One MCP server of the text; None where it cannot be taken, and `problem` says why."""
+
+    server: Server | None
+    name: str
+    notes: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Brought:
+    """All that a text holds. `problem` says why nothing of it can be used, or ""."""
+
+    tools: tuple[Found, ...] = ()
+    servers: tuple[FoundServer, ...] = ()
+    kind: str = ""
+    problem: str = ""
