@@ -1,0 +1,210 @@
+"""Which addresses may be reached for a tool: parsed once, looked up once, each address checked.
+
+Whoever connects must connect to one of the addresses given here, and look nothing up again.
+Knows no HTTP and no tool. Threat 20 of docs/safety.md, https://www.rfc-editor.org/rfc/rfc6890
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from app.core.errors import BadInput, Refused
+from app.net.keys import DEFAULT_PORTS, origin
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+"""The addresses of a host, by its name and port; OSError where it has none."""
+
+MOST_ADDRESSES = 4
+"""How many of a host's addresses are worth a try."""
+
+_PRIVATE = tuple(
+    ipaddress.ip_network(block)
+    for block in (
+        *("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"),
+        *("::1/128", "fc00::/7"),
+    )
+)
+"""What `private` opens: this machine, and the networks of a house. Nothing else is ever opened."""
+
+_METADATA = frozenset(
+    ipaddress.ip_address(word) for word in ("100.100.100.200", "fd00:ec2::254", "fd20:ce::254")
+)
+"""Where clouds hand out the keys of a machine, in the middle of private networks."""
+
+_GLOBAL = ipaddress.ip_network("2000::/3")
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_SHUT = tuple(
+    ipaddress.ip_network(block)
+    for block in ("2001::/23", "2001:db8::/32", "3fff::/20", "192.88.99.0/24", "192.31.196.0/24")
+)
+"""Global by their first bits only: Teredo and its like, documentation, relays of 6to4."""
+
+_LOCAL_NAME = re.compile(r"localhost|.+\.(localhost|local|internal|localdomain|home\.arpa)")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a URL leads. `host` is what the request and the certificate name, without brackets;
+    `addresses` are the only ones to connect to, in the order to try them."""
+
+    scheme: str
+    host: str
+    port: int
+    addresses: tuple[str, ...]
+
+    @property
+    def authority(self) -> str:
+        """The value of the header Host."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return name if self.port == DEFAULT_PORTS[self.scheme] else f"{name}:{self.port}"
+
+
+async def looked_up(host: str, port: int) -> Sequence[str]:
+    """The system's own answer, in its order."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+async def checked_address(
+    url: str, *, private: bool, hosts: Sequence[str] = (), resolve: Resolve = looked_up
+) -> Place:
+    """Where `url` may be fetched from. Refused, with a sentence, where it may not be reached.
+
+    `private` opens loopback and private networks. `hosts`, if any, are the only hosts allowed:
+    `api.example.com`, or `*.example.com` for those below it. A host with one bad address among
+    good ones is refused whole.
+    """
+    try:
+        parts = urlsplit(origin(url))
+        host, port = _host(parts.hostname or ""), parts.port
+    except BadInput as error:
+        raise Refused(str(error)) from None
+    if not _listed(host, hosts):
+        raise Refused(f"{host} is not among the hosts this tool may reach: {', '.join(hosts)}.")
+    port = DEFAULT_PORTS[parts.scheme] if port is None else port
+    literal = _literal(host)
+    if literal is None and not private and _LOCAL_NAME.fullmatch(host):
+        raise Refused(_closed(host, "a name of this machine or network"))
+    addresses = [literal] if literal is not None else await _resolved(host, port, resolve)
+    for address in addresses:
+        why = _fault(address, private)
+        if why:
+            raise Refused(_closed(host, why if literal is not None else f"{address}, {why}"))
+    return Place(parts.scheme, host, port, tuple(map(_plain, addresses[:MOST_ADDRESSES])))
+
+
+def _host(name: str) -> str:
+    """`name` without the root's dot. BadInput where it can be read as two different hosts."""
+    host = name.lower().removesuffix(".")
+    if ":" in host:
+        return str(ipaddress.IPv6Address(host))
+    labels = host.split(".")
+    if not all(labels):
+        raise BadInput(f"{name!r} is no name of a host: there is nothing between two of its dots.")
+    if _NUMBER.fullmatch(labels[-1]):
+        try:
+            return str(ipaddress.IPv4Address(host))
+        except ValueError:
+            said = f"{name!r} is an address in an odd spelling; write it like 203.0.113.7."
+            raise BadInput(said) from None
+    return host
+
+
+def _literal(host: str) -> IPAddress | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _listed(host: str, hosts: Sequence[str]) -> bool:
+    """Whether `hosts` names it, or there is no list."""
+    below = ("." + one[2:].lower() for one in hosts if one.startswith("*."))
+    names = (one.lower().strip("[]").removesuffix(".") for one in hosts)
+    return not hosts or host in names or any(host.endswith(end) for end in below)
+
+
+async def _resolved(host: str, port: int, resolve: Resolve) -> list[IPAddress]:
+    try:
+        words = await resolve(host, port)
+    except (OSError, UnicodeError):
+        said = f"The name {host} is not known (DNS); check the spelling and your network."
+        raise Refused(said) from None
+    try:
+        addresses = [ipaddress.ip_address(word) for word in words]
+    except ValueError:
+        raise Refused(f"The name {host} leads to what is no address; check it.") from None
+    if not addresses:
+        raise Refused(f"The name {host} has no address; check the spelling.")
+    return addresses
+
+
+def _plain(address: IPAddress) -> str:
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)
+
+
+def _fault(address: IPAddress, private: bool) -> str:
+    """Why `address` is not to be reached, or ""."""
+    if isinstance(address, ipaddress.IPv6Address) and address.scope_id:
+        return "an address with a zone"
+    for one in (address, *_carried(address)):
+        why = _own_fault(one, private)
+        if why:
+            return why if one == address else f"{one} in another form, {why}"
+    return ""
+
+
+def _carried(address: IPAddress) -> Iterator[ipaddress.IPv4Address]:
+    """The IPv4 addresses that an IPv6 address stands for, by any of the ways to write one."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return
+    number = int(address)
+    high, low = number >> 96, ipaddress.IPv4Address(number & 0xFFFFFFFF)
+    if address.ipv4_mapped is not None:
+        yield address.ipv4_mapped
+    elif high == 0 and number >> 32 == 0 and number > 1:
+        yield low
+    if address.sixtofour is not None:
+        yield address.sixtofour
+    if address.teredo is not None:
+        yield from address.teredo
+    if address in _NAT64 or (number >> 32) & 0xFDFFFFFF == 0x5EFE:  # RFC 6052; ISATAP, RFC 5214
+        yield low
+
+
+def _own_fault(address: IPAddress, private: bool) -> str:
+    if address in _METADATA or address.is_link_local:
+        return "a link-local address, where machines of a cloud find their keys"
+    if address.is_unspecified:
+        return "the address of no machine"
+    if any(address in block for block in _PRIVATE if block.version == address.version):
+        return "" if private else "an address of this machine or of a private network"
+    if address.is_multicast:
+        return "an address of many machines at once"
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None or address in _NAT64:
+            return ""  # judged by what they carry
+        public = address in _GLOBAL and address.is_global
+    else:
+        public = address.is_global
+    if not public or any(address in block for block in _SHUT if block.version == address.version):
+        return "an address for special use, not of a public host"
+    return ""
+
+
+def _closed(host: str, why: str) -> str:
+    return (
+        f"{host} was not contacted: it is {why}. Where this is meant, a person may allow private "
+        "addresses for this tool (config.private)."
+        if "private network" in why or "this machine" in why
+        else f"{host} was not contacted: it is {why}. Name a public host."
+    )
