@@ -58,25 +58,26 @@ def line_column(text: str, offset: int) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-def parse(text: str, most_bytes: int = MAX_BYTES) -> Any:
+def parse(text: str, most_bytes: int = MAX_BYTES, most_keys: int = MAX_KEYS) -> Any:
     """The value of one strict JSON text; Unsound otherwise, never another exception.
 
-    `most_bytes` is for texts that hold more than a call's arguments, such as images.
+    `most_bytes` and `most_keys` are for texts that hold more than a call's arguments, such as
+    images, or a whole library of tools.
 
     Numbers too large for a float become exact integers; other floats are rounded as ever, so
     the value is for checking and showing, and the text is what is passed on.
     """
     _check_bytes(text, most_bytes)
     try:
-        value = _loaded(text)
+        value = _loaded(text, most_keys)
     except json.JSONDecodeError as error:
         raise _syntax(text, error) from None
     except RecursionError:
-        _raise_structural(text)
+        _raise_structural(text, most_keys)
     except _Refused:
-        _raise_refused(text)
+        _raise_refused(text, most_keys)
     if _depth_exceeds(value, MAX_DEPTH):
-        _raise_structural(text)
+        _raise_structural(text, most_keys)
     _check_surrogates(text)
     return value
 
@@ -85,14 +86,14 @@ class _Refused(Exception):
     """A hook met something that the parser would have let through."""
 
 
-def _loaded(text: str) -> Any:
+def _loaded(text: str, most_keys: int) -> Any:
     keys = 0
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         nonlocal keys
         value = dict(pairs)
         keys += len(pairs)
-        if len(value) != len(pairs) or keys > MAX_KEYS:
+        if len(value) != len(pairs) or keys > most_keys:
             raise _Refused
         return value
 
@@ -190,7 +191,7 @@ def _syntax(text: str, error: json.JSONDecodeError) -> Unsound:
     return Unsound(text, error.pos, what)
 
 
-def _raise_refused(text: str) -> NoReturn:
+def _raise_refused(text: str, most_keys: int) -> NoReturn:
     """Say where the thing is that a hook refused; the first one found is told."""
     for match in _CONSTANT.finditer(text):
         if match[1]:
@@ -198,21 +199,21 @@ def _raise_refused(text: str) -> NoReturn:
     for match in _NUMBER.finditer(text):
         if match[1] and _is_number(match[1]) and _too_long(match[1]):
             raise Unsound(text, match.start(1), f"this number has more than {MAX_DIGITS} digits")
-    _raise_structural(text)
+    _raise_structural(text, most_keys)
 
 
 def _is_number(word: str) -> bool:
     return re.fullmatch(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", word) is not None
 
 
-def _raise_structural(text: str) -> NoReturn:
+def _raise_structural(text: str, most_keys: int) -> NoReturn:
     """Find the first place that is too deep, a key given twice, or one key too many."""
-    for offset, what in _structural(text):
+    for offset, what in _structural(text, most_keys):
         raise Unsound(text, offset, what)
     raise Unsound(text, len(text), "the text ends before the JSON is complete")
 
 
-def _structural(text: str) -> Iterator[tuple[int, str]]:
+def _structural(text: str, most_keys: int) -> Iterator[tuple[int, str]]:
     open_keys: list[set[str]] = []
     keys = 0
     for match in _STRUCTURE.finditer(text):
@@ -221,8 +222,8 @@ def _structural(text: str) -> Iterator[tuple[int, str]]:
             keys += 1
             if key in open_keys[-1]:
                 yield match.start(), f"the duplicate key {_short(key)} stands here a second time"
-            if keys > MAX_KEYS:
-                yield match.start(), f"there are more than {MAX_KEYS:,} keys"
+            if keys > most_keys:
+                yield match.start(), f"there are more than {most_keys:,} keys"
             open_keys[-1].add(key)
         elif match[0] in "{[":
             open_keys.append(set())
