@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from app.core.events import CallDecided, CallEnded, Event, RunPaused
 from app.core.messages import arguments_object
 from app.core.rules import Rule, first_match
-from app.core.state import Call, Prompt, Session, Turn
+from app.core.state import Call, Prompt, Session, Turn, held
 from app.core.tools import ToolChoice, ToolResult, text_result
 
 
@@ -130,22 +130,11 @@ def _call_commands(session: Session, turn: Turn, rules: Sequence[Rule]) -> Itera
                 assert call.decided is not None
                 if call.decided.decision != "run":
                     yield Record(CallEnded(call.id, decided_result(call.decided)))
-                elif _may_start(call, running, limits.max_parallel):
+                elif not held(turn.calls, call) and len(running) < max(1, limits.max_parallel):
                     running.append(call)
                     yield RunCall(call.id, call.attempt, call.arguments)
             case _:
                 pass
-
-
-def _may_start(call: Call, running: Sequence[Call], max_parallel: int) -> bool:
-    """Parallel-safe calls run together, any other runs alone."""
-    if not running:
-        return True
-    return (
-        call.parallel_safe
-        and all(other.parallel_safe for other in running)
-        and len(running) < max_parallel
-    )
 
 
 def _by_rule(turn: Turn, call: Call, rules: Sequence[Rule], looked_at: bool) -> CallDecided | None:

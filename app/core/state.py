@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -277,8 +277,7 @@ class Session:
             return "paused"
         if self.waiting:
             # What is decided already still goes on beside the one that waits.
-            busy = any(call.status in ("proposed", "decided") for call in self.current_calls)
-            return "running" if busy else "waiting"
+            return "running" if goes_on(self.current_calls) else "waiting"
         if isinstance(item, Turn) and item.failure is not None:
             cut = item.failure.failure in ("interrupted", "stopped")
             return "interrupted" if cut else "failed"
@@ -303,6 +302,37 @@ class Session:
                 break
             count += not item.dropped and item.number > self.resumed_turn
         return count
+
+
+def held(calls: Sequence[Call], call: Call) -> Call | None:
+    """The first call of `calls` that `call` waits for, or None: calls keep the model's order.
+
+    Only what is parallel-safe runs beside what is. An earlier call that still waits for a person
+    counts: a read must not overtake a write that comes before it, whoever decides first.
+    """
+    for other in calls:
+        if other is call:
+            return None
+        if other.status != "done" and not (other.parallel_safe and call.parallel_safe):
+            return other
+    return None
+
+
+def goes_on(calls: Sequence[Call]) -> bool:
+    """Whether some call goes on without a person: it is checked next, or runs, or can."""
+    stuck: list[Call] = []
+    for call in calls:
+        match call.status:
+            case "proposed" | "running":
+                return True
+            case "waiting" | "interrupted":
+                stuck.append(call)
+            case "decided":
+                runs = call.decided is not None and call.decided.decision == "run"
+                if not runs or all(one.parallel_safe and call.parallel_safe for one in stuck):
+                    return True
+                stuck.append(call)
+    return False
 
 
 def digest(session: Session, call: Call, code: str) -> str:

@@ -69,6 +69,15 @@ NO_IDS = [
 ]
 TWO = [*begun(), *turn(1, call(0), call(1))]
 ONE = [*begun(), *turn(1, call(0)), checked("1.0")]
+LOOKED = [checked("1.0", parallel_safe=True)]
+ORDERED = [
+    *begun(),
+    *turn(1, call(0), call(1), call(2, "look")),
+    checked("1.0"),
+    checked("1.1"),
+    checked("1.2", parallel_safe=True),
+]
+"""Two writes and a read, all waiting."""
 
 
 def by_rule(decision: str = "run", call_id: str = "1.0", **more: Any) -> Record:
@@ -112,6 +121,43 @@ PLAYS: list[tuple[str, list[Event], list[Command]]] = [
         "one done, one waiting: nothing is sent",
         [*TWO, checked("1.0"), checked("1.1"), run("1.0"), *ran("1.0")],
         [],
+    ),
+    ("a read does not overtake a write that waits for a person", [*ORDERED, run("1.2")], []),
+    (
+        "nor a write that is decided and not done",
+        [*ORDERED, run("1.0"), run("1.2"), CallStarted("1.0", 1)],
+        [],
+    ),
+    (
+        "nor a write overtakes a read",
+        [*begun(), *turn(1, call(0, "look"), call(1)), *LOOKED, checked("1.1"), run("1.1")],
+        [],
+    ),
+    (
+        "one write after the other",
+        [*ORDERED, run("1.0"), run("1.1"), run("1.2"), *ran("1.0")],
+        [RunCall("1.1", 1, '{"city":"Paris"}')],
+    ),
+    (
+        "then the read",
+        [*ORDERED, run("1.0"), run("1.1"), run("1.2"), *ran("1.0"), *ran("1.1")],
+        [RunCall("1.2", 1, '{"city":"Paris"}')],
+    ),
+    (
+        "a safe call need not wait for a safe one",
+        [
+            *begun(),
+            *turn(1, call(0, "look"), call(1, "look")),
+            *LOOKED,
+            checked("1.1", parallel_safe=True),
+            run("1.1"),
+        ],
+        [RunCall("1.1", 1, '{"city":"Paris"}')],
+    ),
+    (
+        "what is answered by hand waits for nothing",
+        [*ORDERED, CallDecided("1.2", "deny", digest="digest", text="no")],
+        [Record(CallEnded("1.2", text_result("no", is_error=True, kind="denied")))],
     ),
     ("a failed answer asks for nothing", [*begun(), *failed(1, call(0))], []),
     ("stopped: nothing goes on", [*ONE, run("1.0"), *ran("1.0"), RunStopped()], []),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.core.events import (
+    CallDecided,
     CallInterrupted,
     CallStarted,
     Event,
@@ -68,3 +69,19 @@ def test_the_digest_changes_with_all_that_a_card_shows() -> None:
     seen.add(digest(elsewhere, elsewhere.call("1.0"), ""))
     seen.add(digest(base, base.call("1.0"), "another file"))
     assert len(seen) == 6
+
+
+@pytest.mark.parametrize(
+    ("decided", "state"),
+    [
+        ([], "waiting"),
+        ([run("1.1")], "waiting"),  # it waits behind the first, and so for the person
+        ([run("1.2")], "waiting"),
+        ([run("1.0")], "running"),
+        ([CallDecided("1.2", "deny", digest="digest")], "running"),
+    ],
+)
+def test_what_waits_behind_a_person_does_not_run(decided: list[Event], state: str) -> None:
+    events = [*begun(), *turn(1, call(0), call(1), call(2, "look"))]
+    events += [checked("1.0"), checked("1.1"), checked("1.2", parallel_safe=True)]
+    assert session(*events, *decided).state == state
