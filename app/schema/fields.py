@@ -1,0 +1,399 @@
+"""A JSON Schema as the fields of a form, and a filled form as JSON text again. Knows no HTML.
+
+The name of a field is `KIND:POINTER`. Where the plain field of a place could not give its value
+back to the letter (an empty text that may be left out, a list item with a line break, another type)
+the place is shown as JSON; so reading a form that nobody touched gives the value that filled it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from app.core.events import Problem
+from app.schema.field_words import label_of, options_of
+from app.schema.keywords import is_local, resolved
+from app.schema.strict import Unsound, parse
+
+Kind = Literal[
+    "text", "long", "number", "integer", "boolean", "choice", "date", "lines", "json", "object"
+]
+
+MOST_FIELDS = 300
+"""Objects that come after so many fields are JSON."""
+
+MOST_DEEP = 3
+"""Objects nested deeper are JSON."""
+
+_LONG = 200
+"""A text that may be longer than this gets more than one line."""
+
+_SCALARS = ("string", "number", "integer", "boolean")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_DATE = re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9]")
+_ODD = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+"""What a form does not carry as it is; a carriage return is one, for browsers add their own."""
+
+Form = Mapping[str, Sequence[str]]
+"""The fields of a form as they came in, each with all its values."""
+
+
+class Digits(str):
+    """A number as it was written, so that none of its digits is lost. Equal to no text."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Digits) and str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+@dataclass(frozen=True)
+class Field:
+    """One place of the value. `pointer` is its JSON pointer and `key` the name of its input.
+
+    `label` says what is expected ("minutes · integer ≥ 5"). `value` is the text of the input, ""
+    for none; `choices` are (JSON text, label). A `nullable` field has a box `null_key` beside it,
+    ticked where `is_null`. An `object` has no input but `children`. The lines of `lines` are of
+    the type `items`. `rest` marks the field for the members of an object without one of their own.
+    """
+
+    pointer: str
+    name: str
+    label: str
+    kind: Kind
+    required: bool = False
+    description: str = ""
+    choices: tuple[tuple[str, str], ...] = ()
+    value: str = ""
+    children: tuple[Field, ...] = ()
+    nullable: bool = False
+    is_null: bool = False
+    items: str = ""
+    rest: bool = False
+
+    @property
+    def key(self) -> str:
+        return f"{'rest' if self.rest else self.kind}:{self.pointer}"
+
+    @property
+    def null_key(self) -> str:
+        return f"null:{self.pointer}"
+
+
+@dataclass(frozen=True)
+class Filled:
+    """`text` is the JSON text of the value, "" where nothing was given or `problems` keep it from
+    being read. Whether it satisfies the schema is not asked here."""
+
+    text: str = ""
+    problems: tuple[Problem, ...] = ()
+
+
+class _Drawing:
+    """`root` is what a `$ref` points into, `left` how many more fields there may be: a schema that
+    names itself in each of its members would have millions."""
+
+    def __init__(self, root: Any) -> None:
+        self.root, self.left = root, MOST_FIELDS
+
+
+def fields(schema: Any, text: str = "") -> tuple[Field, ...]:
+    """The fields for a value of `schema`, filled with the value that `text` spells ("" for none).
+
+    Unsound where `text` is no strict JSON. The fields of an object are those of its members.
+    """
+    value = _ABSENT
+    if text.strip():
+        parse(text)
+        value = json.loads(text, parse_int=Digits, parse_float=Digits)
+    root = _drawn(_Drawing(schema), schema, "", "", value, required=True, depth=0)
+    return root.children if root.kind == "object" else (root,)
+
+
+def value_of(schema: Any, form: Form) -> Filled:
+    """The value that `form` spells, with the digits that were typed; problems by pointer.
+
+    A field that is empty and need not be there is left out; a text that must be there may be
+    empty. Fields that the schema has no place for are not looked at.
+    """
+    problems: list[Problem] = []
+    root = _drawn(_Drawing(schema), schema, "", "", _ABSENT, required=True, depth=0)
+    value = _read(root, form, problems)
+    if problems:
+        return Filled("", tuple(problems))
+    if value is _ABSENT:
+        return Filled()
+    text = _written(value)
+    try:
+        parse(text)
+    except Unsound as error:
+        return Filled("", (Problem("malformed", str(error)),))
+    return Filled(text)
+
+
+def form_of(drawn: Sequence[Field]) -> dict[str, list[str]]:
+    """The form that a browser would send of these fields, when nobody touched them."""
+    return dict(_inputs(drawn))
+
+
+_ABSENT: Any = object()
+
+
+def _inputs(drawn: Sequence[Field]) -> Iterator[tuple[str, list[str]]]:
+    for one in drawn:
+        if one.kind == "object":
+            yield from _inputs(one.children)
+        else:
+            yield one.key, [one.value]
+        if one.is_null:
+            yield one.null_key, ["on"]
+
+
+# From a schema to fields.
+
+
+def _drawn(
+    ground: _Drawing,
+    schema: Any,
+    pointer: str,
+    name: str,
+    value: Any,
+    *,
+    required: bool,
+    depth: int,
+) -> Field:
+    """The field of one place: the plain one where it gives `value` back, else one of JSON."""
+    ground.left -= 1
+    schema, nullable = _merged(ground.root, schema)
+    description = str(schema.get("description", "")) if isinstance(schema, Mapping) else ""
+    bare = Field(
+        pointer, name, label_of(schema, name), "json", required, description, nullable=nullable
+    )
+    plain = _plain(ground, schema, bare, value, depth)
+    if plain.kind == "json" or value is _ABSENT:
+        return plain
+    if _read(plain, form_of([plain]), []) == value:
+        return plain
+    return replace(bare, nullable=False, value=_written(value))
+
+
+def _merged(root: Any, schema: Any) -> tuple[Any, bool]:
+    """`schema` with a local `$ref` followed and the branch for null taken out."""
+    for _ in range(8):
+        match schema:
+            case {"$ref": str(ref)} if is_local(ref):
+                rest = {key: one for key, one in schema.items() if key != "$ref"}
+                named = resolved(root, ref)
+                schema = {**named, **rest} if isinstance(named, Mapping) else named
+            case {"allOf": [Mapping() as only]}:
+                schema = {**only, **{key: one for key, one in schema.items() if key != "allOf"}}
+            case _:
+                break
+    match schema:
+        case {"type": [*types]} if "null" in types and len(types) == 2:
+            (kind,) = (one for one in types if one != "null") if types.count("null") == 1 else ("",)
+            return {**schema, "type": kind}, True
+        case {"anyOf": [one, {"type": "null"}]} | {"anyOf": [{"type": "null"}, one]}:
+            rest = {key: inner for key, inner in schema.items() if key != "anyOf"}
+            inner, _ = _merged(root, one)
+            return ({**inner, **rest}, True) if isinstance(inner, Mapping) else (schema, False)
+    return schema, False
+
+
+def _plain(ground: _Drawing, schema: Any, bare: Field, value: Any, depth: int) -> Field:
+    """The field that the schema asks for, filled with `value` as far as it can."""
+    bare = replace(bare, is_null=value is None and bare.nullable)
+    if options := options_of(schema):
+        choices = tuple((_written(one), _shown(one)) for one in options)
+        return replace(bare, kind="choice", choices=choices, value=_json(value, bare))
+    match _kind(schema):
+        case "object" if depth < MOST_DEEP:
+            return _object(ground, schema, bare, value, depth)
+        case "array" if (items := _kind(_merged(ground.root, schema.get("items"))[0])) in _SCALARS:
+            return replace(bare, kind="lines", items=items, value=_lines(value))
+        case "boolean":
+            choices = (("true", "true"), ("false", "false"))
+            return replace(bare, kind="boolean", choices=choices, value=_json(value, bare))
+        case "number" | "integer" as kind:
+            number: Kind = "integer" if kind == "integer" else "number"
+            return replace(bare, kind=number, value=_json(value, bare))
+        case "string":
+            text = value if isinstance(value, str) and not isinstance(value, Digits) else ""
+            return replace(bare, kind=_text_kind(schema, bare.name, text), value=text)
+    return replace(bare, nullable=False, is_null=False, value=_json(value, None))
+
+
+def _kind(schema: Any) -> str:
+    """The one type of a schema whose form is told by its type, or ""."""
+    if not isinstance(schema, Mapping) or any(word in schema for word in ("anyOf", "oneOf", "not")):
+        return ""
+    kind = schema.get("type", "object" if "properties" in schema else "")
+    return kind if isinstance(kind, str) and "allOf" not in schema else ""
+
+
+def _text_kind(schema: Mapping[str, Any], name: str, text: str) -> Kind:
+    if schema.get("format") == "date" and (not text or _DATE.fullmatch(text)):
+        return "date"
+    most = schema.get("maxLength", 0)
+    long = (isinstance(most, int) and most > _LONG) or name in ("content", "body", "code", "script")
+    return "long" if long or "\n" in text or len(text) > _LONG else "text"
+
+
+def _object(
+    ground: _Drawing, schema: Mapping[str, Any], bare: Field, value: Any, depth: int
+) -> Field:
+    properties = schema.get("properties", {})
+    if not isinstance(properties, Mapping) or len(properties) > ground.left:
+        return replace(bare, value=_json(value, None))
+    needed, given = schema.get("required", ()), value if isinstance(value, dict) else {}
+    children = [
+        _drawn(
+            ground,
+            inner,
+            f"{bare.pointer}/{_step(name)}",
+            name,
+            given.get(name, _ABSENT),
+            required=isinstance(needed, list) and name in needed,
+            depth=depth + 1,
+        )
+        for name, inner in properties.items()
+    ]
+    others = {name: one for name, one in given.items() if name not in properties}
+    open_ended = schema.get("additionalProperties") not in (None, False)
+    if others or open_ended or (not properties and schema.get("additionalProperties") is not False):
+        text = _written(others) if others else ""
+        label = "other members · JSON object" if properties else "members · JSON object"
+        children.append(Field(bare.pointer, "", label, "json", value=text, rest=True))
+    return replace(bare, kind="object", children=tuple(children))
+
+
+def _step(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _shown(option: Any) -> str:
+    return option if isinstance(option, str) and option else _written(option)
+
+
+def _json(value: Any, bare: Field | None) -> str:
+    """`value` as the JSON text of an input; "" where there is none, or the box for null says it."""
+    if value is _ABSENT or (value is None and bare is not None and bare.is_null):
+        return ""
+    return _written(value)
+
+
+def _lines(value: Any) -> str:
+    """The items of a list, one a line; reading it back finds out whether that could be done."""
+    if not isinstance(value, list):
+        return ""
+    return "\n".join(
+        one if isinstance(one, str) and not isinstance(one, Digits) else _written(one)
+        for one in value
+    )
+
+
+# From a form to a value.
+
+
+def _read(field: Field, form: Form, problems: list[Problem]) -> Any:
+    """The value of a place, or _ABSENT. Lists and objects hold Digits for numbers."""
+    if form.get(field.null_key, [""])[-1:] == ["on"] and field.nullable:
+        return None
+    if (text := _text(form, f"json:{field.pointer}")) is not None:
+        return _parsed(text, field, problems)
+    if field.kind == "object":
+        return _members(field, form, problems)
+    kinds = ("text", "long", "date") if field.kind in ("text", "long", "date") else (field.kind,)
+    typed = next((one for kind in kinds if (one := _text(form, f"{kind}:{field.pointer}"))), "")
+    match field.kind:
+        case "text" | "long" | "date":
+            if _ODD.search(typed):
+                return _wrong(field, "holds a character that only JSON can say", problems)
+            there = field.required and any(f"{kind}:{field.pointer}" in form for kind in kinds)
+            return typed if typed or (there and field.kind != "date") else _ABSENT
+        case "number" | "integer":
+            return _number(typed, field, problems) if typed.strip() else _ABSENT
+        case "boolean" | "choice" | "json":
+            return _parsed(typed, field, problems)
+        case "lines":
+            return _items(typed, field, problems)
+
+
+def _text(form: Form, key: str) -> str | None:
+    """A field's last value, with the line ends that were typed; None where it was not sent."""
+    values = form.get(key)
+    return values[-1].replace("\r\n", "\n") if values else None
+
+
+def _members(field: Field, form: Form, problems: list[Problem]) -> Any:
+    value: dict[str, Any] = {}
+    for child in field.children:
+        if child.rest:
+            continue
+        inner = _read(child, form, problems)
+        if inner is not _ABSENT:
+            value[child.name] = inner
+    rest = _text(form, f"rest:{field.pointer}")
+    if rest is not None and rest.strip():
+        others = _parsed(rest, field, problems)
+        if others is not _ABSENT and not isinstance(others, dict):
+            return _wrong(field, "must have its other members as a JSON object", problems)
+        for name, inner in (others or {}).items() if isinstance(others, dict) else ():
+            if any(child.name == name and not child.rest for child in field.children):
+                return _wrong(field, f"has a field for {name!r}; give it there alone", problems)
+            value[name] = inner
+    return value if value or field.required else _ABSENT
+
+
+def _items(typed: str, field: Field, problems: list[Problem]) -> Any:
+    lines = [line for line in typed.split("\n") if line.strip()]
+    if not lines:
+        return [] if field.required else _ABSENT
+    if _ODD.search(typed):
+        return _wrong(field, "holds a character that only JSON can say", problems)
+    if field.items == "string":
+        return lines
+    return [_parsed(line, field, problems) for line in lines]
+
+
+def _number(typed: str, field: Field, problems: list[Problem]) -> Any:
+    word = typed.strip()
+    if _NUMBER.fullmatch(word):
+        return Digits(word)
+    example = "30" if field.kind == "integer" else "2.5"
+    return _wrong(field, f"must be a number like {example}, not {word[:40]!r}", problems)
+
+
+def _parsed(text: str, field: Field, problems: list[Problem]) -> Any:
+    if not text.strip():
+        return _ABSENT
+    try:
+        parse(text)
+    except Unsound as error:
+        return _wrong(field, f"must be JSON. {str(error).rstrip('.')}", problems)
+    return json.loads(text, parse_int=Digits, parse_float=Digits)
+
+
+def _wrong(field: Field, what: str, problems: list[Problem]) -> Any:
+    problems.append(Problem("schema", f"{field.pointer or 'The value'} {what}.", field.pointer))
+    return _ABSENT
+
+
+def _written(value: Any) -> str:
+    """`value` as JSON text; a number of Digits is written as it came."""
+    match value:
+        case Digits():
+            return str(value)
+        case dict():
+            inner = (
+                f"{json.dumps(key, ensure_ascii=False)}: {_written(value[key])}" for key in value
+            )
+            return "{" + ", ".join(inner) + "}"
+        case list():
+            return "[" + ", ".join(map(_written, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
