@@ -1,4 +1,4 @@
-"""HTTP, client side, and the only file that imports httpx: one request, its bytes as they arrive.
+"""HTTP, client side, to providers: one request, its bytes as they arrive.
 
 Follows no redirect, keeps no cookie, asks for no compression, ends at a cap. Knows no protocol:
 what the bytes mean is the codecs' matter. https://www.rfc-editor.org/rfc/rfc9110

@@ -1,0 +1,200 @@
+"""One HTTP request on behalf of a tool: to a checked address, small enough to be held whole.
+
+Follows no redirect, keeps no cookie, goes through no proxy, looks no name up twice. Knows no tool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import httpx
+
+from app import __version__
+from app.core.errors import BadInput, Refused
+from app.net.addresses import Resolve, checked_address, looked_up
+from app.net.inflate import CODINGS, Inflate
+from app.net.keys import origin
+from app.net.reasons import connect_reason
+from app.net.trouble import NetTrouble
+
+CONNECT_S = 10.0
+_CERTIFICATES: list[ssl.SSLContext] = []  # made when first needed: reading them takes 20 ms
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """An answer of any status. Header names are lower case; `body` is unpacked."""
+
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    body: bytes
+    url: str
+
+
+class Guarded(httpx.AsyncBaseTransport):
+    """A way out that checks each request's address anew, and connects to no other.
+
+    A transport of httpx, for whoever needs a client of its own. What it refuses is raised as
+    core.errors.Refused. TLS and Host keep to the name.
+    """
+
+    def __init__(
+        self, *, private: bool, hosts: Sequence[str] = (), resolve: Resolve = looked_up
+    ) -> None:
+        self._private, self._hosts, self._resolve = private, hosts, resolve
+        # One a name: two names at one address must not share a connection.
+        self._ways: dict[str, httpx.AsyncHTTPTransport] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        place = await checked_address(
+            str(request.url), private=self._private, hosts=self._hosts, resolve=self._resolve
+        )
+        way = self._way(place.scheme, place.authority)
+        headers = [(name, value) for name, value in request.headers.raw if name.lower() != b"host"]
+        for address in place.addresses:
+            aimed = httpx.Request(
+                request.method,
+                request.url.copy_with(host=address),
+                headers=[(b"Host", place.authority.encode("ascii")), *headers],
+                stream=request.stream,
+                extensions={**request.extensions, "sni_hostname": place.host},
+            )
+            try:
+                return await way.handle_async_request(aimed)
+            except (httpx.ConnectError, httpx.ConnectTimeout):
+                if address == place.addresses[-1]:
+                    raise
+        raise AssertionError("a place has an address")
+
+    async def aclose(self) -> None:
+        for way in self._ways.values():
+            await way.aclose()
+        self._ways.clear()
+
+    def _way(self, scheme: str, authority: str) -> httpx.AsyncHTTPTransport:
+        name = f"{scheme}://{authority}"
+        if name not in self._ways:
+            verify = _certificates() if scheme == "https" else False  # unused without TLS
+            self._ways[name] = httpx.AsyncHTTPTransport(verify=verify, trust_env=False)
+        return self._ways[name]
+
+
+def _certificates() -> ssl.SSLContext:
+    if not _CERTIFICATES:
+        _CERTIFICATES.append(httpx.create_ssl_context())
+    return _CERTIFICATES[0]
+
+
+async def fetch(
+    method: str,
+    url: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    private: bool,
+    hosts: Sequence[str] = (),
+    max_bytes: int,
+    timeout_s: float,
+    report: Callable[[int, int | None], None] | None = None,
+    resolve: Resolve = looked_up,
+) -> Fetched:
+    """Send it and read the answer whole, within `timeout_s` seconds; a 3xx is an answer, too.
+
+    `report` is told how many bytes of the body have come, and of how many (None: nobody said).
+    Refused where the address may not be reached. NetTrouble: `bad_request` (nothing was sent),
+    `unreachable`, `timeout`, `not_api`, `interrupted`, or `too_large` where the unpacked body has
+    more than `max_bytes`. No sentence holds a header.
+    """
+    place = _place(url)
+    try:
+        async with (
+            asyncio.timeout(timeout_s),
+            httpx.AsyncClient(
+                transport=Guarded(private=private, hosts=hosts, resolve=resolve),
+                trust_env=False,
+                follow_redirects=False,
+                timeout=httpx.Timeout(None, connect=CONNECT_S),
+                headers={"user-agent": f"tool-playground/{__version__}"},
+            ) as client,
+            client.stream(method, url, headers=_identity(headers), content=body) as response,
+        ):
+            data = await _body(response, place, max_bytes, report)
+    except TimeoutError:
+        said = f"{place} was not done after {timeout_s:g} s; retry, or allow the tool more time."
+        raise NetTrouble("timeout", said) from None
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TypeError, ValueError) as error:
+        # `from None`: the cause may hold a header's value, which may be a key.
+        raise _trouble(error, place) from None
+    return Fetched(
+        response.status_code,
+        response.reason_phrase,
+        dict(response.headers.items()),
+        data,
+        url,
+    )
+
+
+def _place(url: str) -> str:
+    try:
+        return origin(url)
+    except BadInput as error:
+        raise Refused(str(error)) from None
+
+
+def _identity(headers: Mapping[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in headers.items() if name.lower() != "accept-encoding"}
+    return {**kept, "accept-encoding": "identity"}
+
+
+async def _body(
+    response: httpx.Response,
+    place: str,
+    most: int,
+    report: Callable[[int, int | None], None] | None,
+) -> bytes:
+    coding = response.headers.get("content-encoding", "").strip().lower()
+    inflate = None if coding in ("", "identity") else Inflate()
+    if inflate is not None and coding not in CODINGS:
+        raise NetTrouble("not_api", f"{place} answers in the coding {coding!r}, unasked.")
+    length = response.headers.get("content-length", "")
+    whole = int(length) if length.isascii() and length.isdigit() and len(length) < 16 else None
+    body, came = bytearray(), 0
+    async for data in response.aiter_raw():
+        came += len(data)
+        for piece in (data,) if inflate is None else inflate.feed(data):
+            body += piece
+            if len(body) > most:
+                said = f"{place} answers with more than the {most:,} bytes allowed; ask for less."
+                raise NetTrouble("too_large", said)
+        if report is not None:
+            report(came, whole)
+    if inflate is not None and not inflate.complete:
+        raise NetTrouble("interrupted", f"{place} broke off in the middle of its compressed data.")
+    return bytes(body)
+
+
+def _trouble(error: Exception, place: str) -> NetTrouble:
+    match error:
+        case httpx.ConnectTimeout():
+            said = f"cannot reach {place}: no connection within {CONNECT_S:g} s; check the address."
+            return NetTrouble("unreachable", said)
+        case httpx.ConnectError():
+            return NetTrouble("unreachable", f"cannot reach {place}: {connect_reason(error)}")
+        case httpx.LocalProtocolError() | httpx.InvalidURL() | httpx.UnsupportedProtocol():
+            said = f"The request to {place} cannot be sent: a header or the URL is not legal."
+            return NetTrouble("bad_request", said)
+        case httpx.RemoteProtocolError() if not re.search("disconnected|peer closed", str(error)):
+            return NetTrouble("not_api", f"{place} does not speak HTTP as it should; check it.")
+        case httpx.HTTPError():
+            said = f"{place} broke off before its answer was complete; it may have acted all the"
+            return NetTrouble("interrupted", f"{said} same.")
+        case ValueError() if not isinstance(error, UnicodeError):
+            said = f"{place} sent data that is not compressed as it says."
+            return NetTrouble("interrupted", said)
+    said = f"The request to {place} cannot be sent: a header or the URL is not plain text."
+    return NetTrouble("bad_request", said)
