@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.core.errors import BadInput, StoreError
-from app.core.events import Logged, PartDelta, Source
+from app.core.events import Logged, PartDelta, PartEnded, Source
 from app.core.rows import from_row, kind_of, to_row
 from app.store.database import Database, Statement
 
@@ -41,6 +41,21 @@ class Summary:
     waiting: int
     deleted: bool = False
     tasks: int = 0
+
+
+@dataclass(frozen=True)
+class PastCall:
+    """A call as a model once wrote it: `arguments` is its raw text. `at_ms` is when it ended."""
+
+    session: str
+    title: str
+    seq: int
+    at_ms: int
+    arguments: str
+
+
+PAST_ROWS = 200_000
+"""How many of the newest rows are looked through for past calls."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +162,17 @@ class Log:
         await self._db.write(
             [Statement("UPDATE sessions SET deleted_ms = ? WHERE id = ?", [(at_ms, session)])]
         )
+
+    async def past_calls(self, name: str, *, limit: int = 20) -> list[PastCall]:
+        """What models last called the tool `name` with, newest first; not of deleted sessions."""
+        rows = await self._db.rows(
+            "SELECT e.session, s.title, e.seq, e.at_ms, json_extract(e.body, '$.text')"
+            " FROM events AS e JOIN sessions AS s ON s.id = e.session"
+            " WHERE e.pos > ? AND e.kind = ? AND s.deleted_ms IS NULL"
+            " AND json_extract(e.body, '$.name') = ? ORDER BY e.pos DESC LIMIT ?",
+            (self.position - PAST_ROWS, kind_of(PartEnded), name, limit),
+        )
+        return [PastCall(*row) for row in rows]
 
     async def unfinished(self) -> list[str]:
         """Sessions in which something was under way when they were last written."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.core.errors import StoreError
-from app.core.events import Logged, PartDelta, ResponseFailed, Source
+from app.core.events import Logged, PartDelta, PartEnded, ResponseFailed, Source
 from app.core.fold import fold
 from app.core.state import folded
 from app.store.database import Statement
@@ -90,3 +90,20 @@ async def test_a_row_that_cannot_be_read_is_an_error_with_a_sentence(
         await database.write([Statement("UPDATE events SET body = ? WHERE seq = 2", [(body,)])])
         with pytest.raises(StoreError, match="seq 2"):
             await log.events("s")
+
+
+async def test_past_calls_of_a_tool_newest_first(tmp_path: Path) -> None:
+    written = [PartEnded(0, f'{{"n": {number}.10}}', "add") for number in range(3)]
+    others = [PartEnded(1, "{}", "other"), PartEnded(2, "hello")]
+    async with opened(tmp_path / "a.db") as database:
+        log = await Log.open(database)
+        await log.append(Batch("s", logged(*written, *others), summary=summary("s", title="Sums")))
+        await log.append(Batch("t", logged(written[0]), summary=summary("t")))
+        await log.mark_deleted("t", 1)
+        past = await log.past_calls("add", limit=2)
+        assert [(one.session, one.title, one.seq) for one in past] == [
+            ("s", "Sums", 3),
+            ("s", "Sums", 2),
+        ]
+        assert past[0].arguments == '{"n": 2.10}'
+        assert await log.past_calls("%") == []

@@ -1,0 +1,100 @@
+"""What each provider would be told of a tool's result: the very words of its encoder.
+
+The request is one prompt, one call and its result; what stands behind the call in it is shown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from app.core.errors import BadInput
+from app.core.messages import Message, MessagePart, ModelRequest
+from app.core.tools import Tool, ToolChoice, ToolResult
+from app.wire.exact import Quoted, parsed
+from app.wire.protocols import CODECS
+
+CALL_ID = "call_1"
+
+_MESSAGES: Mapping[str, str] = {
+    "anthropic": "messages",
+    "openai_chat": "messages",
+    "openai_responses": "input",
+    "gemini": "contents",
+    "ollama": "messages",
+}
+"""The member of a request's body that holds the history."""
+
+_CALLS = ("function_call", "custom_tool_call")
+
+
+@dataclass(frozen=True)
+class WireResult:
+    """`text` is JSON, cut to the letter out of the request's body: one message, or several in a
+    list. `notes` are what the protocol could not say."""
+
+    protocol: str
+    text: str
+    notes: tuple[str, ...] = ()
+
+
+def wire_results(
+    tool: Tool,
+    arguments: str,
+    result: ToolResult,
+    quirks: Mapping[str, Sequence[str]] | None = None,
+) -> list[WireResult]:
+    """The result of one call of `tool` in each protocol; `quirks` by protocol, as in a profile."""
+    return [_in(name, tool, arguments, result, (quirks or {}).get(name, ())) for name in CODECS]
+
+
+def _in(
+    protocol: str, tool: Tool, arguments: str, result: ToolResult, quirks: Sequence[str]
+) -> WireResult:
+    call = MessagePart("call", arguments, tool.name, CALL_ID)
+    answer = MessagePart(
+        "result", name=tool.name, call_id=CALL_ID, content=result.content, is_error=result.is_error
+    )
+    request = ModelRequest(
+        model="",
+        system="",
+        messages=(
+            Message("user", (MessagePart("text", "Call it."),)),
+            Message("assistant", (call,)),
+            Message("results", (answer,)),
+        ),
+        tools=(tool,),
+        choice=ToolChoice(),
+        quirks=tuple(quirks),
+    )
+    try:
+        sent = CODECS[protocol].encode(request)
+    except BadInput as error:
+        return WireResult(protocol, "", (str(error),))
+    return WireResult(protocol, _behind_the_call(protocol, sent.body.decode()), sent.notes)
+
+
+def _behind_the_call(protocol: str, body: str) -> str:
+    member = _MESSAGES[protocol]
+    history = parsed(body)[member]
+    call = max(place for place, one in enumerate(history) if _is_call(one))
+    quoted = Quoted(body)
+    pieces = [quoted.member(member, place) for place in range(call + 1, len(history))]
+    return pieces[0] if len(pieces) == 1 else f"[{','.join(pieces)}]"
+
+
+def _is_call(message: Mapping[str, object]) -> bool:
+    return message.get("role") in ("assistant", "model") or message.get("type") in _CALLS
+
+
+def as_data(results: Sequence[WireResult]) -> dict[str, object]:
+    """The results by protocol for a script: the parsed value, the text, the notes."""
+    return {
+        one.protocol: {
+            "value": json.loads(one.text) if one.text else None,
+            "text": one.text,
+            "notes": list(one.notes),
+        }
+        for one in results
+    }
