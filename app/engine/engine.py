@@ -16,6 +16,7 @@ from app.engine.client import Client
 from app.engine.driver import Driver
 from app.engine.hub import Hub
 from app.engine.providers import Providers
+from app.engine.trying import Trying
 from app.executors.examples import EXAMPLES
 from app.executors.table import Executors, executors
 from app.net.client import Net
@@ -49,6 +50,7 @@ class Engine:
     driver: Driver
     providers: Providers
     executors: Executors
+    trying: Trying
     environment: Mapping[str, str]
     own: dict[str, Profile] = field(default_factory=dict)
     """The person's own profiles by name, as the library has them."""
@@ -83,6 +85,7 @@ class Engine:
             runs = executors()
             driver = Driver(hub, client, runs, folder)
             providers = Providers(net, keys, simulator_url)
+            trying = Trying(runs, folder, clock, new_id, keys.masker)
             own = {one.name: one for one in await library.profiles()}
             await hub.recover()
         except BaseException:
@@ -90,11 +93,12 @@ class Engine:
                 await database.close()
             lock.release()
             raise
-        parts = (lock, database, log, library, hub, keys, net, client, driver, providers, runs)
-        return cls(*parts, environment, own)
+        parts = (lock, database, log, library, hub, keys, net, client, driver, providers)
+        return cls(*parts, runs, trying, environment, own)
 
     async def close(self) -> None:
         """End what is under way and let the database go."""
+        await self.trying.close()
         await self.driver.close()
         await self.net.aclose()
         await self.database.close()

@@ -1,0 +1,255 @@
+"""Tools run alone, outside of any session: the click of the person who tries one is the decision.
+
+Tries share a scratch session while their page is open, so that a tool that remembers (a sequence,
+a file that was read) does; nothing of them is logged. Knows no HTML.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.core.errors import BadInput, Conflict, NotFound, Refused
+from app.core.events import CallEnded, Problem
+from app.core.rows import to_data
+from app.core.tools import Tool, ToolResult
+from app.engine.calls import MAX_OUTPUT, outcome_of
+from app.engine.masked import masked
+from app.executors.executor import Invocation
+from app.executors.table import Executors
+from app.net.mask import Masker
+from app.schema.arguments import json_text
+from app.schema.verdict import verdict
+
+MOST_TRIES = 30
+"""How many are kept to be looked at; those that run are kept besides."""
+MOST_RUNNING = 4
+MOST_SCRATCHES = 8
+"""How many scratch sessions there are at once; the one that rested longest goes."""
+
+STEP_S = 0.1
+"""The least time between two words of a try's progress that are told, in seconds."""
+
+PREFIX = "try-"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """`arguments` is JSON text. `anyway`: although the schema is not satisfied. `seen` is what
+    `Looked.seen` said when the person clicked, "" where a script asks. `lift` as in Invocation."""
+
+    tool: Tool
+    arguments: str
+    scratch: str = ""
+    anyway: bool = False
+    seen: str = ""
+    lift: bool = False
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What is to be said before it runs. `seen` stands for the tool and what answers it."""
+
+    problems: tuple[Problem, ...]
+    code: str
+    seen: str
+
+    @property
+    def malformed(self) -> bool:
+        return any(one.kind == "malformed" for one in self.problems)
+
+    @property
+    def unsatisfied(self) -> bool:
+        return any(one.kind == "schema" for one in self.problems)
+
+
+@dataclass
+class Try:
+    """One run. Times are Unix ms. `changed` counts what can be seen of it, from 0."""
+
+    id: str
+    scratch: str
+    wanted: Wanted
+    started_ms: int
+    progress: str = ""
+    fraction: float | None = None
+    ended_ms: int | None = None
+    result: ToolResult | None = None
+    changed: int = 0
+    work: asyncio.Future[ToolResult] | None = None
+    task: asyncio.Task[None] | None = None
+    bell: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def ring(self) -> None:
+        """Wake who waits for a change."""
+        self.changed += 1
+        self.bell.set()
+        self.bell = asyncio.Event()
+
+
+class Trying:
+    """All tries of this process. `folder` is where the scratch folders of sessions are."""
+
+    def __init__(
+        self,
+        executors: Executors,
+        folder: Path,
+        clock: Callable[[], int],
+        new_id: Callable[[], str],
+        masker: Callable[[], Masker],
+    ) -> None:
+        self._executors = executors
+        self._folder = folder
+        self._clock = clock
+        self._new_id = new_id
+        self._masker = masker
+        self._tries: dict[str, Try] = {}
+        self._scratches: dict[str, int] = {}  # how many tries each has had, the last used last
+        self._swept = False
+
+    async def look(self, tool: Tool, arguments: str, scratch: str = "") -> Looked:
+        """What is wrong with the arguments, and what the executor says of them."""
+        problems = verdict(tool, tool.name, arguments)
+        checked = await self._executors.checked(PREFIX + scratch, tool, arguments or "{}")
+        held = json_text([to_data(tool), checked.code])
+        seen = hashlib.sha256(held.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+        return Looked((*problems, *checked.problems), checked.code, seen)
+
+    async def start(self, wanted: Wanted) -> Try:
+        """Run it. Refused or Conflict where that may not be; nothing runs then."""
+        tool, looked = wanted.tool, await self.look(wanted.tool, wanted.arguments, wanted.scratch)
+        if tool.answered_by == "person":
+            raise Refused("A person answers this tool: there is nothing to run, write the answer.")
+        if wanted.seen and wanted.seen != looked.seen:
+            raise Conflict(
+                "What would run has changed since this was drawn; look at it again, then run it."
+            )
+        for problem in looked.problems:
+            if problem.kind == "malformed":
+                raise BadInput(f"The arguments cannot be run. {problem.message}")
+            if problem.kind == "schema" and not wanted.anyway:
+                raise Refused(f"{problem.message} Correct it, or run it anyway.")
+        if sum(one.result is None for one in self._tries.values()) >= MOST_RUNNING:
+            raise Refused(f"{MOST_RUNNING} tries are running; cancel one, or wait for it.")
+        scratch = await self._scratch(wanted.scratch)
+        return self._started(wanted, scratch, looked.code)
+
+    def answered(self, wanted: Wanted, result: ToolResult) -> Try:
+        """What a person wrote in place of a run, as if it were the tool's result."""
+        now = self._clock()
+        one = Try(self._new_id(), wanted.scratch, wanted, now, ended_ms=now)
+        one.result = self._masked(result)
+        self._keep(one)
+        return one
+
+    def get(self, try_id: str) -> Try:
+        """NotFound where it is gone: only the last ones are kept."""
+        if try_id not in self._tries:
+            raise NotFound("This try is no longer kept; run it again.")
+        return self._tries[try_id]
+
+    async def wait(self, try_id: str, after: int, seconds: float) -> Try:
+        """The try as soon as it has more than `after` to show, or after `seconds`."""
+        one = self.get(try_id)
+        try:
+            async with asyncio.timeout(seconds):
+                while one.result is None and one.changed <= after:
+                    await one.bell.wait()
+        except TimeoutError:
+            pass
+        return one
+
+    async def cancel(self, try_id: str) -> Try:
+        """End it, where it still runs."""
+        one = self.get(try_id)
+        if one.work is not None and one.task is not None:
+            one.work.cancel()
+            await asyncio.wait([one.task])
+        return one
+
+    async def forget(self, scratch: str) -> None:
+        """End a scratch session: what still runs for it, and its folder."""
+        for one in list(self._tries.values()):
+            if one.scratch == scratch:
+                await self.cancel(one.id)
+        if self._scratches.pop(scratch, None) is not None:
+            await self._executors.forget(PREFIX + scratch)
+            await asyncio.to_thread(self._remove, PREFIX + scratch)
+
+    async def close(self) -> None:
+        """The program ends."""
+        for scratch in list(self._scratches):
+            await self.forget(scratch)
+
+    def _started(self, wanted: Wanted, scratch: str, code: str) -> Try:
+        one = Try(self._new_id(), scratch, wanted, self._clock())
+        self._scratches[scratch] = number = self._scratches.pop(scratch) + 1
+        sent = wanted.arguments if wanted.arguments.strip() not in ("", "null") else "{}"
+        invocation = Invocation(
+            session=PREFIX + scratch,
+            call=f"1.{number}",
+            attempt=1,
+            tool=wanted.tool,
+            arguments=sent,
+            timeout_s=wanted.tool.timeout_s,
+            max_output=MAX_OUTPUT,
+            folder=self._folder / (PREFIX + scratch),
+            idempotency_key=f"{PREFIX}{one.id}",
+            code=code,
+            lift=wanted.lift,
+        )
+
+        def report(text: str, fraction: float | None = None) -> None:
+            one.progress, one.fraction = self._masker().mask_text(text), fraction
+            one.ring()
+
+        one.work = asyncio.ensure_future(self._executors.run(invocation, report))
+        one.task = asyncio.create_task(self._follow(one, one.work))
+        self._keep(one)
+        return one
+
+    async def _follow(self, one: Try, work: asyncio.Future[ToolResult]) -> None:
+        await asyncio.wait([work])
+        ended = outcome_of("1.1", work, closing=False)
+        one.ended_ms = self._clock()
+        assert isinstance(ended, CallEnded)
+        one.result = self._masked(ended.result)
+        one.ring()
+
+    def _masked(self, result: ToolResult) -> ToolResult:
+        told = masked(CallEnded("1.1", result), self._masker())
+        assert isinstance(told, CallEnded)
+        return told.result
+
+    def _keep(self, one: Try) -> None:
+        over = [key for key, old in self._tries.items() if old.result is not None]
+        for key in over[: max(0, len(self._tries) - MOST_TRIES + 1)]:
+            del self._tries[key]
+        self._tries[one.id] = one
+
+    async def _scratch(self, wanted: str) -> str:
+        """A scratch session that there is, or a new one; the longest unused goes for it."""
+        if not self._swept:
+            self._swept = True
+            await asyncio.to_thread(self._sweep)
+        if wanted in self._scratches:
+            return wanted
+        busy = {one.scratch for one in self._tries.values() if one.result is None}
+        while len(self._scratches) >= MOST_SCRATCHES:
+            await self.forget(next(one for one in self._scratches if one not in busy))
+        made = self._new_id()
+        self._scratches[made] = 0
+        return made
+
+    def _sweep(self) -> None:
+        """Folders that a killed program left; the database, and so its folder, is ours alone."""
+        for left in self._folder.glob(f"{PREFIX}*"):
+            shutil.rmtree(left, ignore_errors=True)
+
+    def _remove(self, session: str) -> None:
+        for left in self._folder.glob(f"{session}*"):
+            shutil.rmtree(left, ignore_errors=True)

@@ -1,0 +1,196 @@
+"""Tools run alone: what is refused, what runs, and that nothing of it stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+
+import anyio
+import pytest
+
+from app.core.errors import BadInput, Conflict, NotFound, Refused
+from app.core.events import Problem
+from app.core.tools import Tool, ToolResult, text_result
+from app.engine.trying import MOST_RUNNING, MOST_SCRATCHES, MOST_TRIES, Try, Trying, Wanted
+from app.executors.executor import Checked, Invocation, Report
+from app.executors.table import Executors
+from app.net.mask import Masker
+
+pytestmark = pytest.mark.anyio
+
+KEY = "sk-very-secret-0123456789"
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+TOOL = Tool("add", parameters=NUMBER, config={"result": "x"})
+FINE = '{"n": 1.0}'
+
+
+class Fake:
+    """Runs until `go` is set; remembers what it was asked, and what it should forget."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.begun = asyncio.Event()
+        self.asked: list[Invocation] = []
+        self.forgotten: list[str] = []
+        self.code = "a"
+
+    async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
+        return Checked(self.code, (Problem("caution", "Mind the step."),))
+
+    async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+        self.asked.append(invocation)
+        invocation.folder.mkdir(parents=True, exist_ok=True)
+        report(f"half {KEY}", 0.5)
+        self.begun.set()
+        await self.go.wait()
+        return text_result(f"done {KEY}")
+
+    async def forget(self, session: str) -> None:
+        self.forgotten.append(session)
+
+    async def close(self) -> None:
+        pass
+
+
+@asynccontextmanager
+async def trying(folder: Path) -> AsyncIterator[tuple[Trying, Fake]]:
+    fake, numbers = Fake(), count(1)
+    made = Trying(
+        Executors({"mock": fake, "python": fake}, [fake]),
+        folder,
+        lambda: 1000,
+        lambda: f"id{next(numbers):06}",
+        lambda: Masker([KEY]),
+    )
+    with anyio.fail_after(20):
+        yield made, fake
+        await made.close()
+
+
+async def ended(made: Trying, one: Try) -> Try:
+    while one.result is None:
+        await made.wait(one.id, one.changed, 10)
+    return one
+
+
+async def test_it_runs_with_the_digits_that_were_typed_and_tells_of_its_progress(
+    tmp_path: Path,
+) -> None:
+    async with trying(tmp_path) as (made, fake):
+        one = await made.start(Wanted(TOOL, FINE))
+        assert (await made.wait(one.id, 0, 10)).progress == "half *************************"
+        assert one.fraction == 0.5
+        fake.go.set()
+        await ended(made, one)
+        assert one.result == text_result("done *************************")
+        (asked,) = fake.asked
+        assert (asked.arguments, asked.code, asked.session) == (FINE, "a", f"try-{one.scratch}")
+        assert asked.folder == tmp_path / f"try-{one.scratch}"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "error", "words"),
+    [
+        (Wanted(TOOL, '{"n": '), BadInput, "cannot be run"),
+        (Wanted(TOOL, '{"n": 1, "n": 2}'), BadInput, "duplicate"),
+        (Wanted(TOOL, '{"n": "1"}'), Refused, "run it anyway"),
+        (Wanted(TOOL, ""), Refused, 'no "n"'),
+        (Wanted(TOOL, FINE, seen="of another time"), Conflict, "has changed"),
+        (Wanted(Tool("ask", answered_by="person"), "{}"), Refused, "write the answer"),
+    ],
+)
+async def test_what_may_not_run_does_not(
+    tmp_path: Path, wanted: Wanted, error: type[Exception], words: str
+) -> None:
+    async with trying(tmp_path) as (made, fake):
+        with pytest.raises(error, match=words):
+            await made.start(wanted)
+        assert fake.asked == []
+
+
+async def test_what_was_seen_is_what_runs(tmp_path: Path) -> None:
+    async with trying(tmp_path) as (made, fake):
+        fake.go.set()
+        looked = await made.look(TOOL, FINE)
+        assert [one.kind for one in looked.problems] == ["caution"]
+        await ended(made, await made.start(Wanted(TOOL, FINE, seen=looked.seen)))
+        fake.code = "b"
+        with pytest.raises(Conflict):
+            await made.start(Wanted(TOOL, FINE, seen=looked.seen))
+        fake.code = "a"
+        other = Tool("add", parameters=NUMBER, config={"result": "y"})
+        with pytest.raises(Conflict):
+            await made.start(Wanted(other, FINE, seen=looked.seen))
+
+
+async def test_run_anyway_and_nothing_at_all(tmp_path: Path) -> None:
+    async with trying(tmp_path) as (made, fake):
+        fake.go.set()
+        await ended(made, await made.start(Wanted(TOOL, '{"n": "1"}', anyway=True)))
+        await ended(made, await made.start(Wanted(TOOL, "null", anyway=True)))
+        assert [one.arguments for one in fake.asked] == ['{"n": "1"}', "{}"]
+
+
+async def test_cancel_ends_it(tmp_path: Path) -> None:
+    async with trying(tmp_path) as (made, fake):
+        one = await made.start(Wanted(TOOL, FINE))
+        await fake.begun.wait()
+        await made.cancel(one.id)
+        assert one.result is not None
+        assert one.result.kind == "interrupted"
+        assert await made.cancel(one.id) is one
+
+
+async def test_tries_of_one_page_share_a_scratch_session_until_it_is_forgotten(
+    tmp_path: Path,
+) -> None:
+    left = tmp_path / "try-left"
+    left.mkdir()
+    async with trying(tmp_path) as (made, fake):
+        fake.go.set()
+        first = await ended(made, await made.start(Wanted(TOOL, FINE)))
+        assert not left.exists()
+        second = await ended(made, await made.start(Wanted(TOOL, FINE, first.scratch)))
+        assert second.scratch == first.scratch
+        assert [one.call for one in fake.asked] == ["1.1", "1.2"]
+        assert list(tmp_path.iterdir()) == [tmp_path / f"try-{first.scratch}"]
+        await made.forget(first.scratch)
+        assert fake.forgotten == [f"try-{first.scratch}"]
+        assert list(tmp_path.iterdir()) == []
+        third = await ended(made, await made.start(Wanted(TOOL, FINE, first.scratch)))
+        assert third.scratch != first.scratch
+
+
+async def test_few_run_at_once_and_few_are_kept(tmp_path: Path) -> None:
+    async with trying(tmp_path) as (made, fake):
+        first = [await made.start(Wanted(TOOL, FINE)) for _ in range(MOST_RUNNING)]
+        with pytest.raises(Refused, match="cancel one"):
+            await made.start(Wanted(TOOL, FINE))
+        fake.go.set()
+        for _ in range(MOST_TRIES):
+            await ended(made, first[0])
+            for one in first:
+                await ended(made, one)
+            await ended(made, await made.start(Wanted(TOOL, FINE)))
+        with pytest.raises(NotFound, match="run it again"):
+            made.get(first[0].id)
+        assert len(list(tmp_path.iterdir())) == MOST_SCRATCHES
+        assert len(fake.forgotten) == MOST_RUNNING + MOST_TRIES - MOST_SCRATCHES
+
+
+async def test_the_end_ends_what_runs(tmp_path: Path) -> None:
+    async with trying(tmp_path) as (made, fake):
+        one = await made.start(Wanted(TOOL, FINE))
+        await fake.begun.wait()
+        await made.close()
+        assert one.result is not None
+        assert fake.forgotten == [f"try-{one.scratch}"]
+
+
+async def test_an_answer_by_hand_stands_for_a_run(tmp_path: Path) -> None:
+    async with trying(tmp_path) as (made, _):
+        one = made.answered(Wanted(TOOL, FINE), text_result(f"by hand {KEY}"))
+        assert made.get(one.id).result == text_result("by hand *************************")
