@@ -28,17 +28,18 @@ class _TooMuch(Exception):
     """The count is past the cap, or never ends."""
 
 
-def steps(schema: Any, value: Any) -> int:
-    """An upper bound of the steps to validate; more than MAX_STEPS means: do not start."""
+def steps(schema: Any, value: Any, most: int = MAX_STEPS) -> int:
+    """An upper bound of the steps to validate; more than `most` means: do not start."""
     try:
-        return _Count(schema).of(schema, value)
+        return _Count(schema, most).of(schema, value)
     except (_TooMuch, RecursionError):
-        return MAX_STEPS + 1
+        return most + 1
 
 
 class _Count:
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: Any, most: int) -> None:
         self.root = root
+        self.most = most
         self.known: dict[tuple[int, object], int] = {}
         self.open: set[tuple[int, object]] = set()
 
@@ -48,7 +49,7 @@ class _Count:
         key = (id(schema), _identity(value))
         if key in self.known:
             return self.known[key]
-        if key in self.open or len(self.known) > _MAX_PAIRS:
+        if key in self.open or len(self.known) > min(_MAX_PAIRS, self.most):
             raise _TooMuch  # a schema that leads back to itself on the same value never ends
         self.open.add(key)
         total = _own(schema, value) + sum(self.of(inner, value) for inner in self._same(schema))
@@ -56,9 +57,9 @@ class _Count:
             total *= 3  # what was evaluated is found out by evaluating once more
         for inner, item in _children(schema, value):
             total += self.of(inner, item)
-            if total > MAX_STEPS:
+            if total > self.most:
                 raise _TooMuch
-        if total > MAX_STEPS:
+        if total > self.most:
             raise _TooMuch
         self.open.discard(key)
         self.known[key] = total

@@ -40,9 +40,12 @@ _LENGTHS = (
 )
 
 
-def problems_of(error: Any, root: Mapping[str, Any]) -> Iterator[Problem]:
-    """The problems one validation error stands for: one, or one for each key too many."""
-    place: Place = tuple(error.instance_path)
+def problems_of(error: Any, root: Mapping[str, Any], at: Place = ()) -> Iterator[Problem]:
+    """The problems one validation error stands for: one, or one for each key too many.
+
+    `at` is where the value that was validated stands in the arguments.
+    """
+    place: Place = (*at, *error.instance_path)
     where = pointer(place) or "The arguments object"
     # An error of a schema that is `false` has the schema itself as its place.
     steps = error.schema_path if error.kind.name == "falseSchema" else error.schema_path[:-1]
@@ -57,7 +60,7 @@ def problems_of(error: Any, root: Mapping[str, Any]) -> Iterator[Problem]:
             yield _problem(f"{where} has no {name}, which the schema requires.", place)
         case "additionalProperties" | "unevaluatedProperties":
             for name in error.kind.unexpected:
-                yield _unexpected((*place, name), wanted)
+                yield unexpected((*place, name), wanted)
         case "falseSchema":
             yield _problem(f"{where} is not allowed by the schema.", place)
         case "not":
@@ -125,7 +128,8 @@ def _listed(words: list[str]) -> str:
     return ", ".join(words[:12]) + (f" and {more} more" if more > 0 else "")
 
 
-def _unexpected(place: Place, wanted: Any) -> Problem:
+def unexpected(place: Place, wanted: Any) -> Problem:
+    """The key at `place` is none that the schema `wanted` allows."""
     known = wanted.get("properties") if isinstance(wanted, Mapping) else None
     only = ""
     if isinstance(known, Mapping) and known:
