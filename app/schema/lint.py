@@ -5,12 +5,17 @@ Knows no encoder: the tables say what each sends, and tests/simulator proves tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from app.core.settings import PROTOCOLS
 from app.core.tools import Tool
+from app.schema import lint_anthropic, lint_forms, lint_gemini, lint_ollama, lint_openai
+from app.schema.lint_accepted import accepted_by
 from app.schema.lint_finding import Accepted, Finding, Fix, Said, Severity, Verdict
+from app.schema.lint_group import of_group
+from app.schema.lint_rules import Sent
+from app.schema.lint_weak import weak_spots
 
 __all__ = [
     "Accepted",
@@ -25,6 +30,11 @@ __all__ = [
     "weak_spots",
 ]
 
+_WORST: tuple[Severity, ...] = ("refused", "ignored", "strict", "weak")
+_NO_CUSTOM = "docs/wire.md, section 1: there are no free-form tools"
+_CUSTOM_QUIRK = "docs/wire.md, section 2; the quirk custom_tools of a profile"
+_EAGER = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/fine-grained-tool-streaming"
+
 
 def findings(
     tool: Tool,
@@ -38,20 +48,53 @@ def findings(
     `form` is the entry as the file of `form_protocol` has it: for that protocol it is judged as
     it stands, for the others the tool as our encoder sends it.
     """
-    return weak_spots(tool)
+    found: list[Finding] = []
+    for protocol in protocols:
+        if form is not None and protocol == form_protocol:
+            found += lint_forms.found(tool, form, protocol)
+        else:
+            found += of_protocol(tool, protocol)
+    found += weak_spots(tool)
+    return sorted(dict.fromkeys(found), key=lambda one: _WORST.index(one.severity))
 
 
-def weak_spots(tool: Tool) -> list[Finding]:
-    """Where models stumble, whatever the provider."""
-    return []
+def of_protocol(tool: Tool, protocol: str) -> Iterator[Finding]:
+    """The findings of one protocol about the tool as our encoder sends it, no weak spots."""
+    sent = Sent(
+        tool.name,
+        tool.description,
+        tool.parameters,
+        tool.strict,
+        tool.format is not None,
+        tool.eager,
+    )
+    if tool.eager and protocol != "anthropic":
+        said = "Arguments as they are written, unchecked, can be asked of Anthropic alone."
+        yield Finding("ignored", said, "/eager", protocol, source=_EAGER)
+    match protocol:
+        case "anthropic":
+            yield from _without_custom(sent, protocol, "Anthropic", _NO_CUSTOM)
+            yield from lint_anthropic.found(sent)
+        case "openai_chat":
+            who = "A server without the quirk custom_tools"
+            yield from _without_custom(sent, protocol, who, _CUSTOM_QUIRK)
+            yield from lint_openai.found(sent, protocol)
+        case "openai_responses":
+            yield from lint_openai.found(sent, protocol)
+        case "gemini":
+            yield from lint_gemini.found(sent)
+        case "ollama":
+            yield from lint_ollama.found(sent)
 
 
-def of_group(tools: Sequence[Tool], protocol: str) -> list[Finding]:
-    """What is wrong with these tools in one request."""
-    return []
+def _without_custom(sent: Sent, protocol: str, who: str, source: str) -> Iterator[Finding]:
+    if sent.freeform:
+        said = f"{who} has no free-form tools: it is sent a tool with one text."
+        yield Finding("ignored", said, "/format", protocol, source=source)
 
 
 def accepted(tool: Tool) -> list[Accepted]:
     """A row for each protocol: the matrix "Accepted by"."""
-    unknown = Said("unknown", "Not judged yet.")
-    return [Accepted(name, unknown, unknown, unknown, unknown) for name in PROTOCOLS]
+    return [
+        accepted_by(protocol, list(of_protocol(tool, protocol)), tool) for protocol in PROTOCOLS
+    ]

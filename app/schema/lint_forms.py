@@ -1,0 +1,61 @@
+"""A tool judged as a file in a protocol's own form has it, sent by whoever wrote that file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from app.core.tools import Tool
+from app.schema import lint_anthropic, lint_gemini, lint_openai
+from app.schema.lint_finding import Finding
+from app.schema.lint_rules import Sent
+
+EXTRA = "Anthropic API reference: Messages, tools"
+_ANTHROPIC = (
+    *("type", "name", "description", "input_schema", "strict", "eager_input_streaming"),
+    *("input_examples", "defer_loading", "allowed_callers", "cache_control"),
+)
+_EMPTY: Mapping[str, Any] = {"type": "object", "properties": {}}
+
+
+def found(tool: Tool, form: Mapping[str, Any], protocol: str) -> Iterator[Finding]:
+    """What `protocol` refuses or ignores of the entry `form`; pointers are into our own form."""
+    match protocol:
+        case "anthropic":
+            yield from _anthropic(tool, form)
+        case "openai_chat":
+            inner = form.get("custom", form.get("function", form))
+            yield from _openai(tool, inner if isinstance(inner, Mapping) else {}, protocol)
+        case "openai_responses":
+            yield from _openai(tool, form, protocol)
+        case "gemini":
+            yield from lint_gemini.found_in_form(_declaration(form, tool.name), tool.name)
+
+
+def _anthropic(tool: Tool, form: Mapping[str, Any]) -> Iterator[Finding]:
+    for key in form:
+        if key not in _ANTHROPIC:
+            said = f"Anthropic knows no member {str(key)[:80]!r} of a tool."
+            yield Finding("refused", said, "", "anthropic", source=EXTRA)
+    sent = Sent(tool.name, tool.description, form.get("input_schema"), bool(form.get("strict")))
+    yield from lint_anthropic.found(sent)
+
+
+def _openai(tool: Tool, form: Mapping[str, Any], protocol: str) -> Iterator[Finding]:
+    """Where Responses is told nothing of strict it makes a schema strict by itself."""
+    schema = form.get("parameters")
+    schema = _EMPTY if schema is None else schema
+    strict, freeform = form.get("strict") is True, tool.format is not None
+    yield from lint_openai.found(
+        Sent(tool.name, tool.description, schema, strict, freeform), protocol
+    )
+
+
+def _declaration(form: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The declaration itself, where `form` is the entry of `tools` around it."""
+    for key in ("functionDeclarations", "function_declarations"):
+        declared = form.get(key)
+        for one in declared if isinstance(declared, list) else ():
+            if isinstance(one, Mapping) and one.get("name") == name:
+                return one
+    return form

@@ -1,0 +1,76 @@
+"""What is wrong with several tools in one request: their number, their names, strict ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from app.core.tools import Tool
+from app.schema import lint_anthropic as anthropic
+from app.schema import lint_gemini as gemini
+from app.schema import lint_openai as openai
+from app.schema.lint_finding import Finding
+from app.schema.lint_rules import nodes
+from app.schema.lint_weak import too_many, twins
+
+TWICE = "https://github.com/continuedev/continue/issues/10200"
+TOO_MANY_OPENAI = "https://github.com/vishalmysore/Tools4AI/issues/16"
+TOO_MANY_GEMINI = "https://github.com/google-gemini/gemini-cli/issues/19083"
+OPTIONAL = "https://github.com/elie222/inbox-zero/issues/2323"
+
+_REFUSES_TWINS = ("anthropic", "openai_responses", "gemini")
+
+
+def of_group(tools: Sequence[Tool], protocol: str) -> list[Finding]:
+    """The findings about `tools` in one request by `protocol`; their own are not among them."""
+    found = [*_twice(tools, protocol), *_limits(tools, protocol)]
+    found += [replace(one, protocol=protocol) for one in too_many(tools, protocol)]
+    return [*found, *(replace(one, protocol=protocol) for one in twins(tools))]
+
+
+def _twice(tools: Sequence[Tool], protocol: str) -> Iterator[Finding]:
+    names = [tool.name for tool in tools]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        refused = protocol in _REFUSES_TWINS
+        said = f"The name {name!r} stands twice: " + (
+            "the request is refused." if refused else "nobody can tell which is called."
+        )
+        severity = "refused" if refused else "weak"
+        yield Finding(severity, said, "/name", protocol, source=TWICE, inferred=True)
+
+
+def _limits(tools: Sequence[Tool], protocol: str) -> Iterator[Finding]:
+    match protocol:
+        case "openai_chat" | "openai_responses":
+            yield from _too_many(tools, openai.MOST_TOOLS, "OpenAI", protocol, TOO_MANY_OPENAI)
+        case "gemini":
+            yield from _too_many(tools, gemini.MOST_TOOLS, "Gemini", protocol, TOO_MANY_GEMINI)
+        case "anthropic":
+            yield from _strict_ones(tools)
+
+
+def _too_many(
+    tools: Sequence[Tool], most: int, who: str, protocol: str, source: str
+) -> Iterator[Finding]:
+    if len(tools) > most:
+        said = f"{who} takes {most} tools in a request, not {len(tools)}."
+        yield Finding("refused", said, "", protocol, source=source)
+
+
+def _strict_ones(tools: Sequence[Tool]) -> Iterator[Finding]:
+    strict = [tool for tool in tools if tool.strict]
+    counts = [anthropic.counted(nodes(tool.parameters)) for tool in strict]
+    optional, unions = sum(one for one, _ in counts), sum(other for _, other in counts)
+    for count, most, what, source in (
+        (len(strict), anthropic.MOST_STRICT, "strict tools", anthropic.MANY),
+        (optional, anthropic.MOST_OPTIONAL, "optional parameters of strict tools", OPTIONAL),
+        (
+            unions,
+            anthropic.MOST_UNIONS,
+            "parameters of several types in strict tools",
+            anthropic.LIMITS,
+        ),
+    ):
+        if count > most:
+            said = f"Anthropic takes {most} {what} in a request, not {count}."
+            yield Finding("refused", said, "/strict", "anthropic", source=source)
