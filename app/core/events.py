@@ -131,7 +131,8 @@ class PartDelta:
 @dataclass(frozen=True)
 class CallDoubted:
     """The arguments of the open part `index` can no longer satisfy the tool's schema, whatever
-    comes: `problem` is the first that is certain, `problem.offset` the character that made it so.
+    comes: `problem` is the first that is certain, `problem.offset` where the token that made it so
+    begins: a value, a key, or the bracket that closes.
     """
 
     index: int

@@ -116,6 +116,7 @@ class Client:
             profile.key_name,
             profile,
             url,
+            settings.tools,
         )
 
     async def answer(

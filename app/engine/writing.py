@@ -24,6 +24,8 @@ from app.core.events import (
 )
 from app.core.obeyed import ignored
 from app.core.settings import Limits, Profile
+from app.core.tools import Tool
+from app.engine.doubts import Doubts
 from app.engine.hub import Hub, Live
 from app.engine.prices import cost
 from app.net.mask import Masker
@@ -46,7 +48,8 @@ class Prepared:
     """A request ready to go. `sent` is the fact for the log, keys replaced by their names.
 
     `key_name` is the variable that the profile's key stands in, or "". `expects` is the media type
-    of the stream that was asked for, or "". `url` is the address as it is asked, unmasked.
+    of the stream that was asked for, or "". `url` is the address as it is asked, unmasked; `tools`
+    are all of the session's, against which calls are checked while they stream.
     """
 
     sent: RequestSent
@@ -60,6 +63,7 @@ class Prepared:
     key_name: str = ""
     profile: Profile | None = None
     url: str = ""
+    tools: Sequence[Tool] = ()
 
 
 @dataclass
@@ -92,6 +96,7 @@ class Writing:
         self._request_id = ""
         self._rate_limits: Mapping[str, str] = {}
         self._kinds: dict[int, PartKind] = {}
+        self._doubts = Doubts(prepared.tools, prepared.sent.protocol)
         self._calls: list[str] = []
         self._offset = 0
         self._told_ms = 0  # when something was said last
@@ -202,6 +207,8 @@ class Writing:
                     self._kinds[event.index] = event.part_kind
                 case PartEnded(index=index) if self._kinds.get(index) == "call":
                     self._calls.append(event.name)
+                    if (late := self._doubts.at_end(event)) is not None:
+                        self._add(late, at_ms, start, end)
                 case ResponseEnded():
                     self._judge(event, at_ms, start, end)
                 case ResponseFailed():
@@ -209,6 +216,8 @@ class Writing:
                     asked = asked_wait(event.error) if asked is None else asked
                     event = self._failed(_told(event, instead, asked))
             self._add(event, at_ms, start, end)
+            if (doubted := self._doubts.after(event)) is not None:
+                self._add(doubted, at_ms, start, end)
 
     def _judge(self, event: ResponseEnded, at_ms: int, start: int, end: int) -> None:
         """Say, before the end, what of the tool choice was ignored."""

@@ -200,7 +200,9 @@ def _touched(logged: Logged, session: Session) -> Iterator[Touch]:
             yield from _delta(_turn_at(session, logged.seq), index)
         case CallDoubted(index=index):
             turn = _turn_at(session, logged.seq)
-            yield Touch(f"doubt-{turn.number}-{index}", "changed")
+            part = turn.parts[index]
+            ended = _part_block(turn, part) if part.ended else ""
+            yield Touch(ended or f"doubt-{turn.number}-{index}", "changed")
         case PartEnded(index=index):
             turn = _turn_at(session, logged.seq)
             yield from _changed("head", "bar", _part_block(turn, turn.parts[index]))

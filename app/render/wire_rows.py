@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from app.core.events import (
     CallChecked,
     CallDecided,
+    CallDoubted,
     CallEnded,
     CallInterrupted,
     CallStarted,
@@ -251,6 +252,9 @@ class WireRows:
                 real = sum(problem.kind != "note" for problem in problems)
                 words = f"has {plural(real, 'problem')}" if real else "is valid"
                 self._of_call(logged, call_id, words, "waiting" if real else "")
+            case CallDoubted(index=index, problem=problem) if self.sections:
+                words = f"arguments will not fit: {clip(problem.message, 120)}"
+                self._of_call(logged, f"{self.sections[-1].number}.{index}", words, "waiting")
             case CallDecided(call_id=call_id, decision=decision, by=by, rule=rule):
                 self._of_call(logged, call_id, f"→ {decision}, by {rule or f'the {by}'}")
             case CallStarted(call_id=call_id):

@@ -1,0 +1,308 @@
+"""Which schemas surely apply to a place in the arguments, and what they say of a value there.
+
+Theory of operation. A spot is a set of schemas that the value at one place must satisfy, all of
+them: `$ref` and `allOf` are followed, of `anyOf` and `oneOf` a branch counts only where no other
+can be meant. Only the validator of `soundness` decides; it is given those keywords alone that can
+be judged from what is known so far. So a spot may miss something, and never accuses wrongly. All
+work is counted and ends at a cap.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import jsonschema_rs
+
+from app.core.events import Problem
+from app.schema import cost, soundness
+from app.schema.keywords import Place, Schema, is_local, pointer, resolved, subschemas
+from app.schema.sentences import form, problems_of, unexpected
+
+Kind = Literal["object", "array"]
+Group = Literal["scalar", "keys", "name", "object", "array"]
+
+WORK = 500_000
+"""Steps that all checks of one call may cost together: about a fifth of a second."""
+_MOST_AT_ONCE = 40_000
+
+_OLD = tuple(f"http://json-schema.org/draft-0{number}/schema" for number in (4, 6, 7))
+"""Where a `$ref` hides what stands beside it."""
+_UNPREFIXED = (*_OLD, "https://json-schema.org/draft/2019-09/schema")
+"""Where `prefixItems` is no keyword."""
+_LOGIC = ("enum", "const", "anyOf", "oneOf", "not", "if", "then", "else")
+_UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
+_KEYWORDS: Mapping[Group, tuple[str, ...]] = {
+    "scalar": (
+        *("type", *_LOGIC, "minLength", "maxLength", "pattern", "format", "multipleOf"),
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    ),
+    "keys": ("required", "minProperties", "maxProperties", "dependentRequired"),
+    "name": ("propertyNames",),
+    "object": (*_LOGIC, "dependentSchemas", "dependencies", "unevaluatedProperties"),
+    "array": (
+        *(*_LOGIC, "contains", "minContains", "maxContains", "uniqueItems", "unevaluatedItems"),
+    ),
+}
+"""What a scalar, an object's keys, one key, a whole object and a whole array is judged by."""
+_PASSIVE = {"then", "else", "minContains", "maxContains"}
+_GAVE_UP = ("BacktrackLimitExceeded", "RegexEngineFailure")
+
+
+class Spent(Exception):
+    """The cap on work is reached: nothing more is said of this call."""
+
+
+class Check:
+    """Some keywords of one schema, and their validator."""
+
+    def __init__(self, spots: Spots, schema: dict[str, Any]) -> None:
+        self._spots = spots
+        self._schema = schema
+        self._validator = soundness.validator(schema)
+
+    def holds(self, value: Any) -> bool:
+        """Whether `value` satisfies it, or whether that cannot be told cheaply."""
+        work = cost.steps(self._schema, value, _MOST_AT_ONCE)
+        self._spots.charge(work)
+        return work > _MOST_AT_ONCE or self._validator.is_valid(value)
+
+    def problem(self, value: Any, place: Place) -> Problem | None:
+        """The first thing that is wrong with `value`, which stands at `place`."""
+        if self.holds(value):
+            return None
+        error = next(iter(self._validator.iter_errors(value)), None)
+        if error is None or error.kind.name in _GAVE_UP:
+            return None
+        if error.kind.name in ("minProperties", "maxProperties"):
+            # The values are not kept, so the sentence has to do without them.
+            return _counted(place, len(value), "key", self._schema)
+        return next(problems_of(error, self._schema, place), None)
+
+
+class Spots:
+    """The spots of one schema, each made once. The schema has no `soundness.fault`."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self.draft = str(schema.get("$schema", ""))
+        self.old = self.draft.rstrip("#") in _OLD
+        self.prefixed = self.draft.rstrip("#") not in _UNPREFIXED
+        self.holder = {"$defs": {"root": _moved(schema)}}
+        self._size = len(json.dumps(schema))
+        self._left = WORK
+        self._known: dict[tuple[int, ...], Spot] = {}
+        self.root = self.at([self.holder["$defs"]["root"]])
+
+    def charge(self, work: int) -> None:
+        self._left -= work
+        if self._left < 0:
+            raise Spent
+
+    def at(self, schemas: Sequence[Schema]) -> Spot:
+        key = tuple(id(schema) for schema in schemas if schema is not True)
+        spot = self._known.get(key)
+        if spot is None:
+            self.charge(10)
+            spot = self._known[key] = Spot(self, [s for s in schemas if s is not True])
+        return spot
+
+    def flat(self, schemas: Sequence[Schema]) -> list[Schema]:
+        """`schemas` and all that they bring along by `$ref` and `allOf`."""
+        found: dict[int, Schema] = {}
+        todo = list(reversed(schemas))
+        while todo:
+            schema = todo.pop()
+            if id(schema) in found or schema is True:
+                continue
+            self.charge(1)
+            hidden = False
+            if isinstance(schema, Mapping):
+                ref = schema.get("$ref")
+                if is_local(ref):
+                    target = resolved(self.holder, str(ref))
+                    todo.append(target if isinstance(target, Mapping | bool) else True)
+                    hidden = self.old
+                if not hidden and isinstance(several := schema.get("allOf"), list):
+                    todo.extend(several)
+            if not hidden:
+                found[id(schema)] = schema
+        return list(found.values())
+
+    def check(self, keywords: Mapping[str, Any]) -> Check | None:
+        """A check of these keywords; None where the validator cannot be made."""
+        text = json.dumps(keywords)
+        refers = '"$ref"' in text
+        self.charge((len(text) + (self._size if refers else 0)) // 16 + 10)
+        schema = {**keywords, **(self.holder if refers else {})}
+        if self.draft:
+            schema["$schema"] = self.draft
+        try:
+            return Check(self, schema)
+        except (ValueError, TypeError, LookupError, jsonschema_rs.ReferencingError):
+            return None
+
+
+class Spot:
+    """All that the value at one place must satisfy. `never`: nothing satisfies it."""
+
+    def __init__(self, spots: Spots, schemas: Sequence[Schema]) -> None:
+        flat = spots.flat(schemas)
+        self._spots = spots
+        self._all = flat
+        self.never = False in flat
+        self._pieces = [schema for schema in flat if isinstance(schema, Mapping)]
+        self._checks: dict[Group, list[Check]] = {}
+        self._patterns: dict[str, Check | None] = {}
+        self._members: dict[str, Spot] = {}
+        self._opened: dict[Kind, Spot] = {}
+
+    def checks(self, group: Group) -> list[Check]:
+        """What judges a value of that group here; made when first asked for."""
+        made = self._checks.get(group)
+        if made is None:
+            wanted = (_selected(piece, group, old=self._spots.old) for piece in self._pieces)
+            every = (self._spots.check(keywords) for keywords in wanted if keywords)
+            made = self._checks[group] = [check for check in every if check is not None]
+        return made
+
+    def wrong(self, group: Group, value: Any, place: Place) -> Problem | None:
+        for check in self.checks(group):
+            if (problem := check.problem(value, place)) is not None:
+                return problem
+        return None
+
+    def opened(self, kind: Kind) -> Spot:
+        """The spot once it is known that the value is an object, or an array."""
+        spot = self._opened.get(kind)
+        if spot is None:
+            spot = self._opened[kind] = self._narrowed(kind)
+        return spot
+
+    def _narrowed(self, kind: Kind) -> Spot:
+        more: list[Schema] = []
+        for piece in self._pieces:
+            for keyword in ("anyOf", "oneOf"):
+                branches = piece.get(keyword)
+                if isinstance(branches, list) and branches:
+                    meant = [one for one in branches if self._may_be(one, kind)]
+                    if len(meant) == 1:
+                        more.append(meant[0])
+        known = {id(schema) for schema in self._all}
+        if all(id(one) in known for one in more):
+            return self
+        return self._spots.at([*self._all, *more]).opened(kind)
+
+    def _may_be(self, branch: Schema, kind: Kind) -> bool:
+        flat = self._spots.flat([branch])
+        return all(isinstance(one, Mapping) and _allows(one, kind) for one in flat)
+
+    def mistyped(self, kind: Kind, place: Place) -> Problem | None:
+        """Why no object, or no array, can stand here at all."""
+        for piece in self._pieces:
+            several = [branches for key in ("anyOf", "oneOf") if (branches := piece.get(key))]
+            dead = any(not any(self._may_be(b, kind) for b in branches) for branches in several)
+            if dead or not _allows(piece, kind):
+                where = pointer(place) or "The arguments object"
+                wanted = form(piece, self._spots.holder)
+                said = f"{where} is an {kind}; the schema wants {wanted}."
+                return Problem("schema", said, pointer(place))
+        return None
+
+    def unknown(self, name: str, place: Place) -> Problem | None:
+        """Why an object here has no place for the key `name`."""
+        for piece in self._pieces:
+            if piece.get("additionalProperties") is False and not any(self._named(piece, name)):
+                return unexpected((*place, name), piece)
+        return None
+
+    def member(self, name: str) -> Spot:
+        """The spot of a key's value."""
+        spot = self._members.get(name)
+        if spot is None:
+            found: list[Schema] = []
+            for piece in self._pieces:
+                named = [inner for _, inner in self._named(piece, name)]
+                found += named or [piece.get("additionalProperties", True)]
+            spot = self._spots.at(found)
+            if any(name in piece.get("properties", {}) for piece in self._pieces):
+                self._members[name] = spot
+        return spot
+
+    def item(self, index: int) -> Spot:
+        """The spot of an array's item, counted from 0."""
+        found: list[Schema] = []
+        for piece in self._pieces:
+            items = piece.get("items", True)
+            if isinstance(items, list):
+                first, rest = items, piece.get("additionalItems", True)
+            else:
+                first, rest = piece.get("prefixItems", []) if self._spots.prefixed else [], items
+            found.append(first[index] if index < len(first) else rest)
+        return self._spots.at(found)
+
+    def miscounted(self, count: int, place: Place, *, ended: bool) -> Problem | None:
+        """Why an array here cannot have so many items, or (where it ended) so few."""
+        for piece in self._pieces:
+            most, least = piece.get("maxItems"), piece.get("minItems", 0)
+            if (most is not None and count > most) or (ended and count < least):
+                return _counted(place, count, "item", piece)
+        return None
+
+    def _named(self, piece: Mapping[str, Any], name: str) -> Iterator[tuple[str, Schema]]:
+        """What of `properties` and `patternProperties` the key `name` is meant by."""
+        properties = piece.get("properties", {})
+        if name in properties:
+            yield name, properties[name]
+        for pattern, inner in piece.get("patternProperties", {}).items():
+            if pattern not in self._patterns:
+                self._patterns[pattern] = self._spots.check({"pattern": pattern})
+            check = self._patterns[pattern]
+            # Where it cannot be told, it is taken to be meant, and nothing is asked of its value.
+            if check is None:
+                yield pattern, True
+            elif check.holds(name):
+                yield pattern, inner
+
+
+def _selected(piece: Mapping[str, Any], group: Group, *, old: bool) -> dict[str, Any]:
+    """The keywords of `piece` that judge a value of that group; {} where none does."""
+    chosen = {key: piece[key] for key in _KEYWORDS[group] if key in piece}
+    if group in ("object", "array") and not old and any(key in piece for key in _UNEVALUATED):
+        # What was evaluated is told by all that stands beside it.
+        hidden = ("$defs", "definitions", "$schema", "$id")
+        return {key: value for key, value in piece.items() if key not in hidden}
+    return {} if chosen.keys() <= _PASSIVE else chosen
+
+
+def _allows(piece: Mapping[str, Any], kind: Kind) -> bool:
+    types = piece.get("type", kind)
+    return kind == types or (isinstance(types, list) and kind in types)
+
+
+def _counted(place: Place, count: int, unit: str, wanted: Mapping[str, Any]) -> Problem:
+    where = pointer(place) or "The arguments object"
+    kind = "object" if unit == "key" else "array"
+    plain = {key: value for key, value in wanted.items() if key.startswith(("min", "max"))}
+    said = f"{where} has {count} {unit}{'' if count == 1 else 's'}"
+    said += f"; the schema wants {form({'type': kind, **plain}, {})}."
+    return Problem("schema", said, pointer(place))
+
+
+def _moved(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of `schema` to stand at `#/$defs/root`, its references with it."""
+    hidden = ("$schema", "$id", "id")
+    kept = {key: value for key, value in schema.items() if key not in hidden}
+    moved: dict[str, Any] = json.loads(json.dumps(kept))
+    todo: list[Any] = [moved]
+    seen: set[int] = set()
+    while todo:
+        inner = todo.pop()
+        if not isinstance(inner, dict) or id(inner) in seen:
+            continue
+        seen.add(id(inner))
+        todo.extend(one for _, one in subschemas(inner))
+        if is_local(ref := inner.get("$ref")):
+            todo.append(resolved(moved, ref))
+            inner["$ref"] = "#/$defs/root" + ref[1:]
+    return moved
