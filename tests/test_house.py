@@ -33,7 +33,7 @@ IMPURE = {"asyncio", "httpx", "aiosqlite", "starlette", "time", "uuid", "os", "r
 
 MOST_LINES = 400
 
-EXTRAS = {"mcp", "pydantic_monty", "genai_prices"}
+EXTRAS = {"mcp", "httpx2", "pydantic_monty", "genai_prices"}
 """Optional extras, the only modules that may be imported when first used."""
 
 FORBIDDEN = {

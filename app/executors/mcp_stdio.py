@@ -1,0 +1,283 @@
+"""An MCP server as a child process: its lines both ways, its last words, its end.
+
+Not the SDK's own transport, because that reads a line of any length, leaves stderr to a file and
+lets the server live on when we are killed. The child is `mcp_guard.py`. Knows nothing of what the
+messages say. https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import anyio
+import anyio.lowlevel
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from app.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from mcp.shared.message import SessionMessage
+
+MAX_LINE = 16 * 1024 * 1024
+MAX_UNASKED = 64 * 1024 * 1024
+MAX_LINES = 20_000
+"""Bytes and lines a server may write since it was last asked for something."""
+
+TAIL = 8 * 1024
+EXIT_S = 1.0
+"""How long a server may take to end by itself when its stdin has closed."""
+END_S = 5.0
+SLOW_LINE = 256 * 1024
+"""Bytes from which a line is parsed in a thread, so that nothing else waits for it."""
+
+_GUARD = Path(__file__).with_name("mcp_guard.py")
+_CHUNK = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What is started. `environment` is all that the server has of it; `cwd` may be ""."""
+
+    command: tuple[str, ...]
+    cwd: str
+    environment: Mapping[str, str]
+
+
+class Words:
+    """What a server said beside the protocol, and why it is gone ("" while it is not)."""
+
+    def __init__(self) -> None:
+        self.tail = b""
+        self.fault = ""
+        self._unasked = self._lines = 0
+
+    def asked(self) -> None:
+        """The server was asked for something: it may write again."""
+        self._unasked = self._lines = 0
+
+    def heard(self, size: int, lines: int = 0) -> None:
+        """Count what came in; Flood where that is too much."""
+        self._unasked += size
+        self._lines += lines
+        if self._unasked > MAX_UNASKED or self._lines > MAX_LINES:
+            much = (
+                f"{MAX_UNASKED // 2**20} MB" if self._lines <= MAX_LINES else f"{MAX_LINES:,} lines"
+            )
+            raise Flood(
+                f"The server wrote more than {much} without being asked, and was stopped. Look at"
+                " its last words; it may log in an endless loop."
+            )
+
+    def add(self, data: bytes) -> None:
+        """To stderr, or to stdout where it is no message."""
+        self.tail = (self.tail + data)[-TAIL:]
+
+
+class Flood(Exception):
+    """More than may be kept; the sentence tells of what."""
+
+
+def check_launch(launch: Launch) -> None:
+    """BadInput where it cannot be started, with what to do about it."""
+    name = launch.command[0]
+    if launch.cwd and not Path(launch.cwd).is_dir():
+        raise BadInput(f"There is no folder {launch.cwd}; correct the server's working directory.")
+    place = os.path.join(launch.cwd, name) if "/" in name else name
+    if shutil.which(place, path=launch.environment.get("PATH", os.defpath)) is None:
+        raise BadInput(
+            f"There is no program {name!r} to be started; install it, or correct the command."
+        )
+
+
+Streams = tuple[
+    "MemoryObjectReceiveStream[SessionMessage | Exception]",
+    "MemoryObjectSendStream[SessionMessage]",
+]
+
+
+@asynccontextmanager
+async def stdio(launch: Launch, words: Words, ended: Callable[[], None]) -> AsyncIterator[Streams]:
+    """The server's messages in, and ours out, for as long as the block lasts.
+
+    `ended` is called when the server says no more; `words.fault` then tells why.
+    """
+    read, write_end = os.pipe()
+    lifeline = os.fdopen(write_end, "wb", 0)
+    try:
+        process = await _started(launch, read)
+    except OSError as error:
+        lifeline.close()
+        said = f"{launch.command[0]} cannot be started: {error.strerror}."
+        raise BadInput(said) from None
+    finally:
+        os.close(read)
+    pipe = _Pipe(process, words)
+    async with anyio.create_task_group() as group:
+        group.start_soon(pipe.listen, ended)
+        group.start_soon(pipe.overhear)
+        group.start_soon(pipe.talk)
+        try:
+            yield pipe.incoming, pipe.outgoing
+        finally:
+            with anyio.CancelScope(shield=True):
+                pipe.close()
+                await _end(process, lifeline)
+            group.cancel_scope.cancel()
+
+
+async def _started(launch: Launch, lifeline: int) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-S", "-B", str(_GUARD), str(lifeline)),
+        *launch.command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        pass_fds=(lifeline,),
+        start_new_session=True,
+        cwd=launch.cwd or None,
+        env=dict(launch.environment),
+    )
+
+
+class _Pipe:
+    """What passes between one server and us, line by line."""
+
+    def __init__(self, process: asyncio.subprocess.Process, words: Words) -> None:
+        self._process = process
+        self._words = words
+        # No room in between: a server that is not read from has to wait.
+        self._came, self.incoming = anyio.create_memory_object_stream["SessionMessage | Exception"](
+            0
+        )
+        self.outgoing, self._goes = anyio.create_memory_object_stream["SessionMessage"](0)
+
+    def close(self) -> None:
+        for stream in (self.incoming, self.outgoing, self._came, self._goes):
+            stream.close()
+
+    async def listen(self, ended: Callable[[], None]) -> None:
+        """Every message the server sends; then tell that it has ended."""
+        assert self._process.stdout is not None
+        try:
+            async for line in self._lines(self._process.stdout):
+                message = await _message(line)
+                if message is None:
+                    self._words.add(line[:200] + b"\n")
+                    continue
+                await self._came.send(message)
+        except Flood as flood:
+            self._words.fault = str(flood)
+            _kill(self._process, signal.SIGTERM)  # the guard ends all
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass
+        else:
+            await self._obituary()
+        self._came.close()
+        ended()
+        # It is read to its end: until then asyncio does not tell that a child has gone.
+        await _drained(self._process.stdout)
+
+    async def _lines(self, stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
+        pieces: list[bytes] = []
+        size = 0
+        while data := await stdout.read(_CHUNK):
+            *lines, rest = data.split(b"\n")
+            self._words.heard(len(data), len(lines))
+            await anyio.lowlevel.checkpoint()  # a flood is not to hold up everything else
+            for line in lines:
+                whole = b"".join((*pieces, line))
+                pieces, size = [], 0
+                if whole.strip():
+                    yield whole
+            pieces.append(rest)
+            size += len(rest)
+            if size > MAX_LINE:
+                raise Flood(
+                    f"The server sent a message of more than {MAX_LINE // 2**20} MB and was"
+                    " stopped; ask its tool for less."
+                )
+
+    async def _obituary(self) -> None:
+        """Why stdout ended, if that is not known."""
+        if self._words.fault:
+            return
+        with anyio.move_on_after(EXIT_S):
+            await self._process.wait()
+        code = self._process.returncode
+        if code is None:
+            self._words.fault = "The server closed its stdout."
+        elif code > 128:
+            name = signal.strsignal(code - 128) or f"signal {code - 128}"
+            self._words.fault = f"The server was ended by a signal ({name})."
+        else:
+            self._words.fault = f"The server ended by itself (exit code {code})."
+
+    async def overhear(self) -> None:
+        """What it writes to stderr, of which the end is kept."""
+        assert self._process.stderr is not None
+        try:
+            while data := await self._process.stderr.read(_CHUNK):
+                self._words.add(data)
+                self._words.heard(len(data))
+        except Flood as flood:
+            self._words.fault = str(flood)
+            _kill(self._process, signal.SIGTERM)
+            await _drained(self._process.stderr)
+
+    async def talk(self) -> None:
+        """What we send; where the server is gone `listen` tells of it."""
+        assert self._process.stdin is not None
+        stdin = self._process.stdin
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            async for one in self._goes:
+                text = one.message.model_dump_json(by_alias=True, exclude_unset=True)
+                stdin.write(text.encode("utf-8") + b"\n")
+                await stdin.drain()
+
+
+async def _message(line: bytes) -> SessionMessage | None:
+    """The message that a line is; None where it is none, such as a print."""
+    if not line.lstrip().startswith(b"{"):
+        return None
+    from mcp.shared.message import SessionMessage
+    from mcp.types import jsonrpc_message_adapter
+
+    def parsed() -> SessionMessage | None:
+        try:
+            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        except ValueError:
+            return None
+
+    return await asyncio.to_thread(parsed) if len(line) > SLOW_LINE else parsed()
+
+
+async def _end(process: asyncio.subprocess.Process, lifeline: BinaryIO) -> None:
+    """Close its stdin, then its lifeline, and at last kill the guard."""
+    assert process.stdin is not None
+    process.stdin.close()
+    with anyio.move_on_after(EXIT_S):
+        await process.wait()
+    lifeline.close()
+    with anyio.move_on_after(END_S):
+        await process.wait()
+    if process.returncode is None:
+        _kill(process, signal.SIGKILL)
+
+
+def _kill(process: asyncio.subprocess.Process, number: int) -> None:
+    with suppress(ProcessLookupError):
+        process.send_signal(number)
+
+
+async def _drained(stream: asyncio.StreamReader) -> None:
+    while await stream.read(_CHUNK):
+        pass

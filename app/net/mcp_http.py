@@ -1,0 +1,142 @@
+"""HTTP for the MCP client: its own SDK speaks, and each request passes through here first.
+
+One origin, the one that was accepted; every address checked and connected to without a second
+look-up; no redirect, no proxy, no cookie. Threats 15 and 20 of docs/safety.md. httpx2 comes with
+the extra `mcp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from app.core.errors import BadInput, Refused
+from app.net.addresses import Resolve, checked_address, looked_up
+from app.net.keys import origin
+
+if TYPE_CHECKING:
+    import httpx2
+
+MAX_MESSAGE = 16 * 1024 * 1024
+"""Bytes of one message of a server: an event of a stream, or a whole JSON answer."""
+
+CONNECT_S = 10.0
+
+
+@asynccontextmanager
+async def streams(
+    url: str, headers: Mapping[str, str], *, private: bool, resolve: Resolve = looked_up
+) -> AsyncIterator[Any]:
+    """The streams of the SDK's client to `url`, every request with `headers`.
+
+    BadInput where `url` is no address, Refused (in a request) where it may not be reached.
+    """
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    way = Way(url, private=private, resolve=resolve)
+    for name, value in headers.items():
+        if not value.isprintable() or not name.isascii() or not name.isprintable():
+            raise BadInput(f"The header {name!r} has a line break or another odd sign in it.")
+    # A server may be silent for as long as its tool works: the call has a limit of its own.
+    timeout = httpx2.Timeout(CONNECT_S, read=None)
+    transport = cast("httpx2.AsyncBaseTransport", way)  # by its form: its class comes with an extra
+    client = httpx2.AsyncClient(
+        headers=dict(headers), timeout=timeout, transport=transport, trust_env=False
+    )
+    async with (
+        client,
+        streamable_http_client(url, http_client=client, max_sse_event_size=MAX_MESSAGE) as both,
+    ):
+        yield both
+
+
+class Way:
+    """The transport under the client: where a request may go, and how much may come back."""
+
+    def __init__(self, url: str, *, private: bool, resolve: Resolve = looked_up) -> None:
+        import httpx2
+
+        self._origin = origin(url)
+        self._private = private
+        self._resolve = resolve
+        self._inner = httpx2.AsyncHTTPTransport(trust_env=False)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """One request to the accepted origin. Refused for any other, and for a redirect."""
+        import httpx2
+
+        if origin(str(request.url)) != self._origin:
+            raise Refused(f"Only {self._origin} was accepted for this server.")
+        place = await checked_address(
+            str(request.url), private=self._private, resolve=self._resolve
+        )
+        extensions = {**request.extensions, "sni_hostname": place.host}
+        response = None
+        for number, address in enumerate(place.addresses, 1):
+            pinned = httpx2.Request(
+                request.method,
+                request.url.copy_with(host=address),
+                headers=request.headers,  # Host among them, as the name it was
+                stream=request.stream,
+                extensions=extensions,
+            )
+            try:
+                response = await self._inner.handle_async_request(pinned)
+                break
+            except (httpx2.ConnectError, httpx2.ConnectTimeout):
+                if number == len(place.addresses):
+                    raise
+        assert response is not None
+        await _check(response, self._origin)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Way:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._inner.__aexit__(*error)
+
+
+async def _check(response: httpx2.Response, place: str) -> None:
+    """Refused for a redirect, a login that is wanted, and an answer without measure."""
+    status = response.status_code
+    said = ""
+    if 300 <= status < 400:
+        there = response.headers.get("location", "nowhere")[:300]
+        said = f"{place} redirects to {there}; it is not followed. Give that URL, if you trust it."
+    elif status in (401, 403):
+        said = (
+            f"{place} refuses us (HTTP {status}). Name the variable of its key in a header, like"
+            " Authorization: Bearer ${NAME}; a login in the browser (OAuth) is not offered."
+        )
+    if said:
+        await response.aclose()
+        raise Refused(said)
+    if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+        response.stream = cast("httpx2.AsyncByteStream", _Measured(response.stream, place))
+
+
+class _Measured:
+    """A body of which no more than MAX_MESSAGE is given."""
+
+    def __init__(self, stream: Any, place: str) -> None:
+        self._stream = stream
+        self._place = place
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in self._stream:
+            size += len(piece)
+            if size > MAX_MESSAGE:
+                said = f"{self._place} sent more than {MAX_MESSAGE // 2**20} MB; ask for less."
+                raise Refused(said)
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
