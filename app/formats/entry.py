@@ -95,7 +95,7 @@ def _legal(name: Any, notes: list[str]) -> str:
     if not legal:
         said = "Its name has none of the letters, digits, _ . - that a name is made of; rename it."
         raise BadTool(said, "/name")
-    notes.append(f"Its name was {ascii(clipped(name))}; that is no legal name, so it is {legal}.")
+    notes.append(f"Its name was {clipped(name)!a}; that is no legal name, so it is {legal}.")
     return legal
 
 
@@ -131,16 +131,6 @@ def _is_small(schema: Mapping[str, Any]) -> bool:
             if "$ref" in inner or any(one > 1 for one in least):
                 return False
     return len(json.dumps(schema)) <= _MOST_SAMPLE
-
-
-def most(found: Iterable[Found]) -> tuple[Found, ...]:
-    """The first MOST_TOOLS of them: no more are made."""
-    taken: list[Found] = []
-    for one in found:
-        taken.append(one)
-        if len(taken) == MOST_TOOLS:
-            break
-    return tuple(taken)
 
 
 def texts(value: Any) -> dict[str, str] | None:

@@ -40,9 +40,11 @@ class FoundServer:
 
 @dataclass(frozen=True)
 class Brought:
-    """All that a text holds. `problem` says why nothing of it can be used, or ""."""
+    """All that a text holds. `problem` says why nothing of it can be used, or ""; `notes` are
+    about the text as a whole."""
 
     tools: tuple[Found, ...] = ()
     servers: tuple[FoundServer, ...] = ()
     kind: str = ""
     problem: str = ""
+    notes: tuple[str, ...] = ()

@@ -1,26 +1,120 @@
 """The door for what people bring: a text in, the tools and servers it holds out.
 
-Told apart by its shape. Knows no file, no network and no library: nothing is fetched or started.
+Told apart by its shape; the file's name is a hint and no more. Knows no file, no network and no
+library: nothing is fetched, started or run, and nothing is saved.
 """
 
 from __future__ import annotations
 
-import json
-from typing import Any
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from app.core.errors import BadTool
+from app.formats import python_source
+from app.formats.entry import MOST_TOOLS, refused
 from app.formats.found import Brought, Found, FoundServer
-from app.schema.validate import check_tool
+from app.formats.shapes import found_in
+from app.formats.text import (
+    MOST_BYTES,
+    Unreadable,
+    json_lines,
+    json_value,
+    toml_value,
+    yaml_value,
+)
 
 __all__ = ["Brought", "Found", "FoundServer", "read"]
 
+_TOML = re.compile(r"(?m)^\[\[?[A-Za-z0-9_\"'][^\]\n]*\]\]?[ \t\r]*(?:#.*)?$")
+_PYTHON = re.compile(r"(?m)^(?:async def |def |class |import |from [\w.]+ import |@[A-Za-z_])")
+_YAML = re.compile(r"(?m)^(?:---|- |[\"']?[\w$.-]+[\"']?:(?:[ \t\r]|$))")
+
+_FORMS = (
+    "tools of OpenAI, Anthropic, Gemini, MCP or LangChain, a JSON Schema, an OpenAPI document, "
+    "Python functions, or a file of MCP servers"
+)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What the text is as a text ("JSON", "Python" ...), and what it holds."""
+
+    kind: str
+    found: Iterable[Found | FoundServer]
+    note: str = ""
+
 
 def read(text: str, name: str = "") -> Brought:
-    """What `text` holds; `name` is its file's name, a hint only. Never raises."""
+    """What `text` holds; `name` is its file's name, or its absolute path. Never raises."""
     try:
-        value: Any = json.loads(text)
-        entries = value if isinstance(value, list) else [value]
-        tools = tuple(Found(check_tool(one), one["name"], one, kind="our own") for one in entries)
-    except (ValueError, BadTool) as error:
-        return Brought(problem=str(error))
-    return Brought(tools, kind="our own")
+        if len(text) > MOST_BYTES or len(text.encode("utf-8", "replace")) > MOST_BYTES:
+            most = MOST_BYTES // (1024 * 1024)
+            raise Unreadable(f"The text is larger than {most} MB; bring it in smaller files.")
+        was = _read(text.removeprefix("\ufeff"), name)
+        return _brought(was)
+    except (Unreadable, RecursionError, MemoryError) as error:
+        said = str(error) if isinstance(error, Unreadable) else "The text is nested too deep."
+        return Brought(problem=said)
+
+
+def _read(text: str, name: str) -> _Read:
+    ending = posixpath.splitext(name.lower())[1]
+    start = text.lstrip()[:1]
+    if not start:
+        raise Unreadable(f"There is nothing in it; bring {_FORMS}.")
+    if start in "{[" and not (start == "[" and _is_toml(text, ending)):
+        return _json(text, name)
+    if ending == ".toml" or (ending not in (".py", ".yaml", ".yml") and _is_toml(text, ending)):
+        return _Read("TOML", found_in(toml_value(text), name))
+    if ending == ".py" or (ending not in (".yaml", ".yml") and _PYTHON.search(text)):
+        return _Read("Python", python_source.tools(text, name))
+    if ending in (".yaml", ".yml") or _YAML.search(text):
+        return _Read("YAML", found_in(yaml_value(text), name))
+    raise Unreadable(f"This is in no form that is known here; bring {_FORMS}.")
+
+
+def _is_toml(text: str, ending: str) -> bool:
+    return ending == ".toml" or (ending not in (".json", ".jsonl") and bool(_TOML.search(text)))
+
+
+def _json(text: str, name: str) -> _Read:
+    try:
+        value, note = json_value(text)
+    except Unreadable:
+        lines = _lines(text, name)
+        if lines is None:
+            raise
+        return _Read("JSON Lines", lines)
+    return _Read("JSON", found_in(value, name), note)
+
+
+def _lines(text: str, name: str) -> Iterator[Found | FoundServer] | None:
+    """What the lines hold, or None where the first is no JSON by itself."""
+    first = next(json_lines(text), (0, None))[1]
+    if not isinstance(first, dict | list) or text.strip().count("\n") < 1:
+        return None
+    return _each_line(text, name)
+
+
+def _each_line(text: str, name: str) -> Iterator[Found | FoundServer]:
+    for _, value in json_lines(text):
+        if isinstance(value, Unreadable):
+            yield refused({}, "JSON Lines", "", str(value))
+        else:
+            yield from found_in(value, name)
+
+
+def _brought(was: _Read) -> Brought:
+    tools: list[Found] = []
+    servers: list[FoundServer] = []
+    notes = [was.note] if was.note else []
+    for one in was.found:
+        full = tools if isinstance(one, Found) else servers
+        if len(full) == MOST_TOOLS:
+            notes.append(f"Only the first {MOST_TOOLS} are shown; bring the rest by themselves.")
+            break
+        tools.append(one) if isinstance(one, Found) else servers.append(one)
+    kinds = sorted({one.kind for one in tools if one.kind} | {"MCP servers" for _ in servers})
+    said = "" if tools or servers else f"It holds no tools and no servers; bring {_FORMS}."
+    return Brought(tuple(tools), tuple(servers), " and ".join(kinds), said, tuple(notes))

@@ -1,0 +1,24 @@
+"""Tools as Anthropic's Messages write them. https://docs.anthropic.com/en/api/messages#body-tools"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.formats.entry import Pieces, left_out, made
+from app.formats.found import Found
+
+KIND = "Anthropic"
+_KNOWN = ("type", "name", "description", "input_schema", "strict", "eager_input_streaming")
+
+
+def tool(entry: Mapping[str, Any]) -> Found:
+    """`{"name", "description", "input_schema"}`"""
+    pieces = Pieces(
+        entry.get("name"),
+        entry.get("description"),
+        entry.get("input_schema"),
+        rest={"strict": entry.get("strict"), "eager": entry.get("eager_input_streaming")},
+        notes=left_out(entry, _KNOWN),
+    )
+    return made(entry, KIND, pieces, "anthropic")

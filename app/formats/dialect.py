@@ -1,0 +1,71 @@
+"""The dialect of OpenAPI 3.0, which Gemini's `parameters` speak too, put into JSON Schema.
+
+Upper-case types, `nullable`, numbers written as text, and words that say nothing of a value.
+https://spec.openapis.org/oas/v3.0.3#schema-object
+https://ai.google.dev/api/caching#Schema
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+MOST_DEPTH = 64
+
+_TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
+_COUNTS = (
+    *("minItems", "maxItems", "minLength", "maxLength"),
+    *("minProperties", "maxProperties"),
+)
+_SILENT = ("propertyOrdering", "discriminator", "xml", "externalDocs", "example", "nullable")
+"""Words that are no JSON Schema and allow or forbid no value by themselves."""
+
+_SNAKE = {
+    re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): name
+    for name in (*_COUNTS, "anyOf", "propertyOrdering", "additionalProperties")
+}
+_ONE = ("items", "not", "additionalProperties")
+_MANY = ("anyOf", "oneOf", "allOf")
+
+
+def json_schema(schema: Any, depth: int = 0) -> Any:
+    """`schema` in JSON Schema; what is no schema is left as it is, for the check to refuse."""
+    if not isinstance(schema, Mapping) or depth > MOST_DEPTH:
+        return schema
+    made: dict[str, Any] = {}
+    for written, value in schema.items():
+        key = _SNAKE.get(written, written)
+        if key == "type" and isinstance(value, str):
+            if value != "TYPE_UNSPECIFIED":
+                made[key] = value.lower() if value.lower() in _TYPES else value
+        elif key in _COUNTS and isinstance(value, str) and re.fullmatch(r"[0-9]{1,15}", value):
+            made[key] = int(value)
+        elif key in _ONE:
+            made[key] = json_schema(value, depth + 1)
+        elif key in _MANY and isinstance(value, list):
+            made[key] = [json_schema(one, depth + 1) for one in value]
+        elif key == "properties" and isinstance(value, Mapping):
+            made[key] = {name: json_schema(one, depth + 1) for name, one in value.items()}
+        elif key not in _SILENT:
+            made[key] = value
+    _exclusive(made)
+    return _nullable(made) if schema.get("nullable") is True else made
+
+
+def _exclusive(made: dict[str, Any]) -> None:
+    """Draft 4 said `minimum` and whether it is exclusive; since then the bound itself says it."""
+    for plain, strict in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        if isinstance(made.get(strict), bool):
+            exclusive = made.pop(strict)
+            if exclusive and plain in made:
+                made[strict] = made.pop(plain)
+
+
+def _nullable(made: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(made.get("type"), str):
+        return {"anyOf": [made, {"type": "null"}]} if made else made
+    made["type"] = [made["type"], "null"]
+    if isinstance(made.get("enum"), list) and None not in made["enum"]:
+        made["enum"] = [*made["enum"], None]
+    return made

@@ -1,0 +1,200 @@
+"""From text to values: JSON, JSON with comments, JSON Lines, TOML and YAML, all bounded.
+
+Depth, size and keys are looked at before a parser could run out of stack or memory. YAML is read
+event by event: no tags, no anchors, no objects. https://yaml.org/spec/1.2.2/#103-core-schema
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import yaml
+
+from app.schema.strict import MAX_DEPTH, Unsound, line_column, parse
+
+MOST_BYTES = 8 * 1024 * 1024
+MOST_KEYS = 200_000
+MOST_SLOW_BYTES = 1024 * 1024
+"""For YAML and TOML, which take longer to read."""
+
+_LOOSE = re.compile(
+    r'"(?>[^"\\]+|\\.)*+(?:"|\Z)|(//[^\n]*+|/\*(?>[^*]+|\*(?!/))*+(?:\*/|\Z))', re.DOTALL
+)
+_LAST_COMMA = re.compile(r'"(?>[^"\\]+|\\.)*+(?:"|\Z)|(,)(?=[ \t\r\n]*+[}\]])', re.DOTALL)
+_TOML_DEPTH = re.compile(r"(?m)^[^#=\"'\n]*+")
+_NULLS = ("", "~", "null", "Null", "NULL")
+_BOOLEANS = {
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_INTEGER = re.compile(r"[-+]?[0-9]{1,400}")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]{1,400}(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]{1,3})?")
+
+
+class Unreadable(ValueError):
+    """The text cannot be read. `str` is a sentence."""
+
+
+def json_value(text: str) -> tuple[Any, str]:
+    """The value of a JSON text, and a note: comments and last commas are left out."""
+    try:
+        return parse(text, MOST_BYTES, MOST_KEYS), ""
+    except Unsound as error:
+        loose = without_comments(text) if len(text) <= MOST_SLOW_BYTES else text
+        if loose == text:
+            raise Unreadable(f"This is no sound JSON. {error}") from None
+        first = error
+    try:
+        return parse(loose, MOST_BYTES, MOST_KEYS), "Comments and last commas were left out."
+    except Unsound:
+        raise Unreadable(f"This is no sound JSON. {first}") from None
+
+
+def without_comments(text: str) -> str:
+    """`text` with its comments and last commas made blanks, each line and column where it was."""
+
+    def blank(match: re.Match[str]) -> str:
+        gone = match[1] is not None
+        return re.sub(r"[^\n]", " ", match[0]) if gone else match[0]
+
+    return _LAST_COMMA.sub(blank, _LOOSE.sub(blank, text))
+
+
+def json_lines(text: str) -> Iterator[tuple[int, Any]]:
+    """(line, value) of each line that is not blank; an Unreadable stands for one that is none."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                yield number, parse(line, MOST_BYTES, MOST_KEYS)
+            except Unsound as error:
+                said = str(error).partition(": ")[2]
+                yield number, Unreadable(f"Line {number} is no sound JSON: {said}")
+
+
+def toml_value(text: str) -> Any:
+    """The value of a TOML text; Unreadable otherwise."""
+    _check_slow(text, "TOML")
+    for match in _TOML_DEPTH.finditer(text):
+        if match[0].count(".") > MAX_DEPTH:
+            line, _ = line_column(text, match.start())
+            raise Unreadable(f"Line {line}: this key has more than {MAX_DEPTH} parts.")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise Unreadable(f"The TOML is nested deeper than {MAX_DEPTH} levels.") from None
+    except ValueError as error:
+        raise Unreadable(f"This is no sound TOML. {error}.") from None
+
+
+def yaml_value(text: str) -> Any:
+    """The value of one YAML document; Unreadable otherwise."""
+    _check_slow(text, "YAML")
+    reader = _Yaml()
+    try:
+        for event in yaml.parse(text, Loader=_LOADER):
+            reader.take(event)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" Line {mark.line + 1}, column {mark.column + 1}:" if mark else ""
+        what = str(getattr(error, "problem", None) or "it holds a character that YAML forbids")
+        raise Unreadable(f"This is no sound YAML.{where} {what[:200]}.") from None
+    if not reader.done:
+        raise Unreadable("The YAML is empty.")
+    return reader.done[0]
+
+
+def _check_slow(text: str, what: str) -> None:
+    if len(text.encode("utf-8", "replace")) > MOST_SLOW_BYTES:
+        most = MOST_SLOW_BYTES // 1024
+        raise Unreadable(f"{what} of more than {most:,} kB is not read; bring it as JSON.")
+
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""Libyaml where it is installed; the other one reads the same, and slower."""
+
+
+class _Yaml:
+    """Builds plain values from the parser's events; `done` holds the finished document."""
+
+    def __init__(self) -> None:
+        self.done: list[Any] = []
+        self._open: list[list[Any]] = []  # [value, the key that waits or None]
+        self._count = 0
+
+    def take(self, event: Any) -> None:
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            self._refuse(event, "anchors and aliases (& and *) are not read; write it out")
+        if isinstance(event, yaml.NodeEvent) and not isinstance(event, yaml.AliasEvent):
+            self._check_tag(event)
+        match event:
+            case yaml.MappingStartEvent():
+                self._begin(event, {})
+            case yaml.SequenceStartEvent():
+                self._begin(event, [])
+            case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
+                value, _ = self._open.pop()
+                self._put(event, value)
+            case yaml.ScalarEvent():
+                self._put(event, event.value if self._is_key() else _scalar(event))
+            case yaml.DocumentStartEvent() if self.done:
+                self._refuse(event, "a second document begins here; bring them one by one")
+
+    def _begin(self, event: Any, value: Any) -> None:
+        if self._is_key():
+            self._refuse(event, "a key must be a text")
+        if len(self._open) >= MAX_DEPTH:
+            self._refuse(event, f"the YAML is nested deeper than {MAX_DEPTH} levels")
+        self._open.append([value, None])
+
+    def _is_key(self) -> bool:
+        return (
+            bool(self._open) and isinstance(self._open[-1][0], dict) and (self._open[-1][1] is None)
+        )
+
+    def _put(self, event: Any, value: Any) -> None:
+        self._count += 1
+        if self._count > MOST_KEYS:
+            self._refuse(event, f"there are more than {MOST_KEYS:,} values")
+        if not self._open:
+            self.done.append(value)
+            return
+        here = self._open[-1]
+        match here[0]:
+            case list() as items:
+                items.append(value)
+            case dict() as members if here[1] is None:
+                if value in members:
+                    self._refuse(event, f"the key {value[:60]!r} stands here a second time")
+                here[1] = value
+            case dict() as members:
+                members[here[1]] = value
+                here[1] = None
+
+    def _check_tag(self, event: Any) -> None:
+        tag = getattr(event, "tag", None)
+        if tag not in (None, "!", "tag:yaml.org,2002:str"):
+            self._refuse(event, f"the tag {str(tag)[:80]!r} is not read; take it out")
+
+    def _refuse(self, event: Any, what: str) -> NoReturn:
+        mark = event.start_mark
+        raise Unreadable(f"Line {mark.line + 1}, column {mark.column + 1}: {what}.")
+
+
+def _scalar(event: Any) -> Any:
+    """A plain word as YAML 1.2 reads it: `no` and `on` are texts; anything in quotes is one."""
+    text: str = event.value
+    if not event.implicit[0]:
+        return text
+    if text in _NULLS:
+        return None
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        value = float(text)
+        return value if abs(value) != float("inf") else text
+    return text
