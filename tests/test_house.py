@@ -58,7 +58,6 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "app/core/settings.py": "values only",
     "app/core/tools.py": "values only",
     "app/core/vendor.py": "values only; tests/core/test_vendors.py",
-    "app/schema/configs.py": "tests/schema/test_validate.py, each kind with good and bad ones",
     "app/engine/calls.py": "tests/engine/test_driver.py runs, cancels and breaks calls",
     "app/engine/writing.py": "tests/engine/test_client.py and test_failures.py, over real HTTP",
     "app/engine/engine.py": "tests/engine/running.py opens it for every test there",

@@ -82,7 +82,7 @@ class Engine:
             net = Net()
             client = Client(hub, net, keys, simulator_url)
             folder = path.with_name(path.stem + "-files")
-            runs = executors()
+            runs = executors(keys)
             driver = Driver(hub, client, runs, folder)
             providers = Providers(net, keys, simulator_url)
             trying = Trying(runs, folder, clock, new_id, keys.masker)

@@ -1,91 +1,141 @@
-"""An answer written beforehand, with the call's arguments put in. Runs nothing.
+"""An answer written beforehand, with the call's arguments put in (filling.py). Runs nothing.
 
-config: {"result", "is_error", "delay_s"}. `result` is a text or any JSON; in its strings
-`{{ args.city }}` and `{{ args.places.0.name }}` stand for arguments, `{{ args }}` for all. A
-string that is one such place and nothing else becomes the argument itself, number or object.
-A place the call does not fill stays as it is written. Nothing else is evaluated.
+config has at least one of, and of several the first that applies is taken:
+`cases`: [{"when": {POINTER: test}, "result", "is_error"}], the first whose tests all hold; a test
+is a value, or {"equals" | "prefix" | "glob" | "one_of": ...};
+`sequence`: [{"result", "is_error"}], one after the other in a session; at its end the last is
+repeated, or with `cycle` it begins anew. The same call gets the same one when it runs again;
+`sample`: true, a value made from `output_schema`, the same for the same arguments;
+`result` with `is_error`. Beside these `delay_s`, and `failure_rate` from 0 to 1: of so many calls
+the result is the error `failure`; which calls is settled by their idempotency keys.
 """
 
 from __future__ import annotations
 
 import asyncio
+import decimal
+import hashlib
 import json
-import re
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Any
 
-from app.core.tools import Tool, ToolResult, text_result
+from app.core.tools import Content, Tool, ToolResult, text_result
 from app.executors.executor import Checked, Invocation, Report
+from app.executors.filling import ABSENT, as_json, at, filled, parsed
+from app.schema.sample import sample
 
-_PLACE = re.compile(r"\{\{\s*args((?:\.[^\s.{}]+)*)\s*\}\}")
 _STEPS = 10
+_MOST_SESSIONS = 1_000
+FAILURE = "The mock failed, as its failure rate asks for; try again."
+NO_CASE = "No case of this mock fits these arguments, and it has no other result."
 
 
-class _Digits(str):
-    """A number exactly as the model wrote it."""
+class Mock:
+    """Remembers nothing but how far each session is in its sequences."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, dict[tuple[str, str], int]] = {}
+
+    async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+        """The result as configured, marked `staged`, after `delay_s` seconds of progress."""
+        config = invocation.tool.config
+        await _delay(float(config.get("delay_s", 0)), report)
+        if fails(float(config.get("failure_rate", 0)), invocation.idempotency_key):
+            return _staged(str(config.get("failure", FAILURE)), failed=True)
+        chosen = self._chosen(config, invocation)
+        if chosen is None:
+            return _staged(NO_CASE, failed=True)
+        result = filled(chosen.get("result"), parsed(invocation.arguments))
+        return _staged(result, failed=bool(chosen.get("is_error", False)))
+
+    async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
+        return Checked(parallel_safe=tool.parallel_safe)
+
+    def _chosen(self, config: Mapping[str, Any], invocation: Invocation) -> Any:
+        """What to answer: {"result", "is_error"}, or None."""
+        for case in config.get("cases", ()):
+            if fits(case["when"], invocation.arguments):
+                return case
+        if sequence := config.get("sequence"):
+            return self._next(sequence, bool(config.get("cycle", False)), invocation)
+        if config.get("sample", False):
+            seed = zlib.crc32(as_json(parsed(invocation.arguments)).encode()) | 1
+            return {"result": sample(config.get("output_schema", {}), seed)}
+        return config if "result" in config else None
+
+    def _next(self, sequence: Sequence[Any], cycle: bool, invocation: Invocation) -> Any:
+        places = self._places.setdefault(invocation.session, {})
+        self._places[invocation.session] = self._places.pop(invocation.session)  # now the youngest
+        if len(self._places) > _MOST_SESSIONS:
+            del self._places[next(iter(self._places))]
+        name = invocation.tool.name
+        so_far = sum(tool == name for tool, _ in places)
+        place = places.setdefault((name, invocation.call), so_far)
+        return sequence[place % len(sequence) if cycle else min(place, len(sequence) - 1)]
 
 
-async def run(invocation: Invocation, report: Report) -> ToolResult:
-    """The result as configured, marked `staged`, after `delay_s` seconds of progress."""
-    config = invocation.tool.config
-    await _delay(float(config.get("delay_s", 0)), report)
-    arguments = json.loads(invocation.arguments, parse_int=_Digits, parse_float=_Digits)
-    filled = _filled(config.get("result"), arguments)
-    text = filled if isinstance(filled, str) else _json(filled)
-    failed = bool(config.get("is_error", False))
-    return replace(text_result(text, is_error=failed, kind="failed" if failed else ""), staged=True)
+def fails(rate: float, key: str) -> bool:
+    """Whether the call of this idempotency key is among the share `rate` that fails."""
+    dice = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4]) / 2**32
+    return dice < rate
 
 
-async def checked(session: str, tool: Tool, arguments: str) -> Checked:
-    return Checked(parallel_safe=tool.parallel_safe)
+def fits(when: Mapping[str, Any], arguments: str) -> bool:
+    """Whether all tests hold for the arguments at their JSON pointers."""
+    number = decimal.Decimal
+    values = json.loads(arguments, parse_int=number, parse_float=number)
+    return all(_holds(test, at(values, _steps(where))) for where, test in when.items())
+
+
+def _steps(where: str) -> list[str]:
+    steps = where.split("/")[1:]
+    return [step.replace("~1", "/").replace("~0", "~") for step in steps]
+
+
+def _holds(test: Any, value: Any) -> bool:
+    if value is ABSENT:
+        return False
+    match test:
+        case {"equals": wanted, **rest} if not rest:
+            return _equal(wanted, value)
+        case {"prefix": str(start), **rest} if not rest:
+            return isinstance(value, str) and value.startswith(start)
+        case {"glob": str(pattern), **rest} if not rest:
+            return isinstance(value, str) and fnmatchcase(value, pattern)
+        case {"one_of": list(options), **rest} if not rest:
+            return any(_equal(option, value) for option in options)
+    return _equal(test, value)
+
+
+def _equal(wanted: Any, value: Any) -> bool:
+    """As JSON compares: 1 is 1.0, and true is no number."""
+    match wanted, value:
+        case bool() | None, _:
+            return wanted is value
+        case int() | float(), decimal.Decimal():
+            return decimal.Decimal(repr(wanted)) == value
+        case list(), list():
+            return len(wanted) == len(value) and all(map(_equal, wanted, value))
+        case dict(), dict():
+            same = wanted.keys() == value.keys()
+            return same and all(_equal(item, value[name]) for name, item in wanted.items())
+        case str(), str():
+            return bool(wanted == value)
+    return False
+
+
+def _staged(result: Any, *, failed: bool) -> ToolResult:
+    kind = "failed" if failed else ""
+    if isinstance(result, str):
+        return replace(text_result(result, is_error=failed, kind=kind), staged=True)
+    piece = Content(text=as_json(result), media_type="application/json")
+    return ToolResult((piece,), is_error=failed, kind=kind, staged=True)
 
 
 async def _delay(delay_s: float, report: Report) -> None:
     for step in range(_STEPS if delay_s > 0 else 0):
         report(f"{delay_s * step / _STEPS:.1f} of {delay_s:g} s", step / _STEPS)
         await asyncio.sleep(delay_s / _STEPS)
-
-
-def _filled(template: Any, arguments: dict[str, Any]) -> Any:
-    match template:
-        case str():
-            whole = _PLACE.fullmatch(template)
-            if whole is not None:
-                return _at(arguments, whole)
-            return _PLACE.sub(lambda place: _text(_at(arguments, place)), template)
-        case dict():
-            return {key: _filled(item, arguments) for key, item in template.items()}
-        case list():
-            return [_filled(item, arguments) for item in template]
-    return template
-
-
-def _at(arguments: dict[str, Any], place: re.Match[str]) -> Any:
-    """The argument a place names, or the place itself as it is written."""
-    here: Any = arguments
-    for step in place[1].split(".")[1:]:
-        match here:
-            case dict() if step in here:
-                here = here[step]
-            case list() if step.isascii() and step.isdigit() and int(step[:9]) < len(here):
-                here = here[int(step[:9])]
-            case _:
-                return place[0]
-    return here
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else _json(value)
-
-
-def _json(value: Any) -> str:
-    """Compact JSON in which numbers keep their digits."""
-    match value:
-        case _Digits():
-            return str(value)
-        case dict():
-            members = (f"{json.dumps(k, ensure_ascii=False)}: {_json(v)}" for k, v in value.items())
-            return "{" + ", ".join(members) + "}"
-        case list():
-            return "[" + ", ".join(_json(item) for item in value) + "]"
-    return json.dumps(value, ensure_ascii=False)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from app.core.tools import SHIPPED, Tool, ToolResult, text_result
+from app.executors import sandboxed
 from app.executors.executor import Checked, Invocation, Report
 from app.executors.progress import Progress
 
@@ -31,6 +32,18 @@ _ENVIRONMENT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", 
 _END_S = 6.0
 _LAST_WORDS_S = 1.0
 _CHUNK = 64 * 1024
+
+
+class Python:
+    """Code in the tool goes to the sandbox, a function of a file into a child process."""
+
+    async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+        typed = "code" in invocation.tool.config
+        return await (sandboxed.run if typed else run)(invocation, report)
+
+    async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
+        typed = "code" in tool.config
+        return await (sandboxed.checked if typed else checked)(session, tool, arguments)
 
 
 async def run(invocation: Invocation, report: Report) -> ToolResult:

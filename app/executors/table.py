@@ -6,8 +6,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from app.core.tools import Tool, ToolResult, text_result
-from app.executors import mock, python
 from app.executors.executor import Checked, Executor, Invocation, Lasting, Report
+from app.executors.http import Http
+from app.executors.mock import Mock
+from app.executors.python import Python
+from app.net.keys import Keys
 
 
 class Executors:
@@ -54,9 +57,10 @@ class Executors:
         await asyncio.gather(*(one.close() for one in self._lasting))
 
 
-def executors() -> Executors:
-    """All of them, written out."""
-    return Executors({"mock": mock, "python": python})
+def executors(keys: Keys | None = None) -> Executors:
+    """All of them, written out. `keys` are those that HTTP tools may name."""
+    http = Http(keys or Keys())
+    return Executors({"mock": Mock(), "python": Python(), "http": http})
 
 
 def _within(result: ToolResult, most: int) -> ToolResult:

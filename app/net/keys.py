@@ -66,6 +66,9 @@ SECRET_LENGTH = 16
 KEY_NAME = re.compile(r"\w*(KEY|TOKEN|SECRET)\w*", re.I)
 """What the name of a key looks like; no other variable is ever sent anywhere."""
 
+LIKE_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.I)
+"""What the name of a variable or a header has in it whose value is nobody's to read."""
+
 DEFAULT_PORTS = {"http": 80, "https": 443}
 AUTHORITY = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 
@@ -217,6 +220,41 @@ class Keys:
             return origin(profile.base_url)
         except BadInput:
             return ""
+
+    def for_tool(self, name: str, url: str) -> str:
+        """The key `name` for a header of a tool's request to `url`; it is masked from now on.
+
+        BadInput where there is none, or it is another address's: a provider's key goes to that
+        provider, and one that was confirmed for an address only there.
+        """
+        check_key_name(name)
+        place = origin(url)
+        places = {where for known, where in self._confirmed if known == name}
+        if name in DEFAULT_ORIGINS:
+            places.add(DEFAULT_ORIGINS[name])
+        if places and place not in places and self._moved(name) != place:
+            raise BadInput(
+                f"{name} is not for {place} and was not sent; keep this tool's key in a variable "
+                "of its own."
+            )
+        value = self._value(name)
+        if not value:
+            raise BadInput(f"There is no {name}: set it in the environment of this program.")
+        self._given.add(value)
+        return value
+
+    def variable(self, name: str, url: str = "") -> str | None:
+        """The variable `name` for an MCP server that the person accepted, or None.
+
+        One that looks like a key is masked from now on, and goes to a `url` as in `for_tool`.
+        """
+        secret = LIKE_SECRET.search(name) is not None
+        if url and KEY_NAME.fullmatch(name) and self._value(name):
+            return self.for_tool(name, url)
+        value = self._value(name)
+        if value and secret:
+            self._given.add(value)
+        return value
 
     def secrets(self) -> frozenset[str]:
         """Every value to be masked wherever it turns up: known at this moment, used or not, or

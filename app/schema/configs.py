@@ -43,22 +43,84 @@ def _only(config: Mapping[str, Any], kind: str, *known: str) -> None:
             bad(what, pointer(("config", str(name))))
 
 
+MOCKED = ("result", "sequence", "cases", "sample")
+"""What a mock can answer with; it has at least one of them."""
+
+TESTS = ("equals", "prefix", "glob", "one_of")
+
+
 def _check_mock(config: Mapping[str, Any]) -> None:
-    _only(config, "mock", "result", "is_error", "delay_s")
-    if "result" not in config:
+    _only(config, "mock", *MOCKED, "is_error", "cycle", "output_schema", *_MOCK_TRAITS)
+    if not any(name in config for name in MOCKED):
         said = "A mock tool needs config.result: a text with {{ args.name }} in it, or any JSON."
         bad(said, "/config/result")
-    if not isinstance(config.get("is_error", False), bool):
-        bad("config.is_error is true or false.", "/config/is_error")
-    delay_s = config.get("delay_s", 0)
-    if not is_number(delay_s) or not 0 <= delay_s <= TIMEOUT_S[1]:
-        bad(f"config.delay_s is from 0 to {TIMEOUT_S[1]:g} seconds.", "/config/delay_s")
+    for name in ("is_error", "cycle", "sample"):
+        _check_flag(config, name)
+    for name, most in _MOCK_NUMBERS.items():
+        number = config.get(name, 0)
+        if not is_number(number) or not 0 <= number <= most:
+            what = f"{most:g} seconds" if name == "delay_s" else "1: the share of calls that fail"
+            bad(f"config.{name} is from 0 to {what}.", f"/config/{name}")
+    if not isinstance(config.get("failure", ""), str):
+        bad("config.failure is the text of a call that fails.", "/config/failure")
+    for name in ("sequence", "cases"):
+        if name in config:
+            _check_results(config[name], name)
+    if config.get("sample") and "output_schema" not in config:
+        bad("config.sample needs config.output_schema, to make a value from.", "/config/sample")
+    _check_output_schema(config)
+
+
+_MOCK_NUMBERS: Mapping[str, float] = {"delay_s": TIMEOUT_S[1], "failure_rate": 1}
+_MOCK_TRAITS = (*_MOCK_NUMBERS, "failure")
+
+
+def _check_results(results: Any, name: str) -> None:
+    where: tuple[str | int, ...] = ("config", name)
+    if not isinstance(results, list) or not 0 < len(results) <= 1000:
+        bad(f'config.{name} is a list of {{"result": ...}}, 1 to 1000 of them.', pointer(where))
+    for place, one in enumerate(results):
+        here = (*where, place)
+        known = ("when", "result", "is_error") if name == "cases" else ("result", "is_error")
+        if not isinstance(one, Mapping) or "result" not in one or set(one) - set(known):
+            bad(f"Each of config.{name} has {', '.join(known)}, and nothing else.", pointer(here))
+        if not isinstance(one.get("is_error", False), bool):
+            bad("is_error is true or false.", pointer((*here, "is_error")))
+        if name == "cases":
+            _check_when(one.get("when"), (*here, "when"))
+
+
+def _check_when(when: Any, where: tuple[str | int, ...]) -> None:
+    if not isinstance(when, Mapping):
+        bad('when is an object, like {"/city": "Oslo"}; {} fits every call.', pointer(where))
+    for place, test in when.items():
+        here = pointer((*where, place))
+        if place and not place.startswith("/"):
+            bad(f"{place!r} is no JSON pointer; write it like /city.", here)
+        # An object that has one of our words alone is a test; any other is a value to equal.
+        if not isinstance(test, Mapping) or len(test) != 1 or next(iter(test)) not in TESTS:
+            continue
+        [(word, wanted)] = test.items()
+        if word in ("prefix", "glob") and not isinstance(wanted, str):
+            bad(f"The {word} of a test is a text.", here)
+        if word == "one_of" and not isinstance(wanted, list):
+            bad("The one_of of a test is a list of values.", here)
+
+
+def _check_flag(config: Mapping[str, Any], name: str) -> None:
+    if not isinstance(config.get(name, False), bool):
+        bad(f"config.{name} is true or false.", f"/config/{name}")
+
+
+def _check_output_schema(config: Mapping[str, Any]) -> None:
+    if "output_schema" in config and (wrong := soundness.fault(config["output_schema"])):
+        bad(wrong[0], "/config/output_schema" + wrong[1])
 
 
 def _check_python(config: Mapping[str, Any]) -> None:
     if "code" in config:
-        said = "Code in the tool cannot be run by this version; put it in a file and name that."
-        bad(said, "/config/code")
+        _check_code(config)
+        return
     _only(config, "python", "file", "function", "interpreter")
     for name, what in (("file", "the path of a .py file"), ("function", "a function in it")):
         value = config.get(name)
@@ -76,13 +138,80 @@ def _check_python(config: Mapping[str, Any]) -> None:
         bad(said, "/config/interpreter")
 
 
+def _check_code(config: Mapping[str, Any]) -> None:
+    _only(config, "python", "code", "function")
+    code = config["code"]
+    if not isinstance(code, str) or not _FUNCTION.search(code) or "\0" in code:
+        bad("config.code is Python with a function in it: def NAME(...): ...", "/config/code")
+    if len(code) > MOST_CODE:
+        said = f"config.code has at most {MOST_CODE:,} characters; put more into a file."
+        bad(said, "/config/code")
+    function = config.get("function", "")
+    if not isinstance(function, str) or (function and not function.isidentifier()):
+        bad("config.function is the bare name of a function in the code.", "/config/function")
+
+
+_FUNCTION = re.compile(r"^(?:async +)?def +\w", re.M)
+MOST_CODE = 100_000
+
+
 def _check_http(config: Mapping[str, Any]) -> None:
     _only(config, "http", "method", "url", "headers", "body", "private", "hosts")
     if config.get("method", "GET") not in METHODS:
         bad(f"config.method is one of {', '.join(METHODS)}.", "/config/method")
-    url = config.get("url")
-    if not isinstance(url, str) or not re.match(r"https?://[^/{}\s]+", url):
+    _check_url(config.get("url"))
+    _check_flag(config, "private")
+    hosts = config.get("hosts", [])
+    if not isinstance(hosts, list) or not all(
+        isinstance(host, str) and _HOST.fullmatch(host) for host in hosts
+    ):
+        said = "config.hosts is a list of names, like api.example.com or *.example.com."
+        bad(said, "/config/hosts")
+    headers = config.get("headers", {})
+    if not isinstance(headers, Mapping):
+        bad('config.headers is an object, like {"Accept": "text/csv"}.', "/config/headers")
+    for name, value in headers.items():
+        _check_header(name, value)
+
+
+def _check_url(url: Any) -> None:
+    if not isinstance(url, str) or not _URL.match(url):
         bad("An http tool needs config.url, like https://api.example.com/{id}.", "/config/url")
+    if "${" in url:
+        said = "A key does not belong into config.url; send it in a header, as ${NAME}."
+        bad(said, "/config/url")
+    if "#" in url or not url.isprintable() or " " in url or len(url) > MOST_URL:
+        said = f"config.url has no spaces, no # and at most {MOST_URL:,} characters."
+        bad(said, "/config/url")
+    if re.search(r"[{}]", URL_PLACE.sub("", url)):
+        bad("A place in config.url is written {name}, by the argument's name.", "/config/url")
+
+
+def _check_header(name: str, value: Any) -> None:
+    where = pointer(("config", "headers", name))
+    if not _HEADER.fullmatch(name) or name.lower() in _OURS:
+        bad(f"{name!r} is no header that a tool can set.", where)
+    if not isinstance(value, str) or not value.isprintable() or not value.isascii():
+        bad(f"The header {name} is plain text on one line.", where)
+    for variable in re.findall(r"\$\{([^}]*)\}", value):
+        if not _KEY_NAME.fullmatch(variable):
+            said = f"${{{variable}}} does not look like a key: its name has KEY, TOKEN or SECRET."
+            bad(said, where)
+    if _SECRET_HEADER.search(name) and "${" not in value and "{{" not in value:
+        said = f"Write {name} with the name of a variable, like ${{MY_API_KEY}}, not with the key."
+        bad(said, where)
+
+
+_URL = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?(?=[/?]|$)")
+URL_PLACE = re.compile(r"\{([A-Za-z0-9_.-]+)\}")
+"""An argument in the path or the query of an HTTP tool's URL."""
+
+MOST_URL = 8000
+_HOST = re.compile(r"(\*\.)?[A-Za-z0-9._-]+|\[?[0-9A-Fa-f:.]+\]?")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_OURS = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding", "te")
+_KEY_NAME = re.compile(r"\w*(KEY|TOKEN|SECRET)\w*", re.I)  # as net/keys has it
+_SECRET_HEADER = re.compile("authorization|api-?key|token|secret|password|cookie", re.I)
 
 
 def _check_mcp(config: Mapping[str, Any]) -> None:
@@ -102,8 +231,7 @@ def _check_workspace(config: Mapping[str, Any]) -> None:
 
 def _check_person(config: Mapping[str, Any]) -> None:
     _only(config, "person", "output_schema")
-    if "output_schema" in config and (wrong := soundness.fault(config["output_schema"])):
-        bad(wrong[0], "/config/output_schema" + wrong[1])
+    _check_output_schema(config)
 
 
 CONFIGS: dict[str, Callable[[Mapping[str, Any]], None]] = {

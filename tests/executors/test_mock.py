@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from app.core.tools import Tool
-from app.executors import mock
 from app.executors.executor import Invocation
+from app.executors.mock import Mock
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +50,7 @@ def invocation(config: dict[str, Any]) -> Invocation:
     ],
 )
 async def test_result(template: Any, text: str) -> None:
-    result = await mock.run(invocation({"result": template}), lambda *_: None)
+    result = await Mock().run(invocation({"result": template}), lambda *_: None)
     assert result.text == text
     assert result.staged
     assert not result.is_error
@@ -58,12 +58,12 @@ async def test_result(template: Any, text: str) -> None:
 
 async def test_error() -> None:
     call = invocation({"result": "no {{ args.city }}", "is_error": True})
-    result = await mock.run(call, lambda *_: None)
+    result = await Mock().run(call, lambda *_: None)
     assert (result.text, result.is_error, result.kind) == ("no Kraków", True, "failed")
 
 
 async def test_delay_tells_its_progress() -> None:
     told: list[tuple[str, float | None]] = []
-    await mock.run(invocation({"result": 1, "delay_s": 0.05}), lambda *said: told.append(said))
+    await Mock().run(invocation({"result": 1, "delay_s": 0.05}), lambda *said: told.append(said))
     assert [fraction for _, fraction in told] == [step / 10 for step in range(10)]
     assert told[5][0] == "0.0 of 0.05 s"

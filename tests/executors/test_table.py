@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from app.core.tools import Tool, ToolResult, text_result
 from app.executors import table
 from app.executors.executor import Invocation, Report
+from tests.net.tool_server import Reader, Server, Writer, answered, serving
 
 pytestmark = pytest.mark.anyio
 TOOLS = str(Path(__file__).with_name("attack_tools.py"))
@@ -22,15 +24,29 @@ def python(function: str) -> dict[str, str]:
     return {"file": TOOLS, "function": function}
 
 
+def typed(code: str) -> dict[str, str]:
+    return {"code": code}
+
+
+def http(path: str) -> dict[str, Any]:
+    return {"url": "http://127.0.0.1:PORT" + path, "private": True}
+
+
 FINE: Mapping[str, tuple[dict[str, Any], str]] = {
+    "http": (http("/weather/{city}"), "/weather/Oslo"),
+    "sandbox": (typed("def t(city):\n    return city + ' in monty'"), "Oslo in monty"),
     "mock": ({"result": "It rains in {{ args.city }}."}, "It rains in Oslo."),
     "python": (python("fine"), "Oslo in celsius"),
 }
 SLOW: Mapping[str, dict[str, Any]] = {
+    "http": http("/slow"),
+    "sandbox": typed("def t(city):\n    print('ready')\n    while True:\n        pass"),
     "mock": {"result": "late", "delay_s": 600},
     "python": python("sleeper"),
 }
 LARGE: Mapping[str, dict[str, Any]] = {
+    "http": http("/large"),
+    "sandbox": typed("def t(city):\n    return 'x' * 10_000"),
     "mock": {"result": "x" * 10_000},
     "python": python("flood"),
 }
@@ -44,18 +60,40 @@ BROKEN: list[tuple[str, dict[str, Any]]] = [
     ("python", {"file": TOOLS, "function": "fine", "interpreter": "/nowhere"}),
     ("python", {"file": "nul\0.py", "function": "fine"}),
     ("http", {}),
+    ("http", {"url": 3}),
+    ("http", {"url": "http://127.0.0.1:1/", "headers": 5}),
+    ("http", {"url": "http://127.0.0.1:1/", "private": True}),
+    ("http", {"url": "http://127.0.0.1:PORT/"}),
+    ("sandbox", typed("")),
+    ("sandbox", typed("def t(:")),
+    ("sandbox", {"code": None}),
+    ("sandbox", typed("def t(city):\n    raise ValueError(city)")),
     ("person", {}),
 ]
 
 
 def invocation(kind: Any, config: dict[str, Any], timeout_s: float = 20.0) -> Invocation:
-    tool = Tool("t", answered_by=kind, config=config)
+    by = "python" if kind == "sandbox" else kind
+    tool = Tool("t", answered_by=by, config=config)
     arguments = '{"city": "Oslo"}' if config.get("function", "fine") == "fine" else "{}"
     return Invocation("s", "1.0", 1, tool, arguments, timeout_s, 5_000, Path(TOOLS).parent, "k")
 
 
 EXECUTORS = table.executors()
-KINDS = dict(EXECUTORS.by_kind)
+KINDS = [*EXECUTORS.by_kind, "sandbox"]
+
+
+class Answers:
+    """Says the path it was asked for; much, or nothing, where that says so."""
+
+    server: Server
+
+    async def __call__(self, reader: Reader, writer: Writer) -> None:
+        path = self.server.seen[-1].split()[1].decode().partition("?")[0]
+        if path == "/slow":
+            await reader.read()
+        writer.write(answered(b"x" * 10_000 if path == "/large" else path.encode()))
+        await writer.drain()
 
 
 def ignore(text: str, fraction: float | None) -> None:
@@ -63,8 +101,14 @@ def ignore(text: str, fraction: float | None) -> None:
 
 
 async def run(call: Invocation, report: Report = ignore) -> ToolResult:
+    answers = Answers()
     with anyio.fail_after(30):
-        return await EXECUTORS.run(call, report)
+        async with serving(answers) as answers.server:
+            url = str(call.tool.config.get("url", "")).replace("PORT", str(answers.server.port))
+            if "PORT" in str(call.tool.config):
+                tool = replace(call.tool, config={**call.tool.config, "url": url})
+                call = replace(call, tool=tool)
+            return await EXECUTORS.run(call, report)
 
 
 def test_every_built_kind_has_its_executor_and_its_cases() -> None:

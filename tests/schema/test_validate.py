@@ -340,7 +340,7 @@ BAD_TOOLS: list[tuple[Any, str, str]] = [
         "/config/interpreter",
         "absolute path",
     ),
-    ({**PYTHON, "config": {"code": "x"}}, "/config/code", "put it in a file"),
+    ({**PYTHON, "config": {"code": "x"}}, "/config/code", "a function in it"),
     (
         {**PYTHON, "config": {"file": "/a.py", "function": "f", "interpreter": 3}},
         "/config/interpreter",

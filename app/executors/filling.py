@@ -1,0 +1,106 @@
+"""A call's arguments put into a template: `{{ args.city }}`, `{{ args.places.0.name }}`, or
+`{{ args }}` for all. A string that is one such place and nothing else becomes the argument itself,
+number or object. Numbers keep their digits. Nothing else is evaluated.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+PLACE = re.compile(r"\{\{\s*args((?:\.[^\s.{}]+)*)\s*\}\}")
+
+
+class Digits(str):
+    """A number exactly as the model wrote it."""
+
+
+class Absent:
+    """Stands for an argument that the call does not have."""
+
+
+ABSENT = Absent()
+
+
+def parsed(arguments: str) -> dict[str, Any]:
+    """Sound arguments, with each number as Digits."""
+    value: dict[str, Any] = json.loads(arguments, parse_int=Digits, parse_float=Digits)
+    return value
+
+
+def at(arguments: dict[str, Any], steps: list[str]) -> Any:
+    """The argument at `steps`, names and places in arrays, or ABSENT."""
+    here: Any = arguments
+    for step in steps:
+        match here:
+            case dict() if step in here:
+                here = here[step]
+            case list() if step.isascii() and step.isdigit() and int(step[:9]) < len(here):
+                here = here[int(step[:9])]
+            case _:
+                return ABSENT
+    return here
+
+
+def filled(template: Any, arguments: dict[str, Any]) -> Any:
+    """`template` with its places filled; one that the call does not fill stays as it is written."""
+
+    def kept(place: re.Match[str]) -> Any:
+        found = at(arguments, steps_of(place))
+        return place[0] if found is ABSENT else found
+
+    return _filled(template, kept)
+
+
+def filled_or_absent(template: Any, arguments: dict[str, Any]) -> Any:
+    """As `filled`, but members and items that are one place without its argument are left out,
+    and a place within a longer text becomes nothing. ABSENT where nothing is left."""
+
+    def found(place: re.Match[str]) -> Any:
+        return at(arguments, steps_of(place))
+
+    return _filled(template, found)
+
+
+def steps_of(place: re.Match[str]) -> list[str]:
+    return place[1].split(".")[1:]
+
+
+def _filled(template: Any, found: Callable[[re.Match[str]], Any]) -> Any:
+    match template:
+        case str():
+            whole = PLACE.fullmatch(template)
+            if whole is not None:
+                return found(whole)
+            return PLACE.sub(lambda place: as_text(found(place)), template)
+        case dict():
+            members = ((key, _filled(item, found)) for key, item in template.items())
+            return {key: item for key, item in members if item is not ABSENT}
+        case list():
+            items = (_filled(item, found) for item in template)
+            return [item for item in items if item is not ABSENT]
+    return template
+
+
+def as_text(value: Any) -> str:
+    """Text as it is, everything else as JSON; nothing for ABSENT."""
+    if value is ABSENT:
+        return ""
+    return str(value) if isinstance(value, str) else as_json(value)
+
+
+def as_json(value: Any) -> str:
+    """Compact JSON in which numbers keep their digits."""
+    match value:
+        case Digits():
+            return str(value)
+        case dict():
+            members = (
+                f"{json.dumps(k, ensure_ascii=False)}: {as_json(v)}" for k, v in value.items()
+            )
+            return "{" + ", ".join(members) + "}"
+        case list():
+            return "[" + ", ".join(as_json(item) for item in value) + "]"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,106 @@
+"""What a tool's config may hold, kind by kind: each row is a config and where it is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.core.errors import BadTool
+from app.schema.configs import CONFIGS, MOST_CODE, MOST_URL
+
+URL = "https://api.example.com/{id}"
+CODE = "def f(x):\n    return x"
+ONE = {"result": 1}
+
+GOOD: list[tuple[str, dict[str, Any]]] = [
+    ("mock", {"result": None}),
+    ("mock", {"sequence": [ONE, {"result": "x", "is_error": True}], "cycle": True}),
+    ("mock", {"cases": [{"when": {}, "result": 1}]}),
+    ("mock", {"cases": [{"when": {"/a/0": {"glob": "x*"}, "": {"a": 1, "b": 2}}, **ONE}]}),
+    ("mock", {"cases": [{"when": {"/a": {"one_of": [1]}, "/b": {"prefix": ""}}, **ONE}]}),
+    ("mock", {"sample": True, "output_schema": {"type": "string"}, "delay_s": 1}),
+    ("mock", {**ONE, "failure_rate": 0.5, "failure": "down"}),
+    ("python", {"code": CODE}),
+    ("python", {"code": "async " + CODE, "function": "f"}),
+    ("http", {"url": URL}),
+    ("http", {"url": "http://127.0.0.1:8000?x={x}&y={a.b}", "private": True, "method": "POST"}),
+    ("http", {"url": "http://[::1]:8000/", "hosts": ["*.example.com", "localhost", "[::1]"]}),
+    ("http", {"url": URL, "headers": {"Authorization": "Bearer ${MY_API_KEY}", "Accept": "a/b"}}),
+    ("http", {"url": URL, "headers": {"X-Token": "{{ args.token }}"}, "body": {"a": [1]}}),
+    ("http", {"url": URL, "body": None}),
+]
+
+
+@pytest.mark.parametrize(("kind", "config"), GOOD)
+def test_good(kind: str, config: dict[str, Any]) -> None:
+    CONFIGS[kind](config)
+
+
+BAD: list[tuple[str, dict[str, Any], str]] = [
+    ("mock", {}, "/config/result"),
+    ("mock", {"is_error": True}, "/config/result"),
+    ("mock", {"sequence": []}, "/config/sequence"),
+    ("mock", {"sequence": {"result": 1}}, "/config/sequence"),
+    ("mock", {"sequence": [ONE] * 1001}, "/config/sequence"),
+    ("mock", {"sequence": [ONE, 2]}, "/config/sequence/1"),
+    ("mock", {"sequence": [{"result": 1, "when": {}}]}, "/config/sequence/0"),
+    ("mock", {"sequence": [{"result": 1, "is_error": "no"}]}, "/config/sequence/0/is_error"),
+    ("mock", {"sequence": [ONE], "cycle": 1}, "/config/cycle"),
+    ("mock", {"cases": [ONE]}, "/config/cases/0/when"),
+    ("mock", {"cases": [{"when": {"a": 1}, **ONE}]}, "/config/cases/0/when/a"),
+    ("mock", {"cases": [{"when": {"/a/b": {"glob": 1}}, **ONE}]}, "/config/cases/0/when/~1a~1b"),
+    ("mock", {"cases": [{"when": {"/a": {"prefix": 1}}, **ONE}]}, "/config/cases/0/when/~1a"),
+    ("mock", {"cases": [{"when": {"/a": {"one_of": 1}}, **ONE}]}, "/config/cases/0/when/~1a"),
+    ("mock", {"sample": True}, "/config/sample"),
+    ("mock", {"sample": 1}, "/config/sample"),
+    ("mock", {**ONE, "output_schema": {"type": "x"}}, "/config/output_schema/type"),
+    ("mock", {**ONE, "failure_rate": 1.5}, "/config/failure_rate"),
+    ("mock", {**ONE, "failure_rate": True}, "/config/failure_rate"),
+    ("mock", {**ONE, "failure": 1}, "/config/failure"),
+    ("python", {"code": "x = 1"}, "/config/code"),
+    ("python", {"code": 1}, "/config/code"),
+    ("python", {"code": CODE + "\0"}, "/config/code"),
+    ("python", {"code": CODE + " " * MOST_CODE}, "/config/code"),
+    ("python", {"code": CODE, "file": "/a.py"}, "/config/file"),
+    ("python", {"code": CODE, "function": "a.b"}, "/config/function"),
+    ("http", {}, "/config/url"),
+    ("http", {"url": "ftp://example.com/"}, "/config/url"),
+    ("http", {"url": "https://{host}/"}, "/config/url"),
+    ("http", {"url": "https://api.{host}.example.com/"}, "/config/url"),
+    ("http", {"url": "https://example.com:{port}/"}, "/config/url"),
+    ("http", {"url": "https://example.com{path}"}, "/config/url"),
+    ("http", {"url": "https://{user}@example.com/"}, "/config/url"),
+    ("http", {"url": "https://me@example.com/"}, "/config/url"),
+    ("http", {"url": "https://example.com\\@evil/"}, "/config/url"),
+    ("http", {"url": "https://example.com/?key=${MY_KEY}"}, "/config/url"),
+    ("http", {"url": "https://example.com/#{x}"}, "/config/url"),
+    ("http", {"url": "https://example.com/a b"}, "/config/url"),
+    ("http", {"url": "https://example.com/\n"}, "/config/url"),
+    ("http", {"url": "https://example.com/{"}, "/config/url"),
+    ("http", {"url": "https://example.com/{a b}"}, "/config/url"),
+    ("http", {"url": "https://example.com/{{ args.x }}"}, "/config/url"),
+    ("http", {"url": "https://example.com/" + "x" * MOST_URL}, "/config/url"),
+    ("http", {"url": URL, "method": "get"}, "/config/method"),
+    ("http", {"url": URL, "private": "yes"}, "/config/private"),
+    ("http", {"url": URL, "hosts": "example.com"}, "/config/hosts"),
+    ("http", {"url": URL, "hosts": ["https://example.com"]}, "/config/hosts"),
+    ("http", {"url": URL, "headers": []}, "/config/headers"),
+    ("http", {"url": URL, "headers": {"Host": "evil"}}, "/config/headers/Host"),
+    ("http", {"url": URL, "headers": {"content-length": "1"}}, "/config/headers/content-length"),
+    ("http", {"url": URL, "headers": {"A/B": "x"}}, "/config/headers/A~1B"),
+    ("http", {"url": URL, "headers": {"X": 1}}, "/config/headers/X"),
+    ("http", {"url": URL, "headers": {"X": "a\r\nY: b"}}, "/config/headers/X"),
+    ("http", {"url": URL, "headers": {"X": "${HOME}"}}, "/config/headers/X"),
+    ("http", {"url": URL, "headers": {"Authorization": "abc"}}, "/config/headers/Authorization"),
+    ("http", {"url": URL, "headers": {"X-Api-Key": "abc"}}, "/config/headers/X-Api-Key"),
+    ("http", {"url": URL, "cookies": {}}, "/config/cookies"),
+]
+
+
+@pytest.mark.parametrize(("kind", "config", "where"), BAD)
+def test_bad(kind: str, config: dict[str, Any], where: str) -> None:
+    with pytest.raises(BadTool) as caught:
+        CONFIGS[kind](config)
+    assert caught.value.pointer == where
+    assert len(str(caught.value)) > 20
