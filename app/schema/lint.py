@@ -6,6 +6,7 @@ Knows no encoder: the tables say what each sends, and tests/simulator proves tha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from app.core.settings import PROTOCOLS
@@ -95,6 +96,5 @@ def _without_custom(sent: Sent, protocol: str, who: str, source: str) -> Iterato
 
 def accepted(tool: Tool) -> list[Accepted]:
     """A row for each protocol: the matrix "Accepted by"."""
-    return [
-        accepted_by(protocol, list(of_protocol(tool, protocol)), tool) for protocol in PROTOCOLS
-    ]
+    plain = replace(tool, strict=False)
+    return [accepted_by(one, list(of_protocol(plain, one)), tool) for one in PROTOCOLS]

@@ -19,11 +19,18 @@ from app.simulator.gemini_fields import (
     wrong_type,
 )
 from app.simulator.words import spaced
+from app.simulator.written import all_written
 
 REFERENCE = "https://ai.google.dev/api/caching#FunctionDeclaration"
 NAMES = "https://github.com/google-gemini/gemini-cli/issues/9535"
 ITEMS = "https://github.com/cline/cline/issues/7339"
 LISTS = "https://github.com/zed-industries/zed/issues/53919"
+ENUMS = "https://github.com/decolua/9router/pull/380"
+ALONE = "https://github.com/vercel/ai/pull/19000"
+BESIDE = "https://github.com/anomalyco/opencode/issues/12295"
+MANY = "https://github.com/google-gemini/gemini-cli/issues/19083"
+
+_MOST = 512
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
 _TOOL = spaced(
@@ -51,6 +58,9 @@ def tools_of(value: Any) -> tuple[Tool, ...]:
         where = f"tools[{place}]"
         given = fields(entry, _TOOL, where)
         declared = typed(given, "functionDeclarations", list, where) or []
+        if len(declared) > _MOST:
+            said = f"[FIELD_INVALID] At most {_MOST} function declarations can be specified."
+            raise invalid(f"{where}.function_declarations", said, MANY)
         for number, one in enumerate(declared):
             tools.append(_tool(one, f"{where}.function_declarations[{number}]"))
     names = [tool.name for tool in tools]
@@ -83,7 +93,23 @@ def _tool(entry: Any, where: str) -> Tool:
         schema = _plain(given["parameters"], f"{where}.parameters")
     elif not isinstance(schema, dict):
         raise wrong_type(schema, f"{where}.parameters_json_schema", "a JSON Schema")
+    else:
+        _check_references(schema)
     return Tool(name, typed(given, "description", str, where) or "", schema)
+
+
+_BESIDE = spaced("$ref $id $defs $anchor $schema description default")
+
+
+def _check_references(schema: Any) -> None:
+    for _, one, _ in all_written(schema):
+        if isinstance(one, dict) and "$ref" in one and one.keys() - _BESIDE:
+            name = str(one["$ref"]).rpartition("/")[2]
+            raise refused(
+                f"$ref '{name}' was set alongside unsupported fields. If a schema node has $ref "
+                "set, then only description and default can be set alongside it",
+                BESIDE,
+            )
 
 
 def _plain(schema: Any, where: str) -> dict[str, Any]:
@@ -104,6 +130,14 @@ def _plain(schema: Any, where: str) -> dict[str, Any]:
     for place, value in enumerate(typed(given, "enum", list, where) or []):
         if not isinstance(value, str):
             raise wrong_type(value, f"{where}.enum[{place}]", "TYPE_STRING")
+    if "enum" in given and given.get("type") != "string":
+        raise invalid(f"{where}.enum", "only allowed for STRING type", ENUMS)
+    if "anyOf" in given and len(given) > 1:
+        raise refused(
+            f"{where} schema specified other fields alongside any_of. When using any_of, it must "
+            "be the only field set.",
+            ALONE,
+        )
     if given.get("type") == "array" and "items" not in given:
         raise invalid(f"{where}.items", "missing field.", ITEMS)
     if "items" in given:

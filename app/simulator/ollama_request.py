@@ -149,9 +149,29 @@ def _tool(entry: Any) -> Tool:
         schema, "properties", dict, f"{where}.properties of type map[string]api.ToolProperty"
     )
     for one in (properties or {}).values():
-        if not isinstance(one, dict):
-            raise _wrong(one, f"{where}.properties of type api.ToolProperty")
+        _check_property(one, f"{where}.properties")
     return Tool(name or "", about or "", schema)
+
+
+_PROPERTY: Mapping[str, tuple[type, str]] = {
+    "description": (str, "string"),
+    "enum": (list, "[]interface {}"),
+    "anyOf": (list, "[]api.ToolProperty"),
+    "properties": (dict, "api.ToolPropertiesMap"),
+    "required": (list, "[]string"),
+}
+
+
+def _check_property(value: Any, where: str) -> None:
+    """A property, those of its own and the choices of its anyOf; `items` may be anything."""
+    todo = [value]
+    while todo:
+        one = todo.pop()
+        if not isinstance(one, dict):
+            raise _wrong(one, f"{where} of type api.ToolProperty")
+        for key, (kind, name) in _PROPERTY.items():
+            _typed(one, key, kind, f"{where}.{key} of type {name}")
+        todo += [*(one.get("properties") or {}).values(), *(one.get("anyOf") or ())]
 
 
 def _messages(value: Any) -> tuple[tuple[Message, ...], str]:

@@ -5,11 +5,12 @@ https://platform.openai.com/docs/api-reference/chat/create
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from app.core.tools import FREEFORM, Tool, ToolChoice
 from app.simulator import openai_chat_refusals as refusals
+from app.simulator import openai_schema
 from app.simulator.end import BadRequest, Source, compact
 from app.simulator.openai_chat_refusals import (
     check_name,
@@ -20,7 +21,6 @@ from app.simulator.openai_chat_refusals import (
 )
 
 _MOST_TOOLS = 128
-_DEEPEST = 10
 
 
 def tools_of(value: Any) -> tuple[Tool, ...]:
@@ -74,16 +74,11 @@ def _tool(function: Any, place: str) -> Tool:
         schema = {"type": "object", "properties": {}}
     if not isinstance(schema, dict):
         raise wrong_type(f"{place}.parameters", "an object", schema)
-    kind = schema.get("type", "None") if schema else "object"
-    if kind != "object":
-        said = f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'."
-        raise _bad_schema(name, place, said, refusals.NO_SCHEMA)
     strict = function.get("strict")
     if strict is not None and not isinstance(strict, bool):
         raise wrong_type(f"{place}.strict", "a boolean", strict)
-    if strict:
-        for said in _open_ends(schema, ()):
-            raise _bad_schema(name, place, said, refusals.STRICT)
+    for said, source in openai_schema.errors(schema, strict=strict is True):
+        raise _bad_schema(name, place, said, source)
     return Tool(name, str(function.get("description") or ""), schema, strict=strict is True)
 
 
@@ -113,34 +108,6 @@ def _bad_schema(name: str, place: str, sentence: str, source: Source) -> BadRequ
         param=f"{place}.parameters",
         code="invalid_function_parameters",
     )
-
-
-def _open_ends(schema: Any, path: tuple[str, ...], depth: int = 1) -> Iterator[str]:
-    """What keeps the schema at `path` from being strict."""
-    if not isinstance(schema, Mapping):
-        return
-    where = f"In context=({', '.join(map(repr, path))}{',' if len(path) == 1 else ''})"
-    if depth > _DEEPEST:
-        yield f"{where}, {depth} levels of nesting exceeds limit of {_DEEPEST}."
-        return
-    properties = schema.get("properties")
-    properties = properties if isinstance(properties, Mapping) else {}
-    if schema.get("type") == "object" or properties:
-        if schema.get("additionalProperties") is not False:
-            yield f"{where}, 'additionalProperties' is required to be supplied and to be false."
-        required = schema.get("required")
-        for name in properties:
-            if name not in (required if isinstance(required, list) else ()):
-                yield (
-                    f"{where}, 'required' is required to be supplied and to be an array including "
-                    f"every key in properties. Missing '{name}'."
-                )
-    for name, one in properties.items():
-        yield from _open_ends(one, (*path, "properties", name), depth + 1)
-    if "items" in schema:
-        yield from _open_ends(schema["items"], (*path, "items"), depth + 1)
-    for place, one in enumerate(schema.get("anyOf") or ()):
-        yield from _open_ends(one, (*path, "anyOf", str(place)), depth + 1)
 
 
 def choice_of(value: Any, tools: Sequence[Tool], parallel: bool) -> ToolChoice:

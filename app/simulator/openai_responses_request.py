@@ -7,13 +7,14 @@ https://platform.openai.com/docs/api-reference/responses/create
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.core.messages import ModelRequest
 from app.core.tools import FREEFORM, Tool, ToolChoice
 from app.simulator import openai_responses_refusals as refusals
-from app.simulator.end import Asked, BadRequest, compact, object_of
+from app.simulator import openai_schema
+from app.simulator.end import Asked, BadRequest, Source, compact, object_of
 from app.simulator.openai_responses_input import read_input
 from app.simulator.openai_responses_refusals import (
     missing,
@@ -220,54 +221,23 @@ def _function(entry: Mapping[str, Any], where: str) -> Tool:
         schema = {"type": "object", "properties": {}}
     if not isinstance(schema, dict):
         raise wrong_type(f"{where}.parameters", "an object", schema)
-    kind = schema.get("type", "None") if schema else "object"
-    if kind != "object":
-        said = f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'."
-        raise _bad_schema(name, where, said)
     strict = entry.get("strict")
     if strict is not None and not isinstance(strict, bool):
         raise wrong_type(f"{where}.strict", "a boolean", strict)
     # Without a word on it the real one makes a schema strict by itself and refuses none.
-    if strict:
-        for said in _strict_errors(schema, ()):
-            raise _bad_schema(name, where, said)
+    for said, source in openai_schema.errors(schema, strict=strict is True):
+        raise _bad_schema(name, where, said, source)
     return Tool(name, _described(entry, where), schema, strict=strict is True)
 
 
-def _bad_schema(name: str, where: str, sentence: str) -> BadRequest:
+def _bad_schema(name: str, where: str, sentence: str, source: Source) -> BadRequest:
     return refusal(
         f"Invalid schema for function '{name}': {sentence}",
         f"{where}.parameters",
         "invalid_function_parameters",
-        source=refusals.STRICT,
+        source=source.words,
+        inferred=source.inferred,
     )
-
-
-def _strict_errors(schema: Any, path: tuple[str, ...]) -> Iterator[str]:
-    """What keeps `schema`, which stands at `path`, from being strict."""
-    if not isinstance(schema, Mapping) or len(path) > 40:
-        return
-    context = f"In context=({', '.join(map(repr, path))}{',' if len(path) == 1 else ''})"
-    properties = schema.get("properties")
-    properties = properties if isinstance(properties, Mapping) else {}
-    if schema.get("type") == "object" or properties:
-        if schema.get("additionalProperties") is not False:
-            yield f"{context}, 'additionalProperties' is required to be supplied and to be false."
-        required = schema.get("required")
-        for one in properties:
-            if one not in (required if isinstance(required, list) else []):
-                yield (
-                    f"{context}, 'required' is required to be supplied and to be an array "
-                    f"including every key in properties. Missing '{one}'."
-                )
-    for member in ("properties", "$defs"):
-        inner = schema.get(member)
-        for key, one in inner.items() if isinstance(inner, Mapping) else ():
-            yield from _strict_errors(one, (*path, member, str(key)))
-    yield from _strict_errors(schema.get("items"), (*path, "items"))
-    choices = schema.get("anyOf")
-    for place, one in enumerate(choices if isinstance(choices, list) else []):
-        yield from _strict_errors(one, (*path, "anyOf", str(place)))
 
 
 def _custom(entry: Mapping[str, Any], where: str) -> Tool:

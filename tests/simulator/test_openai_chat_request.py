@@ -78,7 +78,11 @@ CLOSED = {"type": "object", "properties": {"x": {}}, "additionalProperties": Fal
         (function(name="f" * 65), "string too long", "tools[0].function.name"),
         (function(parameters={"type": "string"}), "got 'type: \"string\"'", None),
         (function(parameters={"properties": {}}), "got 'type: \"None\"'", None),
-        (function(parameters={"type": "object"}, strict=True), "additionalProperties", None),
+        (
+            function(parameters={"type": "object", "properties": {}}, strict=True),
+            "additionalProperties",
+            None,
+        ),
         (function(parameters=CLOSED, strict=True), "Missing 'x'", None),
         ({"tools": []}, "empty array", "tools"),
         ({"tools": [TOOL] * 129}, "array too long", "tools"),

@@ -20,7 +20,12 @@ BODY: dict[str, Any] = {
     "model": "m",
     "input": "hi",
     "tools": [
-        {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": False},
+        {
+            "type": "function",
+            "name": "f",
+            "parameters": {"type": "object", "properties": {}},
+            "strict": False,
+        },
         {"type": "custom", "name": "g"},
     ],
     "include": ["reasoning.encrypted_content"],
