@@ -1,9 +1,297 @@
+"""Each operation of an OpenAPI 3 document as an HTTP tool. Only refs within it are followed.
+
+Path, query and header parameters and the members of a JSON body become arguments; what secures
+an operation becomes a header with the name of a variable. https://spec.openapis.org/oas/v3.1.0
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
+
+from app.formats.entry import Pieces, clipped, made, refused, snake
+from app.formats.found import Found
+from app.formats.openapi_schemas import Outside, Schemas
+from app.formats.secrets import variable
+
+KIND = "OpenAPI operation"
+_METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
+_WITH_BODY = ("post", "put", "patch")
+_NOT_SET = ("accept", "content-type", "authorization", "host", "content-length", "cookie", "te")
+_JSON = re.compile(r"application/(?:[\w.+-]*\+)?json\b|\*/\*", re.I)
+_FORM = "application/x-www-form-urlencoded"
 
 
-def is_document(e: Any) -> bool:
-    return False
+@dataclass
+class _Tool:
+    """One operation while it is read."""
+
+    notes: list[str] = field(default_factory=list)
+    properties: dict[str, Any] = field(default_factory=dict)
+    required: list[str] = field(default_factory=list)
+    query: list[str] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+    body: Any = None
 
 
-def tools(e: Any) -> Any:
-    return []
+class _Bad(ValueError):
+    """Why an operation cannot be a tool."""
+
+
+def is_document(entry: Mapping[str, Any]) -> bool:
+    """Whether `entry` is an OpenAPI or a Swagger document."""
+    return isinstance(entry.get("openapi", entry.get("swagger")), str | float) and "paths" in entry
+
+
+def tools(document: Mapping[str, Any]) -> Iterator[Found]:
+    """Every operation, in the order of the document."""
+    if not str(document.get("openapi", "")).startswith("3"):
+        said = "Only OpenAPI 3 is read; convert an older document first."
+        yield refused({}, KIND, "Swagger", said)
+        return
+    schemas = Schemas(document)
+    paths = document["paths"]
+    for path, item in paths.items() if isinstance(paths, Mapping) else ():
+        if not isinstance(item, Mapping):
+            continue
+        for method in _METHODS:
+            if isinstance(item.get(method), Mapping):
+                yield _operation(document, schemas, str(path), item, method)
+
+
+def _operation(
+    document: Mapping[str, Any], schemas: Schemas, path: str, item: Mapping[str, Any], method: str
+) -> Found:
+    operation = item[method]
+    given = operation.get("operationId")
+    name = given if isinstance(given, str) and given.strip() else snake(f"{method}{path}")
+    form = {"path": path, "method": method, "operation": operation}
+    tool = _Tool()
+    try:
+        server = _server(document, item, operation, tool)
+        _parameters(schemas, item, operation, tool)
+        _body(schemas, operation, method, tool)
+        _secured(document, operation, tool)
+        parameters = schemas.closed(
+            {"type": "object", "properties": tool.properties, "required": tool.required}
+        )
+    except (_Bad, Outside) as error:
+        return refused(form, KIND, name, str(error))
+    config: dict[str, Any] = {"method": method.upper(), "url": server + _path(path, tool)}
+    if tool.query:
+        config["url"] += "?" + "&".join(tool.query)
+    if tool.headers:
+        config["headers"] = tool.headers
+    if tool.body is not None:
+        config["body"] = tool.body
+    pieces = Pieces(
+        name,
+        _description(operation),
+        parameters,
+        answered_by="http",
+        config=config,
+        rest={"group": _title(document)},
+        notes=tool.notes,
+    )
+    return made(form, KIND, pieces)
+
+
+def _description(operation: Mapping[str, Any]) -> str:
+    told = [operation.get(key) for key in ("summary", "description")]
+    texts = [one.strip() for one in told if isinstance(one, str) and one.strip()]
+    return "\n\n".join(dict.fromkeys(texts))
+
+
+def _title(document: Mapping[str, Any]) -> str:
+    info = document.get("info")
+    title = info.get("title") if isinstance(info, Mapping) else ""
+    return clipped(" ".join(title.split()), 60) if isinstance(title, str) else ""
+
+
+def _server(
+    document: Mapping[str, Any], item: Mapping[str, Any], operation: Mapping[str, Any], tool: _Tool
+) -> str:
+    """The address of the API without a last slash; the operation's own comes first."""
+    for holder in (operation, item, document):
+        listed = holder.get("servers")
+        if not isinstance(listed, list) or not listed or not isinstance(listed[0], Mapping):
+            continue
+        url = _with_defaults(listed[0])
+        if re.match(r"https?://[^/]", url):
+            if len(listed) > 1:
+                tool.notes.append("The document names several servers; this is the first.")
+            return url.rstrip("/")
+        raise _Bad(
+            f"Its server is {clipped(url)!a}, which is no whole address; write "
+            "`servers: [{url: https://...}]` into the document."
+        )
+    raise _Bad("The document names no server; write `servers: [{url: https://...}]` into it.")
+
+
+def _with_defaults(server: Mapping[str, Any]) -> str:
+    variables = server.get("variables")
+    variables = variables if isinstance(variables, Mapping) else {}
+
+    def default(match: re.Match[str]) -> str:
+        named = variables.get(match[1])
+        return str(named.get("default", "")) if isinstance(named, Mapping) else match[0]
+
+    return re.sub(r"\{([^{}]*)\}", default, str(server.get("url", "")))
+
+
+# -- parameters
+
+
+def _parameters(
+    schemas: Schemas, item: Mapping[str, Any], operation: Mapping[str, Any], tool: _Tool
+) -> None:
+    """Those of the path and of the operation; the latter's win."""
+    found: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for holder in (item, operation):
+        listed = holder.get("parameters")
+        for one in listed if isinstance(listed, list) else ():
+            parameter = schemas.target(one)
+            if isinstance(parameter, Mapping):
+                found[str(parameter.get("in")), str(parameter.get("name"))] = parameter
+    for (where, name), parameter in found.items():
+        _parameter(schemas, where, name, parameter, tool)
+
+
+def _parameter(
+    schemas: Schemas, where: str, name: str, parameter: Mapping[str, Any], tool: _Tool
+) -> None:
+    if where == "cookie":
+        tool.notes.append(f"The cookie {clipped(name)!a} was left out: tools send none.")
+        return
+    if where == "header" and name.lower() in _NOT_SET:
+        return
+    if where not in ("path", "query", "header"):
+        return
+    content = parameter.get("content")
+    schema = parameter.get("schema", _first(content) if isinstance(content, Mapping) else {})
+    schema = schemas.rewritten(schema)
+    if isinstance(parameter.get("description"), str) and isinstance(schema, Mapping):
+        schema = {**schema, "description": parameter["description"]}
+    argument = _argument(name, where, tool)
+    tool.properties[argument] = schema
+    if parameter.get("required") is True or where == "path":
+        tool.required.append(argument)
+    if parameter.get("style") in ("deepObject", "spaceDelimited", "pipeDelimited") or (
+        parameter.get("explode") is False
+    ):
+        tool.notes.append(f"{argument} is sent as plain pairs; the document asks for another way.")
+    match where:
+        case "path":
+            tool.places[name] = argument
+        case "query":
+            tool.query.append(f"{quote(name, safe='')}={{{argument}}}")
+        case _:
+            tool.headers[name] = f"{{{{ args.{argument} }}}}"
+
+
+def _argument(name: str, where: str, tool: _Tool) -> str:
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_")[:64] or where
+    return plain if plain not in tool.properties else f"{plain}_{where}"
+
+
+def _path(path: str, tool: _Tool) -> str:
+    """The path with its places named by the arguments, and all else as it may stand in a URL."""
+    made = ""
+    for place, text in enumerate(re.split(r"\{([^{}/]*)\}", path)):
+        if place % 2 == 0:
+            made += quote(text, safe="/:@!$&'()*+,;=~%-._")
+        else:
+            made += f"{{{tool.places.get(text, snake(text) or 'value')}}}"
+    return made if made.startswith("/") else f"/{made}"
+
+
+# -- the body
+
+
+def _body(schemas: Schemas, operation: Mapping[str, Any], method: str, tool: _Tool) -> None:
+    body = schemas.target(operation.get("requestBody"))
+    content = body.get("content") if isinstance(body, Mapping) else None
+    if not isinstance(content, Mapping) or not content:
+        tool.body = "none" if method in _WITH_BODY else None
+        return
+    kinds = [str(kind) for kind in content]
+    picked = next((kind for kind in kinds if _JSON.match(kind)), None)
+    if picked is None:
+        picked = _FORM if _FORM in kinds else kinds[0]
+    if picked.startswith("multipart/"):
+        raise _Bad("It is sent files as multipart, which an http tool cannot send; write its own.")
+    media = content[picked]
+    schema = schemas.rewritten(media.get("schema", {})) if isinstance(media, Mapping) else {}
+    flat = schemas.followed(schema)
+    way = "form" if picked == _FORM else "json"
+    if (_JSON.match(picked) or way == "form") and _is_flat(flat, tool):
+        required = flat.get("required", [])
+        for name, one in flat["properties"].items():
+            if isinstance(one, Mapping) and one.get("readOnly") is True:
+                continue
+            tool.properties[name] = one
+            tool.required += [name] if name in required else []
+        tool.body = way
+        return
+    if way == "form":
+        raise _Bad("Its form has no plain members, so no arguments can be made of it.")
+    tool.properties["body"] = schema if _JSON.match(picked) else {"type": "string"}
+    tool.required += ["body"] if body.get("required") is True else []
+    tool.headers["Content-Type"] = picked if picked != "*/*" else "application/json"
+    tool.body = "{{ args.body }}"
+
+
+def _is_flat(schema: Any, tool: _Tool) -> bool:
+    """Whether the members of a body can be arguments of their own."""
+    if not isinstance(schema, Mapping) or not isinstance(schema.get("properties"), Mapping):
+        return False
+    if any(word in schema for word in ("allOf", "anyOf", "oneOf", "not", "if", "$ref")):
+        return False
+    names = schema["properties"]
+    legal = all(re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name) for name in names)
+    return legal and not any(name in tool.properties for name in names)
+
+
+def _first(content: Mapping[str, Any]) -> Any:
+    media = next(iter(content.values()), None)
+    return media.get("schema", {}) if isinstance(media, Mapping) else {}
+
+
+# -- keys
+
+
+def _secured(document: Mapping[str, Any], operation: Mapping[str, Any], tool: _Tool) -> None:
+    """The first way of the list that can be said by headers; keys by the names of variables."""
+    ways = operation.get("security", document.get("security"))
+    components = document.get("components")
+    schemes = components.get("securitySchemes") if isinstance(components, Mapping) else None
+    if not isinstance(ways, list) or not ways or {} in ways or not isinstance(schemes, Mapping):
+        return
+    for way in ways:
+        if not isinstance(way, Mapping):
+            continue
+        named = [_header(document, schemes.get(name), str(name)) for name in way]
+        if all(named):
+            tool.headers.update(one for one in named if one)
+            names = re.findall(r"\$\{(\w+)\}", " ".join(one[1] for one in named if one))
+            tool.notes.append(f"It needs a key: set {', '.join(names)} in the environment.")
+            return
+    tool.notes.append("How it is secured cannot be said by a header; it is sent without a key.")
+
+
+def _header(document: Mapping[str, Any], scheme: Any, name: str) -> tuple[str, str] | None:
+    if not isinstance(scheme, Mapping):
+        return None
+    of = (_title(document)[:30] or "api", name[:30])
+    kind, way = scheme.get("type"), str(scheme.get("scheme", "")).lower()
+    if kind == "apiKey" and scheme.get("in") == "header" and isinstance(scheme.get("name"), str):
+        return scheme["name"], f"${{{variable(*of, 'key')}}}"
+    if kind == "http" and way == "basic":
+        return "Authorization", f"Basic ${{{variable(*of, 'key')}}}"
+    if (kind == "http" and way == "bearer") or kind in ("oauth2", "openIdConnect"):
+        return "Authorization", f"Bearer ${{{variable(*of, 'token')}}}"
+    return None

@@ -1,0 +1,141 @@
+"""The schemas of one OpenAPI document: local refs become `$defs`, each schema converted once.
+
+What an operation needs is gathered along the refs, never written out in their place: a document
+may refer in circles, and fan out without end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from app.formats.dialect import json_schema
+from app.formats.entry import clipped, snake
+from app.schema.soundness import MAX_SCHEMA_BYTES
+
+MOST_ALL = 6 * 1024 * 1024
+"""Bytes of all the schemas of a document, as often as they are needed."""
+
+_VALUES = ("enum", "const", "default", "example", "examples")
+_MOST_STEPS = 10
+
+
+class Outside(ValueError):
+    """A ref that is not followed, or too much of them. `str` is a sentence."""
+
+
+class Schemas:
+    """Converts and gathers; one for each document."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+        self._names: dict[str, str] = {}  # ref -> its name in $defs
+        self._refs: dict[str, str] = {}  # that name -> the ref
+        self._made: dict[str, tuple[Any, frozenset[str], int]] = {}  # ref -> schema, refs, bytes
+        self._used = 0
+
+    def target(self, value: Any) -> Any:
+        """`value`, or what it refers to: for parameters and bodies."""
+        for _ in range(_MOST_STEPS):
+            if not (isinstance(value, Mapping) and isinstance(value.get("$ref"), str)):
+                return value
+            value = self._at(value["$ref"])
+        raise Outside("Its refs go round in a circle; correct the document.")
+
+    def rewritten(self, schema: Any) -> Any:
+        """`schema` as JSON Schema whose refs point into $defs."""
+        return self._refs_named(json_schema(schema), set())
+
+    def followed(self, schema: Any) -> Any:
+        """A schema that is only a ref, as what it means."""
+        for _ in range(_MOST_STEPS):
+            if not (isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str)):
+                break
+            schema = self._converted(self._refs[schema["$ref"].rpartition("/")[2]])[0]
+        return schema
+
+    def closed(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """`schema` with all that its refs name, directly or not, in its $defs."""
+        found: dict[str, Any] = {}
+        bytes_ = 0
+        todo = sorted(self._refs_in(schema))
+        while todo:
+            ref = todo.pop()
+            if ref in found:
+                continue
+            found[ref], refs, size = self._converted(ref)
+            bytes_ += size
+            if bytes_ > MAX_SCHEMA_BYTES:
+                raise Outside("What its schemas refer to is too large for a tool.")
+            todo += sorted(refs)
+        self._used += bytes_
+        if self._used > MOST_ALL:
+            raise Outside("The document is too large to be read whole; bring a part of it.")
+        if not schema["required"]:
+            schema = {key: value for key, value in schema.items() if key != "required"}
+        defs = {self._names[ref]: found[ref] for ref in sorted(found)}
+        return {**schema, "$defs": defs} if defs else schema
+
+    def _at(self, ref: str) -> Any:
+        if not ref.startswith("#/"):
+            raise Outside(f"It refers to {clipped(ref)!a}, outside of it; nothing is fetched.")
+        here: Any = self._document
+        for step in ref[2:].split("/"):
+            step = unquote(step).replace("~1", "/").replace("~0", "~")
+            if isinstance(here, Mapping) and step in here:
+                here = here[step]
+            elif isinstance(here, list) and step.isascii() and step.isdigit():
+                here = here[int(step[:6])] if int(step[:6]) < len(here) else None
+            else:
+                raise Outside(f"There is nothing at {clipped(ref)!a}; correct the document.")
+        return here
+
+    def _converted(self, ref: str) -> tuple[Any, frozenset[str], int]:
+        if ref not in self._made:
+            refs: set[str] = set()
+            schema = self._refs_named(json_schema(self._at(ref)), refs)
+            self._made[ref] = schema, frozenset(refs), len(json.dumps(schema))
+        return self._made[ref]
+
+    def _refs_named(self, schema: Any, refs: set[str]) -> Any:
+        match schema:
+            case {"$ref": str(ref)}:
+                self._at(ref)  # refused here, where it stands
+                refs.add(ref)
+                made = {"$ref": self._pointer(ref)}
+                if isinstance(schema.get("description"), str):
+                    made["description"] = schema["description"]
+                return made
+            case Mapping():
+                return {
+                    key: value if key in _VALUES else self._refs_named(value, refs)
+                    for key, value in schema.items()
+                }
+            case list():
+                return [self._refs_named(one, refs) for one in schema]
+        return schema
+
+    def _pointer(self, ref: str) -> str:
+        if ref not in self._names:
+            plain = snake(ref.rpartition("/")[2]).replace(".", "_") or "schema"
+            name, number = plain, 2
+            while name in self._refs:
+                name, number = f"{plain}_{number}", number + 1
+            self._names[ref], self._refs[name] = name, ref
+        return f"#/$defs/{self._names[ref]}"
+
+    def _refs_in(self, schema: Any) -> set[str]:
+        """The refs of the document that a rewritten schema holds."""
+        found: set[str] = set()
+        todo = [schema]
+        while todo:
+            match todo.pop():
+                case Mapping() as one:
+                    if isinstance(one.get("$ref"), str):
+                        found.add(self._refs[one["$ref"].rpartition("/")[2]])
+                    todo += [value for key, value in one.items() if key not in _VALUES]
+                case list() as several:
+                    todo += several
+        return found
