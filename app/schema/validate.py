@@ -81,7 +81,11 @@ def _fix(root: Any, place: list[str | int], value: Any, validator: soundness.Val
     text = _other_form(value)
     if not text:
         return ""
-    errors = validator.iter_errors(_replaced(root, place, json.loads(text)))
+    try:
+        changed = _replaced(root, place, json.loads(text))
+    except (KeyError, IndexError, TypeError, AttributeError):
+        return ""  # jsonschema-rs leaves keys that are empty out of the place it tells
+    errors = validator.iter_errors(changed)
     hit = any(list(error.instance_path)[: len(place)] == place for error in errors)
     return "" if hit else text
 

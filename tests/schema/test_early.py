@@ -1,0 +1,243 @@
+"""The verdict while it streams: never a false alarm, and each true one at its character."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pytest
+
+from app.core.events import Problem
+from app.schema.arguments import read_arguments
+from app.schema.early import Early
+from app.schema.validate import schema_problems
+from tests.schema.pairs import broken, pair, spelled
+
+PAIRS = 500
+
+
+def alarm(schema: Mapping[str, Any], text: str) -> tuple[int, Problem] | None:
+    """How many characters had come when it was told, and what."""
+    early = Early(schema)
+    for place, char in enumerate(text, 1):
+        if (problem := early.feed(char)) is not None:
+            return place, problem
+    return None
+
+
+def in_pieces(schema: Mapping[str, Any], text: str, random: Random) -> Problem | None:
+    """The same from a text that is cut anywhere."""
+    early, place, found = Early(schema), 0, None
+    while place < len(text):
+        size = random.choice([1, 2, 3, 8, 40, 1000])
+        problem = early.feed(text[place : place + size])
+        assert found is None or problem is None, "told twice"
+        found, place = found or problem, place + size
+    return found
+
+
+@pytest.mark.parametrize("start", range(0, PAIRS, 50))
+def test_no_false_alarm_on_any_prefix(start: int) -> None:
+    for seed in range(start, start + 50):
+        node, random = pair(seed), Random(seed)
+        assert schema_problems(node.schema, node.value) == (), seed
+        text = spelled(node.value, seed).text
+        assert alarm(node.schema, text) is None, (seed, text)
+        assert in_pieces(node.schema, text, random) is None, (seed, text)
+
+
+@pytest.mark.parametrize("start", range(0, PAIRS, 50))
+def test_each_fault_is_told_by_the_token_that_makes_it_certain(start: int) -> None:
+    kinds: set[str] = set()
+    for seed in range(start, start + 50):
+        node, random = pair(seed), Random(seed)
+        for one in random.sample(node.breaks, min(6, len(node.breaks))):
+            wrong = broken(node.value, one)
+            said = schema_problems(node.schema, wrong)
+            assert said, (seed, one)
+            written = spelled(wrong, seed)
+            told = alarm(node.schema, written.text)
+            assert told is not None, (seed, one, written.text)
+            characters, problem = told
+            assert (characters, problem.offset) == written.certain(one), (seed, one, written.text)
+            assert problem.kind == "schema"
+            assert problem == in_pieces(node.schema, written.text, random), (seed, one)
+            kinds.add(one.kind)
+    assert {"type", "required", "enum"} <= kinds
+
+
+@pytest.mark.parametrize("start", range(0, 400, 100))
+def test_at_the_end_it_has_spoken_if_and_only_if_the_verdict_does(start: int) -> None:
+    """Values of other schemas, and values with several faults, in schemas of every kind."""
+    for seed in range(start, start + 100):
+        node, random = pair(seed), Random(seed)
+        value = pair(random.randrange(2000)).value if random.random() < 0.3 else node.value
+        for one in random.sample(node.breaks, min(2, len(node.breaks))):
+            try:
+                value = broken(value, one)
+            except (KeyError, IndexError, TypeError):
+                continue
+        text = spelled(value, seed).text
+        told = in_pieces(node.schema, text, random)
+        assert (told is not None) == bool(schema_problems(node.schema, value)), (seed, text, told)
+
+
+@pytest.mark.parametrize("start", range(0, 400, 100))
+def test_broken_text_is_told_if_and_only_if_nothing_can_make_it_sound(start: int) -> None:
+    for seed in range(start, start + 100):
+        random = Random(seed)
+        text = spelled(pair(seed).value, seed).text
+        for _ in range(3):
+            place = random.randrange(len(text))
+            extra = random.choice([*'{}[]",:\\0eu-+.tn \x00', "", "true", "\\ud800"])
+            bad = text[:place] + extra + text[place + random.randrange(2) :]
+            told = in_pieces({"type": "object"}, bad, random)
+            arguments = read_arguments(bad)
+            cut = any("ends before" in problem.message for problem in arguments.problems)
+            sound = arguments.value is not None
+            if not cut:
+                assert (told is None) == sound, (seed, bad, told)
+            elif told is not None:
+                # Then no end can be put to it: what closes it most simply does not.
+                for tail in ('"', '"}', "}", "]}", '":1}', "0}", "1}}", '"}}'):
+                    assert read_arguments(bad + tail).value is None, (bad, tail)
+
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "minutes": {"type": "integer", "minimum": 3},
+        "unit": {"enum": ["c", "f"]},
+        "list": {"type": "array", "items": {"$ref": "#/$defs/point"}, "maxItems": 2},
+        "maybe": {"anyOf": [{"$ref": "#/$defs/point"}, {"type": "null"}]},
+        "hidden": False,
+    },
+    "required": ["minutes"],
+    "additionalProperties": False,
+    "$defs": {
+        "point": {
+            "type": "object",
+            "properties": {"x": {"type": "number"}, "of": {"$ref": "#"}},
+            "required": ["x"],
+        }
+    },
+}
+CASES = (
+    # (text, characters until it is told, the token's start, pointer, words)
+    ('{"minutes": "30"', 16, 12, "/minutes", '/minutes is "30", a string; the schema wants an int'),
+    ('{"minutes": 2}', 14, 12, "/minutes", "an integer of at least 3"),
+    ('{"minutes": {', 13, 12, "/minutes", "/minutes is an object; the schema wants an integer"),
+    ('{"unit": "C"', 12, 9, "/unit", 'one of "c", "f"'),
+    ('{"zone"', 7, 1, "/zone", "is not in the schema, which knows only"),
+    ('{"hidden"', 9, 1, "/hidden", "/hidden is not allowed by the schema."),
+    ('{"unit": "c"}', 13, 12, "", 'has no "minutes"'),
+    ("{}", 2, 1, "", 'has no "minutes"'),
+    ('{"list":[{"x":1},{"x":"s"', 25, 22, "/list/1/x", "the schema wants a number"),
+    ('{"list":[{"x":1},{"x":2},{', 26, 25, "/list", "/list has 3 items; the schema wants an arr"),
+    ('{"maybe":{"x":true', 18, 14, "/maybe/x", "the schema wants a number"),
+    ('{"maybe":[', 10, 9, "/maybe", "/maybe is an array; the schema wants an object or null"),
+    ('{"maybe":{"x":1,"of":{"minutes":"9"', 35, 32, "/maybe/of/minutes", '"9", a string'),
+    ("[", 1, 0, "", "The arguments are an array; a call needs a JSON object."),
+    ('"', 1, 0, "", "The arguments are a string; a call needs a JSON object."),
+    ('{"minutes":01', 13, 12, "", "a comma or a closing bracket should stand here"),
+    ('{"minutes":3, "minutes"', 23, 14, "", "the duplicate key"),
+    ('{"minutes":3} x', 15, 14, "", "Line 1, column 15: the text goes on after its end"),
+    ('{\n"unit":"a\n', 12, 11, "", "Line 2, column 10: a control character"),
+    ('{"unit":"\\ud83da', 16, 9, "", "half of a surrogate pair"),
+    ('{"unit":"\\x', 11, 9, "", "this escape is none that JSON knows"),
+    ('{"minutes":NaN', 12, 11, "", "a value should stand here"),
+    ("nulL", 4, 0, "", "a value should stand here"),
+    ("\u00a0{", 2, 0, "", "a JSON object should stand here"),
+    ('{"minutes":-x', 13, 12, "", "a digit should stand here"),
+    ('{"minutes":' + "1" * 401, 412, 11, "", "more than 400 digits"),
+    ('{"minutes":1e500 ', 17, 11, "", "more than 400 digits"),
+)
+
+
+@pytest.mark.parametrize(("text", "characters", "offset", "place", "words"), CASES)
+def test_what_is_told_and_when(
+    text: str, characters: int, offset: int, place: str, words: str
+) -> None:
+    told = alarm(SCHEMA, text)
+    assert told is not None
+    assert (told[0], told[1].offset, told[1].pointer) == (characters, offset, place)
+    assert words in told[1].message
+
+
+QUIET = (
+    *("", " ", "n", "null", "null \u00a0", "\u00a0null", '{"minutes": 3', '{"minutes": 1'),
+    *('{"minutes":3e2,', '{"minutes":30.0}', '{"minutes":3, "list":[{"x":1},{"x":2}]}', '{"zo'),
+    *('{"minutes":1e0000000000000000000002,', '{"unit": "', '{"minutes":3, "maybe":null}'),
+    *('{"minutes":3}  \n', '{"minutes":tru'),
+)
+
+
+@pytest.mark.parametrize("text", QUIET)
+def test_what_is_not_certain_is_not_told(text: str) -> None:
+    assert alarm(SCHEMA, text) is None
+
+
+def test_it_speaks_once() -> None:
+    early = Early(SCHEMA)
+    assert early.feed('{"unit": 3, ') is not None
+    assert early.feed('"zone": 1}') is None
+    assert early.closed
+
+
+def test_a_pair_of_surrogates_may_be_cut_in_two() -> None:
+    schema = {"type": "object", "properties": {"a": {"maxLength": 1}}}
+    early = Early(schema)
+    assert [early.feed(piece) for piece in ('{"a":"\ud83d', '\ude00"}')] == [None, None]
+    lone = Early(schema)
+    assert lone.feed('{"a":"\ud83d') is None
+    problem = lone.feed('x"}')
+    assert problem is not None
+    assert "half of a surrogate pair" in problem.message
+
+
+FAN: dict[str, Any] = {"a7": {"type": "string"}}
+for level in range(7):
+    FAN[f"a{level}"] = {"anyOf": [{"$ref": f"#/$defs/a{level + 1}"}] * 10}
+SILENT = (
+    {"type": "object", "properties": {"a": {"$ref": "http://example.com/x"}}},
+    {"type": "strange"},
+    {"type": "object", "$ref": "#"},
+    {"type": "object", "properties": {"a": {"$ref": "#/$defs/a0"}}, "$defs": FAN},
+    {"type": "object", "properties": {"a": {"pattern": "(?=x)(a+)+$"}}},
+)
+
+
+@pytest.mark.parametrize("schema", SILENT)
+def test_a_schema_that_cannot_be_used_or_costs_too_much_is_not_judged(schema: Any) -> None:
+    value = "a" * 30 + "!"
+    if schema["type"] == "object" and "pattern" in json.dumps(schema):
+        value = "a" * 30  # matched by no more than a guess within the limit
+    assert alarm(schema, json.dumps({"a": value})) is None or "pattern" in json.dumps(schema)
+
+
+DRAFTS = (
+    ("http://json-schema.org/draft-07/schema#", {"items": [{"type": "string"}, {"type": "null"}]}),
+    ("http://json-schema.org/draft-07/schema#", {"items": {}, "prefixItems": [False]}),
+    ("https://json-schema.org/draft/2019-09/schema", {"items": [{}], "additionalItems": True}),
+    ("http://json-schema.org/draft-04/schema#", {"const": 5, "maxItems": 2}),
+    (
+        "http://json-schema.org/draft-07/schema#",
+        {"$ref": "#/definitions/free", "type": "string", "maxItems": 0},
+    ),
+    ("https://json-schema.org/draft-07/schema", {"prefixItems": [{}, {}], "items": False}),
+    ("https://example.com/unknown", {"prefixItems": [{}, {}], "items": False}),
+)
+
+
+@pytest.mark.parametrize(("draft", "inner"), DRAFTS)
+def test_what_a_draft_does_not_know_is_not_held_against_a_value(draft: str, inner: Any) -> None:
+    schema = {
+        "$schema": draft,
+        "type": "object",
+        "properties": {"a": inner},
+        "definitions": {"free": {}},
+    }
+    assert schema_problems(schema, {"a": ["x", None]}) == ()
+    assert alarm(schema, '{"a": ["x", null]}') is None
