@@ -15,7 +15,7 @@ from app.formats.dialect import json_schema
 from app.formats.entry import clipped, snake
 from app.schema.soundness import MAX_SCHEMA_BYTES
 
-MOST_ALL = 6 * 1024 * 1024
+MOST_ALL = 3 * 1024 * 1024
 """Bytes of all the schemas of a document, as often as they are needed."""
 
 _VALUES = ("enum", "const", "default", "example", "examples")

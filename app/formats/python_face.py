@@ -40,12 +40,9 @@ def face(tool: Tool) -> Face:
     if tool.format is not None:
         source = written(replace(tool, format=None), in_docstring=True)
         return Face(source, ("A free-form tool takes text: Python shows it as one argument.",))
-    for in_docstring in (True, False):
-        source = written(tool, in_docstring=in_docstring)
-        lossy = tuple(_losses(tool, _read(source)))
-        if not lossy:
-            break
-    return Face(source, lossy[:MOST_LOSSES])
+    sources = [written(tool, in_docstring=where) for where in (True, False)]
+    faces = [Face(one, tuple(_losses(tool, _read(one)))[:MOST_LOSSES]) for one in sources]
+    return min(faces, key=lambda one: len(one.lossy))
 
 
 def tool_from(source: str, tool: Tool) -> Tool:
@@ -122,7 +119,7 @@ def _losses(tool: Tool, read: Function) -> Iterator[str]:
         "required": parameters.get("required", []),
     }
     said = {"required": [], **read.parameters}
-    yield from _differences(_plain(own, parameters, 0), _plain(said, said, 0), ())
+    yield from _differences(_Plain(parameters).of(own, 0), _Plain(said).of(said, 0), ())
 
 
 def _differences(own: Any, read: Any, place: tuple[str | int, ...]) -> Iterator[str]:
@@ -135,7 +132,9 @@ def _differences(own: Any, read: Any, place: tuple[str | int, ...]) -> Iterator[
     for key in {**own, **read}:
         if key not in own or key not in read:
             yield _lost((*place, key))
-        elif key in ("properties", "items", "additionalProperties") or place[-1:] == ("properties",):
+        elif key in ("properties", "items", "additionalProperties") or place[-1:] == (
+            "properties",
+        ):
             yield from _differences(own[key], read[key], (*place, key))
         elif own[key] != read[key]:
             yield _lost((*place, key))
@@ -145,42 +144,46 @@ def _lost(place: tuple[str | int, ...]) -> str:
     return f"{pointer(place)} cannot be said in Python as it is."
 
 
-def _plain(schema: Any, root: Any, depth: int) -> Any:
-    """`schema` with its equals in one form: refs written out, const as enum, types of enums told,
-    lists of types as anyOf, required in order. Beyond some depth a ref stays, and is a loss."""
-    if not isinstance(schema, Mapping) or depth > _MOST_DEEP:
-        return schema
-    ref = schema.get("$ref")
-    if is_local(ref):
-        named = resolved(root, str(ref))
-        rest = {key: one for key, one in schema.items() if key != "$ref"}
-        if isinstance(named, Mapping):
-            return _plain({**named, **rest}, root, depth + 1)
-    made = {key: _inside(key, one, root, depth) for key, one in schema.items()}
-    if "const" in made and "enum" not in made:
-        made["enum"] = [made.pop("const")]
-    match made:
-        case {"enum": [*values]} if "type" not in made:
-            kinds = {type(value) for value in values}
-            if len(kinds) == 1 and (kind := _INFERRED.get(kinds.pop())):
-                made["type"] = kind
-        case {"type": [*types]}:
-            rest = {key: one for key, one in made.items() if key != "type"}
-            if not rest:
+class _Plain:
+    """Schemas with their equals in one form: refs written out, const as enum, types of enums told,
+    lists of types as anyOf, required in order. `left` is how many may be written out: what is
+    beyond stays a ref, and is a loss."""
+
+    def __init__(self, root: Any) -> None:
+        self.root, self.left = root, 5_000
+
+    def of(self, schema: Any, depth: int) -> Any:
+        self.left -= 1
+        if not isinstance(schema, Mapping) or depth > _MOST_DEEP or self.left < 0:
+            return schema
+        ref = schema.get("$ref")
+        if is_local(ref):
+            named = resolved(self.root, str(ref))
+            rest = {key: one for key, one in schema.items() if key != "$ref"}
+            if isinstance(named, Mapping):
+                return self.of({**named, **rest}, depth + 1)
+        made = {key: self.inside(key, one, depth) for key, one in schema.items()}
+        if "const" in made and "enum" not in made:
+            made["enum"] = [made.pop("const")]
+        match made:
+            case {"enum": [*values]} if "type" not in made:
+                kinds = {type(value) for value in values}
+                if len(kinds) == 1 and (kind := _INFERRED.get(kinds.pop())):
+                    made["type"] = kind
+            case {"type": [*types]} if len(made) == 1:
                 return {"anyOf": [{"type": kind} for kind in types]}
-        case {"type": "object", "properties": _} if made.get("required") is None:
-            made["required"] = []
-    return made
+            case {"type": "object", "properties": _}:
+                made.setdefault("required", [])
+        return made
 
-
-def _inside(key: str, value: Any, root: Any, depth: int) -> Any:
-    match key, value:
-        case "required", list():
-            return sorted(value, key=str)
-        case "properties", Mapping():
-            return {name: _plain(one, root, depth + 1) for name, one in value.items()}
-        case "items" | "additionalProperties", Mapping():
-            return _plain(value, root, depth + 1)
-        case "anyOf" | "prefixItems", list():
-            return [_plain(one, root, depth + 1) for one in value]
-    return value
+    def inside(self, key: str, value: Any, depth: int) -> Any:
+        match key, value:
+            case "required", list():
+                return sorted(value, key=str)
+            case "properties", Mapping():
+                return {name: self.of(one, depth + 1) for name, one in value.items()}
+            case "items" | "additionalProperties", Mapping():
+                return self.of(value, depth + 1)
+            case "anyOf" | "prefixItems", list():
+                return [self.of(one, depth + 1) for one in value]
+        return value

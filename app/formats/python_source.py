@@ -119,7 +119,8 @@ def _parsed(source: str) -> ast.Module:
             warnings.simplefilter("ignore")  # what a compiler would say of `"\d"`
             return ast.parse(source)
     except SyntaxError as error:
-        said = f"Line {error.lineno or 1}: this is no sound Python: {error.msg}."
+        what = "a number has too many digits" if "digits" in error.msg else error.msg
+        said = f"Line {error.lineno or 1}: this is no sound Python: {what}."
         raise Unreadable(said) from None
     except (RecursionError, MemoryError):
         raise Unreadable("The Python is nested too deep to be read.") from None

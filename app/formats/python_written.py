@@ -52,8 +52,11 @@ _TAKEN = {
 
 @dataclass
 class _Writing:
+    """`left` is how many more hints there may be: a `$ref` can multiply without end."""
+
     root: Mapping[str, Any]
     classes: dict[str, str] = field(default_factory=dict)
+    left: int = 2_000
 
 
 def written(tool: Tool, *, in_docstring: bool) -> str:
@@ -62,7 +65,7 @@ def written(tool: Tool, *, in_docstring: bool) -> str:
     writing, parameters = _Writing(tool.parameters), tool.parameters
     properties = parameters.get("properties", {})
     needed = parameters.get("required", ())
-    told, arguments, free = {}, [], False
+    told, arguments = {}, []
     keyword_only = _default_comes_first(properties, needed)
     for name, schema in properties.items():
         schema = schema if isinstance(schema, Mapping) else {}
@@ -72,7 +75,6 @@ def written(tool: Tool, *, in_docstring: bool) -> str:
             schema = {key: one for key, one in schema.items() if key != "description"}
         required = name in needed
         default, schema = _default(schema, required=required)
-        free = free or bool(default)
         hint = writing_hint(writing, schema, name, 0)
         equals = f" = {default}" if default else ""
         arguments.append(f"{_identifier(name)}: {hint}{equals}")
@@ -83,7 +85,8 @@ def written(tool: Tool, *, in_docstring: bool) -> str:
 
 def writing_hint(writing: _Writing, schema: Any, name: str, depth: int) -> str:
     """The hint for `schema`; `name` is what a class for it is called after."""
-    if not isinstance(schema, Mapping) or depth > _MOST_DEEP:
+    writing.left -= 1
+    if not isinstance(schema, Mapping) or depth > _MOST_DEEP or writing.left < 0:
         return "Any"
     ref = schema.get("$ref")
     if is_local(ref):
@@ -93,7 +96,9 @@ def writing_hint(writing: _Writing, schema: Any, name: str, depth: int) -> str:
         return writing_hint(writing, inner, str(ref).rpartition("/")[2] or name, depth + 1)
     hint, said = _core(writing, schema, name, depth)
     words = [
-        f"{_FIELD[key]}={_literal(schema[key])}" for key in _FIELD if key in schema and key not in said
+        f"{_FIELD[key]}={_literal(schema[key])}"
+        for key in _FIELD
+        if key in schema and key not in said
     ]
     for key in ("description", "default"):
         if key in schema and key not in said:
@@ -185,7 +190,9 @@ def _default_comes_first(properties: Mapping[str, Any], needed: Any) -> bool:
 def _head(name: str, arguments: list[str]) -> str:
     plain = name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_")
     mark = "" if plain else f"@tool({_literal(name)})\n"
-    called = name if plain else _identifier(re.sub("[^A-Za-z0-9_]", "_", name).lstrip("_") or "tool")
+    called = (
+        name if plain else _identifier(re.sub("[^A-Za-z0-9_]", "_", name).lstrip("_") or "tool")
+    )
     line = f"def {called}({', '.join(arguments)}):\n"
     if len(line) > WIDTH:
         inside = "".join(f"    {one},\n" for one in arguments)
@@ -207,7 +214,9 @@ def _one_line(text: str) -> bool:
 def _docstring(description: str, told: Mapping[str, str]) -> str:
     if not description.strip() and not told:
         return ""
-    lines = [line.rstrip() for line in description.strip().split("\n")] if description.strip() else []
+    lines = (
+        [line.rstrip() for line in description.strip().split("\n")] if description.strip() else []
+    )
     if told:
         lines += ["", "Args:"] if lines else ["Args:"]
         lines += [f"    {name}: {text}" for name, text in told.items()]

@@ -49,9 +49,10 @@ def names_key(flag: str) -> bool:
 
 
 def variable(*words: str) -> str:
-    """The name of a variable made of words: ("my-server", "X-Key") is MY_SERVER_X_KEY."""
+    """The name of a key's variable made of words: ("my-server", "X-Key") is MY_SERVER_X_KEY."""
     name = re.sub(r"[^A-Za-z0-9]+", "_", "_".join(words)).strip("_").upper()[:64]
-    return name if name and not name[0].isdigit() else f"MCP_{name}"
+    name = name if any(word in name for word in ("KEY", "TOKEN", "SECRET")) else f"{name}_KEY"
+    return name if not name[0].isdigit() else f"MY_{name}"
 
 
 def reference(value: str, name: str) -> str:

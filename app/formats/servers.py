@@ -37,6 +37,7 @@ _KNOWN = (
     *_TRUST,
     *("disabled", "enabled"),
 )
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACE = re.compile(
     r"\$\{(?:(?P<kind>env|input):)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)(?P<default>:-[^}]*)?\}"
@@ -123,6 +124,10 @@ def _note_rest(entry: Mapping[str, Any], server: Server, reading: _Read) -> None
         notes.append(
             f"What may be a key was not kept: set {names} in the environment or in .env instead."
         )
+    told = [server.url, *server.args, *server.env.values(), *server.headers.values()]
+    given = dict.fromkeys(re.findall(r"\$\{(\w+)\}", " ".join(told)))
+    if names := [name for name in given if name not in reading.hidden]:
+        notes.append(f"It is given {', '.join(names)} of your environment once you accept it.")
     if found := [name for name in server.env if name.upper() in _STARTERS]:
         notes.append(f"It sets {', '.join(found)}, which decides what is started.")
     notes += left_out(entry, _KNOWN)
@@ -220,7 +225,7 @@ def _headers(entry: Mapping[str, Any], reading: _Read) -> dict[str, str]:
         given |= some
     made = {}
     for name, value in given.items():
-        if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", name) or len(value) > MOST_TEXT:
+        if not _HEADER.fullmatch(name) or len(value) > MOST_TEXT:
             raise _Bad(f"{clipped(name)!a} is no header that can be sent; correct it.")
         if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", value):
             raise _Bad(f"The header {name} holds a character that no header may hold.")
@@ -230,8 +235,13 @@ def _headers(entry: Mapping[str, Any], reading: _Read) -> dict[str, str]:
             reading.hidden.append(variable_name)
             value = reference(value, variable_name)
         made[name] = value
-    for name, from_env in (texts(entry.get("env_http_headers") or {}) or {}).items():
-        made[name] = f"${{{from_env}}}"
-    if isinstance(entry.get("bearer_token_env_var"), str):
-        made["Authorization"] = f"Bearer ${{{entry['bearer_token_env_var']}}}"
+    named = dict(texts(entry.get("env_http_headers") or {}) or {})
+    bearer = entry.get("bearer_token_env_var")
+    for name, scheme, from_env in [
+        *((name, "", value) for name, value in named.items()),
+        *([("Authorization", "Bearer ", bearer)] if isinstance(bearer, str) else []),
+    ]:
+        if not _VARIABLE.fullmatch(from_env) or not _HEADER.fullmatch(name):
+            raise _Bad(f"{clipped(from_env)!a} is no name of a variable; correct it.")
+        made[name] = f"{scheme}${{{from_env}}}"
     return made

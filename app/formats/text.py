@@ -85,8 +85,10 @@ def toml_value(text: str) -> Any:
         return tomllib.loads(text)
     except RecursionError:
         raise Unreadable(f"The TOML is nested deeper than {MAX_DEPTH} levels.") from None
-    except ValueError as error:
+    except tomllib.TOMLDecodeError as error:
         raise Unreadable(f"This is no sound TOML. {error}.") from None
+    except ValueError:
+        raise Unreadable("The TOML holds a number or a date that cannot be read.") from None
 
 
 def yaml_value(text: str) -> Any:
