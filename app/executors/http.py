@@ -12,7 +12,7 @@ import json
 import re
 
 from app.core.errors import BadInput, PlaygroundError
-from app.core.tools import Content, Tool, ToolResult, text_result
+from app.core.tools import Content, ResultKind, Tool, ToolResult, text_result
 from app.executors.executor import Checked, Invocation, Report
 from app.executors.http_request import Request, request_of
 from app.executors.images import image
@@ -64,7 +64,7 @@ class Http:
                 resolve=self._resolve,
             )
         except NetTrouble as trouble:
-            kind = "too_large" if trouble.failure == "too_large" else "failed"
+            kind: ResultKind = "too_large" if trouble.failure == "too_large" else "failed"
             return text_result(str(trouble), is_error=True, kind=kind)
         except PlaygroundError as error:
             return text_result(str(error), is_error=True, kind="failed")

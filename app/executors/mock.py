@@ -22,7 +22,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from app.core.tools import Content, Tool, ToolResult, text_result
+from app.core.tools import Content, ResultKind, Tool, ToolResult, text_result
 from app.executors.executor import Checked, Invocation, Report
 from app.executors.filling import ABSENT, as_json, at, filled, parsed
 from app.schema.sample import sample
@@ -128,7 +128,7 @@ def _equal(wanted: Any, value: Any) -> bool:
 
 
 def _staged(result: Any, *, failed: bool) -> ToolResult:
-    kind = "failed" if failed else ""
+    kind: ResultKind = "failed" if failed else ""
     if isinstance(result, str):
         return replace(text_result(result, is_error=failed, kind=kind), staged=True)
     piece = Content(text=as_json(result), media_type="application/json")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.core.tools import Tool
+from app.executors import mock
 from app.executors.executor import Invocation
 from app.executors.mock import Mock
+from app.schema.verdict import verdict
 
 pytestmark = pytest.mark.anyio
 
@@ -67,3 +70,127 @@ async def test_delay_tells_its_progress() -> None:
     await Mock().run(invocation({"result": 1, "delay_s": 0.05}), lambda *said: told.append(said))
     assert [fraction for _, fraction in told] == [step / 10 for step in range(10)]
     assert told[5][0] == "0.0 of 0.05 s"
+
+
+def call(config: dict[str, Any], arguments: str = ARGUMENTS, **more: Any) -> Invocation:
+    return replace(invocation(config), arguments=arguments, **more)
+
+
+async def answer(one: Mock, asked: Invocation) -> str:
+    return (await one.run(asked, lambda *_: None)).text
+
+
+SEQUENCE = {"sequence": [{"result": "one"}, {"result": "{{ args.n }}"}, {"result": "three"}]}
+
+
+@pytest.mark.parametrize(
+    ("config", "texts"),
+    [
+        (SEQUENCE, ["one", "1.50", "three", "three", "three"]),
+        ({**SEQUENCE, "cycle": True}, ["one", "1.50", "three", "one", "1.50"]),
+        ({"sequence": [{"result": 1}]}, ["1", "1"]),
+    ],
+)
+async def test_a_sequence(config: dict[str, Any], texts: list[str]) -> None:
+    one = Mock()
+    for place, text in enumerate(texts):
+        assert await answer(one, call(config, call=f"{place}.0")) == text
+
+
+async def test_a_sequence_is_a_sessions_own_and_the_same_call_stays() -> None:
+    one = Mock()
+    assert await answer(one, call(SEQUENCE, call="1.0")) == "one"
+    assert await answer(one, call(SEQUENCE, call="1.1")) == "1.50"
+    assert await answer(one, call(SEQUENCE, call="1.0", attempt=2)) == "one"
+    assert await answer(one, call(SEQUENCE, call="1.0", session="other")) == "one"
+    tool = replace(call(SEQUENCE).tool, name="another")
+    assert await answer(one, call(SEQUENCE, call="1.2", tool=tool)) == "one"
+
+
+async def test_old_sessions_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mock, "_MOST_SESSIONS", 2)
+    one = Mock()
+    for session in ("a", "b", "a", "c"):
+        await one.run(call(SEQUENCE, session=session, call=session), lambda *_: None)
+    assert await answer(one, call(SEQUENCE, session="a", call="2")) == "1.50"
+    assert await answer(one, call(SEQUENCE, session="b", call="2")) == "one"
+
+
+@pytest.mark.parametrize(
+    ("when", "fits"),
+    [
+        ({}, True),
+        ({"/city": "Kraków"}, True),
+        ({"/city": "Oslo"}, False),
+        ({"/n": 1.5}, True),
+        ({"/n": 1.6}, False),
+        ({"/big": 12345678901234567890}, True),
+        ({"/big": 12345678901234567891}, False),
+        ({"/on": True, "/none": None}, True),
+        ({"/on": 1}, False),
+        ({"/none": False}, False),
+        ({"/gone": None}, False),
+        ({"/at": {"x": 1.1, "names": ["a", "b"]}}, True),
+        ({"/at": {"x": 1.1}}, False),
+        ({"/at/names": ["a"]}, False),
+        ({"/at/names/1": "b"}, True),
+        ({"/city": {"prefix": "Kra"}}, True),
+        ({"/n": {"prefix": "1"}}, False),
+        ({"/city": {"glob": "K*w"}}, True),
+        ({"/city": {"glob": "k*"}}, False),
+        ({"/n": {"one_of": [1, 1.5]}}, True),
+        ({"/n": {"one_of": ["1.5"]}}, False),
+        ({"/at/x": {"equals": 1.1}}, True),
+        ({"/at": {"equals": {"x": 1.1}}}, False),
+        ({"/at/x": 1.1, "/city": "Oslo"}, False),
+    ],
+)
+async def test_cases(when: dict[str, Any], fits: bool) -> None:
+    cases = [{"when": when, "result": "fits {{ args.city }}"}, {"when": {}, "result": "else"}]
+    text = await answer(Mock(), call({"cases": cases}))
+    assert text == ("fits Kraków" if fits else "else")
+
+
+@pytest.mark.parametrize(
+    ("config", "text", "is_error"),
+    [
+        ({"cases": [{"when": {"/n": 2}, "result": 1}], "result": "else"}, "else", False),
+        ({"cases": [{"when": {"/n": 2}, "result": 1}]}, mock.NO_CASE, True),
+        ({"cases": [{"when": {}, "result": "bad", "is_error": True}]}, "bad", True),
+    ],
+)
+async def test_no_case(config: dict[str, Any], text: str, is_error: bool) -> None:
+    result = await Mock().run(call(config), lambda *_: None)
+    assert (result.text, result.is_error, result.staged) == (text, is_error, True)
+
+
+async def test_a_sample_is_the_same_for_the_same_arguments() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"city": {"enum": [*"abcdefgh"]}, "n": {"type": "integer"}},
+        "required": ["city", "n"],
+    }
+    config = {"sample": True, "output_schema": schema}
+    texts = {await answer(Mock(), call(config, f'{{"q": {number}}}')) for number in range(20)}
+    again = {await answer(Mock(), call(config, f'{{"q": {number}}}')) for number in range(20)}
+    assert texts == again
+    assert len(texts) > 3
+    for text in texts:
+        assert verdict(Tool("t", parameters=schema), "t", text) == ()
+    result = await Mock().run(call(config), lambda *_: None)
+    assert result.content[0].media_type == "application/json"
+
+
+async def test_a_rate_of_failures_is_settled_by_the_key() -> None:
+    config = {"result": "fine", "failure_rate": 0.3, "failure": "down"}
+    results = [
+        await Mock().run(call(config, idempotency_key=f"k{number % 500}"), lambda *_: None)
+        for number in range(1000)
+    ]
+    failed = [result.is_error for result in results]
+    assert failed[:500] == failed[500:]
+    assert 200 < sum(failed) < 400
+    assert {result.text for result in results} == {"fine", "down"}
+    assert {result.kind for result in results} == {"", "failed"}
+    for rate, share in ((0, 0), (1, 100)):
+        assert sum(mock.fails(rate, str(number)) for number in range(100)) == share

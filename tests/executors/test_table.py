@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from app.core.tools import Tool, ToolResult, text_result
+from app.core.tools import AnsweredBy, Tool, ToolResult, text_result
 from app.executors import table
 from app.executors.executor import Invocation, Report
 from tests.net.tool_server import Reader, Server, Writer, answered, serving
@@ -73,7 +73,7 @@ BROKEN: list[tuple[str, dict[str, Any]]] = [
 
 
 def invocation(kind: Any, config: dict[str, Any], timeout_s: float = 20.0) -> Invocation:
-    by = "python" if kind == "sandbox" else kind
+    by: AnsweredBy = "python" if kind == "sandbox" else kind
     tool = Tool("t", answered_by=by, config=config)
     arguments = '{"city": "Oslo"}' if config.get("function", "fine") == "fine" else "{}"
     return Invocation("s", "1.0", 1, tool, arguments, timeout_s, 5_000, Path(TOOLS).parent, "k")

@@ -1,0 +1,181 @@
+"""HTTP tools against a real server on loopback: what is sent, what comes back, what is refused."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from app.core.tools import Tool, ToolResult
+from app.executors.executor import Invocation
+from app.executors.http import Http
+from app.net.keys import Keys
+from tests.net.tool_server import Server, answered, serving
+
+pytestmark = pytest.mark.anyio
+SECRET = "s3cret/value+of the key"
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+
+
+async def here(host: str, port: int) -> Sequence[str]:
+    return ["127.0.0.1"]
+
+
+def invocation(config: dict[str, Any], arguments: str = "{}") -> Invocation:
+    tool = Tool("t", answered_by="http", config={"private": True, **config})
+    return Invocation("s", "1.0", 1, tool, arguments, 5.0, 100_000, Path(), "key-1")
+
+
+async def asked(
+    config: dict[str, Any], arguments: str, answer: bytes, environ: dict[str, str] | None = None
+) -> tuple[ToolResult, Server, list[tuple[str, float | None]]]:
+    told: list[tuple[str, float | None]] = []
+    with anyio.fail_after(20):
+        async with serving(answer) as server:
+            url = f"http://tools.example:{server.port}{config.pop('path', '/')}"
+            call = invocation({"url": url, **config}, arguments)
+            one = Http(Keys(environ or {}), here)
+            result = await one.run(call, lambda *said: told.append(said))
+    return result, server, told
+
+
+async def test_one_request_as_configured() -> None:
+    config = {
+        "path": "/users/{id}?tag={tag}",
+        "method": "POST",
+        "headers": {"Authorization": "Bearer ${TEAM_TOKEN}", "X-City": "{{ args.city }}"},
+    }
+    arguments = '{"id": "a/b", "city": "Oslo", "n": 1.50}'
+    answer = answered(b"done", "Content-Type: text/plain")
+    result, server, told = await asked(config, arguments, answer, {"TEAM_TOKEN": SECRET})
+    assert (result.text, result.is_error, result.kind) == ("done", False, "")
+    [request] = server.seen
+    head, _, body = request.partition(b"\r\n\r\n")
+    assert head.startswith(b"POST /users/a%2Fb HTTP/1.1\r\n")
+    lines = {line.lower() for line in head.split(b"\r\n")}
+    assert f"authorization: bearer {SECRET}".encode().lower() in lines
+    assert {b"x-city: oslo", b"idempotency-key: key-1", b"content-type: application/json"} <= lines
+    assert body == b'{"n": 1.50}'
+    assert told[0][0].startswith("POST http://tools.example")
+    assert told[-1] == ("4 of 4 bytes received", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "media_type"),
+    [
+        (answered(b'{"a": 1}', "Content-Type: application/json"), '{"a": 1}', "application/json"),
+        (answered(b"[1]", "Content-Type: application/ld+json; charset=utf-8"), "[1]",
+         "application/json"),
+        (answered(b"{a", "Content-Type: application/json"), "{a", ""),
+        (answered(b"[" * 50_000, "Content-Type: application/json"), "[" * 50_000, ""),
+        (answered(b'{"a": 1}', "Content-Type: text/plain"), '{"a": 1}', ""),
+        (answered(b"plain"), "plain", ""),
+        (answered(b"\xef\xbb\xbfbom", "Content-Type: text/plain"), "bom", ""),
+        (answered(b"gr\xfc\xdfe", "Content-Type: text/plain; charset=iso-8859-1"), "grüße", ""),
+        (answered("ü".encode("utf-16"), "Content-Type: text/html; charset=UTF-16"), "ü", ""),
+        (answered(b"x", "Content-Type: text/plain; charset=zlib_codec"), "x", ""),
+        (answered(b"\xff\xfe", "Content-Type: text/plain; charset=nonsense"), "\ufffd\ufffd", ""),
+        (answered(gzip.compress(b"packed"), "Content-Encoding: gzip"), "packed", ""),
+        (answered(b"%PDF-1.7", "Content-Type: application/pdf"), "8 bytes of application/pdf.", ""),
+        (answered(b"ab\0c"), "4 bytes of an unknown type.", ""),
+        (answered(b"notpng", "Content-Type: image/png"), "6 bytes of image/png.", ""),
+        (answered(b"", status="204 No Content"), "HTTP 204 No Content, without a body.", ""),
+        (answered(b""), "HTTP 200 OK, without a body.", ""),
+    ],
+)  # fmt: skip
+async def test_result(answer: bytes, text: str, media_type: str) -> None:
+    result, _, _ = await asked({}, "{}", answer)
+    [piece] = result.content
+    assert (piece.text, piece.media_type, result.is_error) == (text, media_type, False)
+
+
+async def test_an_image() -> None:
+    result, _, _ = await asked({}, "{}", answered(PNG, "Content-Type: application/octet-stream"))
+    [piece] = result.content
+    assert (piece.type, piece.media_type) == ("image", "image/png")
+    assert base64.b64decode(piece.data) == PNG
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (answered(b"no such user", status="404 Not Found"), ["HTTP 404 Not Found", "no such user"]),
+        (answered(b'{"e": 1}', "Content-Type: application/json", status="500 Oops"), ['{"e": 1}']),
+        (answered(b"", "Location: http://127.0.0.1/x", status="302 Found"),
+         ["HTTP 302 Found: it points to http://127.0.0.1/x, which was not followed."]),
+        (answered(b"", status="304 Not Modified"), ["HTTP 304"]),
+        (b"junk\r\n\r\n", ["does not speak HTTP"]),
+    ],
+)  # fmt: skip
+async def test_an_error_is_a_result(answer: bytes, said: list[str]) -> None:
+    result, _, _ = await asked({}, "{}", answer)
+    assert (result.is_error, result.kind) == (True, "failed")
+    assert all(piece in result.text for piece in said)
+
+
+async def test_head_tells_the_headers() -> None:
+    result, _, _ = await asked({"method": "HEAD"}, "{}", answered(b"", "X-Count: 7"))
+    assert "HTTP 200 OK\nx-count: 7" in result.text
+
+
+async def test_too_large() -> None:
+    result, _, _ = await asked({}, "{}", answered(b"x" * 100_001))
+    assert (result.is_error, result.kind) == (True, "too_large")
+
+
+async def test_a_key_is_masked_wherever_it_comes_back() -> None:
+    echo = json.dumps({"you sent": SECRET, "escaped": "SLASHED"})
+    echo = echo.replace("SLASHED", SECRET.replace("/", "\\/"))
+    answer = answered(echo.encode(), "Content-Type: application/json", f"Location: /{SECRET}",
+                      status="302 Found")  # fmt: skip
+    config = {"headers": {"X-Api-Key": "${MY_API_KEY}"}}
+    keys = {"MY_API_KEY": SECRET}
+    result, server, told = await asked(config, "{}", answer, keys)
+    assert SECRET.encode() in server.seen[0]
+    assert "s3cret" not in str(result) + str(told)
+    assert "you sent" in result.text
+
+
+@pytest.mark.parametrize(
+    ("variable", "environ", "said"),
+    [
+        ("GONE_KEY", {}, "There is no GONE_KEY"),
+        ("OPENAI_API_KEY", {"OPENAI_API_KEY": SECRET}, "is not for http://tools.example"),
+        ("MY_KEY", {"MY_KEY": "a\nEvil: 1"}, "not plain text"),
+        ("MY_KEY", {"MY_KEY": "clé secrète"}, "not plain text"),
+    ],
+)
+async def test_a_key_that_is_not_sent(variable: str, environ: dict[str, str], said: str) -> None:
+    config = {"headers": {"X": f"${{{variable}}}"}}
+    result, server, _ = await asked(config, "{}", answered(b""), environ)
+    assert (result.is_error, said in result.text, server.seen) == (True, True, [])
+
+
+async def test_ssrf_is_refused_before_it_is_contacted() -> None:
+    async with serving(answered(b"secret")) as server:
+        port = server.port
+        for config in (
+            {"url": f"http://127.0.0.1:{port}/", "private": False},
+            {"url": f"http://tools.example:{port}/", "private": False},
+            {"url": f"http://tools.example:{port}/", "hosts": ["api.example"]},
+            {"url": f"http://0x7f.1:{port}/"},
+            {"url": f"http://tools.example:{port}/files/{{x}}"},
+        ):
+            call = invocation(config, '{"x": ".."}')
+            result = await Http(Keys({}), here).run(call, lambda *_: None)
+            assert (result.is_error, result.kind) == (True, "failed"), config
+            assert result.text
+    assert server.seen == []
+
+
+async def test_what_is_checked() -> None:
+    tool = replace(Tool("t", answered_by="http"), parallel_safe=True)
+    checked = await Http(Keys({})).checked("s", tool, "{}")
+    assert (checked.code, checked.problems, checked.parallel_safe) == ("", (), True)

@@ -1,0 +1,28 @@
+"""An image is what begins like one."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from app.executors.images import image
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"\x89PNG\r\n\x1a\nrest", "image/png"),
+        (b"\xff\xd8\xff\xe0rest", "image/jpeg"),
+        (b"GIF89arest", "image/gif"),
+        (b"RIFF\0\0\0\0WEBPrest", "image/webp"),
+        (b"RIFF\0\0\0\0WAVErest", ""),
+        (b"<svg></svg>", ""),
+        (b"", ""),
+    ],
+)
+def test_image(data: bytes, kind: str) -> None:
+    found = image(data)
+    assert (found.media_type if found else "") == kind
+    if found:
+        assert (found.type, base64.b64decode(found.data)) == ("image", data)

@@ -1,0 +1,213 @@
+"""Python typed in the page: what it can do, what it cannot reach, and that it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from app.core.tools import Tool, ToolResult
+from app.executors import sandboxed, table
+from app.executors.executor import Invocation, Report
+
+pytestmark = pytest.mark.anyio
+
+
+def invocation(code: str, arguments: str = "{}", **more: Any) -> Invocation:
+    config = {"code": code}
+    if function := more.pop("function", ""):
+        config["function"] = function
+    tool = Tool("t", answered_by="python", config=config)
+    limits = {"timeout_s": 20.0, "max_output": 5_000, **more}
+    return Invocation("s", "1", 1, tool, arguments, folder=Path(), idempotency_key="k", **limits)
+
+
+async def run(call: Invocation, report: Report = lambda *_: None) -> ToolResult:
+    with anyio.fail_after(40):
+        return await table.executors().run(call, report)
+
+
+def workers() -> set[int]:
+    """The interpreters that we started and that still are."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and b"monty" in (entry / "cmdline").read_bytes():
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                if int(parent) == os.getpid():
+                    found.add(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+PNG = base64.b64decode("iVBORw0KGgo=")
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments", "text"),
+    [
+        ("def t(city, unit='C'):\n    return city + unit", '{"city": "Kraków"}', "KrakówC"),
+        ("def t(**more):\n    return more", '{"a": [1, null, true]}', '{"a": [1, null, true]}'),
+        ("def t(n):\n    return n + 1", '{"n": 12345678901234567890123}',
+         "12345678901234567890124"),
+        ("def t(n):\n    return n", '{"n": 0.10}', "0.1"),
+        ("def other():\n    return 'the only one'", "{}", "the only one"),
+        ("def a():\n    return 1\ndef t():\n    return a() + 1", "{}", "2"),
+        ("async def t(x):\n    return x", '{"x": "later"}', "later"),
+        ("import json, re, math\ndef t():\n    return json.loads('[1]')", "{}", "[1]"),
+        ("def t():\n    return {'t': (1, 2), 's': {3}}", "{}", '{"t": [1, 2], "s": [3]}'),
+        ("class P:\n    def __init__(self):\n        self.x = 1\ndef t():\n    return P()", "{}",
+         '{"x": 1}'),
+        ("def t():\n    pass", "{}", "null"),
+        ("import re\ndef t():\n    return re.match('(a+)+$', 'a' * 60 + 'b')", "{}", "null"),
+        ("X = []\ndef t():\n    X.append(1)\n    return X", "{}", "[1]"),
+    ],
+)  # fmt: skip
+async def test_result(code: str, arguments: str, text: str) -> None:
+    result = await run(invocation(code, arguments))
+    assert (result.text, result.is_error, result.kind) == (text, False, "")
+    assert workers() == set()
+
+
+async def test_the_function_is_named() -> None:
+    code = "def a():\n    return 'a'\ndef b():\n    return 'b'"
+    assert (await run(invocation(code, function="b"))).text == "b"
+    result = await run(invocation(code))
+    assert (result.is_error, "it has: a, b" in result.text) == (True, True)
+    assert (await run(invocation(code, function="c"))).is_error
+
+
+async def test_an_image() -> None:
+    result = await run(invocation(f"def t():\n    return {PNG!r}"))
+    [piece] = result.content
+    assert (piece.type, piece.media_type, base64.b64decode(piece.data)) == (
+        "image",
+        "image/png",
+        PNG,
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (
+            "def t():\n    x = 1\n    raise ValueError('bad luck')",
+            ["ValueError: bad luck", "line 3"],
+        ),
+        ("def t():\n    return missing", ["NameError", "line 2, in t: return missing"]),
+        ("def t(:", ["parameter"]),
+        ("def t(city):\n    pass", ["TypeError", "city"]),
+        ("def t():\n    return open('/etc/passwd').read()", ["PermissionError", "line 2"]),
+        ("import os\ndef t():\n    return os.environ['HOME']", ["os.environ"]),
+        ("import socket\ndef t():\n    pass", ["No module named 'socket'", "line 1"]),
+        ("import subprocess\ndef t():\n    pass", ["No module named 'subprocess'"]),
+        ("import pydantic_monty\ndef t():\n    pass", ["No module named"]),
+        ("def t():\n    return t()", ["RecursionError"]),
+        ("def t():\n    return [0] * 10**9", ["MemoryError"]),
+        ("def t():\n    return 9**9**9", ["MemoryError"]),
+        ("def t():\n    x = []\n    while True:\n        x.append('y' * 1000)", ["MemoryError"]),
+        ("def t():\n    return float('nan')", ["no JSON"]),
+        ("def t():\n    return b'bytes'", ["no JSON", "bytes"]),
+        ("def t():\n    return {1j: 2}", ["Error"]),
+        ("def t():\n    import sys\n    sys.exit(1)", ["no attribute 'exit'", "line 3, in t"]),
+        ("raise ValueError('at once')\ndef t():\n    pass", ["at once", "line 1"]),
+    ],
+)
+async def test_failure_is_a_result(code: str, said: list[str]) -> None:
+    result = await run(invocation(code))
+    assert (result.is_error, result.kind) == (True, "failed"), result
+    for piece in said:
+        assert piece in result.text
+    assert workers() == set()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def t():\n    while True:\n        pass",
+        "import time\ndef t():\n    time.sleep(600)",
+        "import asyncio\nasync def t():\n    await asyncio.sleep(600)",
+        "while True:\n    pass\ndef t():\n    pass",
+    ],
+)
+async def test_it_ends_in_time(code: str) -> None:
+    result = await run(invocation(code, timeout_s=1.0))
+    assert result.is_error
+    assert result.kind == "timeout" or "limit" in result.text or "RuntimeError" in result.text
+    assert workers() == set()
+
+
+async def test_cancellation_ends_it() -> None:
+    ready = asyncio.Event()
+    code = "def t():\n    print('ready')\n    while True:\n        pass"
+    task = asyncio.create_task(run(invocation(code), lambda *_: ready.set()))
+    with anyio.fail_after(20):
+        await ready.wait()
+    assert workers()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with anyio.fail_after(10):
+        while workers():  # killed, and reaped by its pool a moment later
+            await asyncio.sleep(0.01)
+
+
+async def test_prints_are_progress() -> None:
+    told: list[str] = []
+    code = "def t():\n    print('one')\n    print('two', 2)\n    return 'done'"
+    result = await run(invocation(code), lambda text, _: told.append(text))
+    assert result.text == "done"
+    assert "\n".join(told) == "one\ntwo 2"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def t():\n    while True:\n        print('x' * 100)",
+        "def t():\n    return 'x' * 10_000",
+    ],
+)
+async def test_output_is_capped(code: str) -> None:
+    told: list[str] = []
+    result = await run(invocation(code), lambda text, _: told.append(text))
+    assert (result.is_error, result.kind) == (True, "too_large")
+    assert sum(map(len, told)) <= 6_000
+
+
+async def test_the_interpreter_is_started_without_our_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "canary-of-the-sandbox")
+    ready = asyncio.Event()
+    code = "def t():\n    print('ready')\n    while True:\n        pass"
+    task = asyncio.create_task(run(invocation(code), lambda *_: ready.set()))
+    with anyio.fail_after(20):
+        await ready.wait()
+    try:
+        assert workers()
+        for worker in workers():
+            assert b"canary" not in Path(f"/proc/{worker}/environ").read_bytes()
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic_monty", None)
+    result = await run(invocation("def t():\n    pass"))
+    assert (result.is_error, result.text) == (True, sandboxed.MISSING)
+    assert "pip install" in result.text
+
+
+async def test_several_at_once() -> None:
+    code = "def t(n):\n    return n * 2"
+    calls = [run(invocation(code, f'{{"n": {number}}}')) for number in range(6)]
+    results = await asyncio.gather(*calls)
+    assert [result.text for result in results] == [str(2 * number) for number in range(6)]
