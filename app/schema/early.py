@@ -78,12 +78,12 @@ class _Walk:
         frame.step = frame.count
         frame.count += 1
         self._spot = frame.spot.item(frame.count - 1)
-        wrong = frame.spot.miscounted(frame.count, self._place()[:-1], ended=False)
+        wrong = frame.spot.miscounted(frame.count, self._around, ended=False)
         return _at(at, wrong or self._never())
 
     def opened(self, kind: str, at: int) -> Problem | None:
         type_: Kind = "object" if kind == "{" else "array"
-        if (problem := self._spot.mistyped(type_, self._place())) is not None:
+        if (problem := self._spot.mistyped(type_, self._place)) is not None:
             return _at(at, problem)
         spot = self._spot.opened(type_)
         kept = bool(self._frames) and self._frames[-1].value is not None
@@ -95,30 +95,29 @@ class _Walk:
 
     def key(self, name: str, at: int) -> Problem | None:
         frame = self._frames[-1]
-        spot, place = frame.spot, self._place()[:-1]
+        spot = frame.spot
         frame.step = name
         frame.count += 1
         if spot.checks("keys"):
             frame.names[name] = None
-        wrong = spot.unknown(name, place)
+        wrong = spot.unknown(name, self._around)
         if wrong is None and spot.checks("name"):
-            wrong = spot.wrong("name", {name: None}, place)
+            wrong = spot.wrong("name", {name: None}, self._around)
         self._spot = spot.member(name)
         return _at(at, wrong or self._never())
 
     def scalar(self, value: Any, at: int) -> Problem | None:
         self._keep(value)
-        return _at(at, self._spot.wrong("scalar", value, self._place()))
+        return _at(at, self._spot.wrong("scalar", value, self._place))
 
     def closed(self, at: int) -> Problem | None:
         frame = self._frames.pop()
-        place = self._place()
         if frame.kind == "object":
-            wrong = frame.spot.wrong("keys", frame.names, place)
+            wrong = frame.spot.wrong("keys", frame.names, self._place)
         else:
-            wrong = frame.spot.miscounted(frame.count, place, ended=True)
+            wrong = frame.spot.miscounted(frame.count, self._place, ended=True)
         if wrong is None and frame.value is not None:
-            wrong = frame.spot.wrong(frame.kind, frame.value, place)
+            wrong = frame.spot.wrong(frame.kind, frame.value, self._place)
         self._keep(frame.value)
         return _at(at, wrong)
 
@@ -140,6 +139,10 @@ class _Walk:
 
     def _place(self) -> Place:
         return tuple(frame.step for frame in self._frames)
+
+    def _around(self) -> Place:
+        """The place of the container at hand."""
+        return self._place()[:-1]
 
 
 def _at(at: int, problem: Problem | None) -> Problem | None:

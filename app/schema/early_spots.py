@@ -10,7 +10,7 @@ work is counted and ends at a cap.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import jsonschema_rs
@@ -23,8 +23,8 @@ from app.schema.sentences import form, problems_of, unexpected
 Kind = Literal["object", "array"]
 Group = Literal["scalar", "keys", "name", "object", "array"]
 
-WORK = 500_000
-"""Steps that all checks of one call may cost together: about a fifth of a second."""
+WORK = 200_000
+"""Steps that all checks of one call may cost together: a value more is a step, at least."""
 _MOST_AT_ONCE = 40_000
 
 _OLD = tuple(f"http://json-schema.org/draft-0{number}/schema" for number in (4, 6, 7))
@@ -47,6 +47,8 @@ _KEYWORDS: Mapping[Group, tuple[str, ...]] = {
 }
 """What a scalar, an object's keys, one key, a whole object and a whole array is judged by."""
 _PASSIVE = {"then", "else", "minContains", "maxContains"}
+_QUICK = {"type", "minLength", "maxLength", "minimum", "maximum", "required"}
+"""Judged in one step, whatever the value."""
 _GAVE_UP = ("BacktrackLimitExceeded", "RegexEngineFailure")
 
 
@@ -60,18 +62,17 @@ class Check:
     def __init__(self, spots: Spots, schema: dict[str, Any]) -> None:
         self._spots = spots
         self._schema = schema
+        self._quick = schema.keys() <= _QUICK
         self._validator = soundness.validator(schema)
 
     def holds(self, value: Any) -> bool:
         """Whether `value` satisfies it, or whether that cannot be told cheaply."""
-        work = cost.steps(self._schema, value, _MOST_AT_ONCE)
+        work = 1 if self._quick else cost.steps(self._schema, value, _MOST_AT_ONCE)
         self._spots.charge(work)
         return work > _MOST_AT_ONCE or self._validator.is_valid(value)
 
     def problem(self, value: Any, place: Place) -> Problem | None:
-        """The first thing that is wrong with `value`, which stands at `place`."""
-        if self.holds(value):
-            return None
+        """The first thing that is wrong with `value`, which stands at `place`; it does not hold."""
         error = next(iter(self._validator.iter_errors(value)), None)
         if error is None or error.kind.name in _GAVE_UP:
             return None
@@ -156,6 +157,7 @@ class Spot:
         self._patterns: dict[str, Check | None] = {}
         self._members: dict[str, Spot] = {}
         self._opened: dict[Kind, Spot] = {}
+        self._rest: tuple[int, Spot] | None = None  # from which item on all have this spot
 
     def checks(self, group: Group) -> list[Check]:
         """What judges a value of that group here; made when first asked for."""
@@ -166,9 +168,9 @@ class Spot:
             made = self._checks[group] = [check for check in every if check is not None]
         return made
 
-    def wrong(self, group: Group, value: Any, place: Place) -> Problem | None:
+    def wrong(self, group: Group, value: Any, place: Callable[[], Place]) -> Problem | None:
         for check in self.checks(group):
-            if (problem := check.problem(value, place)) is not None:
+            if not check.holds(value) and (problem := check.problem(value, place())) is not None:
                 return problem
         return None
 
@@ -197,23 +199,22 @@ class Spot:
         flat = self._spots.flat([branch])
         return all(isinstance(one, Mapping) and _allows(one, kind) for one in flat)
 
-    def mistyped(self, kind: Kind, place: Place) -> Problem | None:
+    def mistyped(self, kind: Kind, place: Callable[[], Place]) -> Problem | None:
         """Why no object, or no array, can stand here at all."""
         for piece in self._pieces:
             several = [branches for key in ("anyOf", "oneOf") if (branches := piece.get(key))]
             dead = any(not any(self._may_be(b, kind) for b in branches) for branches in several)
             if dead or not _allows(piece, kind):
-                where = pointer(place) or "The arguments object"
-                wanted = form(piece, self._spots.holder)
-                said = f"{where} is an {kind}; the schema wants {wanted}."
-                return Problem("schema", said, pointer(place))
+                where, wanted = pointer(place()), form(piece, self._spots.holder)
+                said = f"{where or 'The arguments object'} is an {kind}; the schema wants {wanted}."
+                return Problem("schema", said, where)
         return None
 
-    def unknown(self, name: str, place: Place) -> Problem | None:
+    def unknown(self, name: str, place: Callable[[], Place]) -> Problem | None:
         """Why an object here has no place for the key `name`."""
         for piece in self._pieces:
             if piece.get("additionalProperties") is False and not any(self._named(piece, name)):
-                return unexpected((*place, name), piece)
+                return unexpected((*place(), name), piece)
         return None
 
     def member(self, name: str) -> Spot:
@@ -231,7 +232,10 @@ class Spot:
 
     def item(self, index: int) -> Spot:
         """The spot of an array's item, counted from 0."""
+        if self._rest is not None and index >= self._rest[0]:
+            return self._rest[1]
         found: list[Schema] = []
+        last = True  # whether all that follow have the same spot
         for piece in self._pieces:
             items = piece.get("items", True)
             if isinstance(items, list):
@@ -239,14 +243,18 @@ class Spot:
             else:
                 first, rest = piece.get("prefixItems", []) if self._spots.prefixed else [], items
             found.append(first[index] if index < len(first) else rest)
-        return self._spots.at(found)
+            last = last and index >= len(first)
+        spot = self._spots.at(found)
+        if last:
+            self._rest = index, spot
+        return spot
 
-    def miscounted(self, count: int, place: Place, *, ended: bool) -> Problem | None:
+    def miscounted(self, count: int, place: Callable[[], Place], *, ended: bool) -> Problem | None:
         """Why an array here cannot have so many items, or (where it ended) so few."""
         for piece in self._pieces:
             most, least = piece.get("maxItems"), piece.get("minItems", 0)
             if (most is not None and count > most) or (ended and count < least):
-                return _counted(place, count, "item", piece)
+                return _counted(place(), count, "item", piece)
         return None
 
     def _named(self, piece: Mapping[str, Any], name: str) -> Iterator[tuple[str, Schema]]:
