@@ -22,7 +22,7 @@ from app.core.servers import Accepted, Server, fingerprint
 from app.core.tools import Tool, ToolResult, text_result
 from app.executors.executor import Checked, Invocation, Report
 from app.executors.mcp_connection import Connection, Gone
-from app.executors.mcp_launch import Lookup, transport_of
+from app.executors.mcp_launch import Lookup, references, transport_of
 from app.executors.mcp_results import Listed
 from app.executors.progress import Progress
 
@@ -63,7 +63,7 @@ class Mcp:
     ) -> None:
         self._known = known
         self._environment = os.environ if environment is None else environment
-        self._lookup = self._environment.get if lookup is None else lookup
+        self._lookup = lookup or (lambda name, url: self._environment.get(name))
         self._peers: dict[str, Peer] = {}
 
     async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
@@ -136,6 +136,10 @@ class Mcp:
             return Peer(fingerprint(server))
         self._remember(peer)
         return peer
+
+    def missing(self, server: Server) -> tuple[str, ...]:
+        """The names of the variables that are to be filled in and are not there."""
+        return tuple(name for name in references(server) if self._lookup(name, "") is None)
 
     async def stop(self, name: str) -> None:
         """End the connection to a server; the next call makes another."""

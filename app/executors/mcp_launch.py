@@ -22,11 +22,11 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 PASSED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM")
 """What every server has of our environment, beside LC_...; no key is among it."""
 
-Lookup = Callable[[str], str | None]
-"""The value of a variable of our own environment."""
+Lookup = Callable[[str, str], str | None]
+"""The value of a variable, by its name and the URL it is to be sent to ("": to a process)."""
 
 
-def filled(text: str, lookup: Lookup) -> str:
+def filled(text: str, lookup: Lookup, url: str = "") -> str:
     """`text` with its `${NAME}` filled in. BadInput names what is missing, never a value."""
 
     def value(match: re.Match[str]) -> str:
@@ -36,7 +36,7 @@ def filled(text: str, lookup: Lookup) -> str:
                 f"{match.group(0)} cannot be filled in; write ${{NAME}} with the name of a"
                 " variable of the environment."
             )
-        found = lookup(name)
+        found = lookup(name, url)
         if found is None:
             raise BadInput(
                 f"There is no {name} in the environment, which this server needs; set it and"
@@ -45,6 +45,13 @@ def filled(text: str, lookup: Lookup) -> str:
         return found
 
     return REFERENCE.sub(value, text)
+
+
+def references(server: Server) -> tuple[str, ...]:
+    """The names in all its `${NAME}`, each once."""
+    texts = (server.command, *server.args, server.url)
+    whole = " ".join((*texts, *server.env.values(), *server.headers.values()))
+    return tuple(dict.fromkeys(REFERENCE.findall(whole)))
 
 
 def launch_of(server: Server, environment: Mapping[str, str], lookup: Lookup) -> Launch:
@@ -68,8 +75,10 @@ def transport_of(server: Server, environment: Mapping[str, str], lookup: Lookup)
             async with stdio(launch, words, ended) as both:
                 yield both
             return
-        headers = {name: filled(value, lookup) for name, value in server.headers.items()}
-        url = filled(server.url, lookup)
+        headers = {
+            name: filled(value, lookup, server.url) for name, value in server.headers.items()
+        }
+        url = filled(server.url, lookup, server.url)
         async with streams(url, headers, private=server.private) as both:
             yield both
 

@@ -1,0 +1,350 @@
+"""The person's MCP servers: kept, accepted, asked for their tools, these taken into the library.
+
+Nothing is started or asked before the very server that was shown is accepted, and no tool is
+taken but the very one that was shown. Knows no page. Threats 14, 15 and 27 of docs/safety.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+from app.core.errors import BadInput, BadTool, Conflict, NotFound
+from app.core.rows import to_data
+from app.core.servers import Accepted, Server, fingerprint
+from app.core.tools import Tool
+from app.executors.mcp import Mcp
+from app.executors.mcp_launch import NAME as VARIABLE
+from app.executors.mcp_launch import REFERENCE
+from app.executors.mcp_results import Listed, legal_name
+from app.formats.secrets import in_word
+from app.net.keys import LIKE_SECRET, origin
+from app.net.mask import Masker
+from app.schema.validate import check_tool
+from app.store.library import Library
+
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
+SECRET_HEADER = re.compile(r"authorization|cookie|auth", re.I)
+MOST_TEXT = 8_192
+MOST_WORDS = 256
+FIRST_S = 30.0
+"""How long the person's own click waits for a server: it may have to be downloaded first."""
+TIMEOUT_S = 60.0
+
+State = Literal["new", "changed", "resting", "connected", "failed"]
+"""Never accepted, accepted in another form, accepted and not connected, connected, failed."""
+
+Mark = Literal["new", "changed", "same", "gone", "refused"]
+
+
+@dataclass(frozen=True)
+class Offered:
+    """A tool of a server beside what was accepted of it. `own` is the library's tool, if any, as
+    it was accepted; `listed` is None for one that the server no longer has."""
+
+    name: str
+    mark: Mark
+    listed: Listed | None
+    own: Tool | None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A server, and all there is to say about it now. `tail` is the end of its stderr."""
+
+    server: Server
+    accepted: Accepted
+    state: State
+    fault: str
+    tail: str
+    offered: tuple[Offered, ...]
+    listed: bool
+    missing: tuple[str, ...]
+    """The names of variables that it needs and that are not set."""
+
+    @property
+    def print(self) -> str:
+        return fingerprint(self.server)
+
+
+class Servers:
+    """`masker` gives what hides the known keys, `clock` the time in ms."""
+
+    def __init__(
+        self,
+        library: Library,
+        mcp: Mcp,
+        masker: Callable[[], Masker],
+        clock: Callable[[], int],
+    ) -> None:
+        self._library = library
+        self._mcp = mcp
+        self._masker = masker
+        self._clock = clock
+        self._changing = asyncio.Lock()
+
+    async def all(self) -> list[Shown]:
+        """By name."""
+        tools = [entry.tool for entry in await self._library.entries()]
+        return [
+            await self._shown(server, accepted, tools)
+            for server, accepted in await self._library.servers()
+        ]
+
+    async def one(self, name: str) -> Shown:
+        """NotFound where there is none."""
+        server, accepted = await self._kept(name)
+        tools = [entry.tool for entry in await self._library.entries()]
+        return await self._shown(server, accepted, tools)
+
+    async def save(self, server: Server, original: str = "") -> None:
+        """Keep a checked server; a changed one is not accepted any more, for its print differs.
+
+        Conflict where another has its name.
+        """
+        async with self._changing:
+            kept = {one.name: accepted for one, accepted in await self._library.servers()}
+            if server.name != original and server.name in kept:
+                raise Conflict(f"There is a server {server.name!r} already; choose another name.")
+            await self._library.save_server(server, kept.get(original, Accepted()), self._clock())
+            if original and original != server.name:
+                await self._library.delete_server(original)
+        await self._mcp.stop(original or server.name)
+
+    async def accept(self, name: str, print_: str) -> None:
+        """The person has seen the server with this print. Conflict where it is another now."""
+        async with self._changing:
+            server, accepted = await self._kept(name)
+            if print_ != fingerprint(server):
+                raise Conflict(
+                    f"The server {name} is not the one that was shown; look at it again.",
+                    {"fingerprint": fingerprint(server)},
+                )
+            await self._keep(server, replace(accepted, server=print_))
+
+    async def withdraw(self, name: str) -> None:
+        """It is not accepted any more, and ended."""
+        async with self._changing:
+            server, accepted = await self._kept(name)
+            await self._keep(server, replace(accepted, server=""))
+        await self._mcp.stop(name)
+
+    async def list_tools(self, name: str) -> Shown:
+        """Start or ask it, and list its tools. BadInput where that fails, or it is not accepted."""
+        server, _ = await self._kept(name)
+        await self._mcp.list_tools(server, FIRST_S)
+        return await self.one(name)
+
+    async def take(self, name: str, chosen: Sequence[tuple[str, str]]) -> list[str]:
+        """Take tools, each by its name and the print that was shown, into the library, or bring
+        those that are there up to date; their names there. Conflict where one is another now."""
+        async with self._changing:
+            server, accepted = await self._kept(name)
+            listed = {one.name: one for one in self._mcp.peer(server).listed or ()}
+            taken: list[Listed] = []
+            for tool, print_ in chosen:
+                found = listed.get(tool)
+                if found is None or found.fingerprint != print_ or found.fault:
+                    raise Conflict(f"{name} has another {tool} now; look at its tools again.")
+                taken.append(found)
+            if not taken:
+                raise BadInput("Choose the tools to take.")
+            tools = self._made(server, taken, [one.tool for one in await self._library.entries()])
+            await self._library.save_all(tools, self._clock())
+            prints = {one.name: one.fingerprint for one in taken}
+            await self._keep(server, replace(accepted, tools={**accepted.tools, **prints}))
+            return [tool.name for tool in tools]
+
+    async def stop(self, name: str) -> None:
+        """End its connection, and it where it is a process of ours; the next call makes another."""
+        await self._kept(name)
+        await self._mcp.stop(name)
+
+    async def delete(self, name: str) -> None:
+        """Its tools stay in the library, and cannot run."""
+        await self._kept(name)
+        await self._library.delete_server(name)
+        await self._mcp.stop(name)
+
+    def checked(self, data: Mapping[str, Any]) -> Server:
+        """The server that `data` describes; BadInput, with what to do, where it may not be kept."""
+        server = _server(data)
+        masker = self._masker()
+        if masker.holds([to_data(server)]):
+            raise BadInput(
+                "The server holds the value of a key; write ${NAME} in its place, with the name"
+                " of the key's variable."
+            )
+        return server
+
+    def _made(self, server: Server, taken: Sequence[Listed], library: Sequence[Tool]) -> list[Tool]:
+        names = {tool.name for tool in library}
+        made: list[Tool] = []
+        for one in taken:
+            own = own_tool(library, server.name, one.name)
+            name = own.name if own else legal_name(one.name, server.name, names)
+            names.add(name)
+            tool = _tool(server.name, one, name, own)
+            if self._masker().holds([to_data(tool)]):
+                raise BadInput(f"{one.name} holds the value of a key of yours and was not taken.")
+            made.append(tool)
+        return made
+
+    async def _shown(self, server: Server, accepted: Accepted, tools: Sequence[Tool]) -> Shown:
+        peer = self._mcp.peer(server)
+        state: State
+        match accepted.server == fingerprint(server), peer.open, bool(peer.fault):
+            case False, _, _:
+                state = "changed" if accepted.server else "new"
+            case _, True, _:
+                state = "connected"
+            case _, _, failed:
+                state = "failed" if failed else "resting"
+        mask = self._masker().mask_text
+        return Shown(
+            server,
+            accepted,
+            state,
+            mask(peer.fault),
+            mask(peer.tail.decode("utf-8", "replace")),
+            offered(server.name, accepted, peer.listed, tools),
+            peer.listed is not None,
+            self._mcp.missing(server),
+        )
+
+    async def _kept(self, name: str) -> tuple[Server, Accepted]:
+        for server, accepted in await self._library.servers():
+            if server.name == name:
+                return server, accepted
+        raise NotFound(f"There is no MCP server {name!r}.")
+
+    async def _keep(self, server: Server, accepted: Accepted) -> None:
+        await self._library.save_server(server, accepted, self._clock())
+
+
+def offered(
+    name: str, accepted: Accepted, listed: Sequence[Listed] | None, library: Sequence[Tool]
+) -> tuple[Offered, ...]:
+    """The tools of a server in the order of its list, then those it no longer has."""
+    found = [_offered(name, accepted, one, library) for one in listed or ()]
+    there = {one.name for one in listed or ()}
+    lost: Mark = "same" if listed is None else "gone"
+    rest = [one for one in accepted.tools if one not in there]
+    return (*found, *(Offered(one, lost, None, own_tool(library, name, one)) for one in rest))
+
+
+def _offered(name: str, accepted: Accepted, one: Listed, library: Sequence[Tool]) -> Offered:
+    was = accepted.tools.get(one.name)
+    mark: Mark = "refused" if one.fault else "new"
+    if was is not None and not one.fault:
+        mark = "same" if was == one.fingerprint else "changed"
+    return Offered(one.name, mark, one, own_tool(library, name, one.name))
+
+
+def own_tool(library: Sequence[Tool], server: str, name: str) -> Tool | None:
+    """The library's tool that is answered by `name` of `server`."""
+    for tool in library:
+        place = (tool.config.get("server"), tool.config.get("tool"))
+        if tool.answered_by == "mcp" and place == (server, name):
+            return tool
+    return None
+
+
+def _tool(server: str, one: Listed, name: str, own: Tool | None) -> Tool:
+    """What the library keeps; BadInput where its schema is not sound."""
+    config: dict[str, Any] = {"server": server, "tool": one.name}
+    if one.annotations:
+        config["annotations"] = one.annotations
+    if one.output_schema is not None:
+        config["output_schema"] = one.output_schema
+    basis = own or Tool(name, timeout_s=TIMEOUT_S, group=f"mcp · {server}"[:100])
+    tool = replace(
+        basis,
+        name=name,
+        description=one.description,
+        parameters=one.parameters,
+        answered_by="mcp",
+        config=config,
+    )
+    try:
+        return check_tool(to_data(tool))
+    except BadTool as error:
+        raise BadInput(f"{one.name} cannot be taken: {error}") from None
+
+
+def _server(data: Mapping[str, Any]) -> Server:
+    known = [one.name for one in fields(Server)]
+    for name in data:
+        if name not in known:
+            raise BadInput(f"A server has no {str(name)[:80]!r}; it has {', '.join(known)}.")
+    name = data.get("name")
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise BadInput("A server needs a name of 1 to 64 letters, digits, dots, _ or -.")
+    if not isinstance(data.get("private", False), bool):
+        raise BadInput("private is true or false.")
+    server = Server(
+        name,
+        _text(data, "command").strip(),
+        _words(data.get("args", ())),
+        _pairs(data.get("env", {}), "env", VARIABLE),
+        _text(data, "cwd").strip(),
+        _text(data, "url").strip(),
+        _pairs(data.get("headers", {}), "headers", HEADER),
+        data.get("private", False),
+    )
+    if bool(server.command) == bool(server.url):
+        raise BadInput("A server has either a command or a URL; give one of them.")
+    if server.command and (server.headers or server.private):
+        raise BadInput("Headers and private addresses belong to a server with a URL.")
+    if server.url and (server.args or server.env or server.cwd):
+        raise BadInput("Arguments, variables and a folder belong to a server with a command.")
+    if server.url:
+        origin(server.url)
+    if server.cwd and not server.cwd.startswith(("/", "~/")):
+        raise BadInput("The working directory is an absolute path, like /home/you/project.")
+    _check_secrets(server)
+    return server
+
+
+def _check_secrets(server: Server) -> None:
+    """BadInput where a literal looks like a key: keys go by the names of their variables."""
+    places = [*server.env.items(), *server.headers.items()]
+    before = ""
+    for word in (*server.args, *server.url.split("?")[1:]):
+        flag, equals, value = word.partition("=")
+        places.append((flag if equals else before, value if equals else word))
+        before = word if word.startswith("-") else ""
+    for name, value in places:
+        secret = LIKE_SECRET.search(name) or (SECRET_HEADER.search(name) and server.headers)
+        if value and not REFERENCE.search(value) and (secret or in_word(value)):
+            said = f"The value of {name}" if name else "One of the arguments"
+            raise BadInput(
+                f"{said} looks like a key. Write ${{NAME}} in its place and set NAME in the"
+                " environment of the playground: keys are not kept here."
+            )
+
+
+def _text(data: Mapping[str, Any], name: str) -> str:
+    value = data.get(name, "")
+    if not isinstance(value, str) or len(value) > MOST_TEXT or "\0" in value:
+        raise BadInput(f"{name} is a text of at most {MOST_TEXT:,} characters.")
+    return value
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or len(value) > MOST_WORDS:
+        raise BadInput(f"args is a list of at most {MOST_WORDS} texts.")
+    return tuple(_text({"args": word}, "args") for word in value)
+
+
+def _pairs(value: Any, what: str, names: re.Pattern[str]) -> dict[str, str]:
+    if not isinstance(value, Mapping) or len(value) > MOST_WORDS:
+        raise BadInput(f"{what} is an object of at most {MOST_WORDS} names and texts.")
+    for name in value:
+        if not isinstance(name, str) or not names.fullmatch(name):
+            raise BadInput(f"{str(name)[:80]!r} cannot be a name in {what}; correct it.")
+    return {name: _text(value, name) for name in value}

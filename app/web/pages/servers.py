@@ -1,0 +1,192 @@
+"""The MCP servers: the list, one with its consent and its tools, and what a person does to it."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from app.core.errors import BadInput, Conflict
+from app.core.rows import to_data
+from app.engine.servers import Shown
+from app.render.servers import (
+    ServerForm,
+    server_editor,
+    server_form,
+    server_page,
+    servers_page,
+)
+from app.web.forms import Body, answer, as_json, body_of, wants
+from app.web.site import site_of
+
+
+async def servers(request: Request) -> Response:
+    """GET /servers: all of them; with `?new=1` the editor of a new one."""
+    site = site_of(request)
+    rows = await site.engine.servers.all()
+    if wants(request) == "json":
+        return as_json([data_of(row) for row in rows])
+    if request.query_params.get("new"):
+        return HTMLResponse(server_editor(site.env, rows, ServerForm()))
+    return HTMLResponse(servers_page(site.env, rows))
+
+
+async def server(request: Request) -> Response:
+    """GET /servers/NAME: one, with what would be started or asked; `?edit=1` its editor."""
+    site = site_of(request)
+    row = await site.engine.servers.one(request.path_params["name"])
+    if wants(request) == "json":
+        return as_json(data_of(row))
+    if request.query_params.get("edit"):
+        rows = await site.engine.servers.all()
+        form = server_form(row.server)
+        return HTMLResponse(server_editor(site.env, rows, form, row.server.name))
+    return await _page(request, row)
+
+
+async def save(request: Request) -> Response:
+    """POST /servers: a server from a script or the editor. It is not accepted by that."""
+    site, body = site_of(request), await body_of(request)
+    engine, original = site.engine, "" if body.is_json else body.text("original")
+    try:
+        kept = engine.servers.checked(body.data if body.is_json else _from_form(body))
+        await engine.servers.save(kept, kept.name if body.is_json else original)
+    except (BadInput, Conflict) as error:
+        if wants(request) != "page":
+            raise
+        mask = engine.keys.masker().mask_text
+        rows = await engine.servers.all()
+        html = server_editor(site.env, rows, _typed(body), original, mask(str(error)))
+        return HTMLResponse(mask(html), 422)
+    here = _place(kept.name)
+    if wants(request) == "json":
+        return as_json(data_of(await engine.servers.one(kept.name)), 201, {"Location": here})
+    return answer(request, {"name": kept.name}, location=here)
+
+
+async def accept(request: Request) -> Response:
+    """POST /servers/NAME/accept: the server whose `fingerprint` was shown; 409 for another."""
+    name, body = request.path_params["name"], await body_of(request)
+    await site_of(request).engine.servers.accept(name, body.text("fingerprint"))
+    return answer(request, {"ok": True}, location=_place(name))
+
+
+async def withdraw(request: Request) -> Response:
+    """POST /servers/NAME/withdraw: it is ended, and asks again."""
+    name = request.path_params["name"]
+    await site_of(request).engine.servers.withdraw(name)
+    return answer(request, {"ok": True}, location=_place(name))
+
+
+async def list_tools(request: Request) -> Response:
+    """POST /servers/NAME/list: start or ask it now. What fails is told on its page."""
+    site, name = site_of(request), request.path_params["name"]
+    try:
+        row = await site.engine.servers.list_tools(name)
+    except BadInput as error:
+        if wants(request) != "page":
+            raise
+        mask = site.engine.keys.masker().mask_text
+        return await _page(request, await site.engine.servers.one(name), mask(str(error)), 422)
+    return answer(request, data_of(row), location=_place(name) + "#tools")
+
+
+async def take(request: Request) -> Response:
+    """POST /servers/NAME/take: `tools`, each "FINGERPRINT NAME" as shown; 409 for another."""
+    name, body = request.path_params["name"], await body_of(request)
+    chosen = []
+    for one in body.all("tools"):
+        print_, _, tool = one.partition(" ")
+        chosen.append((tool, print_))
+    taken = await site_of(request).engine.servers.take(name, chosen)
+    there = f"{_place(name)}?taken={len(taken)}#tools"
+    return answer(request, {"tools": taken}, location=there)
+
+
+async def stop(request: Request) -> Response:
+    """POST /servers/NAME/stop: end its connection; the next call makes another."""
+    name = request.path_params["name"]
+    await site_of(request).engine.servers.stop(name)
+    return answer(request, {"ok": True}, location=_place(name))
+
+
+async def delete(request: Request) -> Response:
+    """POST /servers/NAME/delete"""
+    await site_of(request).engine.servers.delete(request.path_params["name"])
+    return answer(request, {"ok": True}, location="/servers")
+
+
+def data_of(row: Shown) -> dict[str, Any]:
+    """A server as scripts read it."""
+    tools = [
+        {
+            "name": one.name,
+            "mark": one.mark,
+            "taken_as": one.own.name if one.own else "",
+            **(to_data(one.listed) if one.listed else {}),
+            "fingerprint": one.listed.fingerprint if one.listed else "",
+        }
+        for one in row.offered
+    ]
+    return {
+        **to_data(row.server),
+        "fingerprint": row.print,
+        "state": row.state,
+        "accepted": row.state not in ("new", "changed"),
+        "fault": row.fault,
+        "missing": list(row.missing),
+        "stderr": row.tail,
+        "tools": tools,
+    }
+
+
+async def _page(request: Request, row: Shown, wrong: str = "", status: int = 200) -> Response:
+    site = site_of(request)
+    taken = request.query_params.get("taken", "")
+    told = f"{taken} in the library now." if taken.isascii() and taken.isdigit() else ""
+    rows = await site.engine.servers.all()
+    return HTMLResponse(server_page(site.env, rows, row, wrong, told), status)
+
+
+def _place(name: str) -> str:
+    return f"/servers/{quote(name, safe='')}"
+
+
+def _typed(body: Body) -> ServerForm:
+    """What was typed, as it was typed."""
+    texts = ("name", "line", "env", "cwd", "url", "headers")
+    return ServerForm(*(body.text(name) for name in texts), private=body.flag("private"))
+
+
+def _from_form(body: Body) -> dict[str, Any]:
+    """The server that the editor's fields spell; of two kinds at once it says so later."""
+    try:
+        words = shlex.split(body.text("line"))
+    except ValueError as error:
+        said = f"The command line cannot be read ({error}); close its quotes."
+        raise BadInput(said) from None
+    url = body.text("url").strip()
+    data: dict[str, Any] = {"name": body.text("name").strip(), "url": url}
+    if words:
+        data |= {"command": words[0], "args": words[1:]}
+    return {
+        **data,
+        "cwd": body.text("cwd").strip(),
+        "env": _pairs(body.text("env"), "=", "Write each variable on a line, like NAME=value."),
+        "headers": _pairs(body.text("headers"), ":", "Write each header on a line, like Name: it."),
+        "private": bool(url) and body.flag("private"),
+    }
+
+
+def _pairs(text: str, sign: str, said: str) -> dict[str, str]:
+    pairs = {}
+    for line in text.splitlines():
+        name, found, value = line.partition(sign)
+        if line.strip() and not found:
+            raise BadInput(said)
+        if line.strip():
+            pairs[name.strip()] = value.strip()
+    return pairs
