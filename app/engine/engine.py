@@ -16,9 +16,16 @@ from app.engine.client import Client
 from app.engine.driver import Driver
 from app.engine.hub import Hub
 from app.engine.providers import Providers
+from app.engine.servers import Servers
+from app.engine.tasks import teller
 from app.engine.trying import Trying
 from app.executors.examples import EXAMPLES
+from app.executors.mcp import Mcp
 from app.executors.table import Executors, executors
+from app.executors.workspace.fetch import Pages
+from app.executors.workspace.tasks import Tasks
+from app.executors.workspace.tools import WORKSPACE
+from app.executors.workspace.workspace import Workspace
 from app.net.client import Net
 from app.net.keys import Keys, origin
 from app.store.database import Database
@@ -50,7 +57,11 @@ class Engine:
     driver: Driver
     providers: Providers
     executors: Executors
+    servers: Servers
     trying: Trying
+    workspace: Workspace
+    files: Path
+    """Holds the sessions' scratch folders."""
     environment: Mapping[str, str]
     own: dict[str, Profile] = field(default_factory=dict)
     """The person's own profiles by name, as the library has them."""
@@ -76,15 +87,18 @@ class Engine:
         try:
             database = await Database.open(path)
             log = await Log.open(database)
-            library = Library(database, EXAMPLES)
+            library = Library(database, EXAMPLES + WORKSPACE)
             keys = Keys(environment, await library.confirmations(), simulator_key)
             hub = Hub(log, clock, new_id, keys.masker)
             net = Net()
             client = Client(hub, net, keys, simulator_url)
             folder = path.with_name(path.stem + "-files")
-            runs = executors(keys)
+            mcp = Mcp(library.servers, environment, keys.variable)
+            workspace = Workspace(Tasks(teller(hub)), Pages(time.monotonic), clock)
+            runs = executors(keys, mcp, workspace)
             driver = Driver(hub, client, runs, folder)
             providers = Providers(net, keys, simulator_url)
+            servers = Servers(library, mcp, keys.masker, clock)
             trying = Trying(runs, folder, clock, new_id, keys.masker)
             own = {one.name: one for one in await library.profiles()}
             await hub.recover()
@@ -94,7 +108,8 @@ class Engine:
             lock.release()
             raise
         parts = (lock, database, log, library, hub, keys, net, client, driver, providers)
-        return cls(*parts, runs, trying, environment, own)
+        more = (runs, servers, trying, workspace, folder)
+        return cls(*parts, *more, environment, own)
 
     async def close(self) -> None:
         """End what is under way and let the database go."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from app.core.servers import Accepted, Server
 from app.core.tools import Tool, ToolResult, text_result
 from app.executors.executor import Checked, Executor, Invocation, Lasting, Report
 from app.executors.http import Http
+from app.executors.mcp import Mcp
 from app.executors.mock import Mock
 from app.executors.python import Python
+from app.executors.workspace.workspace import Workspace
 from app.net.keys import Keys
 
 
@@ -57,10 +60,22 @@ class Executors:
         await asyncio.gather(*(one.close() for one in self._lasting))
 
 
-def executors(keys: Keys | None = None) -> Executors:
-    """All of them, written out. `keys` are those that HTTP tools may name."""
+def executors(
+    keys: Keys | None = None, mcp: Mcp | None = None, workspace: Workspace | None = None
+) -> Executors:
+    """All of them, written out. `keys` are those that HTTP tools may name; `mcp` knows the
+    person's servers, where there is none no server has tools; workspace tools run where there is
+    a `workspace`."""
+    mcp = mcp or Mcp(_no_servers)
     http = Http(keys or Keys())
-    return Executors({"mock": Mock(), "python": Python(), "http": http})
+    by_kind: dict[str, Executor] = {"mock": Mock(), "python": Python(), "http": http, "mcp": mcp}
+    if workspace is None:
+        return Executors(by_kind, [mcp])
+    return Executors({**by_kind, "workspace": workspace}, [mcp, workspace])
+
+
+async def _no_servers() -> Sequence[tuple[Server, Accepted]]:
+    return ()
 
 
 def _within(result: ToolResult, most: int) -> ToolResult:

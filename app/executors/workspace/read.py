@@ -6,17 +6,15 @@ a process of its own (`pdf.py`), for it comes from anywhere and may never end.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from app.core.tools import Content, ToolResult, text_result
+from app.executors.workspace.child import told_by
 from app.executors.workspace.history import MAX_FILE
 from app.executors.workspace.trouble import Trouble
 
@@ -186,26 +184,14 @@ async def pdf(path: str, data: bytes, pages: str) -> ToolResult:
     """The text of some pages of a PDF."""
     assert len(data) <= MAX_FILE
     first, last = page_range(pages)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-B", str(_PDF), str(first), str(last), str(MAX_TEXT)),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={},
-    )
+    numbers = (str(first), str(last), str(MAX_TEXT))
     try:
-        async with asyncio.timeout(PDF_S):
-            answer, _ = await process.communicate(data)
-        told = json.loads(answer)
+        told = await told_by(_PDF, *numbers, data=data, limit_s=PDF_S)
     except TimeoutError:
         said = f"{path} took longer than {PDF_S:g} s to read; ask for fewer pages."
         raise Trouble("E8", said) from None
     except ValueError:
         raise Trouble("E9", f"{path} is damaged or too large to be read as a PDF.") from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await asyncio.shield(process.wait())
     if "trouble" in told:
         raise Trouble("E9", f"{path} {told['trouble']}")
     return text_result(str(told["text"]))

@@ -1,0 +1,150 @@
+"""fetch_url: one page, by GET, from a public address; what was fetched is kept for 15 minutes.
+
+Follows no redirect: it tells where it leads, and whoever asked may ask again.
+"""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urljoin
+
+from app.core.errors import BadInput, Refused
+from app.core.tools import Content, ToolResult, text_result
+from app.executors.workspace.child import told_by
+from app.executors.workspace.read import image_type
+from app.executors.workspace.trouble import Trouble
+from app.net.addresses import Resolve, looked_up
+from app.net.fetch import Fetched, fetch
+from app.net.trouble import NetTrouble
+
+KEPT_S = 15 * 60.0
+MOST_KEPT = 50
+MAX_BYTES = 5 * 1024 * 1024
+MAX_TEXT = 100_000
+"""Characters of a page that a result has."""
+
+PAGE_S = 15.0
+_PAGE = Path(__file__).with_name("page.py")
+_HEADERS = {"accept": "text/html, text/*;q=0.9, application/json;q=0.9, */*;q=0.5"}
+
+
+@dataclass(frozen=True)
+class Kept:
+    until_s: float
+    result: ToolResult
+
+
+class Pages:
+    """`clock` is monotonic, in seconds; `private` is for tests, whose servers are local."""
+
+    def __init__(
+        self, clock: Callable[[], float], *, private: bool = False, resolve: Resolve = looked_up
+    ) -> None:
+        self._clock = clock
+        self._private = private
+        self._resolve = resolve
+        self._kept: dict[str, dict[str, Kept]] = {}
+
+    def forget(self, session: str) -> None:
+        self._kept.pop(session, None)
+
+    async def fetched(self, session: str, url: str, timeout_s: float, most: int) -> ToolResult:
+        """The page as text, from the last 15 minutes of this session or fresh."""
+        kept = self._kept.setdefault(session, {})
+        now = self._clock()
+        if url in kept and kept[url].until_s > now:
+            return kept[url].result
+        answer = await self._answer(url, timeout_s)
+        result = await told(answer, most)
+        if not result.is_error:
+            kept.pop(url, None)
+            kept[url] = Kept(now + KEPT_S, result)
+            while len(kept) > MOST_KEPT:
+                del kept[next(iter(kept))]
+        return result
+
+    async def _answer(self, url: str, timeout_s: float) -> Fetched:
+        try:
+            return await fetch(
+                "GET",
+                url,
+                _HEADERS,
+                b"",
+                private=self._private,
+                max_bytes=MAX_BYTES,
+                timeout_s=timeout_s,
+                resolve=self._resolve,
+            )
+        except (Refused, BadInput, NetTrouble) as error:
+            raise Trouble("E14", str(error)) from None
+
+
+async def told(answer: Fetched, most: int) -> ToolResult:
+    """An answer as a result of at most `most` bytes."""
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if 300 <= answer.status < 400:
+        return _redirect(answer)
+    picture = image_type(answer.body)
+    if picture and len(answer.body) * 4 // 3 + 1_000 <= most and answer.status < 400:
+        data = base64.b64encode(answer.body).decode("ascii")
+        words = f"{answer.url}: {picture}, {len(answer.body):,} bytes."
+        return ToolResult((Content(text=words), Content("image", media_type=picture, data=data)))
+    text = _decoded(answer)
+    if text is None:
+        said = f"{answer.url} is {kind or 'of no type'}, {len(answer.body):,} bytes, and no text."
+        raise Trouble("E9", said)
+    if kind in ("text/html", "application/xhtml+xml") or text.lstrip()[:15].lower().startswith(
+        ("<!doctype html", "<html")
+    ):
+        text = await _readable(text, answer.url)
+    if len(text) > MAX_TEXT:
+        more = len(text) - MAX_TEXT
+        text = text[:MAX_TEXT] + f"\n(… {more:,} more characters are left out.)"
+    if answer.status >= 400:
+        said = f"{answer.url} answers {answer.status} {answer.reason}."
+        return text_result(f"{said}\n{text}".strip(), is_error=True, kind="failed")
+    media = "application/json" if kind == "application/json" else ""
+    return ToolResult((Content(text=text or "(The page is empty.)", media_type=media),))
+
+
+def _redirect(answer: Fetched) -> ToolResult:
+    location = answer.headers.get("location", "")
+    try:
+        target = urljoin(answer.url, location)
+    except ValueError:
+        target = location
+    said = f"{answer.url} answers {answer.status} and leads to {target or 'nowhere'}"
+    said += "; redirects are not followed, so ask again with that URL if you want it."
+    return text_result(said, is_error=True, kind="failed")
+
+
+def _decoded(answer: Fetched) -> str | None:
+    """The body as text in its own coding, or None where it is none."""
+    if b"\0" in answer.body[:4096]:
+        return None
+    words = answer.headers.get("content-type", "")
+    said = re.search(r"charset\s*=\s*[\"']?([A-Za-z0-9_.:-]+)", words)
+    inside = re.search(
+        rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([A-Za-z0-9_.:-]+)", answer.body[:4096]
+    )
+    name = said[1] if said else inside[1].decode("ascii") if inside else "utf-8"
+    try:
+        coding = codecs.lookup(name)
+    except LookupError:
+        coding = codecs.lookup("utf-8")
+    if coding.name == "undefined" or not getattr(coding, "_is_text_encoding", True):
+        coding = codecs.lookup("utf-8")
+    return answer.body.decode(coding.name, "replace")
+
+
+async def _readable(page: str, url: str) -> str:
+    data = page.encode("utf-8", "replace")
+    try:
+        return str((await told_by(_PAGE, url, data=data, limit_s=PAGE_S))["text"])
+    except (TimeoutError, ValueError, KeyError):
+        raise Trouble("E14", f"{url} is HTML that cannot be read within the limits.") from None

@@ -1,0 +1,303 @@
+"""The executor of workspace tools: which tool, with which arguments, in which folder.
+
+Files are touched in threads, one at a time in each session; trouble is an error result that
+begins with its number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from app.core.errors import NotFound
+from app.core.events import Problem
+from app.core.tools import Tool, ToolResult, text_result
+from app.executors.executor import Checked, Invocation, Report
+from app.executors.progress import Progress
+from app.executors.workspace import edit, read, search, shell
+from app.executors.workspace.fetch import Pages
+from app.executors.workspace.folder import Folder, parts_of
+from app.executors.workspace.history import MAX_FILE, History
+from app.executors.workspace.known import reads_only
+from app.executors.workspace.shell import Command
+from app.executors.workspace.tasks import Tasks
+from app.executors.workspace.trouble import Trouble
+
+T = TypeVar("T")
+
+OPEN = "no sandbox"
+"""Stands in a check's `code` for a command that would run without one: that is what is decided."""
+
+SHELL_S = 60.0
+TASK_CPU_S = 24 * 3600.0
+
+_PLAIN = frozenset({"read_file", "list_files", "search_files", "fetch_url"})
+_CONFINED = Problem(
+    "note",
+    "It runs in a sandbox: no network, and nothing but its scratch folder can be written.",
+)
+
+
+class Misfit(Exception):
+    """An argument is not what the tool takes; the sentence says which."""
+
+
+class Given:
+    """The arguments of a call, each of the type asked for. Misfit where it is another."""
+
+    def __init__(self, arguments: str) -> None:
+        self._values: Mapping[str, Any] = json.loads(arguments)
+
+    def text(self, name: str, default: str | None = None) -> str:
+        value = self._values.get(name, default)
+        if not isinstance(value, str):
+            raise Misfit(f"{name} must be a text.")
+        return value
+
+    def number(self, name: str, default: float, least: float, most: float) -> float:
+        value = self._values.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise Misfit(f"{name} must be a number.")
+        if not least <= value <= most:
+            raise Misfit(f"{name} must be from {least:g} to {most:g}.")
+        return value
+
+    def whole(self, name: str, default: int, least: int, most: int) -> int:
+        value = self.number(name, default, least, most)
+        if value != int(value):
+            raise Misfit(f"{name} must be a whole number.")
+        return int(value)
+
+    def flag(self, name: str) -> bool:
+        value = self._values.get(name, False)
+        if not isinstance(value, bool):
+            raise Misfit(f"{name} must be true or false.")
+        return value
+
+
+class Workspace:
+    """`clock` gives Unix time in ms."""
+
+    def __init__(self, tasks: Tasks, pages: Pages, clock: Callable[[], int]) -> None:
+        self.tasks = tasks
+        self._pages = pages
+        self._clock = clock
+        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._probing = asyncio.Lock()
+        self._sandbox: str | None = None
+        self._does: Mapping[str, Callable[[Invocation, Given, Report], Awaitable[ToolResult]]] = {
+            "read_file": self._read,
+            "write_file": self._write,
+            "edit_file": self._edit,
+            "list_files": self._list,
+            "search_files": self._search,
+            "run_shell": self._shell,
+            "read_task": self._read_task,
+            "stop_task": self._stop_task,
+            "fetch_url": self._fetch,
+        }
+
+    async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+        """Run the tool; trouble is a result."""
+        does = self._does.get(str(invocation.tool.config.get("tool")))
+        if does is None:
+            said = "There is no such workspace tool; correct the tool's config.tool."
+            return text_result(said, is_error=True, kind="failed")
+        try:
+            return await does(invocation, Given(invocation.arguments), report)
+        except Misfit as misfit:
+            return text_result(str(misfit), is_error=True, kind="invalid")
+        except Trouble as trouble:
+            return text_result(str(trouble), is_error=True, kind="failed")
+
+    async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
+        """Whether it only reads; for a command, whether there is a sandbox for it."""
+        name = tool.config.get("tool")
+        if name != "run_shell":
+            return Checked(parallel_safe=name in _PLAIN)
+        try:
+            given = Given(arguments)
+            safe = reads_only(given.text("command")) and not given.flag("background")
+        except (Misfit, ValueError, RecursionError, AttributeError):
+            safe = False
+        missing = await self.sandbox()
+        if not missing:
+            return Checked("", (_CONFINED,), safe)
+        said = (
+            f"This system offers no sandbox ({missing}): the command would run with all your "
+            "rights, on your files and your network. It is never run without being asked for."
+        )
+        return Checked(OPEN, (Problem("caution", said),), safe)
+
+    async def sandbox(self) -> str:
+        """ "" where commands can be confined here, or why not; tried once."""
+        async with self._probing:
+            if self._sandbox is None:
+                with tempfile.TemporaryDirectory() as folder:
+                    self._sandbox = await shell.sandbox(Path(folder).resolve())
+            return self._sandbox
+
+    async def forget(self, session: str) -> None:
+        """End the session's tasks, and forget what was fetched for it."""
+        self._pages.forget(session)
+        await self.tasks.forget(session)
+
+    async def close(self) -> None:
+        """End all tasks."""
+        await self.tasks.close()
+
+    def history(self, session: str, folder: Path, work: Callable[[History], T]) -> T:
+        """Do `work` while nobody else changes the session's files. Blocks: for a thread."""
+        with self._locks[session]:
+            return work(History(folder))
+
+    async def _alone(self, invocation: Invocation, work: Callable[[History], T]) -> T:
+        return await asyncio.to_thread(self.history, invocation.session, invocation.folder, work)
+
+    # The tools.
+
+    async def _read(self, invocation: Invocation, given: Given, report: Report) -> ToolResult:
+        path = _path(given)
+        offset = given.whole("offset", 1, 1, 10**8)
+        limit = given.whole("limit", read.LINES, 1, 20_000)
+        pages = given.text("pages", "")
+
+        def known(history: History) -> bytes:
+            data, status = history.files.read(path, MAX_FILE)
+            history.saw(path, status, data)
+            return data
+
+        data = await self._alone(invocation, known)
+        if read.is_pdf(data):
+            return await read.pdf(path, data, pages)
+        if pages:
+            raise Trouble("E11", f"{path} is no PDF; leave pages out, or use offset and limit.")
+        return read.shown(path, data, offset, limit, invocation.max_output)
+
+    async def _write(self, invocation: Invocation, given: Given, report: Report) -> ToolResult:
+        path, content = _path(given), given.text("content")
+        by, at_ms = invocation.call, self._clock()
+        return text_result(
+            await self._alone(
+                invocation, lambda history: edit.write(history, path, content, by, at_ms)
+            )
+        )
+
+    async def _edit(self, invocation: Invocation, given: Given, report: Report) -> ToolResult:
+        path, old, new = _path(given), given.text("old"), given.text("new")
+        every = given.flag("replace_all")
+        by, at_ms = invocation.call, self._clock()
+        return text_result(
+            await self._alone(
+                invocation,
+                lambda history: edit.edit(history, path, old, new, by, at_ms, every=every),
+            )
+        )
+
+    async def _list(self, invocation: Invocation, given: Given, report: Report) -> ToolResult:
+        path, pattern = given.text("path", ""), given.text("pattern", "")
+        folder = Folder(invocation.folder)
+        folder.make()
+        return text_result(_sound(await asyncio.to_thread(search.listed, folder, path, pattern)))
+
+    async def _search(self, invocation: Invocation, given: Given, report: Report) -> ToolResult:
+        wanted = search.Search(
+            given.text("pattern"),
+            given.text("path", ""),
+            given.text("glob", ""),
+            given.text("output", "lines"),
+            given.whole("around", 0, 0, 20),
+            given.whole("head_limit", 200, 1, 2_000),
+        )
+        folder = Folder(invocation.folder)
+        folder.make()
+        stop = threading.Event()
+        try:
+            told = await asyncio.to_thread(search.searched, folder, wanted, stop.is_set)
+        finally:
+            stop.set()  # cancelled, the thread goes no further than its file
+        return text_result(_sound(told))
+
+    async def _shell(self, invocation: Invocation, given: Given, report: Report) -> ToolResult:
+        seconds = given.number("timeout_s", SHELL_S, 1, 600)
+        lifted = invocation.lift or invocation.code == OPEN
+        background = given.flag("background")
+        text = given.text("command")
+        if "\0" in text:
+            raise Misfit("command must have no NUL character.")
+        Folder(invocation.folder).make()
+        cpu_s = TASK_CPU_S if background else 4 * seconds + 5
+        command = Command(text, invocation.folder.resolve(), not lifted, cpu_s)
+        if background:
+            return await self._begin(invocation, command)
+        # The table's own limit would lose what was printed by then.
+        limit_s = min(seconds, max(invocation.timeout_s - 5, 0.5 * invocation.timeout_s))
+        return await _ran(command, limit_s, report)
+
+    async def _begin(self, invocation: Invocation, command: Command) -> ToolResult:
+        call, attempt = invocation.call, invocation.attempt
+        task = await self.tasks.start(invocation.session, call, attempt, command)
+        if task.how and not task.told:
+            return text_result(task.how, is_error=True, kind="failed")
+        where = "" if command.confine else ", without the sandbox"
+        said = f"It runs in the background as {task.id}{where}; read_task tells what it prints."
+        return text_result(said)
+
+    async def _read_task(self, invocation: Invocation, given: Given, report: Report) -> ToolResult:
+        try:
+            return text_result(self.tasks.read(invocation.session, given.text("task_id")))
+        except NotFound as error:
+            raise Trouble("E12", str(error)) from None
+
+    async def _stop_task(self, invocation: Invocation, given: Given, report: Report) -> ToolResult:
+        task_id = given.text("task_id")
+        try:
+            await self.tasks.stop(invocation.session, task_id, "stopped by the model")
+            return text_result(self.tasks.read(invocation.session, task_id))
+        except NotFound as error:
+            raise Trouble("E12", str(error)) from None
+
+    async def _fetch(self, invocation: Invocation, given: Given, report: Report) -> ToolResult:
+        url, most = given.text("url"), invocation.max_output
+        timeout_s = min(30.0, invocation.timeout_s)
+        return await self._pages.fetched(invocation.session, url, timeout_s, most)
+
+
+async def _ran(command: Command, limit_s: float, report: Report) -> ToolResult:
+    """The command run to its end, or for `limit_s` seconds."""
+    progress = Progress(report)
+    begun = time.monotonic()
+    try:
+        async with shell.running(command) as one:
+            try:
+                async with asyncio.timeout(limit_s):
+                    code = await one.follow(progress.printed)
+            except TimeoutError:
+                said = f"{one.output.take()}\n[ended after {limit_s:g} s, its limit]"
+                return text_result(said.lstrip(), is_error=True, kind="timeout")
+            output = one.output.take()
+            if one.flooded:
+                said = f"{output}\n[ended, for it printed more than {shell.MAX_OUTPUT:,} bytes]"
+                return text_result(said, is_error=True, kind="too_large")
+    except OSError as error:
+        raise Trouble("E13", f"The shell cannot be started: {error.strerror}.") from error
+    finally:
+        progress.close()
+    return shell.result(output, code, time.monotonic() - begun, lifted=not command.confine)
+
+
+def _path(given: Given) -> str:
+    """One spelling for one file."""
+    return "/".join(parts_of(given.text("path")))
+
+
+def _sound(text: str) -> str:
+    """Names of files may be no UTF-8; those bytes are shown as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
