@@ -1,0 +1,103 @@
+// Trying a tool: what stands in the editor and in the panel goes together to /tools/try. Without
+// this file the panel is a plain form, and the tool that is tried is the saved one.
+
+import { applyFrame } from "./stream.js";
+import { say } from "./page.js";
+
+const $ = (id) => document.getElementById(id);
+const CHECK_MS = 250;
+const TOOL_MS = 500;
+
+function typed(button) {
+  const data = new FormData();
+  for (const form of [$("tool"), $("try-form")]) {
+    if (form) for (const [name, value] of new FormData(form)) data.append(name, value);
+  }
+  data.delete("do");
+  if (button) data.set("do", button);
+  return data;
+}
+
+async function ask(path, options, signal) {
+  const answer = await fetch(path, { headers: { "HX-Request": "true" }, signal, ...options });
+  const html = await answer.text();
+  if (!signal?.aborted) await applyFrame({ html });
+  return answer.ok;
+}
+
+// Of several questions only the last one is answered: an old verdict never covers a new one.
+let asking;
+let timer;
+
+async function put(what) {
+  clearTimeout(timer);
+  asking?.abort();
+  asking = new AbortController();
+  const { signal } = asking;
+  try {
+    await ask("/tools/try", { method: "POST", body: typed(what) }, signal);
+    follow();
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    if (!(error instanceof TypeError)) throw error;
+    say("The server cannot be reached; nothing was run.");
+  }
+}
+
+function later(what, ms) {
+  clearTimeout(timer);
+  timer = setTimeout(put, ms, what);
+}
+
+// A try that runs is asked after: each question is held until there is more to say.
+let following = "";
+
+async function follow() {
+  const id = $("try-result")?.dataset.try;
+  if (!id || following === id) return;
+  following = id;
+  try {
+    while ($("try-result")?.dataset.try === id && $("try-result").dataset.running) {
+      if (!(await ask(`/tools/try/${id}?after=${$("try-result").dataset.changed}`, {}))) break;
+    }
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+  } finally {
+    if (following === id) following = "";
+  }
+}
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.id === "try-form") {
+    event.preventDefault();
+    put(event.submitter?.value ?? "run");
+  } else if (form.closest("#try-result")) {
+    event.preventDefault();
+    ask(form.action, { method: "POST" });
+  }
+});
+
+// Enter in a field runs it: the first button of the form would be one that only draws it anew.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.isComposing || !event.target.closest?.("#try-form")) return;
+  const long = event.target.matches("textarea");
+  if (long && !(event.metaKey || event.ctrlKey)) return;
+  if (!long && !event.target.matches("input:not([type=checkbox])")) return;
+  event.preventDefault();
+  $("try-acts")?.querySelector("button.primary:not([disabled])")?.click();
+});
+
+function changed(event) {
+  const target = event.target;
+  if (!target.name || !$("try")) return;
+  if (target.closest("#try-form")) {
+    if (!["try_past", "try_lift", "try_error"].includes(target.name)) later("check", CHECK_MS);
+  } else if (target.form?.id === "tool") later("look", TOOL_MS);
+}
+
+document.addEventListener("input", changed);
+document.addEventListener("change", changed);
+// The editor may have been changed by a button: a face, a fix, a row.
+document.addEventListener("playground:tool", () => $("try") && later("look", TOOL_MS));
+follow();

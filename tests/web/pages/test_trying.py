@@ -1,0 +1,232 @@
+"""Trying a tool, as a script, as htmx and as a plain form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from tests.served import Served, served
+
+pytestmark = pytest.mark.anyio
+
+NUMBER = {
+    "type": "object",
+    "properties": {"n": {"type": "integer", "minimum": 5}, "who": {"type": "string"}},
+    "required": ["n"],
+}
+MOCK = {"name": "count", "parameters": NUMBER, "config": {"result": "{{ args.n }} it is"}}
+EDITOR = {
+    "answered_by": "mock",
+    "name": "count",
+    "parameters": '{"type": "object", "properties": {"m": {"type": "integer"}}}',
+    "result": "as typed",
+    "timeout_s": "30",
+    "now": "json",
+}
+PERSON = {
+    "name": "ask_me",
+    "answered_by": "person",
+    "config": {"output_schema": {"type": "object", "properties": {"ok": {"type": "boolean"}}}},
+}
+SLOW = {"name": "slow", "config": {"result": "late", "delay_s": 600}}
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("try") / "a.db", PLAYGROUND_PACE="0") as running:
+        yield running
+
+
+@pytest.fixture
+async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
+    headers = {"authorization": f"Bearer {one.token}", "accept": "application/json"}
+    async with httpx.AsyncClient(base_url=one.url, trust_env=False, headers=headers) as made:
+        for tool in (MOCK, PERSON, SLOW):
+            (await made.post("/tools", json=tool)).raise_for_status()
+        with anyio.fail_after(60):
+            yield made
+
+
+@pytest.fixture
+async def page(one: Served, script: httpx.AsyncClient) -> AsyncIterator[httpx.AsyncClient]:
+    """A browser without script; with `hx-request` it is one with."""
+    async with httpx.AsyncClient(base_url=one.url, trust_env=False) as made:
+        await made.get(f"/?token={one.token}", follow_redirects=True)
+        made.headers.update({"origin": one.url, "accept": "text/html"})
+        yield made
+
+
+HX = {"hx-request": "true"}
+
+
+async def test_a_script_gets_the_result_and_what_each_provider_would_get(
+    script: httpx.AsyncClient,
+) -> None:
+    sent = b'{"tool": "count", "arguments": {"n": 9007199254740993.0}}'
+    answer = await script.post(
+        "/tools/try", content=sent, headers={"content-type": "application/json"}
+    )
+    told = answer.json()
+    assert answer.status_code == 200, told
+    assert told["state"] == "done"
+    assert told["result"]["text"] == "9007199254740993.0 it is"
+    assert told["result"]["staged"] is True
+    assert told["wire"]["openai_chat"]["value"]["content"] == "9007199254740993.0 it is"
+    assert len(told["wire"]) == 5
+    again = (await script.get(f"/tools/try/{told['id']}")).json()
+    assert again == told
+    sessions = (await script.get("/sessions")).json()
+    assert not any("try" in one["id"] for one in sessions)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ({"tool": "count", "arguments": {"n": 1}}, 422, "run it anyway"),
+        ({"tool": "count", "arguments": '{"n": 7'}, 422, "cannot be run"),
+        ({"tool": "count", "arguments": [7]}, 422, "arguments must be"),
+        ({"tool": "nobody"}, 404, "no tool"),
+        ({"tool": {"name": "x y"}}, 422, "name"),
+        ({"tool": 3}, 422, "tool is"),
+        ({"tool": "ask_me"}, 422, "write the answer"),
+    ],
+)
+async def test_a_refusal_says_why(
+    script: httpx.AsyncClient, body: dict[str, Any], status: int, words: str
+) -> None:
+    answer = await script.post("/tools/try", json=body)
+    assert answer.status_code == status
+    assert words in answer.json()["error"]
+
+
+async def test_run_anyway_an_own_tool_and_an_answer_by_hand(script: httpx.AsyncClient) -> None:
+    body: dict[str, Any] = {"tool": "count", "arguments": {"n": 1}, "anyway": True}
+    assert (await script.post("/tools/try", json=body)).json()["result"]["text"] == "1 it is"
+    own = {"tool": {"name": "own", "config": {"result": "mine"}}}
+    assert (await script.post("/tools/try", json=own)).json()["result"]["text"] == "mine"
+    body = {"tool": "ask_me", "answer": "no", "is_error": True}
+    told = (await script.post("/tools/try", json=body)).json()
+    assert (told["result"]["text"], told["result"]["is_error"]) == ("no", True)
+
+
+async def test_a_try_that_runs_is_told_and_cancelled(script: httpx.AsyncClient) -> None:
+    told = (await script.post("/tools/try", json={"tool": "slow", "wait": False})).json()
+    assert told["state"] == "running"
+    ended = (await script.post(f"/tools/try/{told['id']}/cancel")).json()
+    assert ended["result"]["kind"] == "interrupted"
+    assert (await script.get("/tools/try/nothing")).status_code == 404
+
+
+async def test_a_tool_that_is_switched_off_asks_first(script: httpx.AsyncClient) -> None:
+    config = {"method": "GET", "url": "http://127.0.0.1:9/"}
+    tool = {"name": "web", "answered_by": "http", "config": config}
+    (await script.post("/tools", json=tool)).raise_for_status()
+    assert (await script.post("/tools/try", json={"tool": "web"})).json()["result"]["is_error"]
+    off = await script.post("/tools/web/switch", json={"enabled": False})
+    if off.status_code in (404, 405):
+        pytest.skip("tools cannot be switched off yet")
+    answer = await script.post("/tools/try", json={"tool": "web"})
+    assert answer.status_code == 422
+    assert "switch it on" in answer.json()["error"]
+
+
+def inputs(html: str) -> dict[str, str]:
+    """The hidden fields of the panel."""
+    return dict(re.findall(r'<input type="hidden" name="(try_\w+)" value="([^"]*)"', html))
+
+
+async def test_without_script_the_panel_is_a_form(page: httpx.AsyncClient) -> None:
+    html = (await page.get("/tools/count")).text
+    assert 'name="integer:/n"' in html
+    assert inputs(html)["try_tool"] == "count"
+    form = {**inputs(html), "integer:/n": "8", "do": "run"}
+    answer = await page.post("/tools/try", data=form)
+    assert answer.status_code == 303
+    shown = (await page.get(answer.headers["location"])).text
+    assert "8 it is" in shown
+    assert "OpenAI Responses" in shown
+    for do, words in (("json", "<textarea"), ("sample", 'value="5"'), ("form", "integer:/n")):
+        again = await page.post("/tools/try", data={**form, "do": do})
+        assert again.status_code == 200
+        assert words in again.text
+
+
+async def test_what_stands_in_the_editor_is_what_runs(page: httpx.AsyncClient) -> None:
+    form = {**EDITOR, "original": "count", "try_mode": "form", "integer:/m": "3", "do": "run"}
+    answer = await page.post("/tools/try", data=form, headers=HX)
+    assert answer.status_code == 200, answer.text
+    id_ = re.search(r'data-try="(\w+)"', answer.text)
+    assert id_ is not None
+    while "data-running" in answer.text:
+        answer = await page.get(f"/tools/try/{id_[1]}?after=0", headers=HX)
+    assert "as typed" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ({"integer:/m": "three"}, "must be a number like 30"),
+        ({"try_mode": "json", "try_json": '{"m": "3"}'}, "integer"),
+        ({"try_mode": "json", "try_json": '{"m": '}, "cannot be read"),
+        ({"integer:/m": "3"}, "valid"),
+        ({"integer:/m": "3", "parameters": "{"}, "Line 1"),
+    ],
+)
+async def test_the_verdict_while_typing(
+    page: httpx.AsyncClient, form: dict[str, str], words: str
+) -> None:
+    sent = {**EDITOR, "try_mode": "form", "do": "check", **form}
+    answer = await page.post("/tools/try", data=sent, headers=HX)
+    assert answer.status_code == 200
+    assert words in answer.text
+    assert "<textarea" not in answer.text
+    assert "<input name" not in answer.text
+
+
+async def test_nothing_runs_that_was_not_seen(page: httpx.AsyncClient) -> None:
+    form = {**EDITOR, "try_mode": "form", "integer:/m": "3", "try_seen": "0" * 24, "do": "run"}
+    answer = await page.post("/tools/try", data=form, headers=HX)
+    assert answer.status_code == 422
+    assert "has changed" in answer.text
+    assert "data-try" not in answer.text
+
+
+async def test_nothing_typed_is_lost_when_the_form_is_drawn_anew(page: httpx.AsyncClient) -> None:
+    form = {**EDITOR, "try_mode": "form", "integer:/m": "thr<ee", "do": "look"}
+    answer = await page.post("/tools/try", data=form, headers=HX)
+    assert 'value="thr&lt;ee"' in answer.text
+
+
+async def test_a_past_call_fills_the_form(
+    page: httpx.AsyncClient, script: httpx.AsyncClient
+) -> None:
+    made = await script.post("/sessions", json={"tools": ["count"], "tool_choice": "required"})
+    id_ = made.json()["id"]
+    await script.post(f"/sessions/{id_}/prompts", json={"text": "count"})
+    told: dict[str, Any] = {"calls": []}
+    while not told["calls"] or told["state"] == "running":
+        told = (await script.get(f"/sessions/{id_}")).json()
+    html = (await page.get("/tools/count")).text
+    key = re.search(rf'<option value="({id_}/\d+)"', html)
+    assert key is not None
+    form = {**inputs(html), "do": "past", "try_past": key[1]}
+    filled = await page.post("/tools/try", data=form, headers=HX)
+    written = told["calls"][0]["arguments"]["n"]
+    assert f'value="{written}"' in filled.text
+    gone = await page.post("/tools/try", data={**form, "try_past": "x/1"}, headers=HX)
+    assert "choose another" in gone.text
+
+
+async def test_a_person_s_tool_has_the_form_of_its_answer(page: httpx.AsyncClient) -> None:
+    html = (await page.get("/tools/ask_me")).text
+    assert 'name="boolean:/ok"' in html
+    assert "Run it" not in html
+    form = {**inputs(html), "boolean:/ok": "true", "do": "answer"}
+    answer = await page.post("/tools/try", data=form)
+    shown = (await page.get(answer.headers["location"])).text
+    assert "&#34;ok&#34;" in shown
