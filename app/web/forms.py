@@ -25,6 +25,9 @@ from app.wire.exact import Quoted
 LARGE = 64 * 1024
 """Bytes of a body; more is read in a thread."""
 
+MOST_FIELDS = 5_000
+"""Of a form; the page of what was brought has a few for each of many tools."""
+
 Kind = Literal["json", "htmx", "page"]
 
 
@@ -86,7 +89,7 @@ async def body_of(request: Request) -> Body:
     """The body of `request`; an empty one has no fields. BadInput where it is no object."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
-        form = await request.form(max_part_size=MAX_BODY)
+        form = await request.form(max_part_size=MAX_BODY, max_fields=MOST_FIELDS)
         return Body({key: value for key, value in form.items() if isinstance(value, str)}, form)
     raw = await request.body()
     if not raw.strip():

@@ -1,0 +1,131 @@
+"""The import page: what was found in what somebody brought, before anything of it is taken.
+
+Each row carries what would be taken as JSON, so that what is taken is what was shown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import Environment
+
+from app.core.rows import to_data
+from app.core.servers import Server
+from app.core.tools import Tool
+from app.formats.found import Found, FoundServer
+
+RUNS_NOTHING = ("mock", "person")
+"""Who may be switched on without a further look."""
+
+_KINDS = {
+    "mock": "Nothing runs: a made-up result.",
+    "person": "Nothing runs: you answer each call.",
+    "python": "Python, as you, on this computer",
+    "http": "An HTTP request",
+    "mcp": "A tool of an MCP server",
+    "workspace": "A workspace tool",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One tool or server. `name` is the one it would get, `taken` the one of what is there
+    already ("" where there is none). `found` None is a server. `error` is about the person's own
+    choice; the problems of the format are in what was found."""
+
+    number: int
+    source: str
+    found: Found | None
+    server: FoundServer | None = None
+    name: str = ""
+    taken: str = ""
+    replace: bool = False
+    take: bool = True
+    on: bool = False
+    error: str = ""
+
+    @property
+    def problem(self) -> str:
+        one = self.found or self.server
+        return one.problem if one is not None else ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        one = self.found or self.server
+        return one.notes if one is not None else ()
+
+    @property
+    def carried(self) -> str:
+        """What the next request carries: ASCII, so that no character is lost on the way."""
+        data: dict[str, Any] = {"source": self.source, "notes": list(self.notes)}
+        if self.found is not None and self.found.tool is not None:
+            data |= {"tool": to_data(self.found.tool), "kind": self.found.kind}
+        if self.server is not None and self.server.server is not None:
+            data |= {"server": to_data(self.server.server)}
+        return json.dumps(data)
+
+    @property
+    def runs(self) -> list[tuple[str, str]]:
+        """What a call would do, in whole: (what, the text of it)."""
+        if self.found is not None and self.found.tool is not None:
+            return _tool_runs(self.found.tool)
+        if self.server is not None and self.server.server is not None:
+            return _server_runs(self.server.server)
+        return []
+
+
+@dataclass(frozen=True)
+class ImportPage:
+    """`said` are sentences about whole texts: (source, sentence, whether it is a problem).
+    `done` says what was taken, with links (label, address)."""
+
+    rows: Sequence[Row] = ()
+    said: Sequence[tuple[str, str, bool]] = ()
+    typed: str = ""
+    done: str = ""
+    links: Sequence[tuple[str, str]] = ()
+
+
+def import_page(env: Environment, page: ImportPage) -> str:
+    """The whole page: the door, or what was found."""
+    tools = [row for row in page.rows if row.found is not None]
+    servers = [row for row in page.rows if row.server is not None]
+    ready = [row for row in page.rows if not row.problem]
+    return env.get_template("import.html").render(
+        page=page, tools=tools, servers=servers, ready=ready, kinds=_KINDS
+    )
+
+
+def _tool_runs(tool: Tool) -> list[tuple[str, str]]:
+    config = tool.config
+    match tool.answered_by:
+        case "python":
+            names = ("file", "function", "interpreter", "code")
+            return [(name, str(config[name])) for name in names if name in config]
+        case "http":
+            return [
+                (str(config.get("method", "GET")), str(config.get("url", ""))),
+                *(("header", f"{name}: {value}") for name, value in _pairs(config.get("headers"))),
+                *([("body", _text(config["body"]))] if "body" in config else []),
+            ]
+        case _:
+            return [(name, _text(value)) for name, value in config.items()]
+
+
+def _server_runs(server: Server) -> list[tuple[str, str]]:
+    lines = [("command", server.command)] if server.command else [("url", server.url)]
+    lines += [("argument", one) for one in server.args]
+    lines += [("folder", server.cwd)] if server.cwd else []
+    lines += [("variable", f"{name}={value}") for name, value in server.env.items()]
+    return [*lines, *(("header", f"{name}: {value}") for name, value in server.headers.items())]
+
+
+def _pairs(value: Any) -> list[tuple[str, str]]:
+    return [(str(k), str(v)) for k, v in value.items()] if isinstance(value, Mapping) else []
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

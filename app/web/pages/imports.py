@@ -1,0 +1,354 @@
+"""Tools and servers that somebody brings: shown first, then taken, and switched off by itself.
+
+Reading is app/formats' matter, which fetches and starts nothing. Threat 14 of docs/safety.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from app.core.errors import BadInput, BadTool, Conflict
+from app.core.rows import from_data, to_data
+from app.core.servers import Accepted, Server
+from app.core.tools import Tool
+from app.engine.engine import Engine
+from app.formats.found import Brought, Found, FoundServer
+from app.formats.read import read
+from app.formats.servers import NAME
+from app.formats.shapes import OWN
+from app.net.mask import Masker
+from app.render.filters import plural
+from app.render.imports import RUNS_NOTHING, ImportPage, Row, import_page
+from app.schema import strict
+from app.schema.validate import check_tool
+from app.web.forms import Body, answer, as_json, body_of, wants
+from app.web.notice import MAX_BODY
+from app.web.site import site_of
+
+MOST_FILES = 20
+_HOLDS_KEY = "It holds the value of a key; take it out and name its variable instead."
+
+
+async def start(request: Request) -> Response:
+    """GET /tools/import: the door; after taking, what was taken."""
+    asked = request.query_params
+    counts = [asked.get(name, "") for name in ("tools", "servers")]
+    done = [
+        f"{plural(int(count), noun)} taken."
+        for count, noun in zip(counts, ("tool", "server"), strict=True)
+        if count.isascii() and count.isdigit() and int(count[:6])
+    ]
+    links = [
+        (asked[name], f"/{place}/{quote(asked[name], safe='')}")
+        for name, place in (("tool", "tools"), ("server", "servers"))
+        if NAME.fullmatch(asked.get(name, "")) and done
+    ]
+    return HTMLResponse(
+        import_page(site_of(request).env, ImportPage(done=" ".join(done), links=links))
+    )
+
+
+async def look(request: Request) -> Response:
+    """POST /tools/import: what is in a text or in files. Nothing is kept."""
+    site, body = site_of(request), await body_of(request)
+    brought = [
+        (name, await asyncio.to_thread(read, text, name) if not wrong else Brought(problem=wrong))
+        for name, text, wrong in await _sources(body)
+    ]
+    if wants(request) == "json":
+        whole = [_told(one) for _, one in brought]
+        return as_json(whole[0] if len(whole) == 1 else whole)
+    rows = await _rows(site.engine, brought)
+    said = [
+        (name, sentence, sentence == one.problem)
+        for name, one in brought
+        for sentence in (one.problem, *one.notes)
+        if sentence
+    ]
+    page = ImportPage(rows, said, "" if rows else body.text("text"))
+    return HTMLResponse(import_page(site.env, page), 200 if rows else 422)
+
+
+async def take(request: Request) -> Response:
+    """POST /tools/import/take: save what is ticked, off but for what is switched on."""
+    site, body = site_of(request), await body_of(request)
+    rows, ticked = _posted(body), set(body.all("take"))
+    if not any(str(row.number) in ticked for row in rows):
+        raise BadInput("Nothing is ticked; go back and tick what you want to take.")
+    taking = await _taking(site.engine, rows, ticked, body)
+    if any(row.error for row in taking.rows):
+        return HTMLResponse(import_page(site.env, ImportPage(taking.rows)), 422)
+    await _save(site.engine, taking)
+    where = {"tools": len(taking.tools), "servers": len(taking.servers)}
+    first = {
+        **({"tool": taking.tools[0].name} if taking.tools else {}),
+        **({"server": taking.servers[0].name} if taking.servers else {}),
+    }
+    location = f"/tools/import?{urlencode({**where, **first})}"
+    return answer(request, {**where, **first}, status=201, location=location)
+
+
+async def switch(request: Request) -> Response:
+    """POST /tools/NAME/switch: `enabled` says whether sessions may be given the tool."""
+    site, name = site_of(request), request.path_params["name"]
+    body = await body_of(request)
+    if "enabled" not in body.data:
+        raise BadInput("Say enabled: true or false.")
+    enabled = body.flag("enabled")
+    if (await site.engine.library.entry(name)).shipped:
+        raise BadInput("A shipped example is always on; duplicate it to make your own.")
+    await site.engine.library.switch(name, enabled=enabled)
+    data = {"name": name, "enabled": enabled}
+    return answer(request, data, location=f"/tools/{quote(name, safe='')}")
+
+
+async def foreign(request: Request) -> Response | None:
+    """The answer to POST /tools where a script brings another form than ours: saved and switched
+    off. None where the body is in our own form, or in none, for the editor's own checks."""
+    body = await body_of(request)
+    if not body.is_json or not body.data:
+        return None
+    site = site_of(request)
+    brought = await asyncio.to_thread(read, json.dumps(body.data))
+    if not any(one.kind not in ("", OWN) for one in brought.tools):
+        if brought.servers and not brought.tools:
+            raise BadInput("These are servers; bring them at /tools/import.")
+        return None
+    tools = []
+    taken = {entry.tool.name for entry in await site.engine.library.entries()}
+    masker = site.engine.keys.masker()
+    for one in brought.tools:
+        if one.tool is None:
+            raise BadInput(f"{one.name or 'A tool'}: {one.problem} Nothing was saved.")
+        if masker.holds(to_data(one.tool)):
+            raise BadInput(f"{one.name}: {_HOLDS_KEY} Nothing was saved.")
+        if one.tool.name in taken:
+            said = f"There is a tool {one.tool.name!r} already; give it another name."
+            raise Conflict(f"{said} Nothing was saved.")
+        taken.add(one.tool.name)
+        tools.append(one.tool)
+    await site.engine.library.save_all(tools, site.engine.hub.clock(), enabled=False)
+    answers = [{"name": tool.name, "enabled": False} for tool in tools]
+    return as_json(answers[0] if len(answers) == 1 else answers, 201)
+
+
+# -- what was brought
+
+
+async def _sources(body: Body) -> list[tuple[str, str, str]]:
+    """(name, text, why it cannot be read) of what was typed and of each file."""
+    found = []
+    if body.text("text").strip() or body.is_json:
+        found.append((body.text("name") if body.is_json else "", body.text("text"), ""))
+    files = body.form.getlist("file") if body.form is not None else []
+    uploads = [one for one in files if isinstance(one, UploadFile) and (one.filename or one.size)]
+    if len(uploads) > MOST_FILES:
+        raise BadInput(f"At most {MOST_FILES} files at once; bring the rest after them.")
+    for one in uploads:
+        name = (one.filename or "").replace("\\", "/").rpartition("/")[2]
+        raw = await one.read()
+        try:
+            coding = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+            found.append((name, raw.decode(coding), ""))
+        except UnicodeDecodeError:
+            wrong = "It is no text in UTF-8; archives and pictures hold no tools."
+            found.append((name, "", wrong))
+    if not found:
+        raise BadInput("Paste a text, or choose a file.")
+    return found
+
+
+async def _rows(engine: Engine, brought: Sequence[tuple[str, Brought]]) -> list[Row]:
+    """A row for each tool and server, with a name that is free."""
+    masker = engine.keys.masker()
+    names = {entry.tool.name for entry in await engine.library.entries()}
+    servers = {server.name for server, _ in await engine.library.servers()}
+    there, servers_there = frozenset(names), frozenset(servers)
+    rows: list[Row] = []
+    for source, one in brought:
+        for found in one.tools:
+            found = _without_keys(found, masker)
+            on = found.tool is not None and found.tool.answered_by in RUNS_NOTHING
+            row = Row(len(rows), source, found, name=found.name, on=on)
+            rows.append(_named(row, found.name, names, there) if found.tool else row)
+        for server in one.servers:
+            if server.server is not None and masker.holds(to_data(server.server)):
+                server = replace(server, server=None, problem=_HOLDS_KEY)
+            row = Row(len(rows), source, None, server, name=server.name)
+            rows.append(_named(row, server.name, servers, servers_there) if server.server else row)
+    return rows
+
+
+def _without_keys(found: Found, masker: Masker) -> Found:
+    if found.tool is None or not masker.holds(to_data(found.tool)):
+        return found
+    return replace(found, tool=None, problem=_HOLDS_KEY, notes=())
+
+
+def _named(row: Row, name: str, names: set[str], there: frozenset[str]) -> Row:
+    """The row under the next free name."""
+    free, number = name, 2
+    while free in names:
+        free, number = f"{name[:56]}_{number}", number + 1
+    names.add(free)
+    return replace(row, name=free, taken=name if name in there else "")
+
+
+def _told(brought: Brought) -> dict[str, Any]:
+    """For scripts."""
+    return {
+        "kind": brought.kind,
+        "problem": brought.problem,
+        "notes": list(brought.notes),
+        "tools": [
+            {
+                "name": one.name,
+                "kind": one.kind,
+                "protocol": one.protocol,
+                "tool": to_data(one.tool) if one.tool else None,
+                "notes": list(one.notes),
+                "problem": one.problem,
+            }
+            for one in brought.tools
+        ],
+        "servers": [
+            {
+                "name": one.name,
+                "server": to_data(one.server) if one.server else None,
+                "notes": list(one.notes),
+                "problem": one.problem,
+            }
+            for one in brought.servers
+        ],
+    }
+
+
+# -- taking it
+
+
+@dataclass(frozen=True)
+class _Taking:
+    """What the rows come to. `on` are the names that are switched on."""
+
+    rows: Sequence[Row]
+    tools: Sequence[Tool]
+    servers: Sequence[Server]
+    on: Sequence[str]
+
+
+def _posted(body: Body) -> list[Row]:
+    """The rows that the form carried, checked anew; BadInput where they are no rows of ours."""
+    rows = []
+    for key in body.data:
+        if not key.startswith("row:"):
+            continue
+        number = key.removeprefix("row:")
+        if not (number.isascii() and number.isdigit() and len(number) < 6):
+            raise BadInput("This form is not one of ours; bring it again.")
+        rows.append(_row(int(number), body.text(key)))
+    return rows
+
+
+def _row(number: int, carried: str) -> Row:
+    try:
+        data = strict.parse(carried, MAX_BODY)
+        source, notes = str(data["source"]), tuple(str(note) for note in data["notes"])
+        if "tool" in data:
+            tool = check_tool(data["tool"])
+            found = Found(tool, tool.name, kind=str(data["kind"]), notes=notes)
+            return Row(number, source, found, name=tool.name)
+        server: Server = from_data(Server, data["server"])
+        return Row(number, source, None, FoundServer(server, server.name, notes), server.name)
+    except BadTool:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise BadInput("This form is not one of ours; bring it again.") from None
+
+
+async def _taking(engine: Engine, rows: Iterable[Row], ticked: set[str], body: Body) -> _Taking:
+    """Each ticked row under the name that was chosen, or with its error."""
+    masker = engine.keys.masker()
+    there = {entry.tool.name for entry in await engine.library.entries()}
+    servers_there = {server.name for server, _ in await engine.library.servers()}
+    on = set(body.all("on"))
+    tools: list[Tool] = []
+    servers: list[Server] = []
+    switched = []
+    made = []
+    for row in rows:
+        number = str(row.number)
+        row = replace(
+            row,
+            take=number in ticked,
+            on=number in on,
+            replace=body.flag(f"replace:{number}"),
+            name=body.text(f"as:{number}", row.name).strip(),
+            taken=_original(row) if _original(row) in _those(row, there, servers_there) else "",
+        )
+        name = _original(row) if row.replace and row.taken else row.name
+        before = {one.name for one in (tools if row.found else servers)}
+        row = replace(row, error=_wrong(row, name, before, _those(row, there, servers_there)))
+        if row.take and not row.error:
+            if row.found is not None and row.found.tool is not None:
+                tools.append(replace(row.found.tool, name=name))
+                switched += [name] if row.on else []
+                held = masker.holds(to_data(tools[-1]))
+            else:
+                assert row.server is not None
+                assert row.server.server is not None
+                servers.append(replace(row.server.server, name=name, private=False))
+                held = masker.holds(to_data(servers[-1]))
+            row = replace(row, error=_HOLDS_KEY if held else "")
+        made.append(row)
+    return _Taking(made, tools, servers, switched)
+
+
+def _original(row: Row) -> str:
+    one = row.found or row.server
+    return one.name if one is not None else ""
+
+
+def _those(row: Row, tools: set[str], servers: set[str]) -> set[str]:
+    return tools if row.found is not None else servers
+
+
+def _wrong(row: Row, name: str, before: set[str], there: set[str]) -> str:
+    """Why a row cannot be taken under `name`, or ""."""
+    if not row.take:
+        return ""
+    legal = NAME.fullmatch(name) if row.found is None else _is_legal(name)
+    if not legal:
+        return f"{name[:80]!a} is no name; use letters, digits, underscores, dots and hyphens."
+    if name in before:
+        return f"Two of these would be called {name!r}; give one of them another name."
+    if name in there and not (row.replace and row.taken):
+        return f"There is a {name!r} already; choose another name, or tick that it is replaced."
+    return ""
+
+
+def _is_legal(name: str) -> bool:
+    try:
+        check_tool({"name": name, "answered_by": "person"})
+    except BadTool:
+        return False
+    return True
+
+
+async def _save(engine: Engine, taking: _Taking) -> None:
+    """Everything arrives off, and servers not accepted; what was ticked is switched on after."""
+    now = engine.hub.clock()
+    if taking.tools:
+        await engine.library.save_all(list(taking.tools), now, enabled=False)
+    for server in taking.servers:
+        await engine.library.save_server(server, Accepted(), now)
+    for name in taking.on:
+        await engine.library.switch(name, enabled=True)
