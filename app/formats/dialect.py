@@ -35,7 +35,7 @@ def json_schema(schema: Any, depth: int = 0) -> Any:
         return schema
     made: dict[str, Any] = {}
     for written, value in schema.items():
-        key = _SNAKE.get(written, written)
+        key: str = _SNAKE.get(written, written)
         if key == "type" and isinstance(value, str):
             if value != "TYPE_UNSPECIFIED":
                 made[key] = value.lower() if value.lower() in _TYPES else value

@@ -18,7 +18,7 @@ _SCHEMAS = ("args_schema", "tool_call_schema", "args")
 def is_bare(entry: Mapping[str, Any]) -> bool:
     """Whether `entry` is a schema of an object."""
     if isinstance(entry.get("properties"), Mapping):
-        return entry.get("type", "object") == "object"
+        return bool(entry.get("type", "object") == "object")
     return entry.get("type") == "object" or isinstance(entry.get("$schema"), str)
 
 

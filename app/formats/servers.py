@@ -126,8 +126,8 @@ def _note_rest(entry: Mapping[str, Any], server: Server, reading: _Read) -> None
         )
     told = [server.url, *server.args, *server.env.values(), *server.headers.values()]
     given = dict.fromkeys(re.findall(r"\$\{(\w+)\}", " ".join(told)))
-    if names := [name for name in given if name not in reading.hidden]:
-        notes.append(f"It is given {', '.join(names)} of your environment once you accept it.")
+    if own := [name for name in given if name not in reading.hidden]:
+        notes.append(f"It is given {', '.join(own)} of your environment once you accept it.")
     if found := [name for name in server.env if name.upper() in _STARTERS]:
         notes.append(f"It sets {', '.join(found)}, which decides what is started.")
     notes += left_out(entry, _KNOWN)

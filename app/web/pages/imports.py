@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -17,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, BadTool, Conflict
-from app.core.rows import from_data, to_data
-from app.core.servers import Accepted, Server
+from app.core.rows import to_data
+from app.core.servers import Server
 from app.core.tools import Tool
 from app.engine.engine import Engine
 from app.formats.found import Brought, Found, FoundServer
@@ -32,6 +32,7 @@ from app.schema import strict
 from app.schema.validate import check_tool
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.notice import MAX_BODY
+from app.web.pages import tools
 from app.web.site import site_of
 
 MOST_FILES = 20
@@ -81,7 +82,7 @@ async def look(request: Request) -> Response:
 async def take(request: Request) -> Response:
     """POST /tools/import/take: save what is ticked, off but for what is switched on."""
     site, body = site_of(request), await body_of(request)
-    rows, ticked = _posted(body), set(body.all("take"))
+    rows, ticked = _posted(site.engine, body), set(body.all("take"))
     if not any(str(row.number) in ticked for row in rows):
         raise BadInput("Nothing is ticked; go back and tick what you want to take.")
     taking = await _taking(site.engine, rows, ticked, body)
@@ -111,9 +112,14 @@ async def switch(request: Request) -> Response:
     return answer(request, data, location=f"/tools/{quote(name, safe='')}")
 
 
-async def foreign(request: Request) -> Response | None:
-    """The answer to POST /tools where a script brings another form than ours: saved and switched
-    off. None where the body is in our own form, or in none, for the editor's own checks."""
+async def save(request: Request) -> Response:
+    """POST /tools: from the editor, or by a script in any form."""
+    return await _foreign(request) or await tools.save(request)
+
+
+async def _foreign(request: Request) -> Response | None:
+    """The answer where a script brings another form than ours: saved and switched off. None where
+    the body is in our own form, or in none that is known, which the editor's own checks tell."""
     body = await body_of(request)
     if not body.is_json or not body.data:
         return None
@@ -123,7 +129,7 @@ async def foreign(request: Request) -> Response | None:
         if brought.servers and not brought.tools:
             raise BadInput("These are servers; bring them at /tools/import.")
         return None
-    tools = []
+    brings: list[Tool] = []
     taken = {entry.tool.name for entry in await site.engine.library.entries()}
     masker = site.engine.keys.masker()
     for one in brought.tools:
@@ -135,9 +141,9 @@ async def foreign(request: Request) -> Response | None:
             said = f"There is a tool {one.tool.name!r} already; give it another name."
             raise Conflict(f"{said} Nothing was saved.")
         taken.add(one.tool.name)
-        tools.append(one.tool)
-    await site.engine.library.save_all(tools, site.engine.hub.clock(), enabled=False)
-    answers = [{"name": tool.name, "enabled": False} for tool in tools]
+        brings.append(one.tool)
+    await site.engine.library.save_all(brings, site.engine.hub.clock(), enabled=False)
+    answers = [{"name": tool.name, "enabled": False} for tool in brings]
     return as_json(answers[0] if len(answers) == 1 else answers, 201)
 
 
@@ -181,8 +187,7 @@ async def _rows(engine: Engine, brought: Sequence[tuple[str, Brought]]) -> list[
             row = Row(len(rows), source, found, name=found.name, on=on)
             rows.append(_named(row, found.name, names, there) if found.tool else row)
         for server in one.servers:
-            if server.server is not None and masker.holds(to_data(server.server)):
-                server = replace(server, server=None, problem=_HOLDS_KEY)
+            server = _keepable(engine, server)
             row = Row(len(rows), source, None, server, name=server.name)
             rows.append(_named(row, server.name, servers, servers_there) if server.server else row)
     return rows
@@ -192,6 +197,16 @@ def _without_keys(found: Found, masker: Masker) -> Found:
     if found.tool is None or not masker.holds(to_data(found.tool)):
         return found
     return replace(found, tool=None, problem=_HOLDS_KEY, notes=())
+
+
+def _keepable(engine: Engine, found: FoundServer) -> FoundServer:
+    """A server with what keeps the library from taking it, if anything does."""
+    try:
+        if found.server is not None:
+            engine.servers.checked(to_data(found.server))
+    except BadInput as error:
+        return replace(found, server=None, problem=str(error))
+    return found
 
 
 def _named(row: Row, name: str, names: set[str], there: frozenset[str]) -> Row:
@@ -237,15 +252,17 @@ def _told(brought: Brought) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Taking:
-    """What the rows come to. `on` are the names that are switched on."""
+    """What the rows come to. `on` are the names that are switched on, `replaced` those of servers
+    that may be saved over."""
 
     rows: Sequence[Row]
     tools: Sequence[Tool]
     servers: Sequence[Server]
     on: Sequence[str]
+    replaced: Collection[str]
 
 
-def _posted(body: Body) -> list[Row]:
+def _posted(engine: Engine, body: Body) -> list[Row]:
     """The rows that the form carried, checked anew; BadInput where they are no rows of ours."""
     rows = []
     for key in body.data:
@@ -254,11 +271,11 @@ def _posted(body: Body) -> list[Row]:
         number = key.removeprefix("row:")
         if not (number.isascii() and number.isdigit() and len(number) < 6):
             raise BadInput("This form is not one of ours; bring it again.")
-        rows.append(_row(int(number), body.text(key)))
+        rows.append(_row(engine, int(number), body.text(key)))
     return rows
 
 
-def _row(number: int, carried: str) -> Row:
+def _row(engine: Engine, number: int, carried: str) -> Row:
     try:
         data = strict.parse(carried, MAX_BODY)
         source, notes = str(data["source"]), tuple(str(note) for note in data["notes"])
@@ -266,10 +283,8 @@ def _row(number: int, carried: str) -> Row:
             tool = check_tool(data["tool"])
             found = Found(tool, tool.name, kind=str(data["kind"]), notes=notes)
             return Row(number, source, found, name=tool.name)
-        server: Server = from_data(Server, data["server"])
-        return Row(number, source, None, FoundServer(server, server.name, notes), server.name)
-    except BadTool:
-        raise
+        server = engine.servers.checked(data["server"])
+        return Row(number, source, None, FoundServer(server, server.name, notes), name=server.name)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise BadInput("This form is not one of ours; bring it again.") from None
 
@@ -309,7 +324,7 @@ async def _taking(engine: Engine, rows: Iterable[Row], ticked: set[str], body: B
                 held = masker.holds(to_data(servers[-1]))
             row = replace(row, error=_HOLDS_KEY if held else "")
         made.append(row)
-    return _Taking(made, tools, servers, switched)
+    return _Taking(made, tools, servers, switched, servers_there)
 
 
 def _original(row: Row) -> str:
@@ -349,6 +364,6 @@ async def _save(engine: Engine, taking: _Taking) -> None:
     if taking.tools:
         await engine.library.save_all(list(taking.tools), now, enabled=False)
     for server in taking.servers:
-        await engine.library.save_server(server, Accepted(), now)
+        await engine.servers.save(server, server.name if server.name in taking.replaced else "")
     for name in taking.on:
         await engine.library.switch(name, enabled=True)
