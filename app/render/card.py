@@ -17,6 +17,7 @@ from app.render.arguments import Edit, Token, edits, fixed, laid_out
 from app.render.filters import duration, exposed_count, is_padded
 from app.render.timeline import call_block
 from app.render.view import SHOWN_ARGUMENTS, View
+from app.schema.verdict import verdict
 
 Tone = Literal["", "live", "ran", "waiting", "failed"]
 Lead = Literal["run", "edit", "answer"]
@@ -40,6 +41,7 @@ class Offer:
     """The decisions a card offers. `lead` is the one that stands out; `anyway`: Run asks twice.
 
     `blocked` says why Run cannot be pressed yet. `again`: the call ran before a crash.
+    `lift`: it would run in a sandbox, which the person may take away for this call.
     """
 
     lead: Lead
@@ -48,12 +50,14 @@ class Offer:
     edit: bool
     blocked: bool
     again: bool
+    lift: bool = False
 
 
 @dataclass(frozen=True)
 class Card:
     """`more` counts the characters of the arguments that are not shown; `edited` is as much of
-    what a person wrote in their place, `edited_more` the rest."""
+    what a person wrote in their place, `edited_more` the rest. `fixed` is the text with all safe
+    fixes, where there are several, or ""."""
 
     call: Call
     block: str
@@ -68,6 +72,7 @@ class Card:
     hidden: int
     padded: bool
     faults: tuple[Fault, ...]
+    fixed: str
     edits: tuple[Edit, ...]
     edited: str
     edited_more: int
@@ -94,6 +99,8 @@ def card(view: View, turn: Turn, call: Call) -> Card:
     more = max(len(call.written) - limit, 0)
     done = call.part.ended
     tokens = _tokens(call, limit, whole=not more) if done else ()
+    faults = tuple(_fault(call, problem) for problem in call.problems if not _mended(call))
+    offer = _offer(view, turn, call, more > 0)
     texts = (call.name, *(token.text for token in tokens if token.kind != "mark"))
     return Card(
         call=call,
@@ -108,11 +115,12 @@ def card(view: View, turn: Turn, call: Call) -> Card:
         more=more if done else 0,
         hidden=exposed_count(call.name, lines=True) + (exposed_count(call.written) if done else 0),
         padded=any(is_padded(text) for text in texts),
-        faults=tuple(_fault(call, problem) for problem in call.problems if not _mended(call)),
+        faults=faults,
+        fixed=_all_fixed(call, faults) if offer is not None and offer.edit else "",
         edits=edits(call.written, edited) if changed is not None else (),
         edited=edited[:limit],
         edited_more=max(len(edited) - limit, 0),
-        offer=_offer(view, turn, call, more > 0),
+        offer=offer,
         hint=_hint(view, turn, call),
     )
 
@@ -139,6 +147,8 @@ def source(tool: Tool) -> str:
             return f"mcp · {config.get('server', '')}/{config.get('tool', tool.name)}"
         case "person":
             return "answered by you"
+        case "workspace":
+            return f"workspace · {config.get('tool', tool.name)} in the session's scratch folder"
         case other:
             return other
 
@@ -204,6 +214,8 @@ def _who(call: Call) -> str:
         return f"by rule: {decided.rule}" if decided.rule else "by a rule"
     if decided.arguments is not None:
         return "edited by you"
+    if decided.lift:
+        return "run without the sandbox by you"
     return "run anyway by you" if decided.anyway else ""
 
 
@@ -214,6 +226,18 @@ def _fault(call: Call, problem: Problem) -> Fault:
         column = problem.offset - call.written.rfind("\n", 0, problem.offset)
         place = f"line {line}, character {column}"
     return Fault(problem, place, fixed(call.written, problem))
+
+
+def _all_fixed(call: Call, faults: tuple[Fault, ...]) -> str:
+    """The text with all fixes at once, if they are several and none is undone by another."""
+    problems = [fault.problem for fault in faults if fault.fixed]
+    if len({problem.pointer for problem in problems}) < 2 or call.tool is None:
+        return ""
+    text = call.written
+    for problem in problems:
+        text = fixed(text, problem) or text
+    left = {problem.pointer for problem in verdict(call.tool, call.name, text)}
+    return "" if any(problem.pointer in left for problem in problems) else text
 
 
 def _mended(call: Call) -> bool:
@@ -243,6 +267,16 @@ def _offer(view: View, turn: Turn, call: Call, hides_some: bool) -> Offer | None
         edit=not person,
         blocked=hides_some,
         again=call.status == "interrupted",
+        lift=sound and not call.unsatisfied and not call.cautioned and _confined(call.tool),
+    )
+
+
+def _confined(tool: Tool | None) -> bool:
+    """Whether its calls run in a sandbox, where nothing is said against that."""
+    return (
+        tool is not None
+        and tool.answered_by == "workspace"
+        and tool.config.get("tool") == "run_shell"
     )
 
 

@@ -20,7 +20,19 @@ from app.render.environment import environment
 from app.render.pages import error_page, toast
 from app.web.forms import as_json, wants
 from app.web.guard import Guard
-from app.web.pages import actions, providers, request, session, sessions, tools
+from app.web.pages import (
+    actions,
+    faces,
+    files,
+    imports,
+    providers,
+    request,
+    servers,
+    session,
+    sessions,
+    tools,
+    trying,
+)
 from app.web.site import Site, site_of
 from app.web.stream import page_stream, session_stream
 
@@ -66,6 +78,9 @@ def _routes() -> list[Route]:
         Route(here + "/rename", actions.rename, methods=["POST"]),
         Route(here + "/delete", actions.delete, methods=["POST"]),
         Route(here + "/restore", actions.restore, methods=["POST"]),
+        Route(here + "/files", files.files),
+        Route(here + "/files/undo", files.undo, methods=["POST"]),
+        Route(here + "/tasks/{task}/stop", files.stop_task, methods=["POST"]),
         Route(CALL + "/decision", actions.decide, methods=["POST"]),
         Route(CALL + "/cancel", actions.cancel, methods=["POST"]),
         Route("/providers", providers.providers),
@@ -74,11 +89,31 @@ def _routes() -> list[Route]:
         Route("/providers/{name}/test", providers.test, methods=["POST"]),
         Route("/providers/{name}/models", providers.models, methods=["POST"]),
         Route("/providers/{name}/delete", providers.delete, methods=["POST"]),
+        Route("/servers", servers.servers),
+        Route("/servers", servers.save, methods=["POST"]),
+        Route("/servers/{name}", servers.server),
+        Route("/servers/{name}/accept", servers.accept, methods=["POST"]),
+        Route("/servers/{name}/withdraw", servers.withdraw, methods=["POST"]),
+        Route("/servers/{name}/list", servers.list_tools, methods=["POST"]),
+        Route("/servers/{name}/take", servers.take, methods=["POST"]),
+        Route("/servers/{name}/stop", servers.stop, methods=["POST"]),
+        Route("/servers/{name}/delete", servers.delete, methods=["POST"]),
         Route("/tools", tools.tools),
-        Route("/tools", tools.save, methods=["POST"]),
+        Route("/tools/import", imports.start),
+        Route("/tools/import", imports.look, methods=["POST"]),
+        Route("/tools/import/take", imports.take, methods=["POST"]),
+        Route("/tools", imports.save, methods=["POST"]),
+        Route("/tools/try", trying.run, methods=["POST"]),
+        Route("/tools/try/{id}", trying.show),
+        Route("/tools/try/{id}/cancel", trying.cancel, methods=["POST"]),
+        Route("/tools/faces", faces.faces, methods=["POST"]),
+        Route("/tools/lint", faces.lint, methods=["POST"]),
         Route("/tools/{name}", tools.tool),
+        Route("/tools/{name}/switch", imports.switch, methods=["POST"]),
         Route("/tools/{name}/delete", tools.delete, methods=["POST"]),
         Route("/tools/{name}/duplicate", tools.duplicate, methods=["POST"]),
+        Route("/tools/{name}/restore", tools.restore, methods=["POST"]),
+        Route("/tools/{name}/versions/{number}/restore", tools.return_to, methods=["POST"]),
     ]
 
 

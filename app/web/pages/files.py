@@ -1,0 +1,149 @@
+"""The files of a session's scratch folder, what was changed of them, and undo by a person.
+
+Also the Stop of a task that runs in the background.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from app.core.errors import BadInput, Conflict, NotFound
+from app.executors.workspace.edit import diff
+from app.executors.workspace.folder import Entry
+from app.executors.workspace.history import MAX_FILE, Change, History
+from app.executors.workspace.read import image_type
+from app.executors.workspace.trouble import Trouble
+from app.render.files import ChangeRow, FileRow, FilesPage, diff_lines, files_page
+from app.web.forms import answer, as_json, body_of, wants
+from app.web.site import Site, site_of
+
+T = TypeVar("T")
+
+MOST_ROWS = 500
+SHOWN = 100_000
+"""Files listed, and characters of one that are shown."""
+
+
+async def files(request: Request) -> Response:
+    """GET /sessions/ID/files: the folder; with `path` a file of it, with `change` a difference."""
+    site, session_id = site_of(request), request.path_params["id"]
+    async with site.engine.hub.holding(session_id) as live:
+        title = live.title
+    path, number = request.query_params.get("path", ""), _number(request.query_params.get("change"))
+
+    def looked(history: History) -> FilesPage:
+        return _page(history, session_id, title, path, number)
+
+    page = await _done(site, session_id, looked)
+    if wants(request) == "json":
+        return as_json(_told(page))
+    return HTMLResponse(files_page(site.env, page))
+
+
+async def undo(request: Request) -> Response:
+    """POST /sessions/ID/files/undo: what change `change` replaced is back; 409 where the file was
+    changed since."""
+    body, site, session_id = await body_of(request), site_of(request), request.path_params["id"]
+    given = body.data.get("change")
+    number = given if type(given) is int else _number(str(given))
+    if not number:
+        raise BadInput("change must be the number of a change.")
+    async with site.engine.hub.holding(session_id) as live:
+        live.check_open()
+    at_ms = site.engine.hub.clock()
+    back = await _done(site, session_id, lambda history: history.undo(number, at_ms))
+    here = f"/sessions/{session_id}/files"
+    return answer(request, {"ok": True, "path": back.path}, location=here)
+
+
+async def stop_task(request: Request) -> Response:
+    """POST /sessions/ID/tasks/TASK/stop"""
+    site, session_id = site_of(request), request.path_params["id"]
+    async with site.engine.hub.holding(session_id):
+        pass
+    task_id = request.path_params["task"]
+    how = await site.engine.workspace.tasks.stop(session_id, task_id, "stopped by you")
+    location = "" if request.headers.get("hx-request") else f"/sessions/{session_id}"
+    return answer(request, {"ok": True, "how": how}, location=location)
+
+
+async def _done(site: Site, session_id: str, work: Callable[[History], T]) -> T:
+    """`work` on the session's files; its trouble as an error of the page."""
+    folder = site.engine.files / session_id
+    try:
+        return await asyncio.to_thread(site.engine.workspace.history, session_id, folder, work)
+    except Trouble as trouble:
+        sentence = str(trouble).partition(": ")[2]
+        match trouble.code:
+            case "E2":
+                raise Conflict(sentence) from None
+            case "E6":
+                raise NotFound(sentence) from None
+        raise BadInput(sentence) from None
+
+
+def _page(history: History, session_id: str, title: str, path: str, number: int) -> FilesPage:
+    entries = list(history.files.walk()) if history.files.root.is_dir() else []
+    rows = [_row(entry) for entry in entries[:MOST_ROWS]]
+    changes = [_change(one) for one in reversed(history.changes)]
+    more = max(len(entries) - MOST_ROWS, 0)
+    page = (session_id, title, rows, more, changes)
+    if number:
+        change = history.change(number)
+        try:
+            before, after = (history.bytes_of(one) for one in (change.before, change.after))
+        except Trouble as trouble:
+            said = str(trouble).partition(": ")[2]
+            return FilesPage(*page, path=change.path, number=number, said=said)
+        if b"\0" in before[:8192] + after[:8192]:
+            said = "These are no texts, so there is no difference to show."
+            return FilesPage(*page, path=change.path, number=number, said=said)
+        lines = diff_lines(
+            diff(before.decode("utf-8", "replace"), after.decode("utf-8", "replace"))
+        )
+        return FilesPage(*page, path=change.path, number=number, diff=lines)
+    if not path:
+        return FilesPage(*page)
+    data, _ = history.files.read(path, MAX_FILE)
+    if image_type(data) or b"\0" in data[:8192]:
+        said = f"{image_type(data) or 'No text'}, {len(data):,} bytes."
+        return FilesPage(*page, path=path, said=said)
+    text = data.decode("utf-8", "replace")
+    return FilesPage(*page, path=path, text=text[:SHOWN], more=max(len(text) - SHOWN, 0))
+
+
+def _row(entry: Entry) -> FileRow:
+    name = entry.path.encode("utf-8", "backslashreplace").decode("utf-8")
+    return FileRow(name, entry.path if name == entry.path else "", entry.kind, entry.size)
+
+
+def _change(change: Change) -> ChangeRow:
+    words = "removed" if not change.after else "changed" if change.before else "made"
+    by = change.by if change.by.startswith("undo") else f"call {change.by}"
+    return ChangeRow(
+        change.number, change.path, by, change.at_ms, words, not change.undone, change.undone
+    )
+
+
+def _told(page: FilesPage) -> dict[str, object]:
+    """For scripts: what the page shows."""
+    return {
+        "files": [{"path": row.name, "kind": row.kind, "size": row.size} for row in page.rows],
+        "changes": [
+            {"change": one.number, "path": one.path, "by": one.by, "undone": one.undone}
+            for one in page.changes
+        ],
+        "path": page.path,
+        "text": page.text,
+        "diff": "\n".join(line.text for line in page.diff),
+    }
+
+
+def _number(text: str | None) -> int:
+    """A number of a change; 0, which none has, for anything else."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else 0
