@@ -47,20 +47,21 @@ class Connection:
     """`listed` are the tools as they were listed last, at `listed_at` (the loop's clock); `stale`
     says that the server has told of a change since. `calls` are under way."""
 
-    def __init__(self, transport: Transport, idle_s: float = IDLE_S) -> None:
+    def __init__(self, transport: Transport, idle_s: float | None = None) -> None:
         self.words = Words()
         self.listed: tuple[Listed, ...] | None = None
         self.listed_at = 0.0
         self.stale = True
         self.calls = 0
         self._transport = transport
-        self._idle_s = idle_s
+        self._idle_s = IDLE_S if idle_s is None else idle_s
         self._loop = asyncio.get_running_loop()
         self._used_at = self._loop.time()
         self._client: Client | None = None
         self._ready = asyncio.Event()
         self._closing = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._given_up = False
 
     @property
     def open(self) -> bool:
@@ -89,7 +90,8 @@ class Connection:
         task = self._task
         if task is None:
             return
-        if self._client is None:
+        if not self._ready.is_set() and not self._given_up:
+            self._given_up = True  # once: a second one would cut short how it ends
             task.cancel()
         # Shielded: whoever is cancelled here must not leave a server behind.
         with suppress(asyncio.CancelledError):
@@ -206,6 +208,7 @@ class Connection:
             async with client:
                 self._client = client
                 self._ready.set()
+                self._use()
                 await self._until_idle()
                 self._client = None
         except asyncio.CancelledError:

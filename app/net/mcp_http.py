@@ -119,24 +119,24 @@ async def _check(response: httpx2.Response, place: str) -> None:
         await response.aclose()
         raise Refused(said)
     if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-        response.stream = cast("httpx2.AsyncByteStream", _Measured(response.stream, place))
+        response.stream = _measured(response.stream, place)
 
 
-class _Measured:
+def _measured(stream: Any, place: str) -> httpx2.AsyncByteStream:
     """A body of which no more than MAX_MESSAGE is given."""
+    import httpx2
 
-    def __init__(self, stream: Any, place: str) -> None:
-        self._stream = stream
-        self._place = place
+    class Measured(httpx2.AsyncByteStream):  # the client knows a body by its class
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            async for piece in stream:
+                size += len(piece)
+                if size > MAX_MESSAGE:
+                    said = f"{place} sent more than {MAX_MESSAGE // 2**20} MB; ask for less."
+                    raise Refused(said)
+                yield piece
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for piece in self._stream:
-            size += len(piece)
-            if size > MAX_MESSAGE:
-                said = f"{self._place} sent more than {MAX_MESSAGE // 2**20} MB; ask for less."
-                raise Refused(said)
-            yield piece
+        async def aclose(self) -> None:
+            await stream.aclose()
 
-    async def aclose(self) -> None:
-        await self._stream.aclose()
+    return Measured()

@@ -1,0 +1,337 @@
+"""Tools of real MCP servers: what was accepted, calls, and what they come to."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from app.core.errors import BadInput
+from app.core.servers import Accepted, Server, fingerprint
+from app.core.tools import Tool, ToolResult
+from app.executors.executor import Checked, Invocation
+from app.executors.mcp import Mcp
+from app.executors.table import Executors
+from tests.executors.mcp_servers import alive, fine, lines, served
+
+pytestmark = pytest.mark.anyio
+SCRIPT = str(Path(__file__).with_name("mcp_servers.py"))
+
+
+def by_stdio(word: str = "fine", **more: Any) -> Server:
+    return Server(word, sys.executable, (SCRIPT, word), **more)
+
+
+class World:
+    """One server as it was accepted, and the executor that knows it."""
+
+    def __init__(self, server: Server, accepted: Accepted | None = None) -> None:
+        self.server = server
+        self.accepted = Accepted(fingerprint(server)) if accepted is None else accepted
+        self.mcp = Mcp(self.known, dict(os.environ, OUR_OWN_KEY="canary"))
+        self.told: list[tuple[str, float | None]] = []
+
+    async def known(self) -> list[tuple[Server, Accepted]]:
+        return [(self.server, self.accepted)]
+
+    def tool(self, name: str) -> Tool:
+        config = {"server": self.server.name, "tool": name}
+        return Tool(name, answered_by="mcp", config=config)
+
+    async def run(
+        self, name: str, arguments: Mapping[str, Any] | str = "{}", **more: Any
+    ) -> ToolResult:
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        call = Invocation("s", "1.0", 1, self.tool(name), text, 20, 50_000, Path("/"), "k")
+        executors = Executors({"mcp": self.mcp}, [self.mcp])
+        with anyio.fail_after(40):
+            return await executors.run(
+                replace(call, **more), lambda text, fraction: self.told.append((text, fraction))
+            )
+
+    async def checked(self, name: str, arguments: str = "{}") -> Checked:
+        with anyio.fail_after(40):
+            return await self.mcp.checked("s", self.tool(name), arguments)
+
+    async def accept_all(self) -> None:
+        with anyio.fail_after(40):
+            peer = await self.mcp.list_tools(self.server)
+        prints = {one.name: one.fingerprint for one in peer.listed or ()}
+        self.accepted = replace(self.accepted, tools=prints)
+
+
+@asynccontextmanager
+async def world(server: Server, accepted: Accepted | None = None) -> AsyncIterator[World]:
+    """It, with all that it started ended afterwards."""
+    one = World(server, accepted)
+    try:
+        yield one
+    finally:
+        with anyio.fail_after(20):
+            await one.mcp.close()
+
+
+@asynccontextmanager
+async def over(way: str) -> AsyncIterator[World]:
+    """The fine server by stdio, over HTTP with streams, or over HTTP with JSON."""
+    if way == "stdio":
+        async with world(by_stdio()) as one:
+            yield one
+        return
+    async with (
+        served(fine(), json_response=way == "json") as url,
+        world(Server("fine", url=url, private=True)) as one,
+    ):
+        yield one
+
+
+WAYS = ("stdio", "http", "json")
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_server_lists_its_tools_and_answers(way: str) -> None:
+    async with over(way) as one:
+        peer = await one.mcp.list_tools(one.server)
+        add = next(tool for tool in peer.listed or () if tool.name == "add")
+        assert add.description == "Add two numbers."
+        assert set(add.parameters["properties"]) == {"a", "b"}
+
+        assert (await one.run("add", {"a": 2, "b": 3})).text == "5"
+        assert (await one.run("say", {"text": "hæ"})).text == "hæ"
+        weather = await one.run("weather", {"city": "Oslo"})
+        assert [piece.media_type for piece in weather.content] == ["application/json"]
+        assert json.loads(weather.text) == {"city": "Oslo", "celsius": 7.5}
+        picture = await one.run("picture")
+        assert [(p.type, p.media_type) for p in picture.content] == [("image", "image/png")]
+        wrong = await one.run("fail")
+        assert (wrong.is_error, wrong.kind) == (True, "failed")
+        missing = await one.run("add", {"a": 2})
+        assert missing.is_error
+
+
+@pytest.mark.parametrize("way", ["stdio", "http"])
+async def test_progress_is_told_with_its_share(way: str) -> None:
+    async with over(way) as one:
+        assert (await one.run("count")).text == "counted"
+        assert one.told[0] == ("at 1", pytest.approx(1 / 3))
+        assert one.told[-1] == ("at 3", 1.0)
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_call_of_one_server_keeps_its_connection(way: str) -> None:
+    async with over(way) as one:
+        await one.run("add", {"a": 1, "b": 1})
+        first = one.mcp.peer(one.server).connection
+        await one.run("add", {"a": 1, "b": 1})
+        assert one.mcp.peer(one.server).connection is first
+
+
+@pytest.mark.parametrize(
+    ("accepted", "words"),
+    [
+        (Accepted(), "was not accepted yet"),
+        (Accepted("0" * 64), "has changed since it was accepted"),
+    ],
+)
+async def test_what_was_not_accepted_is_not_started(
+    tmp_path: Path, accepted: Accepted, words: str
+) -> None:
+    started = tmp_path / "started"
+    server = Server("trap", "/bin/sh", ("-c", f"touch {started}; sleep 5"))
+    async with world(server, accepted) as one:
+        checked = await one.checked("t")
+        assert [problem.kind for problem in checked.problems] == ["caution"]
+        assert words in checked.problems[0].message
+        result = await one.run("t")
+        assert result.is_error
+        assert "Nothing was run" in result.text
+        with pytest.raises(BadInput, match="accept"):
+            await one.mcp.list_tools(server)
+    assert not started.exists()
+
+
+async def test_a_server_nobody_knows_is_named() -> None:
+    async with world(by_stdio()) as one:
+        tool = replace(one.tool("t"), config={"server": "other", "tool": "t"})
+        checked = await one.mcp.checked("s", tool, "{}")
+        assert "no MCP server 'other'" in checked.problems[0].message
+
+
+async def test_an_accepted_tool_is_run_by_rules_and_another_is_not() -> None:
+    async with world(by_stdio()) as one:
+        assert "never accepted" in (await one.checked("say")).problems[0].message
+        await one.accept_all()
+        assert (await one.checked("say")).problems == ()
+        assert "no longer lists" in (await one.checked("nothing")).problems[0].message
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_tool_that_changed_after_it_was_accepted_asks_again(way: str) -> None:
+    async with over(way) as one:
+        await one.accept_all()
+        before = await one.checked("say")
+        assert (await one.run("change")).text == "changed"
+        with anyio.fail_after(20):
+            while not (after := await one.checked("say")).problems:
+                await anyio.lowlevel.checkpoint()
+        assert after.problems[0].kind == "caution"
+        assert "not what was accepted" in after.problems[0].message
+        assert after.code != before.code, "a card from before is stale"
+        stale = await one.run("say", {"text": "x"}, code=before.code)
+        assert stale.is_error
+        assert "nothing was run" in stale.text
+        fresh = await one.run("say", {"text": "x"}, code=after.code)
+        assert fresh.text == "x", "a person may run it"
+        assert (await one.checked("add")).problems == (), "the others are as they were"
+
+
+async def test_a_notification_alone_takes_the_trust_away() -> None:
+    async with world(by_stdio("turncoat")) as one:
+        await one.accept_all()
+        before = await one.checked("t")
+        assert before.problems == ()
+        stale = await one.run("t", code=before.code)
+        assert stale.text == "fine"
+        connection = one.mcp.peer(one.server).connection
+        assert connection is not None
+        with anyio.fail_after(20):
+            while not connection.stale:
+                await anyio.lowlevel.checkpoint()
+        result = await one.run("t", code=before.code)
+        assert result.is_error
+        assert "has changed on its server" in result.text
+
+
+@pytest.mark.parametrize("way", ["stdio", "http"])
+async def test_a_call_past_its_time_is_cancelled_on_the_server(way: str, tmp_path: Path) -> None:
+    file = tmp_path / "hang"
+    async with over(way) as one:
+        await one.run("add", {"a": 1, "b": 1})
+        result = await one.run("hang", {"file": str(file)}, timeout_s=0.5)
+        assert (result.is_error, result.kind) == (True, "timeout")
+        assert await lines(file, 2) == ["began", "cancelled"]
+        assert (await one.run("add", {"a": 1, "b": 1})).text == "2", "the server goes on"
+
+
+async def test_a_server_that_dies_in_a_call_runs_it_once(tmp_path: Path) -> None:
+    file = tmp_path / "ran"
+    async with world(by_stdio()) as one:
+        result = await one.run("die", {"file": str(file)})
+        assert result.is_error
+        assert "its effect is unknown" in result.text
+        assert "exit code 3" in result.text
+        assert (await one.run("add", {"a": 1, "b": 1})).text == "2", "made anew"
+        assert await lines(file, 1) == ["ran"]
+
+
+async def test_a_server_that_hangs_in_initialize_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("app.executors.mcp.CONNECT_S", 1.0)
+    async with world(by_stdio("deaf")) as one:
+        result = await one.run("t")
+        assert "did not answer within 1 s" in result.text
+        assert (await one.checked("t")).problems[0].kind == "caution"
+
+
+@pytest.mark.parametrize(
+    ("word", "words"),
+    [
+        ("stderr", "64 MB without being asked"),
+        ("line", "more than 16 MB"),
+        ("prints", "lines without being asked"),
+        ("notifies", "lines without being asked"),
+        ("nonsense", "none that MCP knows"),
+    ],
+)
+async def test_a_server_that_floods_or_babbles_is_stopped(word: str, words: str) -> None:
+    async with world(by_stdio(word)) as one:
+        result = await one.run("t")
+        assert result.is_error
+        assert words in result.text
+        assert len(one.mcp.peer(one.server).tail) <= 8 * 1024
+
+
+async def test_prints_between_messages_do_no_harm() -> None:
+    async with world(by_stdio("talks")) as one:
+        assert (await one.run("t")).text == "fine"
+        assert b"a print between messages" in one.mcp.peer(one.server).tail
+
+
+async def test_a_large_result_is_refused_and_the_server_goes_on() -> None:
+    async with world(by_stdio()) as one:
+        result = await one.run("flood", {"size": 60_000})
+        assert result.kind == "too_large"
+        assert (await one.run("flood", {"size": 600_000}, max_output=10**6)).text == "x" * 600_000
+        assert (await one.run("add", {"a": 1, "b": 1})).text == "2"
+
+
+async def test_nothing_is_offered_that_a_server_may_ask_for() -> None:
+    async with world(by_stdio()) as one:
+        assert (await one.run("ask")).text.startswith("refused")
+
+
+async def test_a_thousand_tools_are_enough() -> None:
+    async with world(by_stdio("many")) as one:
+        with pytest.raises(BadInput, match="more than 1000 tools"):
+            await one.mcp.list_tools(one.server)
+
+
+async def test_a_server_that_ends_at_once_leaves_its_last_words() -> None:
+    async with world(by_stdio("gone")) as one:
+        with pytest.raises(BadInput, match="exit code 7"):
+            await one.mcp.list_tools(one.server)
+        assert b"no licence found" in one.mcp.peer(one.server).tail
+
+
+async def test_the_environment_of_a_server_holds_what_it_was_given_alone() -> None:
+    env = {"MINE": "x${OUR_OWN_KEY}"}
+    async with world(by_stdio(env=env)) as one:
+        assert (await one.run("variable", {"name": "MINE"})).text == "xcanary"
+        assert (await one.run("variable", {"name": "OUR_OWN_KEY"})).text == "not there"
+        assert (await one.run("variable", {"name": "PATH"})).text == os.environ["PATH"]
+
+
+async def test_numbers_that_lose_digits_are_told_and_endless_ones_refused() -> None:
+    async with world(by_stdio()) as one:
+        await one.accept_all()
+        note = await one.checked("add", '{"a": 0.1234567890123456789, "b": 1.50}')
+        assert [problem.kind for problem in note.problems] == ["note"]
+        assert "0.1234567890123456789 is passed" in note.problems[0].message
+        refused = await one.run("add", '{"a": 1e999, "b": 1}')
+        assert refused.is_error
+        assert "nothing was run" in refused.text
+        exact = await one.run("add", '{"a": 123456789012345678901234567890, "b": 1}')
+        assert exact.text == "123456789012345678901234567891"
+
+
+async def test_closing_ends_the_server_and_what_it_left_behind(tmp_path: Path) -> None:
+    file = tmp_path / "child"
+    async with world(by_stdio()) as one:
+        await one.run("child", {"file": str(file)})
+        child = int((await lines(file, 1))[0])
+        assert alive(child)
+    assert not alive(child)
+
+
+async def test_a_connection_that_rests_is_closed_and_made_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("app.executors.mcp_connection.IDLE_S", 0.2)
+    async with world(by_stdio()) as one:
+        await one.accept_all()
+        code = (await one.checked("add")).code
+        peer = one.mcp.peer(one.server)
+        with anyio.fail_after(20):
+            while peer.open:
+                await anyio.lowlevel.checkpoint()
+        assert (await one.run("add", {"a": 1, "b": 1}, code=code)).text == "2"
