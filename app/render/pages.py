@@ -5,7 +5,6 @@ The blocks of a session are drawn by blocks.py; this file only puts them into th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,60 +15,9 @@ from app.core.events import RequestSent
 from app.core.settings import Profile
 from app.core.tools import Tool
 from app.render.blocks import block
-from app.render.filters import pretty
 from app.render.request import SHORT_NAMES, NextRequest
 from app.render.setup import setup_form
 from app.render.view import SessionRow, View
-
-
-@dataclass(frozen=True)
-class ToolForm:
-    """The editor's fields as text, so that what could not be saved comes back as it was typed."""
-
-    name: str = ""
-    description: str = ""
-    parameters: str = '{\n  "type": "object",\n  "properties": {},\n  "required": []\n}'
-    answered_by: str = "mock"
-    result: str = ""
-    file: str = ""
-    function: str = ""
-    interpreter: str = ""
-    group: str = ""
-    timeout_s: str = "30"
-    parallel_safe: bool = False
-    strict: bool = False
-    eager: bool = False
-    takes: str = "json"
-    definition: str = ""
-
-
-def tool_form(tool: Tool) -> ToolForm:
-    """The editor's fields for a saved tool."""
-    result = tool.config.get("result", "")
-    return ToolForm(
-        name=tool.name,
-        description=tool.description,
-        parameters=pretty(dict(tool.parameters)),
-        answered_by=tool.answered_by,
-        result=result if isinstance(result, str) else json.dumps(result, ensure_ascii=False),
-        file=str(tool.config.get("file", "")),
-        function=str(tool.config.get("function", "")),
-        interpreter=str(tool.config.get("interpreter", "")),
-        group=tool.group,
-        timeout_s=f"{tool.timeout_s:g}",
-        parallel_safe=tool.parallel_safe,
-        strict=tool.strict,
-        eager=tool.eager,
-        takes=_takes(tool),
-        definition=str((tool.format or {}).get("definition", "")),
-    )
-
-
-def _takes(tool: Tool) -> str:
-    """What the model writes: `json`, `text`, or in the syntax of a grammar: `lark`, `regex`."""
-    if tool.format is None:
-        return "json"
-    return str(tool.format.get("syntax", "text"))
 
 
 @dataclass(frozen=True)
@@ -152,29 +100,6 @@ def list_fragment(
     """The list block outside a session's page, or narrowed by a search."""
     return env.get_template("_list.html").render(
         rows=rows, now_ms=now_ms, query=query, here_id=here, id="list"
-    )
-
-
-def tools_page(
-    env: Environment,
-    library: Sequence[Tool],
-    form: ToolForm,
-    original: str = "",
-    errors: Mapping[str, str] | None = None,
-    error_line: int | None = None,
-    saved: bool = False,
-) -> str:
-    """The editor. `original` is the name the tool was saved under; `errors` by field, "" for all.
-
-    `error_line` counts from 1 within the parameters.
-    """
-    return env.get_template("tools.html").render(
-        library=library,
-        form=form,
-        original=original,
-        errors=dict(errors or {}),
-        error_line="" if error_line is None else error_line,
-        saved=saved,
     )
 
 

@@ -14,6 +14,7 @@ from app.engine.engine import Engine
 from app.engine.hub import Live
 from app.render.view import SessionRow, View
 from app.render.wire_rows import WireRows
+from app.store.library import Version
 from app.store.log import Summary
 
 
@@ -22,13 +23,14 @@ class Site:
     """`closing` is set when the server ends: streams look at it whenever they wake.
 
     `changing` is held from reading settings until they are saved: of two changes at once none is
-    lost.
+    lost. `deleted` are tools that can be had back: their versions, and whether they were on.
     """
 
     engine: Engine
     env: Environment
     closing: bool = field(default=False)
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    deleted: dict[str, tuple[list[Version], bool]] = field(default_factory=dict)
 
     def close(self) -> None:
         """Let the streams end."""

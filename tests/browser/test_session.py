@@ -30,7 +30,7 @@ def test_a_tool_is_defined_and_its_arguments_are_seen_growing(tab: Tab) -> None:
     tab.goto("/tools?new=1")
     tab.find("[name=name]").fill("add_event")
     tab.find("[name=description]").fill("Put one event into the calendar of the user.")
-    tab.find("#parameters").fill(json.dumps(SCHEMA, indent=2))
+    tab.find(".face .cm-content").fill(json.dumps(SCHEMA, indent=2))
     tab.find("[name=result]").fill("{{title}} is in the calendar.")
     tab.find("button.primary").click()
     expect(tab.find("#tool-list [aria-current]")).to_contain_text("add_event")

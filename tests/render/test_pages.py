@@ -1,23 +1,25 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
-from app.core.tools import Tool
 from app.render.pages import (
     Surroundings,
-    ToolForm,
     error_page,
     list_fragment,
     raw_bytes,
     session_page,
     toast,
-    tool_form,
-    tools_page,
     welcome_page,
 )
+from app.render.tool_form import ToolForm, tool_form
+from app.render.tools import Around, Editor, Fixed, Judged, Sent, tools_page
 from app.render.view import SessionRow
+from app.schema.lint import Accepted, Finding, Said
+from app.schema.outline import outline
+from app.store.library import Entry, Version
 from tests.factories import ADD_EVENT, ASK_ME, SIMULATOR, WEATHER
 from tests.render.logs import NASTY, STORIES
 from tests.render.page import ENV, NOW_MS, Live, Node, parse, roots
@@ -28,14 +30,59 @@ ROWS = [
 ]
 AROUND = Surroundings((SIMULATOR,), {}, (WEATHER, ADD_EVENT, ASK_ME), "setup", 17)
 
+NESTED = {
+    "type": "object",
+    "properties": {
+        NASTY: {"type": "array", "items": {"type": "object", "properties": {NASTY: True}}},
+        "b": {"type": "string", "enum": [NASTY], "default": NASTY, "description": NASTY},
+    },
+}
+YES = Said("yes", NASTY)
+EDITOR = Editor(
+    tool_form(ADD_EVENT),
+    "add_event",
+    judged=Judged(
+        [
+            Finding(
+                "refused", NASTY, f"/parameters/{NASTY}", "gemini", NASTY, NASTY, True, "gemini"
+            ),
+            Finding("weak", NASTY, "", source="https://a.example/"),
+        ],
+        [Accepted("gemini", YES, YES, YES, YES)],
+        17,
+        [Sent("gemini", NASTY, [NASTY]), Sent("ollama", "", [NASTY])],
+    ),
+    fixed=Fixed("strict", [("+", NASTY), ("-", NASTY), (" ", ""), ("@", "@@")], [NASTY]),
+)
+ENTRY = Entry(ADD_EVENT, False, False, 2, NOW_MS)
+NEAR = Around(
+    [ENTRY, Entry(ASK_ME, shipped=True), Entry(replace(ASK_ME, name="b", group=NASTY))],
+    {"add_event": 2},
+    ENTRY,
+    [Version(2, ADD_EVENT, NOW_MS), Version(1, ASK_ME, 0)],
+    [("ours", NASTY)],
+    now_ms=NOW_MS,
+)
+
 
 def pages() -> dict[str, str]:
     made = {
         "welcome": welcome_page(ENV, ROWS, NOW_MS, [("weather", NASTY, NASTY)]),
         "welcome-empty": welcome_page(ENV, [], NOW_MS, []),
-        "tools": tools_page(ENV, [WEATHER, ADD_EVENT], tool_form(ADD_EVENT), "add_event"),
+        "tools": tools_page(ENV, EDITOR, NEAR),
+        "tools-form": tools_page(ENV, replace(EDITOR, rows=outline(NESTED)), NEAR),
+        "tools-python": tools_page(
+            ENV, replace(EDITOR, form=replace(EDITOR.form, face="python"), lossy=(NASTY,)), NEAR
+        ),
         "tools-wrong": tools_page(
-            ENV, [], ToolForm(name=NASTY, parameters=NASTY), "", {"name": NASTY, "": NASTY}, 3
+            ENV,
+            Editor(
+                ToolForm(name=NASTY, parameters=NASTY, answered_by="mcp", server=NASTY),
+                errors={"name": NASTY, "": NASTY, "parameters": NASTY},
+                line=3,
+                judged=Judged(problem=NASTY, pointer="/parameters"),
+            ),
+            Around(deleted="add_event"),
         ),
         "error": error_page(ENV, 409, "Too late", NASTY, "/sessions/s1"),
     }
@@ -91,18 +138,6 @@ def test_the_page_says_where_its_stream_begins() -> None:
     stream = tree("waiting").find("stream")
     assert stream is not None
     assert stream.attributes["hx-sse:connect"] == "/stream?session=s1&after=17"
-
-
-def test_the_tool_form_round_trips() -> None:
-    tool = Tool(
-        "t", "d", {"type": "object"}, "python", {"file": "f.py", "function": "g"}, timeout_s=1.5
-    )
-    form = tool_form(tool)
-    assert (form.file, form.function, form.timeout_s) == ("f.py", "g", "1.5")
-    page = parse(tools_page(ENV, [tool], form, "t").removeprefix("<!doctype html>"))
-    parameters = page.find("parameters")
-    assert parameters is not None
-    assert parameters.text == '\n{\n  "type": "object"\n}'
 
 
 def test_the_list_outside_a_session() -> None:

@@ -1,192 +1,180 @@
-"""The person's tools: the list, the editor, saving and deleting."""
+"""The person's tools: the list, the editor, saving, deleting, versions."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from app.core.errors import BadInput, BadTool
+from app.core.errors import BadInput, BadTool, NotFound
 from app.core.rows import to_data
+from app.core.tools import Tool
 from app.engine.no_keys import check_tools
-from app.render.pages import ToolForm, tool_form, tools_page
-from app.schema import strict
-from app.schema.validate import check_tool, parse_tool_json
-from app.web.forms import Body, answer, as_json, body_of, wants
+from app.render.tool_form import ToolForm, tool_form
+from app.render.tools import Around, Editor, tools_page
+from app.render.trying import try_panel
+from app.schema.validate import check_tool
+from app.store.library import Entry
+from app.web.forms import answer, as_json, body_of, wants
+from app.web.judged import hints, judged
+from app.web.pages.exports import choices
 from app.web.site import site_of
+from app.web.trying import first_panel
+from app.web.typed_tool import Typed, as_typed, checked, shown, typed, typed_tool
 
-LINE = re.compile(r"\bline (\d+)", re.IGNORECASE)
+MOST_DELETED = 20
+"""How many deleted tools can be had back; they are kept in memory."""
+
+TABS = ("try", "wire", "history")
+
+__all__ = ["typed_tool"]
 
 
 async def tools(request: Request) -> Response:
-    """GET /tools: the first tool, or all as JSON."""
+    """GET /tools: the editor of a new tool, or all tools as JSON."""
     site = site_of(request)
     if wants(request) == "json":
         return as_json([to_data(tool) for tool in await site.engine.library.tools()])
-    return await _editor(request, ToolForm())
+    return await tool_page(request, shown(ToolForm()))
 
 
 async def tool(request: Request) -> Response:
-    """GET /tools/NAME: the editor of one tool."""
-    one = await site_of(request).engine.library.tool(request.path_params["name"])
+    """GET /tools/NAME: the editor of one tool, `?face=form` in a form."""
+    entry = await site_of(request).engine.library.entry(request.path_params["name"])
     if wants(request) == "json":
-        return as_json(to_data(one))
-    return await _editor(request, tool_form(one), one.name)
+        return as_json({**to_data(entry.tool), "enabled": entry.enabled})
+    form = tool_form(entry.tool)
+    if request.query_params.get("face") in ("form", "python"):
+        form = replace(form, face=request.query_params["face"])
+    editor = replace(shown(form), original=entry.tool.name)
+    return await tool_page(request, editor, checked(form, entry.tool))
 
 
 async def save(request: Request) -> Response:
     """POST /tools: a tool in our own form, from a script or the editor; checked, then saved."""
-    site, body = site_of(request), await body_of(request)
-    original = body.text("original") if body.form is not None else ""
-    try:
-        checked = check_tool(body.data if body.is_json else _from_form(body))
-        check_tools([checked], site.engine.keys.masker())
-        await _check_taken(request, checked.name, original, is_json=body.is_json)
-    except BadTool as error:
-        if wants(request) != "page":
-            raise
-        return await _editor(request, _typed(body), original, error)
-    await site.engine.library.save(checked, site.engine.hub.clock(), original=original)
-    here = f"/tools/{checked.name}"
-    if wants(request) == "json":
-        return as_json(to_data(checked), 201, {"Location": here})
-    return answer(request, {"name": checked.name}, location=here + "?saved=1")
+    body = await body_of(request)
+    if body.is_json:
+        return await _saved(request, check_tool(body.data))
+    was, original = typed(body), body.text("original")
+    if was.tool is not None:
+        try:
+            await _check_taken(request, was.tool.name, original)
+            return await _saved(request, was.tool, original)
+        except BadTool as error:
+            was = replace(was, errors={error.pointer.strip("/"): str(error)})
+    editor = replace(as_typed(was), original=original)
+    return await tool_page(request, editor, was, 422)
 
 
 async def delete(request: Request) -> Response:
-    """POST /tools/NAME/delete"""
+    """POST /tools/NAME/delete: it can be had back for as long as the server runs."""
     site, name = site_of(request), request.path_params["name"]
-    if (await site.engine.library.entry(name)).shipped:
+    entry = await site.engine.library.entry(name)
+    if entry.shipped:
         raise BadInput("A shipped example cannot be deleted; duplicate it to make your own.")
+    site.deleted[name] = (await site.engine.library.versions(name), entry.enabled)
+    while len(site.deleted) > MOST_DELETED:
+        del site.deleted[next(iter(site.deleted))]
     await site.engine.library.delete(name)
-    return answer(request, {"ok": True}, location="/tools")
+    return answer(request, {"ok": True}, location=f"/tools?deleted={quote(name, safe='')}")
+
+
+async def restore(request: Request) -> Response:
+    """POST /tools/NAME/restore: a deleted tool is back with all its versions."""
+    site, name = site_of(request), request.path_params["name"]
+    if name not in site.deleted:
+        raise NotFound("This tool was not deleted, or too long ago to be had back.")
+    if any(
+        one.tool.name == name and not one.shipped for one in await site.engine.library.entries()
+    ):
+        raise BadInput(f"There is a tool {name!r} again; rename that one first.")
+    versions, enabled = site.deleted.pop(name)
+    await site.engine.library.restore(name, versions, enabled=enabled)
+    return answer(request, {"ok": True}, location=_path(name))
+
+
+async def return_to(request: Request) -> Response:
+    """POST /tools/NAME/versions/NUMBER/restore: what it was then becomes the newest version."""
+    library, name = site_of(request).engine.library, request.path_params["name"]
+    number = request.path_params["number"]
+    was = [one for one in await library.versions(name) if str(one.number) == number]
+    if not was:
+        raise NotFound(f"There is no version {number} of {name!r}.")
+    return await _saved(request, replace(was[0].tool, name=name), name)
 
 
 async def duplicate(request: Request) -> Response:
     """POST /tools/NAME/duplicate: the same tool under the next free name."""
     site = site_of(request)
-    one = await site.engine.library.tool(request.path_params["name"])
-    taken = {tool.name for tool in await site.engine.library.tools()}
+    entry = await site.engine.library.entry(request.path_params["name"])
+    taken = {one.tool.name for one in await site.engine.library.entries()}
     number = 2
-    while f"{one.name}_{number}" in taken:
+    while f"{entry.tool.name}_{number}" in taken:
         number += 1
-    copy = replace(one, name=f"{one.name}_{number}", group="")
-    await site.engine.library.save(copy, site.engine.hub.clock())
-    return answer(request, {"name": copy.name}, status=201, location=f"/tools/{copy.name}")
+    copy = replace(entry.tool, name=f"{entry.tool.name}_{number}")
+    if entry.shipped:
+        copy = replace(copy, group="")
+    await site.engine.library.save(copy, site.engine.hub.clock(), enabled=entry.enabled)
+    return answer(request, {"name": copy.name}, status=201, location=_path(copy.name))
 
 
-def _typed(body: Body) -> ToolForm:
-    """What was typed, as it was typed."""
-    typed: dict[str, Any] = {
-        one.name: body.flag(one.name) if one.type == "bool" else body.text(one.name)
-        for one in fields(ToolForm)
-    }
-    return ToolForm(**typed)
+async def _saved(request: Request, tool: Tool, original: str = "") -> Response:
+    """Saving switches nothing on: a tool that was off stays off."""
+    site = site_of(request)
+    check_tools([tool], site.engine.keys.masker())
+    before = await _entry(request, original or tool.name)
+    enabled = before is None or before.enabled
+    await site.engine.library.save(
+        tool, site.engine.hub.clock(), original=original, enabled=enabled
+    )
+    if wants(request) == "json":
+        return as_json(to_data(tool), 201, {"Location": _path(tool.name)})
+    return answer(request, {"name": tool.name}, location=_path(tool.name) + "?saved=1")
 
 
-def _from_form(body: Body) -> dict[str, Any]:
-    """The tool that the editor's fields spell; BadTool with the place of the error."""
-    kind = body.text("answered_by")
-    return {
-        "name": body.text("name").strip(),
-        "description": body.text("description").strip(),
-        **_taken(body),
-        "answered_by": kind,
-        "config": _config(kind, body),
-        "strict": body.flag("strict"),
-        "eager": body.flag("eager"),
-        "parallel_safe": body.flag("parallel_safe"),
-        "timeout_s": _seconds(body.text("timeout_s", "30"), "/timeout_s"),
-        "group": body.text("group").strip(),
-    }
-
-
-def _taken(body: Body) -> dict[str, Any]:
-    """The tool's parameters, or the format of one that is given text."""
-    match body.text("takes", "json"):
-        case "json":
-            return {"parameters": _json_field(body.text("parameters"), "/parameters")}
-        case "text":
-            return {"format": {"type": "text"}}
-        case syntax:
-            definition = body.text("definition")
-            if not definition.strip():
-                raise BadTool("Write the grammar that the text has to follow.", "/definition")
-            return {"format": {"type": "grammar", "syntax": syntax, "definition": definition}}
-
-
-def _config(kind: str, body: Body) -> dict[str, Any]:
-    config: dict[str, Any] = {}
-    match kind:
-        case "mock":
-            config["result"] = _result(body.text("result"))
-            if body.flag("is_error"):
-                config["is_error"] = True
-            if body.text("delay_s").strip():
-                config["delay_s"] = _seconds(body.text("delay_s"), "/config/delay_s")
-        case "python":
-            names = ("file", "function", "interpreter")
-            config = {name: text for name in names if (text := body.text(name).strip())}
-        case "person" if body.text("output_schema").strip():
-            config["output_schema"] = _json_field(
-                body.text("output_schema"), "/config/output_schema"
-            )
-    return config
-
-
-def _result(text: str) -> Any:
-    """A result that is a JSON object or list is one; anything else is a text."""
-    if text.strip()[:1] not in ("{", "["):
-        return text
-    try:
-        return strict.parse(text)
-    except strict.Unsound:
-        return text
-
-
-def _json_field(text: str, pointer: str) -> Any:
-    try:
-        return parse_tool_json(text)
-    except BadTool as error:
-        raise BadTool(str(error), pointer) from error
-
-
-def _seconds(text: str, pointer: str) -> float:
-    try:
-        return float(text)
-    except ValueError as error:
-        raise BadTool(f"{text.strip()[:40]!r} is no number of seconds.", pointer) from error
-
-
-async def _check_taken(request: Request, name: str, original: str, *, is_json: bool) -> None:
+async def _check_taken(request: Request, name: str, original: str) -> None:
     """In the editor another tool is never overwritten by giving this one its name."""
-    if is_json or name == original:
-        return
-    library = site_of(request).engine.library
-    if any(tool.name == name for tool in await library.tools()):
+    if name != original and await _entry(request, name) is not None:
         raise BadTool(f"There is a tool {name!r} already; choose another name.", "/name")
 
 
-async def _editor(
-    request: Request, form: ToolForm, original: str = "", error: BadTool | None = None
+async def _entry(request: Request, name: str) -> Entry | None:
+    entries = await site_of(request).engine.library.entries()
+    return next((entry for entry in entries if entry.tool.name == name), None)
+
+
+def _path(name: str) -> str:
+    return f"/tools/{quote(name, safe='')}"
+
+
+async def tool_page(
+    request: Request, editor: Editor, was: Typed | None = None, status: int = 200
 ) -> Response:
+    """The whole page around an editor; what was typed is judged."""
     site = site_of(request)
-    errors: dict[str, str] = {}
-    if error is not None:
-        names = {one.name for one in fields(ToolForm)}
-        place = [name for name in error.pointer.split("/") if name in names]
-        errors[place[-1] if place else ""] = str(error)
-    line = LINE.search(str(error)) if "parameters" in errors else None
-    html = tools_page(
-        site.env,
-        await site.engine.library.tools(),
-        form,
-        original,
-        errors,
-        int(line[1]) if line else None,
-        "saved" in request.query_params,
+    if was is not None:
+        editor = replace(editor, judged=await judged(was))
+    around = await around_of(request, editor.original)
+    panel = await first_panel(site, was.tool if was is not None else None, editor.original)
+    around = replace(around, tried=try_panel(site.env, panel))
+    return HTMLResponse(tools_page(site.env, editor, around), status)
+
+
+async def around_of(request: Request, original: str) -> Around:
+    """What stands around the editor of the tool that was saved as `original`."""
+    library, query = site_of(request).engine.library, request.query_params
+    entries = await library.entries()
+    deleted = query.get("deleted", "")
+    return Around(
+        entries,
+        await hints(entries),
+        entry=next((entry for entry in entries if entry.tool.name == original), None),
+        versions=await library.versions(original) if original else (),
+        exports=choices(),
+        tab=query["tab"] if query.get("tab") in TABS else "try",
+        saved="saved" in query,
+        deleted=deleted if deleted in site_of(request).deleted else "",
+        now_ms=site_of(request).engine.hub.clock(),
     )
-    return HTMLResponse(html, 200 if error is None else 422)

@@ -1,0 +1,61 @@
+"""What the page of tools tells about a tool that is typed: lint, who accepts it, how it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from functools import lru_cache
+
+from app.core.rows import from_data, to_data
+from app.core.settings import PROTOCOLS
+from app.core.tools import Tool
+from app.engine.tool_wires import as_sent
+from app.render.filters import pretty
+from app.render.tools import Fixed, Judged, Sent, difference
+from app.schema.lint import accepted, findings
+from app.schema.rewrite import Rewrite
+from app.schema.tokens import estimated
+from app.store.library import Entry
+from app.web.typed_tool import Typed
+
+
+async def judged(typed: Typed) -> Judged:
+    """The judgement of what was typed, made beside the event loop: a schema may be large."""
+    if typed.tool is None:
+        said = next(iter(typed.errors.values()), "")
+        return Judged(problem=said, pointer=typed.pointer)
+    return await asyncio.to_thread(judgement, typed.tool)
+
+
+def judgement(tool: Tool) -> Judged:
+    """All that is known of a tool that is sound."""
+    return Judged(
+        findings(tool),
+        accepted(tool),
+        max(estimated(tool, protocol) for protocol in PROTOCOLS),
+        [
+            Sent(protocol, "" if entry is None else pretty(entry), notes)
+            for protocol, entry, notes in as_sent(tool)
+        ],
+    )
+
+
+def fixed(typed: Typed, fix: str, made: Rewrite) -> Fixed:
+    """A rewrite, to be looked at before it is taken."""
+    before, after = pretty(typed.schema or {}), pretty(dict(made.parameters))
+    return Fixed(fix, difference(before, after), made.lost)
+
+
+async def hints(entries: Iterable[Entry]) -> dict[str, int]:
+    """How many findings each tool has, by name; those without are left out."""
+    texts = {entry.tool.name: json.dumps(to_data(entry.tool)) for entry in entries}
+    counts = await asyncio.to_thread(lambda: {name: _hints(text) for name, text in texts.items()})
+    return {name: count for name, count in counts.items() if count}
+
+
+@lru_cache(maxsize=2048)
+def _hints(text: str) -> int:
+    """Counted once for each tool as it is saved; the list of tools asks for all of them."""
+    tool: Tool = from_data(Tool, json.loads(text))
+    return len(findings(tool))

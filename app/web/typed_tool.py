@@ -1,0 +1,203 @@
+"""What was typed into the editor of tools, read: the tool it spells, or what is wrong and where.
+
+The schema travels as JSON text (`parameters`); `now` names the face that was typed into. Nothing
+here asks the library: a tool that is looked at need not be saved.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from app.core.errors import BadTool
+from app.core.tools import FREEFORM, Tool
+from app.formats.python_face import face as python_face
+from app.formats.python_face import tool_from
+from app.render.filters import pretty
+from app.render.tool_form import FACES, ToolForm, field_of, parameters_of, tool_data
+from app.render.tools import Editor
+from app.schema import rewrite
+from app.schema.outline import outline, row_at
+from app.schema.outline_edits import acted, edited
+from app.schema.validate import check_tool
+from app.web.forms import Body
+
+LINE = re.compile(r"\bline (\d+)", re.IGNORECASE)
+_ROW_FIELD = re.compile(r"[0-9]{1,4}\.[a-z]{1,20}")
+
+REWRITES = {
+    "strict": rewrite.strict_ready,
+    "gemini": rewrite.gemini_ready,
+    "inline": rewrite.inlined,
+}
+
+
+@dataclass(frozen=True)
+class Typed:
+    """`schema` is None where the face that was typed into spells none, `tool` where the rest does
+    not either; `errors` then says why, by field, and `pointer` where in the tool. `data` is the
+    tool before it was checked. `paths` tells where the rows of the form are now."""
+
+    form: ToolForm
+    rows: Mapping[str, str] = field(default_factory=dict)
+    schema: dict[str, Any] | None = None
+    data: Mapping[str, Any] | None = None
+    tool: Tool | None = None
+    errors: Mapping[str, str] = field(default_factory=dict)
+    pointer: str = ""
+    paths: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def line(self) -> int | None:
+        """The line of the JSON or Python text that is wrong, from 1."""
+        said = self.errors.get("parameters") or self.errors.get("source") or ""
+        found = LINE.search(said)
+        return int(found[1]) if found else None
+
+
+def typed(body: Body) -> Typed:
+    """What the fields of the editor say."""
+    values: dict[str, Any] = {
+        one.name: body.flag(one.name) if one.type == "bool" else body.text(one.name, _default(one))
+        for one in fields(ToolForm)
+    }
+    now = body.text("now", "json")
+    form = ToolForm(**{**values, "face": now if now in FACES else "json"})
+    rows = {name: body.text(name) for name in body.data if _ROW_FIELD.fullmatch(name)}
+    return _checked(_with_schema(Typed(form, rows)))
+
+
+def checked(form: ToolForm, tool: Tool | None) -> Typed:
+    """What fields say that nobody typed: those of a saved `tool`, or drawn by us."""
+    if tool is not None:
+        return Typed(form, schema=dict(tool.parameters), tool=tool)
+    return _checked(_with_schema(Typed(form)))
+
+
+def _default(one: Any) -> str:
+    """A field that was not sent is empty, but for the few that always say something."""
+    return one.default if one.name in ("takes", "method", "timeout_s", "answered_by") else ""
+
+
+def _with_schema(was: Typed) -> Typed:
+    """With the schema of the face that was typed into."""
+    form = was.form
+    if form.takes != "json":
+        return replace(was, schema=dict(FREEFORM))
+    try:
+        match form.face:
+            case "form":
+                made = edited(parameters_of(form.parameters), was.rows)
+                schema = None if made.problems else made.schema
+                return replace(was, schema=schema, errors=made.problems, paths=made.paths)
+            case "python":
+                one = tool_from(form.source.replace("\r\n", "\n"), _bare(form))
+                named = replace(form, name=one.name, description=one.description)
+                return replace(was, form=named, schema=dict(one.parameters))
+            case _:
+                return replace(was, schema=parameters_of(form.parameters))
+    except BadTool as error:
+        place = "source" if form.face == "python" else "parameters"
+        return replace(was, errors={place: str(error)}, pointer=error.pointer)
+
+
+def _bare(form: ToolForm) -> Tool:
+    """The tool that a Python text is read over: it keeps what that does not say."""
+    try:
+        parameters = parameters_of(form.parameters)
+    except BadTool:
+        parameters = {"type": "object", "properties": {}}
+    return Tool(form.name.strip() or "tool", form.description, parameters)
+
+
+def _checked(was: Typed) -> Typed:
+    if was.schema is None:
+        return was
+    try:
+        data = tool_data(was.form, was.schema)
+        return replace(was, data=data, tool=check_tool(data))
+    except BadTool as error:
+        name = field_of(error.pointer, was.form.answered_by)
+        return replace(was, errors={name: str(error)}, pointer=error.pointer)
+
+
+def typed_tool(body: Body) -> Tool:
+    """The tool that the fields of the editor spell; BadTool with a sentence where they do not."""
+    was = typed(body)
+    if was.tool is None:
+        raise BadTool(next(iter(was.errors.values())), was.pointer)
+    return was.tool
+
+
+# Another face, and the schema changed by a button ---------------------------------------------
+
+
+def faced(was: Typed, face: str) -> Editor:
+    """The editor with the schema shown in another face; as it was where that is not possible."""
+    if was.schema is None or face not in FACES:
+        return as_typed(was)
+    text = _kept(was.form.parameters, was.schema)
+    return shown(replace(was.form, parameters=text, face=face), was.errors, was.line)
+
+
+def shown(
+    form: ToolForm, errors: Mapping[str, str] | None = None, line: int | None = None
+) -> Editor:
+    """The editor over fields whose `parameters` are sound JSON."""
+    editor = Editor(form, errors=errors or {}, line=line)
+    match form.face:
+        case "form":
+            return replace(editor, rows=outline(parameters_of(form.parameters)))
+        case "python":
+            face = python_face(_bare(form))
+            return replace(editor, form=replace(form, source=face.source), lossy=face.lossy)
+    return editor
+
+
+def as_typed(was: Typed) -> Editor:
+    """The editor with what was typed, every letter of it, and what is wrong."""
+    editor = Editor(was.form, errors=was.errors, line=was.line)
+    if was.form.face == "form":
+        try:
+            root = outline(parameters_of(was.form.parameters))
+        except BadTool:
+            return replace(editor, form=replace(was.form, face="json"))
+        return replace(editor, rows=root, typed=was.rows)
+    return editor
+
+
+def done(was: Typed, act: str) -> Editor:
+    """The editor after a button of a row (`add 3`, `up 2`), or after `format`."""
+    if was.schema is None:
+        return as_typed(was)
+    if act == "format":
+        form = replace(was.form, parameters=pretty(was.schema))
+        return replace(shown(form, was.errors), focus="parameters")
+    verb, _, number = act.partition(" ")
+    path = was.paths.get(int(number)) if number.isdigit() else None
+    if path is None:
+        return faced(was, was.form.face)
+    schema, there = acted(was.schema, verb, path)
+    editor = shown(replace(was.form, parameters=pretty(schema)))
+    row = row_at(editor.rows, there) if editor.rows else None
+    place = {"add": "name", "remove": "add"}.get(verb, verb)
+    return replace(editor, focus=f"{row.number}.{place}" if row else "")
+
+
+def rewritten(was: Typed, fix: str) -> rewrite.Rewrite | None:
+    """What a fix of lint makes of the schema; None where there is no schema, or no such fix."""
+    if was.schema is None or fix not in REWRITES:
+        return None
+    return REWRITES[fix](was.schema)
+
+
+def _kept(text: str, schema: Mapping[str, Any]) -> str:
+    """The text as it was typed, where it says this schema already."""
+    try:
+        same = json.dumps(parameters_of(text)) == json.dumps(schema)
+    except BadTool:
+        same = False
+    return text if same else pretty(schema)
