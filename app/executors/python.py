@@ -1,13 +1,16 @@
 """A function of the person's own file, in a child process. No sandbox: it runs as the user.
 
 The child is `runner.py`, which ends everything the function started as soon as its stdin closes.
-What the function prints, or tells `report`, is progress; the result travels on a pipe of its own.
+What the function prints, or tells `report`, is progress; the result travels on a pipe of its own:
+a text as it is, the bytes of a PNG, JPEG, WebP or GIF as an image, everything else as JSON.
+Where Linux offers namespaces it sees and can signal only its own processes (see `apart.py`).
 config: {"file", "function", "interpreter"}; `file` may be `shipped:NAME` for one of our examples.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import json
 import os
@@ -18,9 +21,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from app.core.tools import SHIPPED, Tool, ToolResult, text_result
+from app.core.tools import SHIPPED, Content, Tool, ToolResult, text_result
 from app.executors import sandboxed
 from app.executors.executor import Checked, Invocation, Report
+from app.executors.images import image
 from app.executors.progress import Progress
 
 MISSING = "missing"
@@ -208,8 +212,10 @@ class _Talk:
         match self.answer:
             case {"too_large": True}:
                 return _too_large(f"The result has more than {self.most:,} bytes; ask for less.")
-            case {"result": str(text), "is_error": bool(bad)}:
-                return _failed(text) if bad else text_result(text)
+            case {"result": str(text), "is_error": True}:
+                return _failed(text)
+            case {"result": str(text), "form": str(form)}:
+                return _result(text, form)
         why = f"exit code {code}"
         if code is not None and code > 128:
             why = signal.strsignal(code - 128) or why
@@ -298,6 +304,21 @@ def _signal(process: asyncio.subprocess.Process, number: int) -> None:
 async def _drain(stream: asyncio.StreamReader) -> None:
     while await stream.read(_CHUNK):
         pass
+
+
+def _result(text: str, form: str) -> ToolResult:
+    """What the function returned: a text, JSON, or the bytes of an image in base64."""
+    if form == "bytes":
+        data = base64.b64decode(text)
+        picture = image(data)
+        said = f"The function returned {len(data):,} bytes that are no PNG, JPEG, WebP or GIF."
+        return (
+            _failed(f"{said} Return text, JSON or an image.")
+            if not picture
+            else ToolResult((picture,))
+        )
+    media_type = "application/json" if form == "json" else ""
+    return ToolResult((Content(text=text, media_type=media_type),))
 
 
 def _too_large(text: str) -> ToolResult:

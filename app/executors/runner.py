@@ -15,6 +15,7 @@ import sys
 sys.path[:1] = []
 
 import asyncio  # noqa: E402
+import base64  # noqa: E402
 import ctypes  # noqa: E402
 import decimal  # noqa: E402
 import errno  # noqa: E402
@@ -51,13 +52,22 @@ def main() -> NoReturn:
     worker = os.fork()
     if worker == 0:
         signal.set_wakeup_fd(-1)
-        os._exit(work(job, arguments, guard))
+        os._exit(begin(job, arguments, guard, beside("apart")))
     os.close(job["channel"])
     status = wait(worker, wake)
     if status is None:
         end_politely(worker)
     end_all()
     os._exit(0 if status is None else code_of(status))
+
+
+def beside(name: str) -> Any:
+    """The module `name` of this folder, by its path: no other Python knows our package."""
+    path = os.path.join(os.path.dirname(os.path.realpath(__file__)), name + ".py")
+    module = types.ModuleType(name)
+    with open(path, "rb") as file:
+        exec(compile(file.read(), path, "exec"), module.__dict__)  # noqa: S102 - a file of ours
+    return module
 
 
 def read_job() -> tuple[dict[str, Any], bytes]:
@@ -96,8 +106,10 @@ def wait(worker: int, wake: int) -> int | None:
 
 
 def end_politely(worker: int) -> None:
-    """SIGTERM to the worker's group, and a moment to follow it."""
+    """SIGTERM to the worker and all below it, and a moment to follow it."""
     signal_group(worker, signal.SIGTERM)
+    for _, group in descendants(worker):
+        signal_group(group, signal.SIGTERM)
     limit = time.monotonic() + GRACE_S
     while time.monotonic() < limit:
         try:
@@ -175,21 +187,29 @@ def prctl(option: int, value: int) -> None:
 # -- the worker
 
 
-def work(job: dict[str, Any], arguments: bytes, guard: int) -> int:
-    """Run the function in a group of its own; returns the exit code."""
+def begin(job: dict[str, Any], arguments: bytes, guard: int, apart: Any) -> int:
+    """Work in a group of its own, and apart from all other processes where that is offered."""
     os.setsid()
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != guard:
         return 1
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    others = threads_of(os.getuid())
+    if not apart.offered():
+        return work(job, arguments, others)
+    return int(apart.entered(lambda: work(job, arguments, 0 if apart.counts_apart() else others)))
+
+
+def work(job: dict[str, Any], arguments: bytes, others: int) -> int:
+    """Run the function; returns the exit code. `others` are the user's threads elsewhere."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.set_inheritable(job["channel"], False)
     prints: Any
     for prints in (sys.stdout, sys.stderr):
         prints.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
-    set_limits(job["timeout_s"])
+    set_limits(job["timeout_s"], others)
     try:
         answer = result_of(job, json.loads(arguments, parse_float=exact))
     except BaseException as error:  # SystemExit and KeyboardInterrupt are the tool's own here
@@ -208,8 +228,8 @@ def work(job: dict[str, Any], arguments: bytes, guard: int) -> int:
     return 0
 
 
-def set_limits(timeout_s: float) -> None:
-    """Caps against accidents. The number of processes counts those the user has already."""
+def set_limits(timeout_s: float, others: int) -> None:
+    """Caps against accidents. The number of processes may count those the user has already."""
     cores = os.cpu_count() or 1
     limit(resource.RLIMIT_CORE, 0)
     limit(resource.RLIMIT_CPU, int(timeout_s * cores) + 5)
@@ -217,7 +237,7 @@ def set_limits(timeout_s: float) -> None:
     limit(resource.RLIMIT_NOFILE, 1024)
     if sys.platform == "linux":
         limit(resource.RLIMIT_AS, 4 << 30)
-        limit(resource.RLIMIT_NPROC, threads_of(os.getuid()) + 256)
+        limit(resource.RLIMIT_NPROC, others + 256)
 
 
 def limit(what: int, most: int) -> None:
@@ -280,9 +300,16 @@ def result_of(job: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
     value = function(**arguments)
     if inspect.isawaitable(value):
         value = asyncio.run(awaited(value))
-    if not isinstance(value, str):
-        value = json.dumps(value, ensure_ascii=False, allow_nan=False, default=plain)
-    return {"result": value, "is_error": False}
+    if isinstance(value, (bytes, bytearray)):
+        return {
+            "result": base64.b64encode(value).decode("ascii"),
+            "is_error": False,
+            "form": "bytes",
+        }
+    if isinstance(value, str):
+        return {"result": value, "is_error": False, "form": "text"}
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=plain)
+    return {"result": text, "is_error": False, "form": "json"}
 
 
 class Misfit(Exception):

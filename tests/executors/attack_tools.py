@@ -87,6 +87,54 @@ def guard_stopper(report: Callable[..., None]) -> Any:
     time.sleep(600)
 
 
+def guard_killer(report: Callable[..., None]) -> Any:
+    """Leaves a child that hid well, then kills all it can see, its guard first."""
+    drop()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.setpgid(0, 0)
+            time.sleep(600)
+        os._exit(0)
+    report("ready")
+    for pid in (os.getppid(), 1, *seen()):
+        try:
+            if pid != os.getpid() and (pid == os.getppid() or mine(pid)):
+                os.kill(pid, signal.SIGKILL)
+        except OSError:
+            continue
+    time.sleep(600)
+
+
+def seen() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def mine(pid: int) -> bool:
+    """Whether it works in the folder of this file: a test must not kill what is not its own."""
+    return os.readlink(f"/proc/{pid}/cwd") == os.path.dirname(os.path.abspath(__file__))
+
+
+def neighbours() -> Any:
+    """What the environments of all processes hold that may be read."""
+    found = []
+    for pid in seen():
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                found.append(file.read().decode("utf-8", "replace"))
+        except OSError:
+            continue
+    return found
+
+
+def picture() -> bytes:
+    return b"\x89PNG\r\n\x1a\n" + bytes(8)
+
+
+def junk() -> bytes:
+    return b"no image"
+
+
 def flood() -> Any:
     while True:
         print("x" * 1000)

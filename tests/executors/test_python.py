@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import base64
 import json
 import os
 import shutil
@@ -96,6 +97,7 @@ async def test_result(folder: Path, function: str, arguments: str, text: str) ->
         ("crashes", "{}", ["without a result (exit code 3)", "about to crash"]),
         ("segfaults", "{}", ["without a result (Segmentation fault)"]),
         ("impossible", "{}", ["ValueError", "not JSON compliant"]),
+        ("junk", "{}", ["8 bytes that are no PNG"]),
         ("memory", "{}", ["MemoryError"]),
     ],
 )
@@ -107,6 +109,18 @@ async def test_failure_is_a_result(
     for piece in said:
         assert piece in result.text
     assert alive(folder) == []
+
+
+async def test_bytes_of_an_image(folder: Path) -> None:
+    [piece] = (await run(invocation(folder, "picture"))).content
+    assert (piece.type, piece.media_type) == ("image", "image/png")
+    assert base64.b64decode(piece.data).startswith(b"\x89PNG")
+
+
+async def test_json_is_told_from_text(folder: Path) -> None:
+    for function, kind in (("odd_values", "application/json"), ("leaver", "")):
+        [piece] = (await run(invocation(folder, function))).content
+        assert piece.media_type == kind
 
 
 async def code_of(tool: Tool | None) -> str:
