@@ -1,6 +1,8 @@
 // The live page: applies frames (htmx does the partials), grows texts, tells when the line is cut.
 // `applyFrame` is the one function that the stream and the replay share.
 
+import { mark } from "./doubt.js";
+
 const stream = () => document.getElementById("stream");
 
 export const running = () => document.getElementById("head")?.dataset.state === "running";
@@ -28,6 +30,7 @@ export function grow(entries) {
     const counter = document.getElementById(id.replace("text-", "deltas-"));
     if (counter) counter.textContent = deltas;
   }
+  mark();
 }
 
 // A text that does not fit to what came is fetched whole, once at a time.

@@ -77,6 +77,12 @@ def laid_out(raw: str, problems: Sequence[Problem] = ()) -> tuple[Token, ...]:
     return tuple(_merged(_layout(lexemes, wrong)))
 
 
+def token_length(raw: str, offset: int) -> int:
+    """How many characters the token at `offset` has; 1 where there is none that JSON knows."""
+    match = _LEXEME.match(raw, offset)
+    return 1 if match is None or match.lastgroup == "space" else match.end() - offset
+
+
 def fixed(raw: str, problem: Problem) -> str:
     """`raw` with the problem's safe replacement in its place, or "" where there is none."""
     lexemes = _lexemes(raw) if problem.fix else None

@@ -12,7 +12,9 @@ from typing import Any
 from app.core.errors import NotFound
 from app.core.events import Warned
 from app.core.state import Part, Prompt, Session, Turn
+from app.render.arguments import token_length
 from app.render.card import card
+from app.render.filters import shown
 from app.render.logprobs import odds
 from app.render.parts import block_of, cited, cited_by, sealed, served
 from app.render.timeline import Segment, clock, segments
@@ -128,12 +130,28 @@ def _part(view: View, name: str, turn: Turn, part: Part) -> Drawn:
         call = view.session.by_call[f"{turn.number}.{part.index}"]
         return "_call.html", values | {"card": card(view, turn, call), "call": call}
     if name == "doubt":
-        return "_doubt.html", values
+        return "_doubt.html", values | {"marked": _marked(part)}
     if name == "prefix":
         return "_prefix.html", values | {"prefix": _prefix(part)}
     shows = {"sealed": sealed, "served": served, "block_of": block_of, "cited": cited}
     values["odds"] = odds(part.meta.get("logprobs"))
     return f"{_TEMPLATES.get(part.kind, '_other')}.html", values | shows
+
+
+def _marked(part: Part) -> tuple[int, int]:
+    """Where the doubt's token stands in the text as it is shown, and how long it is.
+
+    Both are in units of UTF-16, as a browser counts.
+    """
+    if part.doubt is None or part.doubt.offset < 0:
+        return 0, 0
+    text, offset = part.text, part.doubt.offset
+    token = text[offset : offset + token_length(text, offset)]
+    return _units(text[:offset]), _units(token)
+
+
+def _units(text: str) -> int:
+    return len(shown(text).encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _prefix(part: Part) -> str:

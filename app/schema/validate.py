@@ -67,7 +67,7 @@ def _told(
     for number, error in enumerate(errors):
         found = list(problems_of(error, schema))
         if fixer is not None and number < _FIXED_PROBLEMS and error.kind.name in _FIXABLE:
-            fix = _fix(value, list(error.instance_path), error.instance, fixer)
+            fix = _fix(value, error, fixer)
             found = [replace(problem, fix=fix) for problem in found]
         problems.update(dict.fromkeys(found))
         if len(problems) > MAX_PROBLEMS:
@@ -76,9 +76,12 @@ def _told(
     return tuple(problems)
 
 
-def _fix(root: Any, place: list[str | int], value: Any, validator: soundness.Validator) -> str:
-    """The same value in another JSON type, if that satisfies the schema there; or ""."""
-    text = _other_form(value)
+def _fix(root: Any, error: Any, validator: soundness.Validator) -> str:
+    """The same value in another JSON type, or an option that differs in capital letters alone,
+    if that satisfies the schema there; or ""."""
+    place, value = list(error.instance_path), error.instance
+    other = _option(value, error.kind.options) if error.kind.name == "enum" else ""
+    text = _other_form(value) or other
     if not text:
         return ""
     try:
@@ -88,6 +91,15 @@ def _fix(root: Any, place: list[str | int], value: Any, validator: soundness.Val
     errors = validator.iter_errors(changed)
     hit = any(list(error.instance_path)[: len(place)] == place for error in errors)
     return "" if hit else text
+
+
+def _option(value: Any, options: Any) -> str:
+    """The one option that is the text `value` but for small and capital letters, as JSON text."""
+    if not isinstance(value, str):
+        return ""
+    texts = [option for option in options if isinstance(option, str)]
+    alike = [option for option in texts if option.casefold() == value.casefold()]
+    return json_text(alike[0]) if len(alike) == 1 else ""
 
 
 def _other_form(value: Any) -> str:

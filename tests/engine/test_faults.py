@@ -308,6 +308,9 @@ def forbidden(row: Row, session: Session) -> list[str]:
     wrong = ["a call could run"] if bad and any(able) else []
     if row.failure and next_commands(session, ALLOW):
         wrong.append("it would go on by itself")
+    doubted = [call for call in turn.calls if call.part.doubt is not None and turn.end is not None]
+    if not all(call.malformed or call.unsatisfied for call in doubted):
+        wrong.append("what streamed was doubted, and turned out to be well")
     if "usage" in row.faults and turn.end is not None and turn.end.usage.input_tokens is not None:
         wrong.append(f"usage {turn.end.usage.input_tokens}")
     return wrong

@@ -114,6 +114,28 @@ def test_the_forms_tell_how_much_was_shown() -> None:
     assert f'name="seen" value="{length}"' in whole
 
 
+@pytest.mark.parametrize(
+    ("fixes", "wanted"),
+    [
+        (("7", "30"), '{"title": "7", "minutes": 30}'),
+        (("", "30"), ""),
+        (("7", '"x"'), ""),
+    ],
+)
+def test_several_fixes_are_offered_as_one_where_all_of_them_hold(
+    fixes: tuple[str, str], wanted: str
+) -> None:
+    title, minutes = fixes
+    arguments = '{"title": 7, "minutes": "30"}'
+    told = (
+        Problem("schema", "title is a number.", "/title", fix=title and f'"{title}"'),
+        Problem("schema", "minutes is a string.", "/minutes", fix=minutes),
+    )
+    one = card_of(asked("add_event", arguments, *told))
+    assert one.fixed == wanted
+    assert card_of(asked("add_event", arguments, *told).run("1.1")).fixed == ""
+
+
 def test_a_fix_is_the_whole_text_with_one_value_replaced() -> None:
     shown = card_of(asked("add_event", '{"title": "Walk", "minutes": "30"}', SCHEMA))
     (fault,) = shown.faults

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.events import PartDelta, PartStarted
+from app.core.events import CallDoubted, PartDelta, PartStarted, Problem
 from app.render.draw import bar_segments, drawn
 from app.render.view import View
 from app.render.wire_rows import WireRows
@@ -48,3 +48,24 @@ def test_a_long_session_has_a_short_bar() -> None:
     for _ in range(400):
         log.prompt().request().part(0, "text", "a").end("stop")
     assert len(bar_segments(log.session())) <= 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "offset", "marked"),
+    [
+        ('{"minutes": "30", "a', 12, (12, 4)),
+        ('{"a": 1.5, ', 6, (6, 3)),
+        ('{"a": {', 6, (6, 1)),
+        ('{"a": tru!', 6, (6, 1)),
+        ('{"\U0001f600": true, ', 6, (7, 4)),  # beyond U+FFFF a browser counts two
+        ('{"\u202e": true, ', 6, (11, 4)),  # what is hidden is shown as an escape
+    ],
+)
+def test_the_place_of_a_doubt_as_a_browser_counts(
+    text: str, offset: int, marked: tuple[int, int]
+) -> None:
+    log = Log().start().prompt().request().add(PartStarted(0, "call", "add_event"))
+    log.add(PartDelta(0, text), CallDoubted(0, Problem("schema", "no", "/a", offset)))
+    log.add(PartDelta(0, "and more"))
+    _, values = drawn(View(log.session(), "", WireRows(), 0), "doubt-1-0")
+    assert values["marked"] == marked

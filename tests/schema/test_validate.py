@@ -51,7 +51,17 @@ PROBLEMS: list[tuple[Json, Any, list[tuple[str, str, str]]]] = [
     (
         an_object(unit={"enum": ["c", "f"]}),
         {"unit": "C"},
-        [("/unit", '/unit is "C", a string; the schema wants one of "c", "f".', "")],
+        [("/unit", '/unit is "C", a string; the schema wants one of "c", "f".', '"c"')],
+    ),
+    (  # which of the two is meant nobody knows
+        an_object(unit={"enum": ["k", "K", 1]}),
+        {"unit": "\u212a"},
+        [("/unit", '/unit is "\u212a", a string; the schema wants one of "k", "K", 1.', "")],
+    ),
+    (  # jsonschema-rs tells another place than that of the value
+        an_object(**{"": {"items": {"type": "integer"}}}),
+        {"": ["1"]},
+        [("/0", '/0 is "1", a string; the schema wants something else.', "")],
     ),
     (
         {**an_object(), "required": ["a", "b"]},
