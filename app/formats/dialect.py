@@ -21,7 +21,7 @@ _COUNTS = (
 _SILENT = ("propertyOrdering", "discriminator", "xml", "externalDocs", "example", "nullable")
 """Words that are no JSON Schema and allow or forbid no value by themselves."""
 
-_SNAKE = {
+_SNAKE: dict[str, str] = {
     re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): name
     for name in (*_COUNTS, "anyOf", "propertyOrdering", "additionalProperties")
 }
@@ -35,7 +35,7 @@ def json_schema(schema: Any, depth: int = 0) -> Any:
         return schema
     made: dict[str, Any] = {}
     for written, value in schema.items():
-        key: str = _SNAKE.get(written, written)
+        key = _SNAKE.get(str(written), str(written))
         if key == "type" and isinstance(value, str):
             if value != "TYPE_UNSPECIFIED":
                 made[key] = value.lower() if value.lower() in _TYPES else value

@@ -1,0 +1,279 @@
+"""The import page as a plain form, and tools that a script brings in another form than ours."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.served import Served, served
+
+pytestmark = pytest.mark.anyio
+
+KEY = "sk-test-0123456789abcdef"
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+OPENAPI = {
+    "openapi": "3.1.0",
+    "info": {"title": "Pets"},
+    "servers": [{"url": "https://pets.example"}],
+    "paths": {"/pets/{id}": {"get": {"operationId": "getPet", "parameters": [
+        {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}]}}},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    db = tmp_path_factory.mktemp("imports") / "a.db"
+    with served(db, PLAYGROUND_PACE="0", OPENAI_API_KEY=KEY) as running:
+        yield running
+
+
+@pytest.fixture
+async def page(one: Served) -> AsyncIterator[httpx.AsyncClient]:
+    """A browser without script: the cookie, and forms."""
+    async with httpx.AsyncClient(base_url=one.url, trust_env=False, timeout=30) as made:
+        await made.get(f"/?token={one.token}", follow_redirects=True)
+        made.headers.update({"origin": one.url, "accept": "text/html"})
+        yield made
+
+
+@pytest.fixture
+async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
+    headers = {"authorization": f"Bearer {one.token}", "accept": "application/json"}
+    async with httpx.AsyncClient(
+        base_url=one.url, headers=headers, trust_env=False, timeout=30
+    ) as made:
+        yield made
+
+
+def anthropic(name: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "description": "Weather.", "input_schema": SCHEMA, **more}
+
+
+def fields_of(html: str) -> dict[str, list[str]]:
+    """What a browser would send of the form that takes: its hidden, text and ticked fields."""
+    fields: dict[str, list[str]] = {}
+    for tag in re.findall(r"<input [^>]*>", html):
+        found = dict(re.findall(r'([\w-]+)="([^"]*)"', tag))
+        if "name" in found and ('type="checkbox"' not in tag or " checked" in tag):
+            fields.setdefault(found["name"], []).append(unescape(found.get("value", "")))
+    return fields
+
+
+async def looked(page: httpx.AsyncClient, *texts: Any) -> tuple[str, dict[str, list[str]]]:
+    files = [
+        ("file", (f"f{number}.json", text if isinstance(text, str) else json.dumps(text)))
+        for number, text in enumerate(texts)
+    ]
+    answer = await page.post("/tools/import", files=files)
+    return answer.text, fields_of(answer.text)
+
+
+async def taken(page: httpx.AsyncClient, fields: dict[str, list[str]]) -> httpx.Response:
+    return await page.post("/tools/import/take", data=fields)
+
+
+async def enabled(script: httpx.AsyncClient, name: str) -> bool:
+    return bool((await script.get(f"/tools/{name}")).json()["enabled"])
+
+
+async def test_what_was_found_is_shown_and_nothing_is_kept_before_it_is_taken(
+    page: httpx.AsyncClient, script: httpx.AsyncClient
+) -> None:
+    html, fields = await looked(page, [anthropic("forecast"), {"name": "<b>", "x": 1}], OPENAPI)
+    assert "Nothing has been taken" in html
+    assert "https://pets.example/pets/{id}" in html
+    assert "Cannot be taken." in html
+    assert "<b>" not in re.sub(r"<b( [^>]*)?>[A-Z]", "", html)
+    assert (await script.get("/tools/forecast")).status_code == 404
+    # On from the start is only what runs nothing: the mock is, the HTTP tool is not.
+    assert (fields["take"], fields["on"]) == (["0", "2"], ["0"])
+    answer = await taken(page, fields)
+    assert answer.status_code == 303, answer.text
+    assert "2 tools taken." in (await page.get(answer.headers["location"])).text
+    assert await enabled(script, "forecast")
+    assert not await enabled(script, "getPet")
+    names = [tool["name"] for tool in (await script.get("/tools")).json()]
+    assert "forecast" in names
+    assert "getPet" not in names
+
+
+async def test_only_what_is_ticked_is_taken_under_the_name_that_was_typed(
+    page: httpx.AsyncClient, script: httpx.AsyncClient
+) -> None:
+    _, fields = await looked(page, [anthropic("left"), anthropic("right")])
+    answer = await taken(page, {**fields, "take": ["1"], "as:1": ["starboard"], "on": []})
+    assert answer.status_code == 303, answer.text
+    assert not await enabled(script, "starboard")
+    for name in ("left", "right"):
+        assert (await script.get(f"/tools/{name}")).status_code == 404
+    nothing = await taken(page, {key: value for key, value in fields.items() if key != "take"})
+    assert nothing.status_code == 422
+    assert "Nothing is ticked" in nothing.text
+
+
+async def test_a_name_that_is_there_is_never_taken_over_without_a_word(
+    page: httpx.AsyncClient, script: httpx.AsyncClient
+) -> None:
+    mine = {"name": "mine", "answered_by": "person", "description": "My own."}
+    assert (await script.post("/tools", json=mine)).status_code == 201
+    html, fields = await looked(page, [anthropic("mine"), anthropic("mine")])
+    assert (fields["as:0"], fields["as:1"]) == (["mine_2"], ["mine_3"])
+    assert "replace the tool mine that is there" in html
+    refused = await taken(page, {**fields, "as:0": ["mine"]})
+    assert refused.status_code == 422
+    assert "There is a" in refused.text
+    twice = await taken(page, {**fields, "as:0": ["other"], "as:1": ["other"]})
+    assert "Two of these" in unescape(twice.text)
+    odd = await taken(page, {**fields, "as:0": ["a b"]})
+    assert "is no name" in odd.text
+    assert fields_of(odd.text)["as:0"] == ["a b"]  # what was typed is there still
+    assert (await script.get("/tools/mine")).json()["description"] == "My own."
+    replaced = await taken(page, {**fields, "replace:0": ["on"], "on": []})
+    assert replaced.status_code == 303, replaced.text
+    assert (await script.get("/tools/mine")).json()["description"] == "Weather."
+    assert not await enabled(script, "mine")
+
+
+async def test_servers_arrive_not_accepted_and_start_nothing(
+    page: httpx.AsyncClient, script: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    marker = tmp_path / "started"
+    servers = {
+        "evil": {
+            "command": "sh",
+            "args": ["-c", f"touch {marker}", "--api-key", "literal-value-1"],
+            "env": {"MY_TOKEN": "ghp_abcdefghijklmnop", "LOG_LEVEL": "debug"},
+            "autoApprove": ["*"],
+        },
+        "remote": {"url": "https://mcp.example/mcp", "headers": {"Authorization": "Bearer abc"}},
+    }
+    html, fields = await looked(page, {"mcpServers": servers})
+    assert "literal-value-1" not in html
+    assert "ghp_abcdefghijklmnop" not in html
+    assert str(marker) in unescape(html)
+    assert "autoApprove was not taken over" in html
+    answer = await taken(page, fields)
+    assert answer.status_code == 303, answer.text
+    done = (await page.get(answer.headers["location"])).text
+    assert 'href="/servers/evil"' in done
+    kept = {one["name"]: one for one in (await script.get("/servers")).json()}
+    assert set(kept) == {"evil", "remote"}
+    assert {one["state"] for one in kept.values()} == {"new"}
+    assert not marker.exists()
+
+
+async def test_a_known_key_is_not_kept_and_not_shown(page: httpx.AsyncClient) -> None:
+    html, fields = await looked(page, anthropic("leak", description=f"Use {KEY}."))
+    assert "holds the value of a key" in html
+    assert KEY not in html
+    assert "take" not in fields
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ([("file", ("a.zip", b"PK\x03\x04\xff\xff"))], "It is no text in UTF-8"),
+        ([("file", ("a.txt", b"hello there"))], "no form that is known"),
+        ([("file", ("a.json", b'{"a": '))], "no sound JSON"),
+        ([("file", ("", b""))], "Paste a text, or choose a file."),
+        ([("file", (f"{n}.json", b"{}")) for n in range(21)], "At most 20 files"),
+    ],
+)
+async def test_what_is_nothing_is_said(
+    page: httpx.AsyncClient, files: list[Any], said: str
+) -> None:
+    answer = await page.post("/tools/import", files=files)
+    assert answer.status_code == 422
+    assert said in answer.text
+
+
+async def test_what_was_typed_is_there_still_when_nothing_was_found(
+    page: httpx.AsyncClient,
+) -> None:
+    answer = await page.post("/tools/import", data={"text": "{broken </textarea>"})
+    assert answer.status_code == 422
+    assert "{broken &lt;/textarea&gt;</textarea>" in answer.text
+
+
+@pytest.mark.parametrize("carried", ["[]", "{", '{"source": 1}', '{"tool": {}}', "1e5", "null"])
+async def test_a_form_that_is_not_ours_is_refused(page: httpx.AsyncClient, carried: str) -> None:
+    answer = await taken(page, {"row:0": [carried], "take": ["0"]})
+    assert answer.status_code == 422
+    assert (await taken(page, {"row:x": ["{}"], "take": ["x"]})).status_code == 422
+
+
+async def test_a_script_sees_what_is_in_a_text(script: httpx.AsyncClient) -> None:
+    text = 'def add(a: int) -> int:\n    """Adds."""\n'
+    answer = await script.post("/tools/import", json={"text": text, "name": "a.py"})
+    [found] = answer.json()["tools"]
+    assert (found["name"], found["kind"], found["problem"]) == ("add", "Python", "")
+    assert found["tool"]["answered_by"] == "mock"
+
+
+@pytest.mark.parametrize(
+    ("body", "answered"),
+    [
+        (anthropic("a1"), {"name": "a1", "enabled": False}),
+        (
+            {"type": "function", "function": {"name": "o1", "parameters": SCHEMA}},
+            {"name": "o1", "enabled": False},
+        ),
+        ({"name": "plain", "parameters": SCHEMA}, {"name": "plain", "enabled": False}),
+        (
+            {"functionDeclarations": [{"name": "g1"}, {"name": "g2"}]},
+            [{"name": "g1", "enabled": False}, {"name": "g2", "enabled": False}],
+        ),
+    ],
+)
+async def test_another_form_than_ours_arrives_switched_off(
+    script: httpx.AsyncClient, body: Any, answered: Any
+) -> None:
+    answer = await script.post("/tools", json=body)
+    assert (answer.status_code, answer.json()) == (201, answered)
+    for one in answered if isinstance(answered, list) else [answered]:
+        assert not await enabled(script, one["name"])
+    again = await script.post("/tools", json=body)
+    assert again.status_code == 409, again.text
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (anthropic("k", description=KEY), "holds the value of a key"),
+        (anthropic("k", input_schema={"type": "array"}), "Arguments are an object"),
+        ({"tools": [anthropic("k"), {"type": "bash_20250124", "name": "bash"}]}, "its provider"),
+        ({"mcpServers": {"a": {"command": "x"}}}, "/tools/import"),
+        ({"name": "k", "answered_by": "person", "enabled": True}, "A tool has no 'enabled'"),
+    ],
+)
+async def test_what_a_script_cannot_bring_is_refused_and_nothing_is_saved(
+    script: httpx.AsyncClient, body: Any, said: str
+) -> None:
+    answer = await script.post("/tools", json=body)
+    assert answer.status_code == 422, answer.text
+    assert said in answer.json()["error"]
+    assert (await script.get("/tools/k")).status_code == 404
+
+
+async def test_a_tool_is_switched_on_and_off(
+    script: httpx.AsyncClient, page: httpx.AsyncClient
+) -> None:
+    assert (await script.post("/tools", json=anthropic("lamp"))).status_code == 201
+    on = await script.post("/tools/lamp/switch", json={"enabled": True})
+    assert on.json() == {"name": "lamp", "enabled": True}
+    assert await enabled(script, "lamp")
+    off = await page.post("/tools/lamp/switch", data={"enabled": "false"})
+    assert (off.status_code, off.headers["location"]) == (303, "/tools/lamp")
+    assert not await enabled(script, "lamp")
+    assert (await script.post("/tools/lamp/switch", json={})).status_code == 422
+    assert (
+        await script.post("/tools/calculator/switch", json={"enabled": False})
+    ).status_code == 422
+    assert (await script.post("/tools/none/switch", json={"enabled": True})).status_code == 404
