@@ -8,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.events import (
+    CallDoubted,
     CallEnded,
     CallStarted,
     Logged,
     PartDelta,
     PartStarted,
+    Problem,
     RequestSent,
     ResponseFailed,
     ResponseStarted,
@@ -196,3 +198,15 @@ def test_a_sentence_that_ends_in_deltas_is_told_whole() -> None:
     assert Row(1, "own", said, 0).short == said
     assert not Row(1, "own", said, 0).minor
     assert Row(1, "down", "content_block_delta text_delta", 0).short == "text_delta"
+
+
+def test_a_doubt_is_a_fact_of_our_own_beside_its_call() -> None:
+    log = Log().start().prompt().request().add(PartStarted(0, "call", "add_event"))
+    log.add(PartDelta(0, '{"minutes": "30"'))
+    log.add(CallDoubted(0, Problem("schema", "/minutes is a string.", "/minutes", 12)))
+    rows = WireRows()
+    for one in log.events:
+        rows.log(one)
+    last = rows.sections[0].rows[-1]
+    assert last.label == "add_event arguments will not fit: /minutes is a string."
+    assert (last.way, last.tone, last.blocks) == ("own", "waiting", ["call-1-0"])

@@ -1,0 +1,82 @@
+"""What surely applies to a place, and that its work ends at a cap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.schema.early_spots import WORK, Spent, Spots
+
+POINT = {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}
+
+
+def spots(inner: Any, **more: Any) -> Spots:
+    return Spots({"type": "object", "properties": {"a": inner}, **more})
+
+
+def nowhere() -> tuple[str, ...]:
+    return ()
+
+
+@pytest.mark.parametrize(
+    ("inner", "value", "fits"),
+    [
+        ({"$ref": "#/$defs/p"}, 1, False),
+        ({"allOf": [{"minimum": 1}, {"$ref": "#/$defs/n"}]}, 0, False),
+        ({"allOf": [{"minimum": 1}, {"$ref": "#/$defs/n"}]}, 1, True),
+        ({"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]}, None, True),
+        ({"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]}, "1", False),
+        ({"if": {"type": "string"}, "then": {"minLength": 2}, "else": {"minimum": 5}}, "a", False),
+        ({"if": {"type": "string"}, "then": {"minLength": 2}, "else": {"minimum": 5}}, 6, True),
+        # A container is not judged by what a scalar is judged by, nor the other way round.
+        ({"required": ["x"], "minItems": 3}, "text", True),
+    ],
+)
+def test_a_scalar_is_judged_by_all_that_applies(inner: Any, value: Any, fits: bool) -> None:
+    known = spots(inner, **{"$defs": {"p": POINT, "n": {"type": "number"}}})
+    told = known.root.member("a").wrong("scalar", value, nowhere)
+    assert (told is None) == fits
+
+
+def test_of_a_union_the_one_branch_counts_that_can_be_meant() -> None:
+    union = spots({"anyOf": [POINT, {"type": "null"}, {"type": "array"}]}).root.member("a")
+    assert union.opened("object").checks("keys")
+    assert not union.checks("keys")
+    two = spots({"anyOf": [POINT, {"minProperties": 1}]}).root.member("a")
+    assert not two.opened("object").checks("keys")
+
+
+def test_a_spot_is_made_once_even_where_a_schema_leads_back_to_itself() -> None:
+    spot = spots({"$ref": "#"}).root
+    assert spot.member("a").member("a") is spot.member("a")
+    assert spot.member("other").member("more") is spot.member("other")
+
+
+def test_the_first_items_are_told_from_the_rest_in_each_array() -> None:
+    array = spots({"prefixItems": [{"type": "null"}], "items": {"type": "string"}})
+    spot = array.root.member("a")
+    for _ in range(2):
+        assert spot.item(0).wrong("scalar", None, nowhere) is None
+        assert spot.item(1).wrong("scalar", "x", nowhere) is None
+        assert spot.item(9).wrong("scalar", 1, nowhere) is not None
+
+
+def test_what_is_asked_of_other_schemas_is_found_at_its_own_place() -> None:
+    """References are moved with the schema, in data they are left alone."""
+    data = {"const": {"$ref": "#/nowhere"}}
+    known = spots({"anyOf": [data, {"$ref": "#/$defs/a~1b"}]}, **{"$defs": {"a/b": {"const": 5}}})
+    spot = known.root.member("a")
+    assert spot.wrong("scalar", 5, nowhere) is None
+    assert spot.wrong("object", {"$ref": "#/nowhere"}, nowhere) is None
+    assert spot.wrong("scalar", 6, nowhere) is not None
+
+
+def test_work_ends_at_the_cap() -> None:
+    known = spots({"type": "integer"})
+    spot = known.root.member("a")
+    known.charge(WORK - 1_000)
+    assert [spot.wrong("scalar", 1, nowhere) for _ in range(900)] == [None] * 900
+    known.charge(60)
+    with pytest.raises(Spent):
+        known.charge(1_000)
