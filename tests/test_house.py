@@ -115,6 +115,8 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
         ),
         "tests/simulator/test_app.py and test_end.py; tests/engine/test_faults.py plays each fault",
     ),
+    "app/formats/openapi_written.py": "tests/formats/test_write.py, which reads it back",
+    "app/formats/python_file.py": "tests/formats/test_write.py, which reads it back",
     "app/formats/python_written.py": "tests/formats/test_python_face.py, which reads it back",
     "app/schema/field_words.py": "tests/schema/test_fields.py, which reads the labels",
     "app/simulator/openai_responses_input.py": "test_openai_responses_request.py beside it",

@@ -67,6 +67,8 @@ def _operation(
 
     def add(name: str, argument: str, where: str) -> None:
         used.append(argument)
+        if name != argument:
+            notes.append(f"{tool.name}: the argument {argument} is called {name} there.")
         required = where == "path" or argument in needed
         schema = members.get(argument, {"type": "string"})
         given = {"required": True} if required else {}

@@ -1,0 +1,81 @@
+"""Tools as files to save."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import pytest
+
+from app.formats.read import read
+from tests.served import Served, served
+
+pytestmark = pytest.mark.anyio
+
+ODD_GROUP = 'my "group"; é\u202e'
+KEY = "sk-ant-late-key-0123456789abcdef"
+TOOLS = [
+    {"name": "one", "config": {"result": "1"}, "group": ODD_GROUP},
+    {"name": "two", "config": {"result": f"it is {KEY}"}, "group": ODD_GROUP},
+]
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("export") / "a.db", PLAYGROUND_PACE="0") as running:
+        yield running
+
+
+@pytest.fixture
+async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
+    headers = {"authorization": f"Bearer {one.token}", "accept": "text/html"}
+    async with httpx.AsyncClient(base_url=one.url, trust_env=False, headers=headers) as made:
+        for tool in TOOLS:
+            await made.post("/tools", json=tool, headers={"accept": "application/json"})
+        yield made
+
+
+async def test_a_group_is_saved_under_a_plain_name(script: httpx.AsyncClient) -> None:
+    answer = await script.get("/tools/export", params={"format": "own", "group": ODD_GROUP})
+    assert answer.status_code == 200
+    assert answer.headers["content-disposition"] == 'attachment; filename="my-group.json"'
+    assert answer.headers["content-type"] == "application/json; charset=utf-8"
+    assert [found.name for found in read(answer.text).tools] == ["one", "two"]
+
+
+async def test_some_by_name_and_all(script: httpx.AsyncClient) -> None:
+    answer = await script.get("/tools/export?format=python&name=one&name=one")
+    assert answer.headers["content-disposition"] == 'attachment; filename="one.py"'
+    assert answer.text.count("def ") == 1
+    everything = read((await script.get("/tools/export?format=jsonl")).text).tools
+    assert {"one", "two", "calculator"} <= {found.name for found in everything}
+
+
+async def test_a_script_is_told_what_is_lost(script: httpx.AsyncClient) -> None:
+    told = await script.get(
+        "/tools/export?format=mcp&name=one", headers={"accept": "application/json"}
+    )
+    assert set(told.json()) == {"file", "text", "notes"}
+    assert told.json()["notes"]
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [("format=word", 422), ("name=nobody", 404), ("group=nothing", 422), ("format=", 422)],
+)
+async def test_what_cannot_be_exported(script: httpx.AsyncClient, query: str, status: int) -> None:
+    assert (await script.get(f"/tools/export?{query}")).status_code == status
+
+
+async def test_a_key_that_became_known_later_is_masked(
+    one: Served, script: httpx.AsyncClient
+) -> None:
+    pasted = await script.post(
+        "/keys",
+        data={"name": "ANTHROPIC_API_KEY", "value": KEY},
+        headers={"accept": "application/json"},
+    )
+    assert pasted.status_code < 400, pasted.text
+    text = (await script.get("/tools/export?name=two")).text
+    assert KEY not in text
+    assert "***" in text
