@@ -22,6 +22,7 @@ from app.web.forms import as_json, wants
 from app.web.guard import Guard
 from app.web.pages import (
     actions,
+    exports,
     faces,
     files,
     imports,
@@ -103,6 +104,7 @@ def _routes() -> list[Route]:
         Route("/tools/import", imports.look, methods=["POST"]),
         Route("/tools/import/take", imports.take, methods=["POST"]),
         Route("/tools", imports.save, methods=["POST"]),
+        Route("/tools/export", exports.export),
         Route("/tools/try", trying.run, methods=["POST"]),
         Route("/tools/try/{id}", trying.show),
         Route("/tools/try/{id}/cancel", trying.cancel, methods=["POST"]),
