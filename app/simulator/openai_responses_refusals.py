@@ -11,7 +11,7 @@ from typing import Any
 from app.simulator.end import BadRequest
 
 REFERENCE = "OpenAI API reference: create a response"
-STRICT = "OpenAI guide to structured outputs: supported schemas"
+NAMES = "OpenAI API reference: function names, types of openai-python"
 NO_OUTPUT = "https://github.com/openai/codex/issues/93"
 NO_CALL = "https://github.com/continuedev/continue/issues/10092"
 NO_FOLLOWER = "https://github.com/continuedev/continue/issues/8933"
@@ -107,6 +107,8 @@ def name_of(value: Any, param: str) -> str:
             "the pattern '^[a-zA-Z0-9_-]+$'.",
             param,
             "invalid_value",
+            source=NAMES,
+            inferred=False,
         )
     return name
 

@@ -1,0 +1,196 @@
+"""A schema in the words that Gemini's own `parameters` know: a part of OpenAPI's. No refs, one type
+each, texts in enums, nothing beside an anyOf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+from app.schema.keywords import Place
+from app.schema.lint_gemini import KNOWN
+from app.schema.rewrite_inline import inline
+from app.schema.rewrite_parts import (
+    ANNOTATIONS,
+    Losses,
+    described,
+    exclude_each_other,
+    folded,
+    kind_of,
+    spread,
+    types_of,
+)
+
+_MOST_CHOICES = 20
+_SILENT = (*ANNOTATIONS, "$schema", "$id", "$anchor", "$defs", "definitions", "examples")
+"""Dropped without a word: no value is refused for them."""
+
+
+class Gemini:
+    """One rewrite; `losses` are what it could not say."""
+
+    def __init__(self, losses: Losses) -> None:
+        self.losses = losses
+
+    def whole(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        root, _ = folded(inline(schema, self.losses, cut=True))
+        for key in ("anyOf", "oneOf", "enum", "const"):
+            if key in root:
+                self.losses.add(f"{key} at the top level is dropped", ())
+                del root[key]
+        return self.of({**root, "type": "object"}, ())
+
+    def of(self, schema: Any, place: Place) -> dict[str, Any]:
+        if not isinstance(schema, Mapping):
+            if schema is not True:
+                self.losses.add("What takes no value at all is no longer refused", place)
+            return {}
+        node, complete = folded(schema)
+        if not complete:
+            self.losses.add("allOf is dropped where its parts do not fit into one", place)
+        nullable = bool(node.pop("nullable", False))
+        self.bounds(node, place)
+        self.values(node, place)
+        self.choose(node, place)
+        told = self.drop(node, place)
+        if "anyOf" in node:
+            return self.union(node, told, nullable, place)
+        if nullable:
+            node["nullable"] = True
+        self.inner(node, place)
+        return described(node, told)
+
+    def bounds(self, node: dict[str, Any], place: Place) -> None:
+        """An open bound of an integer is a closed one beside it."""
+        for name, closed, step in (
+            ("exclusiveMinimum", "minimum", 1),
+            ("exclusiveMaximum", "maximum", -1),
+        ):
+            value = node.get(name)
+            whole = types_of(node) == {"number"} and node.get("type") == "integer"
+            if isinstance(value, bool) or value is None or not whole or not isfinite(value):
+                continue
+            bound = (value // 1 + 1) if step > 0 else -((-value) // 1) - 1
+            del node[name]
+            pick = max if step > 0 else min
+            node[closed] = pick(int(bound), node[closed]) if closed in node else int(bound)
+
+    def values(self, node: dict[str, Any], place: Place) -> None:
+        """`const` and `enum`: texts as an enum, integers as bounds, others as choices."""
+        if "const" in node:
+            node["enum"] = [node.pop("const")]
+        values = node.get("enum")
+        if not isinstance(values, list):
+            return
+        kinds = types_of(node) if "type" in node else None
+        values = [one for one in values if kinds is None or kind_of(one) in _widened(kinds)]
+        del node["enum"]
+        texts = [one for one in values if isinstance(one, str)]
+        choices: list[dict[str, Any]] = [{"type": "string", "enum": texts}] if texts else []
+        for one in values:
+            match kind_of(one):
+                case "integer":
+                    whole = int(one)
+                    choices.append({"type": "integer", "minimum": whole, "maximum": whole})
+                case "null":
+                    choices.append({"type": "null"})
+                case "string":
+                    pass
+                case kind:
+                    self.losses.add(f"The {kind} in an enum is no longer the only one", place)
+                    choices.append({"type": kind})
+        if len(choices) > _MOST_CHOICES or not choices:
+            self.losses.add("An enum of other values than texts is dropped", place)
+            return
+        node.pop("type", None)
+        if len(choices) == 1:
+            for key, value in choices[0].items():
+                pick = {"minimum": max, "maximum": min}.get(key)
+                node[key] = pick(value, node[key]) if pick and key in node else value
+        elif "anyOf" in node or "oneOf" in node:
+            self.losses.add("An enum beside anyOf is dropped", place)
+        else:
+            node["anyOf"] = choices
+
+    def choose(self, node: dict[str, Any], place: Place) -> None:
+        """`oneOf` and lists of types as `anyOf`, the one word for a choice."""
+        if "oneOf" in node:
+            several = node.pop("oneOf")
+            if "anyOf" in node:
+                self.losses.add("oneOf beside anyOf is dropped", place)
+            else:
+                if not exclude_each_other(several):
+                    self.losses.add("A value may fit several choices of what was oneOf", place)
+                node["anyOf"] = list(several)
+        kinds = node.get("type")
+        if not isinstance(kinds, list):
+            return
+        real = [one for one in kinds if one != "null"]
+        if len(real) <= 1:
+            node["type"] = real[0] if real else "null"
+            if real and "null" in kinds:
+                node["nullable"] = True
+        elif "anyOf" in node:
+            self.losses.add("A list of types beside anyOf is dropped", place)
+            del node["type"]
+        else:
+            del node["type"]
+            node["anyOf"] = [{"type": one} for one in kinds]
+
+    def drop(self, node: dict[str, Any], place: Place) -> dict[str, Any]:
+        told: dict[str, Any] = {}
+        for key in list(node):
+            if key in KNOWN and not (key == "items" and isinstance(node[key], list)):
+                continue
+            value = node.pop(key)
+            if key in _SILENT or (value is True and key == "additionalProperties"):
+                continue
+            if key == "additionalProperties" and value is False:
+                self.losses.add("Properties that are not named are no longer refused", place)
+                continue
+            if not key.startswith("x-"):
+                self.losses.add(f"{key} is no longer checked", place)
+                if not isinstance(value, Mapping | list):
+                    told[key] = value
+        return told
+
+    def union(
+        self, node: dict[str, Any], told: Mapping[str, Any], nullable: bool, place: Place
+    ) -> dict[str, Any]:
+        """Nothing stands beside an anyOf: what did goes into each choice."""
+        nullable = bool(node.pop("nullable", False)) or nullable
+        several = spread(node, self.losses, place)
+        real = [one for one in several if one != {"type": "null"}]
+        nullable = nullable or len(real) < len(several)
+        said = node.get("description")
+        made = [self.of(one, (*place, "anyOf", index)) for index, one in enumerate(real)]
+        made = [described(one, told) for one in made]
+        if isinstance(said, str):
+            made = [{**one, "description": one.get("description", said)} for one in made]
+        if nullable:
+            made = [*made, {"type": "null"}] if len(made) != 1 else made
+        if len(made) == 1:
+            only = made[0]
+            if not nullable or only.get("type") == "null":
+                return only
+            if "anyOf" in only:
+                return {"anyOf": [*only["anyOf"], {"type": "null"}]}
+            return {**only, "nullable": True}
+        return {"anyOf": made}
+
+    def inner(self, node: dict[str, Any], place: Place) -> None:
+        if node.get("type") == "array" or "items" in node:
+            node["items"] = self.of(node.get("items", {}), (*place, "items"))
+        given = node.get("properties")
+        properties = dict(given) if isinstance(given, Mapping) else {}
+        for name in node.get("required") or ():
+            properties.setdefault(name, {})
+        if given is not None or properties:
+            node["properties"] = {
+                name: self.of(one, (*place, "properties", name)) for name, one in properties.items()
+            }
+
+
+def _widened(kinds: frozenset[str]) -> frozenset[str]:
+    return kinds | {"integer"} if "number" in kinds else kinds

@@ -1,0 +1,268 @@
+"""Lint, the table of constructs and the strict ends of the simulator say the same of every cell."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.core.messages import Message, MessagePart, ModelRequest
+from app.core.settings import PROTOCOLS
+from app.core.tools import Tool, ToolChoice
+from app.schema.lint import Finding, findings, of_group
+from app.simulator.end import Asked, BadRequest
+from app.wire.codec import WireRequest
+from app.wire.protocols import CODECS
+from tests.simulator.constructs import (
+    CONSTRUCTS,
+    LETTERS,
+    NULL,
+    Construct,
+    Json,
+    S,
+    closed,
+    strict,
+    tool,
+)
+from tests.simulator.talking import accepted
+
+CELLS = [(one, protocol) for one in CONSTRUCTS for protocol in PROTOCOLS]
+NAMED = [f"{one.about}-{protocol}" for one, protocol in CELLS]
+STRICT_MODES = ("anthropic", "openai_chat", "openai_responses")
+
+
+def sent(protocol: str, *tools: Tool) -> WireRequest:
+    """What our encoder sends with these tools."""
+    asks = Message("user", (MessagePart("text", "Go."),))
+    return CODECS[protocol].encode(ModelRequest("m", "", (asks,), tools, ToolChoice()))
+
+
+def refusal(protocol: str, *tools: Tool) -> BadRequest | None:
+    try:
+        accepted(protocol, sent(protocol, *tools))
+    except BadRequest as told:
+        return told
+    return None
+
+
+def found(one: Tool, protocol: str) -> dict[str, list[Finding]]:
+    """What lint finds, by severity; weak spots aside."""
+    told = [each for each in findings(one, (protocol,)) if each.protocol]
+    kinds = ("refused", "ignored", "strict")
+    return {kind: [each for each in told if each.severity == kind] for kind in kinds}
+
+
+def test_the_table_is_large_enough_and_says_each_thing_once() -> None:
+    assert LETTERS == PROTOCOLS
+    assert len(CONSTRUCTS) >= 60
+    assert len({one.about for one in CONSTRUCTS}) == len(CONSTRUCTS)
+    assert all(len(one.verdict) == 5 and set(one.verdict) <= set("+sx~") for one in CONSTRUCTS)
+    assert all("s" not in one.verdict[3:] for one in CONSTRUCTS)
+
+
+@pytest.mark.parametrize(("one", "protocol"), CELLS, ids=NAMED)
+def test_lint_and_the_strict_end_agree_with_the_table(one: Construct, protocol: str) -> None:
+    letter = one.verdict[PROTOCOLS.index(protocol)]  # type: ignore[arg-type]
+    told = found(one.tool, protocol)
+    refused = refusal(protocol, one.tool)
+    assert (refused is not None) == (letter == "x"), refused
+    assert bool(told["refused"]) == (letter == "x"), told
+    if letter != "x":
+        assert bool(told["ignored"]) == (letter == "~"), told
+    check_sources(refused, told["refused"])
+
+
+@pytest.mark.parametrize(("one", "protocol"), CELLS, ids=NAMED)
+def test_strict_tools_too(one: Construct, protocol: str) -> None:
+    letter = one.verdict[PROTOCOLS.index(protocol)]  # type: ignore[arg-type]
+    if protocol not in STRICT_MODES or one.tool.format is not None:
+        assert not found(one.tool, protocol)["strict"]
+        return
+    plain, told = found(one.tool, protocol), found(strict(one), protocol)
+    refused = refusal(protocol, strict(one))
+    assert (refused is not None) == (letter in "xs"), refused
+    assert bool(told["refused"]) == (letter in "xs")
+    assert not told["strict"]
+    assert bool(plain["strict"]) == (letter == "s") or letter == "x"
+    check_sources(refused, told["refused"])
+
+
+def check_sources(refused: BadRequest | None, told: list[Finding]) -> None:
+    """Every verdict says where it is known from, and what the end was made after is among it."""
+    assert all(one.source for one in told)
+    if refused is not None:
+        assert refused.source
+        known = {(one.source, one.inferred) for one in told}
+        assert any(inferred == refused.inferred for _, inferred in known), (refused, known)
+
+
+@pytest.mark.parametrize("protocol", ["gemini", "ollama"])
+def test_strict_where_there_is_none_is_ignored_and_noted(protocol: str) -> None:
+    one = tool(closed(x=S), strict=True)
+    assert [each.pointer for each in found(one, protocol)["ignored"]] == ["/strict"]
+    assert any("strict" in note for note in sent(protocol, one).notes)
+    assert refusal(protocol, one) is None
+
+
+def test_what_an_encoder_leaves_out_it_notes() -> None:
+    """A free-form tool that becomes a function is a verdict "ignored" with the encoder's note."""
+    (one,) = (each for each in CONSTRUCTS if each.about == "free-form tool")
+    for protocol, letter in zip(PROTOCOLS, one.verdict, strict=True):
+        notes = " ".join(sent(protocol, one.tool).notes)
+        assert ("one text" in notes) == (letter == "~"), protocol
+
+
+# Several tools.
+
+
+def many(count: int, **changes: Any) -> list[Tool]:
+    base = tool(changes.pop("schema", closed(x=S)), **changes)
+    texts = ("alpha", "beta", "gamma", "delta")
+    return [
+        replace(base, name=f"{texts[n % 4]}{n:03}x", description=f"{n} {texts[n % 4]} " * (n % 7))
+        for n in range(count)
+    ]
+
+
+LOOSE = {**closed(**{f"p{n}": S for n in range(5)}), "required": []}
+UNIONS = closed(**{f"p{n}": {"anyOf": [S, NULL]} for n in range(4)})
+
+
+@pytest.mark.parametrize(
+    ("tools", "refused"),
+    [
+        (many(2), ""),
+        (many(128), ""),
+        (many(129), "openai_chat openai_responses"),
+        (many(512), "openai_chat openai_responses"),
+        (many(513), "openai_chat openai_responses gemini"),
+        (many(20, strict=True), ""),
+        (many(21, strict=True), "anthropic"),
+        (many(4, schema=LOOSE, strict=True), "openai_chat openai_responses"),
+        (many(5, schema=LOOSE, strict=True), "anthropic openai_chat openai_responses"),
+        (many(4, schema=UNIONS, strict=True), ""),
+        (many(5, schema=UNIONS, strict=True), "anthropic"),
+        ([tool(closed()), tool(closed())], "anthropic openai_responses gemini"),
+    ],
+)
+def test_several_tools_in_one_request(tools: list[Tool], refused: str) -> None:
+    for protocol in PROTOCOLS:
+        of_each = [one for each in tools for one in found(each, protocol)["refused"]]
+        of_all = [one for one in of_group(tools, protocol) if one.severity == "refused"]
+        expected = protocol in refused.split()
+        assert bool(of_each or of_all) == expected, (protocol, of_all)
+        assert (refusal(protocol, *tools) is not None) == expected, protocol
+        assert all(one.source for one in of_all)
+
+
+# Files in a protocol's own form are judged as they stand.
+
+
+def taken(protocol: str, entry: Any) -> BadRequest | None:
+    """What the end says of a request whose tools were written by hand."""
+    request = sent(protocol, tool(closed()))
+    body = json.loads(request.body)
+    body["tools"] = [{"functionDeclarations": [entry]}] if protocol == "gemini" else [entry]
+    written = replace(request, body=json.dumps(body).encode())
+    try:
+        assert isinstance(accepted(protocol, written), Asked)
+    except BadRequest as told:
+        return told
+    return None
+
+
+def properties(schema: Any, **more: Any) -> Json:
+    return {"type": "OBJECT", "properties": {"x": schema}, **more}
+
+
+FORMS: list[tuple[Any, bool]] = [
+    (properties({"type": "STRING"}), True),
+    (properties({"type": "string", "description": "d", "nullable": True}), True),
+    (properties({"type": "STRING"}, required=["x"]), True),
+    (properties({"type": "STRING"}, required=["y"]), False),
+    (properties({"type": "STRING"}, additionalProperties=False), False),
+    (
+        {"$schema": "http://json-schema.org/draft-07/schema#", **properties({"type": "STRING"})},
+        False,
+    ),
+    (properties({"type": "STRING", "const": "a"}), False),
+    (properties({"type": "OBJECT", "propertyNames": {"type": "STRING"}}), False),
+    (properties({"type": ["STRING", "NULL"]}), False),
+    (properties({"type": "TEXT"}), False),
+    (properties({"type": "STRING", "enum": ["a"]}), True),
+    (properties({"type": "STRING", "enum": [1, 2]}), False),
+    (properties({"type": "INTEGER", "enum": ["1"]}), False),
+    (properties({"enum": ["a"]}), False),
+    (properties({"type": "ARRAY"}), False),
+    (properties({"type": "ARRAY", "items": {"type": "STRING"}, "minItems": 1}), True),
+    (properties({"type": "ARRAY", "items": {"type": "ARRAY"}}), False),
+    (properties({"anyOf": [{"type": "STRING"}, {"type": "INTEGER"}]}), True),
+    (properties({"any_of": [{"type": "STRING"}], "description": "d"}), False),
+    (properties({"oneOf": [{"type": "STRING"}]}), False),
+    (properties({"allOf": [{"type": "STRING"}]}), False),
+    (properties({"not": {"type": "STRING"}}), False),
+    (properties({"$ref": "#/$defs/s"}), False),
+    (properties({"type": "STRING"}, **{"$defs": {}}), False),
+    (properties({"type": "NUMBER", "minimum": 1, "maximum": 9}), True),
+    (properties({"type": "NUMBER", "exclusiveMinimum": 1}), False),
+    (properties({"type": "NUMBER", "multipleOf": 1}), False),
+    (properties({"type": "STRING", "pattern": "^a", "minLength": 1, "max_length": 9}), True),
+    (properties({"type": "STRING", "format": "date-time", "default": "x", "title": "T"}), True),
+    (properties({"type": "ARRAY", "items": {"type": "STRING"}, "uniqueItems": True}), False),
+    (properties({"type": "OBJECT", "patternProperties": {}}), False),
+    (properties(True), False),
+    (properties({"type": "STRING"}, property_ordering=["x"]), True),
+]
+
+
+@pytest.mark.parametrize(("parameters", "sound"), FORMS)
+def test_gemini_parameters_are_judged_as_they_stand(parameters: Any, sound: bool) -> None:
+    entry = {"name": "look", "description": "Looks something up.", "parameters": parameters}
+    one = tool(closed(x=S))
+    told = findings(one, ("gemini",), form=entry, form_protocol="gemini")
+    refused = [each for each in told if each.severity == "refused"]
+    answer = taken("gemini", entry)
+    assert (answer is None) == sound, answer
+    assert (not refused) == sound, refused
+    assert all(each.source and each.fix in ("gemini", "") for each in refused)
+    check_sources(answer, refused)
+
+
+OWN: list[tuple[str, Json, bool]] = [
+    ("anthropic", {"name": "look", "input_schema": closed(x=S)}, True),
+    ("anthropic", {"name": "look", "input_schema": closed(x=S), "inputSchema": {}}, False),
+    ("anthropic", {"name": "look", "input_schema": {"properties": {}}}, False),
+    ("anthropic", {"name": "look", "input_schema": True}, False),
+    ("anthropic", {"name": "look"}, False),
+    ("anthropic", {"name": "look", "input_schema": {"type": "object"}, "strict": True}, False),
+    ("openai_chat", {"type": "function", "function": {"name": "look"}}, True),
+    ("openai_chat", {"type": "function", "function": {"name": "look", "parameters": {}}}, True),
+    (
+        "openai_chat",
+        {"type": "function", "function": {"name": "look", "parameters": {"type": "string"}}},
+        False,
+    ),
+    ("openai_chat", {"type": "custom", "custom": {"name": "look"}}, True),
+    ("openai_responses", {"type": "function", "name": "look", "parameters": closed(x=S)}, True),
+    (
+        "openai_responses",
+        {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": True},
+        False,
+    ),
+    ("openai_responses", {"type": "custom", "name": "look"}, True),
+    ("gemini", {"name": "look", "parametersJsonSchema": {"const": 1}}, True),
+    ("gemini", {"name": "look", "inputSchema": {}}, False),
+    ("gemini", {"name": "look", "parameters": {}, "parameters_json_schema": {}}, False),
+]
+
+
+@pytest.mark.parametrize(("protocol", "entry", "sound"), OWN)
+def test_other_forms_are_judged_as_they_stand(protocol: str, entry: Json, sound: bool) -> None:
+    one = tool(closed(x=S), format={"type": "text"} if entry.get("type") == "custom" else None)
+    told = findings(one, (protocol,), form=entry, form_protocol=protocol)
+    refused = [each for each in told if each.severity == "refused"]
+    answer = taken(protocol, entry)
+    assert (answer is None) == sound, answer
+    assert (not refused) == sound, refused
