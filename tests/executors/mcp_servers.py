@@ -21,6 +21,12 @@ import uvicorn
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.types import CallToolResult, TextContent
 
+ROOT = Path(__file__).resolve().parent.parent.parent
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+
+from app.core.servers import Server  # noqa: E402 - it may be started by path
+
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
@@ -97,6 +103,23 @@ def fine() -> MCPServer:
         return "left"
 
     @server.tool()
+    def tell(city: str) -> str:
+        """The city."""
+        return f"{city} by mcp"
+
+    @server.tool()
+    def much(city: str) -> str:
+        """Too much of it."""
+        return city * 2_500
+
+    @server.tool()
+    async def hold(city: str, ctx: Context[Any, Any]) -> str:
+        """Begins, and never ends."""
+        await ctx.report_progress(0, 1, city)
+        await anyio.sleep_forever()
+        return ""
+
+    @server.tool()
     async def change(ctx: Context[Any, Any]) -> str:
         """Becomes another tool, and tells that the list changed."""
         server.remove_tool("say")
@@ -124,6 +147,11 @@ def fine() -> MCPServer:
         return "sampled"
 
     return server
+
+
+def by_stdio(word: str, **more: Any) -> Server:
+    """The server that a word stands for, started by this very file."""
+    return Server(word, sys.executable, (str(Path(__file__).resolve()), word), **more)
 
 
 def note(file: str, text: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -21,14 +20,9 @@ from app.core.tools import Tool, ToolResult
 from app.executors.executor import Checked, Invocation
 from app.executors.mcp import Mcp
 from app.executors.table import Executors
-from tests.executors.mcp_servers import alive, fine, lines, served
+from tests.executors.mcp_servers import alive, by_stdio, fine, lines, served
 
 pytestmark = pytest.mark.anyio
-SCRIPT = str(Path(__file__).with_name("mcp_servers.py"))
-
-
-def by_stdio(word: str = "fine", **more: Any) -> Server:
-    return Server(word, sys.executable, (SCRIPT, word), **more)
 
 
 class World:
@@ -84,7 +78,7 @@ async def world(server: Server, accepted: Accepted | None = None) -> AsyncIterat
 async def over(way: str) -> AsyncIterator[World]:
     """The fine server by stdio, over HTTP with streams, or over HTTP with JSON."""
     if way == "stdio":
-        async with world(by_stdio()) as one:
+        async with world(by_stdio("fine")) as one:
             yield one
         return
     async with (
@@ -160,14 +154,14 @@ async def test_what_was_not_accepted_is_not_started(
 
 
 async def test_a_server_nobody_knows_is_named() -> None:
-    async with world(by_stdio()) as one:
+    async with world(by_stdio("fine")) as one:
         tool = replace(one.tool("t"), config={"server": "other", "tool": "t"})
         checked = await one.mcp.checked("s", tool, "{}")
         assert "no MCP server 'other'" in checked.problems[0].message
 
 
 async def test_an_accepted_tool_is_run_by_rules_and_another_is_not() -> None:
-    async with world(by_stdio()) as one:
+    async with world(by_stdio("fine")) as one:
         assert "never accepted" in (await one.checked("say")).problems[0].message
         await one.accept_all()
         assert (await one.checked("say")).problems == ()
@@ -224,7 +218,7 @@ async def test_a_call_past_its_time_is_cancelled_on_the_server(way: str, tmp_pat
 
 async def test_a_server_that_dies_in_a_call_runs_it_once(tmp_path: Path) -> None:
     file = tmp_path / "ran"
-    async with world(by_stdio()) as one:
+    async with world(by_stdio("fine")) as one:
         result = await one.run("die", {"file": str(file)})
         assert result.is_error
         assert "its effect is unknown" in result.text
@@ -268,7 +262,7 @@ async def test_prints_between_messages_do_no_harm() -> None:
 
 
 async def test_a_large_result_is_refused_and_the_server_goes_on() -> None:
-    async with world(by_stdio()) as one:
+    async with world(by_stdio("fine")) as one:
         result = await one.run("flood", {"size": 60_000})
         assert result.kind == "too_large"
         assert (await one.run("flood", {"size": 600_000}, max_output=10**6)).text == "x" * 600_000
@@ -276,7 +270,7 @@ async def test_a_large_result_is_refused_and_the_server_goes_on() -> None:
 
 
 async def test_nothing_is_offered_that_a_server_may_ask_for() -> None:
-    async with world(by_stdio()) as one:
+    async with world(by_stdio("fine")) as one:
         assert (await one.run("ask")).text.startswith("refused")
 
 
@@ -295,14 +289,14 @@ async def test_a_server_that_ends_at_once_leaves_its_last_words() -> None:
 
 async def test_the_environment_of_a_server_holds_what_it_was_given_alone() -> None:
     env = {"MINE": "x${OUR_OWN_KEY}"}
-    async with world(by_stdio(env=env)) as one:
+    async with world(by_stdio("fine", env=env)) as one:
         assert (await one.run("variable", {"name": "MINE"})).text == "xcanary"
         assert (await one.run("variable", {"name": "OUR_OWN_KEY"})).text == "not there"
         assert (await one.run("variable", {"name": "PATH"})).text == os.environ["PATH"]
 
 
 async def test_numbers_that_lose_digits_are_told_and_endless_ones_refused() -> None:
-    async with world(by_stdio()) as one:
+    async with world(by_stdio("fine")) as one:
         await one.accept_all()
         note = await one.checked("add", '{"a": 0.1234567890123456789, "b": 1.50}')
         assert [problem.kind for problem in note.problems] == ["note"]
@@ -316,7 +310,7 @@ async def test_numbers_that_lose_digits_are_told_and_endless_ones_refused() -> N
 
 async def test_closing_ends_the_server_and_what_it_left_behind(tmp_path: Path) -> None:
     file = tmp_path / "child"
-    async with world(by_stdio()) as one:
+    async with world(by_stdio("fine")) as one:
         await one.run("child", {"file": str(file)})
         child = int((await lines(file, 1))[0])
         assert alive(child)
@@ -327,7 +321,7 @@ async def test_a_connection_that_rests_is_closed_and_made_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("app.executors.mcp_connection.IDLE_S", 0.2)
-    async with world(by_stdio()) as one:
+    async with world(by_stdio("fine")) as one:
         await one.accept_all()
         code = (await one.checked("add")).code
         peer = one.mcp.peer(one.server)

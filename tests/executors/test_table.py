@@ -11,9 +11,12 @@ from typing import Any
 import anyio
 import pytest
 
+from app.core import servers as core_servers
 from app.core.tools import AnsweredBy, Tool, ToolResult, text_result
 from app.executors import table
 from app.executors.executor import Invocation, Report
+from app.executors.mcp import Mcp
+from tests.executors import mcp_servers
 from tests.net.tool_server import Reader, Server, Writer, answered, serving
 
 pytestmark = pytest.mark.anyio
@@ -32,21 +35,28 @@ def http(path: str) -> dict[str, Any]:
     return {"url": "http://127.0.0.1:PORT" + path, "private": True}
 
 
+def mcp(tool: str) -> dict[str, str]:
+    return {"server": "fine", "tool": tool}
+
+
 FINE: Mapping[str, tuple[dict[str, Any], str]] = {
     "http": (http("/weather/{city}"), "/weather/Oslo"),
     "sandbox": (typed("def t(city):\n    return city + ' in monty'"), "Oslo in monty"),
+    "mcp": (mcp("tell"), "Oslo by mcp"),
     "mock": ({"result": "It rains in {{ args.city }}."}, "It rains in Oslo."),
     "python": (python("fine"), "Oslo in celsius"),
 }
 SLOW: Mapping[str, dict[str, Any]] = {
     "http": http("/slow"),
     "sandbox": typed("def t(city):\n    print('ready')\n    while True:\n        pass"),
+    "mcp": mcp("hold"),
     "mock": {"result": "late", "delay_s": 600},
     "python": python("sleeper"),
 }
 LARGE: Mapping[str, dict[str, Any]] = {
     "http": http("/large"),
     "sandbox": typed("def t(city):\n    return 'x' * 10_000"),
+    "mcp": mcp("much"),
     "mock": {"result": "x" * 10_000},
     "python": python("flood"),
 }
@@ -68,6 +78,10 @@ BROKEN: list[tuple[str, dict[str, Any]]] = [
     ("sandbox", typed("def t(:")),
     ("sandbox", {"code": None}),
     ("sandbox", typed("def t(city):\n    raise ValueError(city)")),
+    ("mcp", {}),
+    ("mcp", {"server": 3, "tool": None}),
+    ("mcp", {"server": "other", "tool": "tell"}),
+    ("mcp", mcp("nothing")),
     ("person", {}),
 ]
 
@@ -79,7 +93,15 @@ def invocation(kind: Any, config: dict[str, Any], timeout_s: float = 20.0) -> In
     return Invocation("s", "1.0", 1, tool, arguments, timeout_s, 5_000, Path(TOOLS).parent, "k")
 
 
-EXECUTORS = table.executors()
+SERVER = mcp_servers.by_stdio("fine")
+
+
+async def servers() -> list[tuple[core_servers.Server, core_servers.Accepted]]:
+    return [(SERVER, core_servers.Accepted(core_servers.fingerprint(SERVER)))]
+
+
+MCP = Mcp(servers)
+EXECUTORS = table.executors(mcp=MCP)
 KINDS = [*EXECUTORS.by_kind, "sandbox"]
 
 
@@ -108,7 +130,10 @@ async def run(call: Invocation, report: Report = ignore) -> ToolResult:
             if "PORT" in str(call.tool.config):
                 tool = replace(call.tool, config={**call.tool.config, "url": url})
                 call = replace(call, tool=tool)
-            return await EXECUTORS.run(call, report)
+            try:
+                return await EXECUTORS.run(call, report)
+            finally:
+                await MCP.close()  # each test has a loop of its own
 
 
 def test_every_built_kind_has_its_executor_and_its_cases() -> None:
