@@ -81,7 +81,7 @@ class Folder:
                 self.make()
             here = os.open(self.root, _FOLDER)
         except OSError as error:
-            raise _told(error, ".") from error
+            raise _told(error, "The scratch folder", self.root.is_symlink()) from error
         try:
             for place, part in enumerate(parts):
                 path = "/".join(parts[: place + 1])

@@ -1,0 +1,18 @@
+"""`confined.py` on a system that refuses namespaces."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+sys.path.insert(0, os.path.abspath(os.path.join(os.path.dirname(__file__), "../../..")))
+
+from app.executors.workspace import confined
+
+
+def refused(name: str, *arguments: object) -> None:
+    raise OSError(1, os.strerror(1), name)
+
+
+confined.called = refused
+confined.main()

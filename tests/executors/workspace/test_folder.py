@@ -1,0 +1,212 @@
+"""Nothing outside the scratch folder is reached: `..`, absolute paths, links, pipes, races."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.executors.workspace.folder import MAX_ENTRIES, Folder, parts_of
+from app.executors.workspace.trouble import Trouble
+
+SECRET = b"what lies outside"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    """A folder with a secret file and folder beside it."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_bytes(SECRET)
+    made = Folder(tmp_path / "files" / "s")
+    made.make()
+    return made
+
+
+def outside(folder: Folder) -> Path:
+    return folder.root.parent.parent / "outside"
+
+
+def code(work: Callable[[], object]) -> str:
+    with pytest.raises(Trouble) as caught:
+        work()
+    assert SECRET.decode() not in str(caught.value)
+    return caught.value.code
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../outside/secret", "a/../../outside/secret", "/etc/passwd", "~/x", "a\0b", "..", "./.."],
+)
+def test_paths_that_lead_out(folder: Folder, path: str) -> None:
+    for work in (
+        lambda: folder.read(path, 100),
+        lambda: folder.write(path, b"x"),
+        lambda: folder.remove(path),
+        lambda: folder.exists(path),
+        lambda: list(folder.walk(path)),
+    ):
+        assert code(work) == "E5"
+
+
+def test_paths_within() -> None:
+    assert parts_of("./a//b/.") == ("a", "b")
+    assert parts_of("") == parts_of(".") == ()
+    assert parts_of("...") == ("...",)
+
+
+def linked(folder: Folder, kind: str) -> str:
+    """A link of some kind in the folder, and a path through it."""
+    root, target = folder.root, outside(folder)
+    match kind:
+        case "file":
+            os.symlink(target / "secret", root / "link")
+            return "link"
+        case "relative":
+            os.symlink("../../outside/secret", root / "link")
+            return "link"
+        case "folder":
+            os.symlink(target, root / "link")
+            return "link/secret"
+        case "deep":
+            (root / "a").mkdir()
+            os.symlink(target, root / "a" / "link")
+            return "a/link/secret"
+        case "inside":
+            (root / "own").write_bytes(b"own")
+            os.symlink("own", root / "link")
+            return "link"
+        case "broken":
+            os.symlink(target / "absent", root / "link")
+            return "link"
+        case "root":
+            root.rmdir()
+            os.symlink(target, root)
+            return "secret"
+        case _:
+            os.link(target / "secret", root / "link")
+            return "link"
+
+
+KINDS = ("file", "relative", "folder", "deep", "inside", "broken", "root", "hard")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_link_is_followed(folder: Folder, kind: str) -> None:
+    path = linked(folder, kind)
+    assert code(lambda: folder.read(path, 100)) == "E5"
+    assert code(lambda: folder.write(path, b"mine")) == "E5"
+    assert code(lambda: folder.remove(path)) == "E5"
+    assert sorted(os.listdir(outside(folder))) == ["secret"]
+    assert (outside(folder) / "secret").read_bytes() == SECRET
+
+
+def test_a_walk_tells_links_and_does_not_follow_them(folder: Folder) -> None:
+    linked(folder, "folder")
+    os.mkfifo(folder.root / "pipe")
+    (folder.root / "b").mkdir()
+    (folder.root / "b" / "c").write_bytes(b"12")
+    found = [(entry.path, entry.kind) for entry in folder.walk()]
+    assert found == [("b", "folder"), ("b/c", "file"), ("link", "link"), ("pipe", "other")]
+    assert [entry.path for entry in folder.walk("b")] == ["b/c"]
+    assert code(lambda: list(folder.walk("link"))) == "E5"
+
+
+def test_a_pipe_or_device_never_holds_anybody_up(folder: Folder) -> None:
+    os.mkfifo(folder.root / "pipe")
+    assert code(lambda: folder.read("pipe", 100)) == "E7"
+    assert code(lambda: folder.write("pipe", b"x")) == "E7"
+    if os.geteuid() == 0:
+        os.mknod(folder.root / "zero", 0o20666, os.makedev(1, 5))
+        assert code(lambda: folder.read("zero", 100)) == "E7"
+
+
+def test_deep_and_wide_folders_end(folder: Folder) -> None:
+    here = folder.root
+    for _ in range(60):
+        here = here / "d"
+        here.mkdir()
+    assert max(entry.path.count("/") for entry in folder.walk()) == 40
+    assert sum(1 for _ in folder.walk()) < MAX_ENTRIES
+
+
+def test_a_write_is_whole_and_keeps_the_mode(folder: Folder) -> None:
+    folder.write("run.sh", b"one")
+    os.chmod(folder.root / "run.sh", 0o755)
+    folder.write("run.sh", b"two")
+    assert (folder.root / "run.sh").stat().st_mode & 0o777 == 0o755
+    assert folder.read("run.sh", 3)[0] == b"two"
+    assert code(lambda: folder.read("run.sh", 2)) == "E8"
+    assert os.listdir(folder.root) == ["run.sh"]
+
+
+def test_what_the_system_refuses_is_told(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "rename", full)
+    assert code(lambda: folder.write("a", b"x")) == "E13"
+    assert os.listdir(folder.root) == []
+
+
+ROUNDS = 1_500
+
+
+class Swapping:
+    """Somebody who swaps a folder, and a file, for a link and back, as fast as can be."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._root, self._target = folder.root, outside(folder)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> None:
+        (self._root / "real").mkdir()
+        (self._root / "real" / "secret").write_bytes(b"own")
+        os.symlink(self._target, self._root / "false")
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(20)
+
+    def _run(self) -> None:
+        here, real, false = (self._root / name for name in ("here", "real", "false"))
+        while not self._over.is_set():
+            try:
+                os.rename(real, here)
+                os.rename(here, real)
+                os.rename(false, here)
+                os.rename(here, false)
+            except OSError:  # a write made the folder anew
+                shutil.rmtree(here, ignore_errors=True)
+
+
+def test_races_to_read(folder: Folder) -> None:
+    seen = {"own": 0, "E5": 0, "E6": 0, "E7": 0}
+    with Swapping(folder):
+        for _ in range(ROUNDS):
+            try:
+                data, _ = folder.read("here/secret", 100)
+            except Trouble as trouble:
+                seen[trouble.code] += 1
+            else:
+                assert data == b"own"
+                seen["own"] += 1
+    assert sum(seen.values()) == ROUNDS
+
+
+def test_races_to_write_and_remove(folder: Folder) -> None:
+    with Swapping(folder):
+        for place in range(ROUNDS):
+            try:
+                folder.write("here/new" if place % 2 else "here/secret", b"own")
+                folder.remove("here/new")
+            except Trouble:
+                continue
+    assert sorted(os.listdir(outside(folder))) == ["secret"]
+    assert (outside(folder) / "secret").read_bytes() == SECRET

@@ -1,0 +1,288 @@
+"""Commands: what comes back, the sandbox around them, and that nothing of them outlives its end.
+
+Where this system offers no sandbox, what is said of it is skipped with the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from app.executors.workspace import shell
+from app.executors.workspace.shell import Output
+from app.executors.workspace.workspace import OPEN
+from tests.executors.workspace.working import TOOLS, Working, alive, until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def working(tmp_path: Path) -> Working:
+    return Working(tmp_path / "files" / "s")
+
+
+async def boxed(working: Working, command: str) -> str:
+    """What a command prints in the sandbox, without its last line."""
+    missing = await working.workspace.sandbox()
+    if missing:
+        pytest.skip(f"no sandbox here: {missing}")
+    result = await working.call("run_shell", command=command)
+    return result.text.rpartition("[")[0].strip()
+
+
+@pytest.mark.parametrize(
+    ("command", "said", "bad"),
+    [
+        ("echo one; echo two >&2", "one\ntwo\n[exit code 0, ", False),
+        ("exit 3", "[exit code 3, ", True),
+        ("printf x", "x\n[exit code 0, ", False),
+        ("kill -9 $$", "[exit code 137, Killed, ", True),
+        ("nothing-like-it", "not found\n[exit code 127, ", True),
+        ("pwd; cat", "files/s\n[exit code 0, ", False),
+        ("printf '\\377'", "\ufffd\n[exit code 0, ", False),
+    ],
+)
+@pytest.mark.parametrize("opened", [True, False])
+async def test_result(working: Working, command: str, said: str, bad: bool, opened: bool) -> None:
+    run = working.open_shell if opened else working.call
+    if not opened and (missing := await working.workspace.sandbox()):
+        pytest.skip(f"no sandbox here: {missing}")
+    result = await (run(command) if opened else working.call("run_shell", command=command))
+    assert said in result.text
+    assert (result.is_error, "without the sandbox" in result.text) == (bad, opened)
+
+
+async def test_the_sandbox_shows_the_folder_and_a_system_to_read(working: Working) -> None:
+    working.folder.mkdir(parents=True)
+    outside = working.folder.parent / "other"
+    outside.write_text("not for the command")
+    assert await boxed(working, "echo mine > a; cat a") == "mine"
+    assert (working.folder / "a").read_text() == "mine\n"
+    for path in (outside, Path(__file__), Path.home(), working.folder.parent.with_suffix(".x")):
+        assert "No such file" in await boxed(working, f"cat '{path}'")
+    for place in ("/", "/usr", "/etc", "/bin", "/proc/sys/kernel"):
+        told = await boxed(working, f"touch '{place}/mine' && echo made")
+        assert "made" not in told
+    assert not Path("/usr/mine").exists()
+    await boxed(working, f"touch '{working.folder.parent}/mine'")  # in its own /tmp, if at all
+    assert not (working.folder.parent / "mine").exists()
+    assert outside.read_text() == "not for the command"
+    assert await boxed(working, "echo x > /tmp/here && cat /tmp/here; ls /home /root /var") != ""
+    assert not Path("/tmp/here").exists()
+
+
+async def test_the_sandbox_has_no_network_and_no_neighbours(working: Working) -> None:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        port = listening.getsockname()[1]
+        code = f"import socket; socket.create_connection(('127.0.0.1', {port}), 2)"
+        told = await boxed(working, f'/usr/bin/python3 -c "{code}" 2>&1 || echo refused')
+        assert told.endswith("refused")
+    assert await boxed(working, "cat /proc/net/dev | grep -c eth") == "0"
+    assert str(os.getpid()) not in (await boxed(working, "ls /proc")).split()
+    assert await boxed(working, f"kill -0 {os.getpid()} 2>/dev/null && echo there") == ""
+
+
+async def test_the_sandbox_cannot_be_left(working: Working) -> None:
+    for trick in (
+        "mount -o remount,rw,bind /usr",
+        "umount -l /usr",
+        "unshare -Urm true",
+        "mknod disk b 8 0",
+        "chroot /proc/1/root /bin/true",
+        "nsenter -t 1 -m true",
+    ):
+        told = await boxed(working, f"{trick} 2>/dev/null && echo done")
+        assert told == "", trick
+    assert await boxed(working, "grep CapBnd /proc/self/status") == "CapBnd:\t0000000000000000"
+    assert await boxed(working, "grep NoNewPrivs /proc/self/status") == "NoNewPrivs:\t1"
+
+
+async def test_links_made_by_a_command_lead_the_file_tools_nowhere(working: Working) -> None:
+    (working.folder.parent).mkdir(parents=True)
+    (working.folder.parent / "secret").write_text("secret")
+    await working.open_shell("ln -s ../secret link; ln -s .. up; ln ../secret hard; mkfifo pipe")
+    for path, code in (("link", "E5"), ("up/secret", "E5"), ("hard", "E5"), ("pipe", "E7")):
+        assert (path, await working.code("read_file", path=path)) == (path, code)
+        assert (path, await working.code("write_file", path=path, content="x")) == (path, code)
+    assert "secret:" not in await working.text("search_files", pattern="secret")
+    assert (working.folder.parent / "secret").read_text() == "secret"
+
+
+async def test_keys_are_not_in_the_environment(
+    working: Working, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "canary-7777")
+    monkeypatch.setenv("LD_PRELOAD_X", "canary-7777")
+    told = await working.open_shell("env; cat /proc/self/environ; cat /proc/$PPID/environ")
+    assert "canary" not in told.text
+    assert "PATH=" in told.text
+
+
+@pytest.mark.parametrize("opened", [True, False])
+async def test_what_is_left_running_ends_with_it(working: Working, opened: bool) -> None:
+    mark = f"98{os.getpid()}{int(opened)}"
+    command = (
+        f"setsid sleep {mark} & (setsid sleep {mark} &) ; nohup sleep {mark} >/dev/null & echo ok"
+    )
+    told = await working.open_shell(command) if opened else None
+    if told is None:
+        assert await boxed(working, command) == "ok"
+    assert alive(f"sleep\0{mark}") == []
+
+
+@pytest.mark.parametrize("opened", [True, False])
+async def test_its_time_is_limited_and_what_it_said_is_kept(working: Working, opened: bool) -> None:
+    mark = f"97{os.getpid()}{int(opened)}"
+    given = {"command": f"echo begun; sleep {mark}", "timeout_s": 1}
+    call = working.invocation("run_shell", given, code=OPEN if opened else "")
+    if not opened and (missing := await working.workspace.sandbox()):
+        pytest.skip(f"no sandbox here: {missing}")
+    result = await working.run(call)
+    assert (result.text, result.kind) == ("begun\n\n[ended after 1 s, its limit]", "timeout")
+    assert alive(f"sleep\0{mark}") == []
+
+
+async def test_the_limit_of_the_tool_holds_too(working: Working) -> None:
+    given = {"command": "echo begun; sleep 60", "timeout_s": 600}
+    result = await working.run(working.invocation("run_shell", given, code=OPEN, timeout_s=2.0))
+    assert (result.text, result.kind) == ("begun\n\n[ended after 1 s, its limit]", "timeout")
+
+
+async def test_cancelled_it_is_gone(working: Working) -> None:
+    mark = f"96{os.getpid()}"
+    call = working.invocation("run_shell", {"command": f"sleep {mark}"}, code=OPEN)
+    task = asyncio.create_task(working.run(call))
+    await until(lambda: bool(alive(f"sleep\0{mark}")))
+    task.cancel()
+    with anyio.fail_after(20), pytest.raises(asyncio.CancelledError):
+        await task
+    assert alive(f"sleep\0{mark}") == []
+
+
+async def test_a_flood_keeps_its_beginning_and_end(working: Working) -> None:
+    result = await working.open_shell(
+        "echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo last"
+    )
+    assert result.text.startswith("first\nxxx")
+    assert "xxxlast\n[exit code 0" in result.text
+    assert "bytes are left out here" in result.text
+    assert len(result.text) < shell.HEAD + shell.TAIL + 500
+
+
+async def test_an_endless_flood_is_ended(working: Working, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell, "MAX_OUTPUT", 1_000_000)
+    result = await working.open_shell("yes")
+    assert result.kind == "too_large"
+    assert "ended, for it printed more than" in result.text
+    assert len(result.text) < shell.HEAD + shell.TAIL + 500
+
+
+def test_output_counts_what_it_drops() -> None:
+    output = Output()
+    for _ in range(10):
+        output.add(b"a" * 7_000)
+    assert f"[… {70_000 - shell.HEAD - shell.TAIL:,} bytes" in output.take()
+    output.add(b"b")
+    assert output.take() == "b"
+    assert output.take() == ""
+
+
+async def test_limits_against_accidents(working: Working) -> None:
+    told = await working.open_shell("ulimit -f; ulimit -n; ulimit -c; ulimit -v")
+    assert told.text.split("\n")[:4] == ["524288", "1024", "0", str(4 << 20)]
+    assert (await working.open_shell("head -c 300000000 /dev/zero > big")).is_error
+
+
+# What is said before it runs.
+
+
+async def checked(working: Working, command: str) -> tuple[str, list[str], bool]:
+    arguments = json.dumps({"command": command})
+    one = await working.executors.checked("s", TOOLS["run_shell"], arguments)
+    return one.code, [problem.kind for problem in one.problems], one.parallel_safe
+
+
+async def test_where_there_is_no_sandbox_it_says_so_and_always_asks(
+    working: Working, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def none(folder: Path) -> str:
+        return "namespaces are switched off"
+
+    monkeypatch.setattr(shell, "sandbox", none)
+    assert await checked(working, "rm x") == (OPEN, ["caution"], False)
+    arguments = json.dumps({"command": "rm x"})
+    one = await working.executors.checked("s", TOOLS["run_shell"], arguments)
+    assert "no sandbox (namespaces are switched off)" in one.problems[0].message
+    # What was decided is what runs: without a sandbox only where the card said so.
+    result = await working.run(working.invocation("run_shell", {"command": "echo x"}, code=OPEN))
+    assert ", without the sandbox]" in result.text
+
+
+async def test_where_there_is_one_it_says_so(working: Working) -> None:
+    if missing := await working.workspace.sandbox():
+        pytest.skip(f"no sandbox here: {missing}")
+    assert await checked(working, "ls") == ("", ["note"], True)
+    assert await checked(working, "make") == ("", ["note"], False)
+
+
+async def test_never_without_the_sandbox_that_was_promised(
+    working: Working, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sandbox was there when it was decided, and cannot be made now: nothing runs."""
+    broken = Path(__file__).with_name("broken_confined.py")
+    monkeypatch.setattr(shell, "_CONFINED", broken)
+    result = await working.call("run_shell", command="touch ran")
+    assert result.text.startswith("E13 the system refused: Nothing was run, for the sandbox")
+    assert "Operation not permitted (unshare)" in result.text
+    assert list(working.folder.iterdir()) == []
+    with anyio.fail_after(20):
+        assert await shell.sandbox(working.folder) == "Operation not permitted (unshare)"
+
+
+async def test_lifted_for_one_call(working: Working) -> None:
+    call = working.invocation("run_shell", {"command": f"ls '{Path(__file__).parent}'"})
+    result = await working.run(replace(call, lift=True))
+    assert "test_shell.py" in result.text
+    assert ", without the sandbox]" in result.text
+
+
+async def test_no_shell_no_trouble(working: Working, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell.sys, "executable", "/nowhere/python")
+    result = await working.open_shell("true")
+    assert result.text.startswith("E13 the system refused: The shell cannot be started")
+
+
+async def test_the_server_is_killed_and_nothing_runs_on(tmp_path: Path) -> None:
+    """kill -9 of whoever started it closes the lifeline: the guard ends everything."""
+    mark = f"95{os.getpid()}"
+    for confine in (True, False):
+        command = f"setsid sleep {mark} & sleep {mark}"
+        code = (
+            "import asyncio, sys\nfrom pathlib import Path\n"
+            "from app.executors.workspace import shell\n"
+            "async def main():\n"
+            f"    folder = Path({str(tmp_path)!r})\n"
+            f"    confine = {confine} and not await shell.sandbox(folder)\n"
+            f"    command = shell.Command({command!r}, folder, confine, 9)\n"
+            "    async with shell.running(command) as one:\n"
+            "        await one.follow(print)\n"
+            "asyncio.run(main())\n"
+        )
+        root = str(Path(__file__).parents[3])
+        process = await asyncio.create_subprocess_exec(
+            shell.sys.executable, "-c", code, cwd=root, env={"PYTHONPATH": root}
+        )
+        await until(lambda: len(alive(f"sleep\0{mark}")) == 2)
+        process.kill()
+        with anyio.fail_after(20):
+            await process.wait()
+        await until(lambda: alive(mark) == [])

@@ -1,0 +1,143 @@
+"""Tasks in the background: they outlive their call, and end when they are to."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from app.core.events import Event, TaskEnded, TaskStarted
+from app.executors.workspace import tasks as module
+from app.executors.workspace.tasks import Tasks
+from app.executors.workspace.workspace import OPEN
+from tests.executors.workspace.working import Working, alive, until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def working(tmp_path: Path) -> Working:
+    return Working(tmp_path / "files" / "s")
+
+
+async def begun(working: Working, command: str) -> str:
+    """The id of a task that runs `command`."""
+    result = await working.open_shell(command, background=True)
+    assert not result.is_error, result.text
+    return result.text.split(" as ")[1].split(",")[0]
+
+
+def ended(working: Working) -> list[str]:
+    return [event.how for _, event in working.told if isinstance(event, TaskEnded)]
+
+
+async def test_begun_read_and_ended_by_itself(working: Working) -> None:
+    task = await begun(
+        working, "echo one; while [ ! -e go ]; do sleep 0.05; done; echo two; exit 4"
+    )
+    assert working.told == [("s", TaskStarted(task, "1.0", working.told[0][1].title))]  # type: ignore[union-attr]
+    read: list[str] = []
+    with anyio.fail_after(20):
+        while "one" not in "".join(read):
+            read.append(await working.text("read_task", task_id=task))
+            await anyio.sleep(0.01)
+    assert read[-1] == "one\n[running]"
+    assert await working.text("read_task", task_id=task) == "[running]"
+    (working.folder / "go").touch()
+    await until(lambda: bool(ended(working)))
+    assert await working.text("read_task", task_id=task) == "two\n[exit code 4]"
+    assert await working.text("read_task", task_id=task) == "[exit code 4]"
+    assert ended(working) == ["exit code 4"]
+
+
+async def test_in_the_sandbox_too(working: Working) -> None:
+    if missing := await working.workspace.sandbox():
+        pytest.skip(f"no sandbox here: {missing}")
+    mark = f"94{os.getpid()}"
+    text = await working.text("run_shell", command=f"sleep {mark}", background=True)
+    assert text == "It runs in the background as task-1-0; read_task tells what it prints."
+    await until(lambda: len(alive(f"sleep\0{mark}")) == 1)
+    await working.text("stop_task", task_id="task-1-0")
+    assert alive(f"sleep\0{mark}") == []
+
+
+ENDS: list[tuple[str, Any, str]] = [
+    ("the model", lambda w, t: w.text("stop_task", task_id=t), "stopped by the model"),
+    ("the person", lambda w, t: w.tasks.stop("s", t, "stopped by you"), "stopped by you"),
+    ("Stop and delete", lambda w, t: w.executors.forget("s"), "stopped with the run"),
+    ("the program", lambda w, t: w.executors.close(), "ended with the program"),
+]
+
+
+@pytest.mark.parametrize(("by", "end", "how"), ENDS, ids=[one[0] for one in ENDS])
+async def test_ended_by(working: Working, by: str, end: Any, how: str) -> None:
+    mark = f"93{os.getpid()}"
+    command = f"trap '' TERM; setsid sleep {mark} & sleep {mark}"
+    task = await begun(working, command)
+    await until(lambda: len(alive(f"sleep\0{mark}")) == 2)
+    with anyio.fail_after(20):
+        await end(working, task)
+    assert alive(f"sleep\0{mark}") == []
+    assert ended(working) == [how]
+    with anyio.fail_after(20):
+        await end(working, task)
+    assert ended(working) == [how]
+
+
+async def test_another_session_is_left_alone(working: Working) -> None:
+    task = await begun(working, "sleep 60")
+    with anyio.fail_after(20):
+        await working.executors.forget("another")
+    assert await working.text("read_task", task_id=task) == "[running]"
+    await working.executors.close()
+
+
+async def test_no_more_than_a_few_at_once(
+    working: Working, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_RUNNING", 1)
+    await begun(working, "sleep 60")
+    result = await working.open_shell("sleep 60", background=True)
+    assert result.text.startswith("E12")
+    assert "stop one with stop_task" in result.text
+    await working.executors.close()
+
+
+async def test_the_oldest_that_ended_are_forgotten(
+    working: Working, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_KEPT", 2)
+    ids = []
+    for _ in range(4):
+        ids.append(await begun(working, "true"))
+        await until(lambda: len(ended(working)) == len(ids))
+    assert await working.code("read_task", task_id=ids[0]) == "E12"
+    assert await working.text("read_task", task_id=ids[-1]) == "[exit code 0]"
+
+
+async def test_cancelled_while_it_begins(working: Working) -> None:
+    """The call is cancelled before the task is written down: it is ended, and so is its story."""
+    mark = f"92{os.getpid()}"
+    waiting = asyncio.Event()
+    told: list[Event] = []
+
+    async def tell(session: str, event: Event) -> None:
+        told.append(event)
+        if isinstance(event, TaskStarted):
+            waiting.set()
+            await asyncio.Event().wait()
+
+    working.workspace.tasks = Tasks(tell)
+    given = {"command": f"sleep {mark}", "background": True}
+    call = asyncio.create_task(working.run(working.invocation("run_shell", given, code=OPEN)))
+    with anyio.fail_after(20):
+        await waiting.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+    assert alive(f"sleep\0{mark}") == []
+    assert [type(event) for event in told] == [TaskStarted, TaskEnded]
