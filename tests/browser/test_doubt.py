@@ -1,0 +1,77 @@
+"""Arguments that will not fit are told while they stream, marked where they stand, and replayed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import NewTab
+from tests.browser.serving import Server
+from tests.browser.tab import Tab
+
+NAMES = ("title", "start", "place", "notes", "room", "host", "guests", "agenda")
+EVENT: dict[str, Any] = {
+    "name": "add_event",
+    "description": "Put one event into the calendar of the user.",
+    "parameters": {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in NAMES},
+        "required": list(NAMES),
+    },
+    "config": {"result": "{{title}} is in the calendar."},
+}
+PROMPT = "Add an event tomorrow at noon. [[fault:args-wrong-types]]"
+SAID = "/title is 12345, an integer; the schema wants a string."
+
+WATCH = """() => {
+  window.doubts = [];
+  const look = () => {
+    const doubt = document.querySelector(".doubt[data-offset]");
+    if (!doubt) return;
+    const marked = [...(CSS.highlights.get("doubt") ?? [])].map(String);
+    const text = document.querySelector(".card [id^=text-]")?.textContent;
+    const {status} = doubt.closest(".card").dataset;
+    window.doubts.push({said: doubt.innerText, marked, text, status});
+    const {dataset} = document.documentElement;
+    if (marked.length && dataset.seen !== marked[0]) dataset.seen = marked[0];
+  };
+  const changes = {subtree: true, childList: true, characterData: true, attributes: true};
+  new MutationObserver(look).observe(document.body, changes);
+}"""
+
+
+def test_a_doubt_is_told_and_marked_while_the_arguments_stream(server: Server, tab: Tab) -> None:
+    tab.open(server.session(tools=[EVENT]))
+    tab.page.evaluate(WATCH)
+    tab.send(PROMPT)
+    tab.waits_for(1)
+    seen = tab.page.evaluate("window.doubts")
+    assert seen
+    assert {one["status"] for one in seen} == {"streaming"}
+    assert SAID in " ".join(seen[-1]["said"].split())
+    assert "will not fit the schema" in seen[-1]["said"]
+    assert seen[-1]["marked"] == ["12345"]
+    lengths = {len(one["text"]) for one in seen}
+    assert len(lengths) > 1, "the text goes on while the doubt stands"
+    # Once all is known, the usual faults take its place, and the mark is gone.
+    expect(tab.find(".doubt")).to_have_count(0)
+    expect(tab.card(0).locator(".fault", has_text="/title")).to_be_visible()
+    assert tab.page.evaluate("CSS.highlights.has('doubt')") is False
+    expect(tab.find(".wirerow", has_text="arguments will not fit: /title")).to_have_count(1)
+
+
+def test_several_fixes_are_made_with_one_click(server: Server, tab: Tab) -> None:
+    tab.open(server.session(PROMPT, tools=[EVENT])).waits_for(1)
+    tab.card(0).locator("[data-do=fix]", has_text="fix all").click()
+    tab.card(0).locator("button", has_text="Run edited").click()
+    tab.state("idle")
+    expect(tab.card(0).locator(".edited")).to_contain_text('"12345"')
+
+
+def test_the_replay_shows_a_doubt_when_it_came(server: Server, new_tab: NewTab) -> None:
+    tab = new_tab(server).login()
+    tab.open(server.session(PROMPT, tools=[EVENT])).waits_for(1)
+    tab.page.evaluate(WATCH)
+    tab.find("[data-do=play]").click()
+    expect(tab.find("html")).to_have_attribute("data-seen", "12345")
