@@ -18,6 +18,7 @@ from app.commands.listening import bound, ended_by_signals, port_of, serve, serv
 from app.commands.opening import opened
 from app.core.errors import BadInput
 from app.engine.engine import Engine
+from app.net.hidden import hide
 from app.simulator.app import simulator_app
 from app.store.lock import owned, owner_of
 from app.web.app import make_app
@@ -55,6 +56,7 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
     base = f"http://{url_host(arguments.host)}:{port}"
     token = None if arguments.no_token else config.read_or_make_token(db)
     key = token or secrets.token_urlsafe(16)
+    hide()
     engine = await Engine.open(db, simulator_url=lambda: base + "/sim", simulator_key=key)
     try:
         engine.lock.tell(base)
