@@ -244,27 +244,38 @@ def test_the_keys_that_a_vendor_s_place_may_mean(place: str, names: list[str]) -
 SENT = {"TEAM_TOKEN": "of the team", "OPENAI_API_KEY": "of openai", "EMPTY_KEY": " "}
 
 
+def of_tools() -> Keys:
+    keys = Keys(SENT)
+    keys.paste("BOUND_KEY", "pasted", "https://bound.example/v1")
+    return keys
+
+
 @pytest.mark.parametrize(
     ("name", "url", "value"),
     [
         ("TEAM_TOKEN", "https://anywhere.example/x", "of the team"),
         ("OPENAI_API_KEY", "https://api.openai.com/v1/files", "of openai"),
-        ("OPENAI_API_KEY", "https://evil.example/", "is not for https://evil.example"),
-        ("OPENAI_API_KEY", "http://api.openai.com/", "is not for http://api.openai.com"),
-        ("EMPTY_KEY", "https://anywhere.example", "There is no EMPTY_KEY"),
-        ("HOME", "https://anywhere.example", "does not look like the name of a key"),
-        ("TEAM_TOKEN", "nowhere", "is no address"),
         ("BOUND_KEY", "https://bound.example/a", "pasted"),
-        ("BOUND_KEY", "https://evil.example/a", "is not for https://evil.example"),
     ],
 )
 def test_a_key_for_the_header_of_a_tool(name: str, url: str, value: str) -> None:
-    keys = Keys(SENT)
-    keys.paste("BOUND_KEY", "pasted", "https://bound.example/v1")
-    try:
-        assert keys.for_tool(name, url) == value
-    except BadInput as error:
-        assert value in str(error)
-        assert not {"of openai", "pasted"} & {str(error)}
-        return
+    keys = of_tools()
+    assert keys.for_tool(name, url) == value
     assert value in keys.secrets()
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "said"),
+    [
+        ("OPENAI_API_KEY", "https://evil.example/", "is not for https://evil.example"),
+        ("OPENAI_API_KEY", "http://api.openai.com/", "is not for http://api.openai.com"),
+        ("BOUND_KEY", "https://evil.example/a", "is not for https://evil.example"),
+        ("EMPTY_KEY", "https://anywhere.example", "There is no EMPTY_KEY"),
+        ("HOME", "https://anywhere.example", "does not look like the name of a key"),
+        ("TEAM_TOKEN", "nowhere", "is no address"),
+    ],
+)
+def test_a_key_that_no_tool_gets(name: str, url: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said) as caught:
+        of_tools().for_tool(name, url)
+    assert "of openai" not in str(caught.value)
