@@ -63,6 +63,8 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "app/engine/engine.py": "tests/engine/running.py opens it for every test there",
     "app/executors/executor.py": "a Protocol; tests/executors/test_table.py is its contract",
     "app/executors/example_tools.py": "tests/executors/test_examples.py",
+    "app/executors/mcp_connection.py": "tests/executors/test_mcp.py, over real servers",
+    "app/executors/mcp_stdio.py": "tests/executors/test_mcp.py, over servers good and bad",
     "app/executors/runner.py": "tests/executors/test_python.py, in its own process",
     "app/render/pages.py": "tests/render and tests/web",
     "app/render/providers.py": "tests/web/test_providers.py",

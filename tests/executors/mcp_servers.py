@@ -249,6 +249,13 @@ async def lines(file: Path, most: int) -> list[str]:
     return file.read_text().splitlines()
 
 
+async def ended(pid: int) -> None:
+    """Returns when the process is no more; TimeoutError where it stays."""
+    with anyio.fail_after(20):
+        while alive(pid):
+            await anyio.lowlevel.checkpoint()
+
+
 def alive(pid: int) -> bool:
     """Whether the process is there, and no zombie."""
     try:

@@ -1,0 +1,73 @@
+"""What is started for a server: `${NAME}` filled in, and no more of the environment than that."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.core.errors import BadInput
+from app.core.servers import Server
+from app.executors.mcp_launch import filled, launch_of, references
+from app.executors.mcp_stdio import Launch, check_launch
+
+OURS = {"PATH": "/bin", "HOME": "/home/me", "LC_ALL": "C", "SECRET_KEY": "canary", "EMPTY": ""}
+
+
+def lookup(name: str, url: str) -> str | None:
+    return OURS.get(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        ("plain", "plain"),
+        ("${SECRET_KEY}", "canary"),
+        ("Bearer ${env:SECRET_KEY}!", "Bearer canary!"),
+        ("${EMPTY}", ""),
+        ("$HOME {HOME}", "$HOME {HOME}"),
+    ],
+)
+def test_references_are_filled_in(text: str, made: str) -> None:
+    assert filled(text, lookup) == made
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("${NOT_THERE}", "There is no NOT_THERE in the environment"),
+        ("${input:key}", r"\$\{input:key\} cannot be filled in"),
+        ("${A:-x}", "cannot be filled in"),
+        ("${}", "cannot be filled in"),
+    ],
+)
+def test_what_cannot_be_filled_in_is_named(text: str, words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        filled(text, lookup)
+
+
+def test_a_server_has_its_own_variables_and_those_of_every_program() -> None:
+    server = Server("s", "~/run", ("--home", "${HOME}"), {"K": "${SECRET_KEY}"}, "~/work")
+    launch = launch_of(server, OURS, lookup)
+    assert launch.command[1:] == ("--home", "/home/me")
+    assert not launch.command[0].startswith("~")
+    assert not launch.cwd.startswith("~")
+    assert launch.environment == {
+        "PATH": "/bin",
+        "HOME": "/home/me",
+        "LC_ALL": "C",
+        "K": "canary",
+    }
+    assert references(server) == ("HOME", "SECRET_KEY")
+
+
+@pytest.mark.parametrize(
+    ("launch", "words"),
+    [
+        (Launch(("nowhere-program",), "", {"PATH": "/bin"}), "no program 'nowhere-program'"),
+        (Launch(("/bin/sh",), "/nowhere", {}), "no folder /nowhere"),
+        (Launch(("./sh",), "/tmp", {}), "no program './sh'"),
+    ],
+)
+def test_what_is_not_there_is_told_before_it_is_started(launch: Launch, words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        check_launch(launch)
+    check_launch(Launch(("sh",), "/", {"PATH": "/bin:/usr/bin"}))

@@ -1,0 +1,152 @@
+"""What a server's answers become, over a table of contents; names and listings."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from mcp.types import CallToolResult, Tool
+
+from app.core.tools import NAME, Content
+from app.executors.mcp_results import MAX_DESCRIPTION, legal_name, listed, result_of
+
+PNG = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAf"
+    "FcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+OBJECT = {"city": "Oslo", "c": 1.5}
+
+
+def text(said: str) -> dict[str, Any]:
+    return {"type": "text", "text": said}
+
+
+def resource(**more: Any) -> dict[str, Any]:
+    return {"type": "resource", "resource": {"uri": "file:///a.txt", **more}}
+
+
+CONTENTS: list[tuple[dict[str, Any], list[Content]]] = [
+    ({"content": []}, []),
+    ({"content": [text("a"), text("b")]}, [Content(text="a"), Content(text="b")]),
+    (
+        {"content": [{"type": "image", "mimeType": "image/png", "data": PNG}]},
+        [Content("image", media_type="image/png", data=PNG)],
+    ),
+    (
+        {"content": [{"type": "image", "mimeType": "image/svg+xml", "data": PNG}]},
+        [Content(text="[an image, image/svg+xml, 72 bytes: this form is not shown]")],
+    ),
+    (
+        {"content": [{"type": "image", "mimeType": "image/png", "data": "!!"}]},
+        [Content(text="[an image, image/png, that is no base64 and cannot be shown]")],
+    ),
+    (
+        {"content": [{"type": "audio", "mimeType": "audio/wav", "data": "AAAA"}]},
+        [Content(text="[audio, audio/wav, 3 bytes: not shown]")],
+    ),
+    (
+        {
+            "content": [
+                {"type": "resource_link", "name": "a", "uri": "file:///a", "description": "d"}
+            ]
+        },
+        [Content(text="[resource a: file:///a (d)]")],
+    ),
+    ({"content": [resource(text="hi")]}, [Content(text="hi")]),
+    (
+        {"content": [resource(text="{}", mimeType="application/json")]},
+        [Content(text="{}", media_type="application/json")],
+    ),
+    (
+        {"content": [resource(blob=PNG, mimeType="image/png")]},
+        [Content("image", media_type="image/png", data=PNG)],
+    ),
+    (
+        {"content": [resource(blob="AAAA", mimeType="application/zip")]},
+        [Content(text="[resource file:///a.txt, application/zip, 3 bytes]")],
+    ),
+    (
+        {"content": [text(json.dumps(OBJECT, indent=2))], "structuredContent": OBJECT},
+        [Content(text=json.dumps(OBJECT), media_type="application/json")],
+    ),
+    (
+        {"content": [], "structuredContent": OBJECT},
+        [Content(text=json.dumps(OBJECT), media_type="application/json")],
+    ),
+    (
+        {"content": [text("It is mild.")], "structuredContent": OBJECT},
+        [
+            Content(text="It is mild."),
+            Content(text=json.dumps(OBJECT), media_type="application/json"),
+        ],
+    ),
+    ({"content": [text("5")], "structuredContent": {"result": 5}}, [Content(text="5")]),
+    (
+        {"content": [text("5"), text("6")], "structuredContent": {"result": [5, 6]}},
+        [Content(text="5"), Content(text="6")],
+    ),
+    (
+        {"content": [text("5")], "structuredContent": {"result": 6}},
+        [Content(text="5"), Content(text='{"result": 6}', media_type="application/json")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("told", "pieces"), CONTENTS)
+def test_contents(told: dict[str, Any], pieces: list[Content]) -> None:
+    result = result_of(CallToolResult.model_validate(told))
+    assert list(result.content) == pieces
+    assert not result.is_error
+
+
+def test_an_error_of_the_tool_is_an_error_result() -> None:
+    told = {"content": [text("no")], "isError": True}
+    result = result_of(CallToolResult.model_validate(told))
+    assert (result.is_error, result.kind, result.text) == (True, "failed", "no")
+
+
+@pytest.mark.parametrize(
+    ("name", "taken", "legal"),
+    [
+        ("search", set(), "search"),
+        ("search", {"search"}, "my_srv_search"),
+        ("search", {"search", "my_srv_search"}, "my_srv_search_2"),
+        ("repo/issue.list", set(), "repo_issue_list"),
+        ("söök <b>", set(), "s_k_b"),
+        ("!!!", set(), "tool"),
+        ("x" * 200, set(), "x" * 64),
+        ("x" * 200, {"x" * 64, "my_srv_" + "x" * 57}, "my_srv_" + "x" * 55 + "_2"),
+    ],
+)
+def test_names_are_legal_and_nobody_else_s(name: str, taken: set[str], legal: str) -> None:
+    found = legal_name(name, "my.srv", taken)
+    assert found == legal
+    assert NAME.fullmatch(found)
+    assert len(found) <= 64
+
+
+def test_what_cannot_be_taken_of_a_listing_says_why() -> None:
+    schema = {"type": "object"}
+    tools = [
+        Tool(name="a", title="A", input_schema=schema, annotations={"readOnlyHint": True}),
+        Tool(name="a", input_schema=schema),
+        Tool(name="", input_schema=schema),
+        Tool(name="long", description="x" * (MAX_DESCRIPTION + 1), input_schema=schema),
+        Tool(name="big", input_schema={**schema, "description": "x" * 600_000}),
+    ]
+    first, *bad = listed(tools)
+    assert (first.title, first.annotations, first.fault) == ("A", {"readOnlyHint": True}, "")
+    assert ["same name" in bad[0].fault, "no name" in bad[1].fault] == [True, True]
+    assert ["characters" in bad[2].fault, "schema" in bad[3].fault] == [True, True]
+    assert len(bad[2].description) == MAX_DESCRIPTION
+
+
+def test_a_tool_s_print_is_of_all_a_model_is_told() -> None:
+    def print_of(**more: Any) -> str:
+        data = {"name": "a", "description": "d", "input_schema": {"type": "object"}, **more}
+        return listed([Tool(**data)])[0].fingerprint
+
+    assert print_of() == print_of()
+    changed = ({"name": "b"}, {"description": "d "}, {"input_schema": {"type": "object", "x": 1}})
+    assert len({print_of(), *(print_of(**one) for one in changed)}) == 4

@@ -1,0 +1,85 @@
+"""HTTP for MCP servers: where it goes, with which headers, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+
+from app.core.errors import BadInput, Refused
+from app.net.mcp_http import Way, streams
+from tests.net.tool_server import answered, serving
+
+pytestmark = pytest.mark.anyio
+
+
+async def to_loopback(host: str, port: int) -> Sequence[str]:
+    return ["127.0.0.1"]
+
+
+async def asked(url: str, way: Way, **more: Any) -> httpx2.Response:
+    with anyio.fail_after(20):
+        async with httpx2.AsyncClient(transport=way, trust_env=False) as client:  # type: ignore[arg-type]
+            return await client.post(url, **more)
+
+
+async def test_the_name_is_kept_and_the_address_is_the_checked_one() -> None:
+    async with serving(answered(b"{}", "Content-Type: application/json")) as server:
+        url = f"http://mcp.example:{server.port}/mcp"
+        way = Way(url, private=True, resolve=to_loopback)
+        response = await asked(url, way, json={"a": 1}, headers={"x-mine": "yes"})
+        assert (response.status_code, response.json()) == (200, {})
+        head = server.seen[0].lower()
+        assert f"host: mcp.example:{server.port}".encode() in head
+        assert b"x-mine: yes" in head
+
+
+async def test_a_private_address_is_refused_where_nobody_typed_it() -> None:
+    async with serving(answered(b"{}")) as server:
+        url = f"http://mcp.example:{server.port}/mcp"
+        with pytest.raises(Refused, match="was not contacted"):
+            await asked(url, Way(url, private=False, resolve=to_loopback))
+        assert server.seen == []
+
+
+async def test_another_origin_than_the_accepted_one_is_refused() -> None:
+    async with serving(answered(b"{}")) as server:
+        way = Way("http://other.example/mcp", private=True, resolve=to_loopback)
+        with pytest.raises(Refused, match=r"Only http://other\.example was accepted"):
+            await asked(f"http://mcp.example:{server.port}/mcp", way)
+        assert server.seen == []
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("307 Temporary Redirect", "redirects to /mcp/; it is not followed"),
+        ("302 Found", "it is not followed"),
+        ("401 Unauthorized", "HTTP 401"),
+        ("403 Forbidden", "HTTP 403"),
+    ],
+)
+async def test_redirects_and_logins_are_told(status: str, words: str) -> None:
+    async with serving(answered(b"", "Location: /mcp/", status=status)) as server:
+        url = f"http://127.0.0.1:{server.port}/mcp"
+        with pytest.raises(Refused, match=words):
+            await asked(url, Way(url, private=True))
+        assert len(server.seen) == 1, "within the origin it is not followed either"
+
+
+async def test_an_answer_has_a_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.net.mcp_http.MAX_MESSAGE", 1024 * 1024)
+    async with serving(answered(b"x" * (1024 * 1024 + 1))) as server:
+        url = f"http://127.0.0.1:{server.port}/mcp"
+        with pytest.raises(Refused, match="sent more than 1 MB"):
+            await asked(url, Way(url, private=True))
+
+
+@pytest.mark.parametrize("headers", [{"x": "a\r\nb: c"}, {"x\n": "a"}, {"ü": "a"}])
+async def test_a_header_with_a_line_break_is_refused(headers: dict[str, str]) -> None:
+    with pytest.raises(BadInput, match="odd sign"):
+        async with streams("http://127.0.0.1:9/mcp", headers, private=True):
+            pass
