@@ -14,9 +14,11 @@ from app.core.events import Problem
 from app.core.state import Call, Turn
 from app.core.tools import Tool
 from app.render.arguments import Edit, Token, edits, fixed, laid_out
+from app.render.fields import Row, rows_of
 from app.render.filters import duration, exposed_count, is_padded
 from app.render.timeline import call_block
 from app.render.view import SHOWN_ARGUMENTS, View
+from app.schema.fields import fields
 from app.schema.verdict import verdict
 
 Tone = Literal["", "live", "ran", "waiting", "failed"]
@@ -78,6 +80,8 @@ class Card:
     edited_more: int
     offer: Offer | None
     hint: str
+    answers: tuple[Row, ...] = ()
+    """The form of an answer by hand, where the tool says what its result is."""
 
     @property
     def editable(self) -> str:
@@ -122,7 +126,13 @@ def card(view: View, turn: Turn, call: Call) -> Card:
         edited_more=max(len(edited) - limit, 0),
         offer=offer,
         hint=_hint(view, turn, call),
+        answers=_answers(call) if offer is not None else (),
     )
+
+
+def _answers(call: Call) -> tuple[Row, ...]:
+    schema = call.tool.config.get("output_schema") if call.tool is not None else None
+    return () if schema is None else rows_of(fields(schema))[0]
 
 
 def _tokens(call: Call, limit: int, *, whole: bool) -> tuple[Token, ...]:

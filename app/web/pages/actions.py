@@ -15,6 +15,7 @@ from app.engine.decisions import Asked
 from app.engine.settings import settings_from
 from app.render.setup import refused_fields
 from app.render.view import SHOWN_ARGUMENTS
+from app.web.answers import written
 from app.web.changes import Outcome, changed, shown_settings
 from app.web.forms import Body, answer, body_of, json_of, wants
 from app.web.images import images_of
@@ -42,7 +43,8 @@ async def decide(request: Request) -> Response:
     body = await body_of(request)
     site, session_id = site_of(request), request.path_params["id"]
     call_id = request.path_params["call"]
-    await site.engine.driver.decide(session_id, call_id, asked(body))
+    wanted = await written(site, session_id, call_id, asked(body), body)
+    await site.engine.driver.decide(session_id, call_id, wanted)
     return answer(request, {"ok": True, "call": call_id}, location=_no_htmx(request))
 
 
