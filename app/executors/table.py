@@ -15,6 +15,9 @@ from app.executors.python import Python
 from app.executors.workspace.workspace import Workspace
 from app.net.keys import Keys
 
+AT_ONCE = 8
+"""Calls that run side by side over all sessions; mocks, which run nothing, do not count."""
+
 
 class Executors:
     """`by_kind` has one for each `answered_by` but `person`, for whom nothing is run; `lasting`
@@ -23,6 +26,7 @@ class Executors:
     def __init__(self, by_kind: Mapping[str, Executor], lasting: Sequence[Lasting] = ()) -> None:
         self.by_kind = by_kind
         self._lasting = lasting
+        self._places = asyncio.Semaphore(AT_ONCE)
 
     async def checked(self, session: str, tool: Tool | None, arguments: str) -> Checked:
         """What is to be said of a call of `tool` before it is decided. Never raises."""
@@ -33,12 +37,22 @@ class Executors:
 
     async def run(self, invocation: Invocation, report: Report) -> ToolResult:
         """Run the call within its time and size; trouble is a result, only cancellation is
-        raised."""
+        raised. Where AT_ONCE others run it waits, and its time begins when it has its place."""
         kind = invocation.tool.answered_by
         executor = self.by_kind.get(kind)
         if executor is None:
             said = f"A {kind} tool is not run by this program; answer the call by hand."
             return text_result(said, is_error=True, kind="failed")
+        if kind == "mock":
+            return await self._within_limits(executor, invocation, report)
+        if self._places.locked():
+            report(f"Waiting for its turn: {AT_ONCE} other calls run now.", None)
+        async with self._places:
+            return await self._within_limits(executor, invocation, report)
+
+    async def _within_limits(
+        self, executor: Executor, invocation: Invocation, report: Report
+    ) -> ToolResult:
         limit = asyncio.timeout(invocation.timeout_s)
         try:
             async with limit:

@@ -14,8 +14,9 @@ import pytest
 from app.core import servers as core_servers
 from app.core.tools import AnsweredBy, Tool, ToolResult, text_result
 from app.executors import table
-from app.executors.executor import Invocation, Report
+from app.executors.executor import Checked, Invocation, Report
 from app.executors.mcp import Mcp
+from app.executors.mock import Mock
 from tests.executors import mcp_servers
 from tests.net.tool_server import Reader, Server, Writer, answered, serving
 
@@ -197,3 +198,42 @@ async def test_size_counts_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(EXECUTORS, "by_kind", {"mock": Kraken()})
     assert (await run(invocation("mock", {}))).kind == "too_large"
+
+
+async def test_so_many_run_at_once_and_the_others_wait() -> None:
+    class Counting:
+        running, most = 0, 0
+
+        async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+            self.running += 1
+            self.most = max(self.most, self.running)
+            if self.running == table.AT_ONCE:
+                full.set()
+            await go_on.wait()
+            self.running -= 1
+            return text_result("done")
+
+        async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
+            return Checked()
+
+    full, go_on, told = asyncio.Event(), asyncio.Event(), list[str]()
+    one = Counting()
+    all_of_them = table.Executors({"http": one, "mock": Mock()})
+    calls = [
+        asyncio.create_task(
+            all_of_them.run(invocation("http", {}), lambda text, _: told.append(text))
+        )
+        for _ in range(table.AT_ONCE + 2)
+    ]
+    with anyio.fail_after(20):
+        await full.wait()
+        assert len(told) == 2
+        assert "Waiting for its turn" in told[0]
+        mocked = await all_of_them.run(invocation("mock", {"result": "at once"}), ignore)
+        assert mocked.text == "at once"
+        calls[-1].cancel()
+        await asyncio.wait({calls[-1]})
+        go_on.set()
+        results = await asyncio.gather(*calls[:-1])
+    assert [result.text for result in results] == ["done"] * (table.AT_ONCE + 1)
+    assert one.most == table.AT_ONCE
