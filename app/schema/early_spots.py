@@ -120,8 +120,8 @@ class Spots:
             hidden = False
             if isinstance(schema, Mapping):
                 ref = schema.get("$ref")
-                if is_local(ref):
-                    target = resolved(self.holder, str(ref))
+                if isinstance(ref, str) and is_local(ref):
+                    target = resolved(self.holder, ref)
                     todo.append(target if isinstance(target, Mapping | bool) else True)
                     hidden = self.old
                 if not hidden and isinstance(several := schema.get("allOf"), list):
@@ -310,7 +310,8 @@ def _moved(schema: Mapping[str, Any]) -> dict[str, Any]:
             continue
         seen.add(id(inner))
         todo.extend(one for _, one in subschemas(inner))
-        if is_local(ref := inner.get("$ref")):
+        ref = inner.get("$ref")
+        if isinstance(ref, str) and is_local(ref):
             todo.append(resolved(moved, ref))
             inner["$ref"] = "#/$defs/root" + ref[1:]
     return moved

@@ -119,7 +119,7 @@ class _Draw:
         return Node({"type": "boolean"}, True, (_end("type", "true"), _end("type", 1), _open([])))
 
     def enum(self) -> Node:
-        options = self.random.choice([["a", "b c", 3], [1, 2, 30], ["é", "🙂"]])
+        options: list[Any] = self.random.choice([["a", "b c", 3], [1, 2, 30], ["é", "🙂"]])
         value = self.random.choice(options)
         return Node({"enum": options}, value, (_end("enum", "A"), _end("enum", 3.5)))
 
