@@ -24,6 +24,7 @@ COMMANDS = {
     "decode": "app.commands.decode",
     "simulate": "app.commands.simulate",
     "sessions": "app.commands.sessions",
+    "lint": "app.commands.lint",
 }
 """Each module has `main(arguments) -> exit code`."""
 
@@ -74,6 +75,7 @@ def parser() -> argparse.ArgumentParser:
     _decode(commands)
     _simulate(commands)
     _sessions(commands)
+    _lint(commands)
     return top
 
 
@@ -164,6 +166,19 @@ def _sessions(commands: argparse._SubParsersAction[_Parser]) -> None:
     one.add_argument("--search", default="", metavar="TEXT")
     one.add_argument("--json", action="store_true", help="one array of objects")
     _db(one)
+
+
+def _lint(commands: argparse._SubParsersAction[_Parser]) -> None:
+    one = commands.add_parser(
+        "lint",
+        help="what each provider refuses or ignores of tools",
+        description="Judge tools in any known form; one finding a line. Exit 1 where a request "
+        "would be refused, 2 where a file holds no tool.",
+    )
+    one.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    one.add_argument("--for", default="", dest="protocols", metavar="PROTOCOL,...", help="all")
+    one.add_argument("--fix", action="store_true", help="rewrite what can be, and show the change")
+    one.add_argument("--json", action="store_true", help="one array of objects")
 
 
 def _db(one: argparse.ArgumentParser) -> None:

@@ -48,6 +48,14 @@ MEANT = {"threads_of": "the threads of a process of the operating system"}
 COVERED_ELSEWHERE: Mapping[str, str] = {
     "app/cli.py": "tests/commands, which type real command lines",
     "app/commands/listening.py": "tests/commands/test_serve.py: ports, signals, the end",
+    "app/commands/lint_fix.py": "tests/commands/test_lint.py, what --fix writes",
+    **dict.fromkeys(
+        (
+            *("app/schema/rewrite_gemini.py", "app/schema/rewrite_inline.py"),
+            *("app/schema/rewrite_parts.py", "app/schema/rewrite_strict.py"),
+        ),
+        "tests/schema/test_rewrite.py, by the same values",
+    ),
     "app/commands/remote.py": "tests/commands/test_run.py, through a running server",
     "app/commands/told.py": "tests/commands/test_run.py, both forms of output",
     "app/commands/toolfiles.py": "tests/commands/test_run.py, files of tools",

@@ -163,9 +163,9 @@ def _is_alike(one: str, other: str) -> bool:
     )
 
 
-def too_many(tools: Sequence[Tool], protocol: str) -> Iterator[Finding]:
+def too_many(tools: Sequence[Tool]) -> Iterator[Finding]:
     """More tools than a model chooses from well."""
     if len(tools) > MOST_TOOLS:
-        tokens = sum(estimated(tool, protocol) for tool in tools)
+        tokens = sum(estimated(tool, "openai_chat") for tool in tools)
         said = f"These are {len(tools)} tools, about {tokens:,} tokens: beyond {MOST_TOOLS} models "
         yield _weak(said + "choose worse; allow fewer at a time.", "", FEW)

@@ -41,7 +41,7 @@ def strict_ready(schema: Mapping[str, Any], protocol: str = "") -> Rewrite:
     losses = Losses()
     strict = Strict((protocol,) if protocol else STRICT_PROTOCOLS, losses)
     made = strict.whole(schema)
-    return _checked(schema, made, losses, tuple(map(pointer, strict.nullable)))
+    return _checked(schema, made, losses, tuple(sorted(map(pointer, strict.nullable))))
 
 
 def gemini_ready(schema: Mapping[str, Any]) -> Rewrite:

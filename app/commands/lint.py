@@ -1,0 +1,125 @@
+"""`playground lint`: what each provider would refuse or ignore of the tools in files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from app.commands.lint_fix import Fixed, fixed
+from app.core.errors import BadInput
+from app.core.settings import PROTOCOLS
+from app.formats.found import Found
+from app.formats.read import read
+from app.schema.lint import Finding, findings, of_group
+
+MOST_BYTES = 50 * 1024 * 1024
+ALL_TOOLS = "*"
+"""Stands for a tool's name where all tools of a file are meant."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A finding about a tool of a file."""
+
+    file: str
+    tool: str
+    finding: Finding
+
+    def __str__(self) -> str:
+        one = self.finding
+        behind = f" [{one.protocol}]" if one.protocol else ""
+        said = " ".join(one.message.split())
+        return f"{self.file}:{self.tool}:{one.pointer}: {one.severity}: {said}{behind}"
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """0, 1 where a request would be refused, 2 where a file is no tool."""
+    protocols = _protocols(arguments.protocols)
+    lines: list[Line] = []
+    unread = False
+    for path in arguments.files:
+        try:
+            found = _read(path)
+            if arguments.fix:
+                change = fixed(path, found, protocols)
+                _tell(path, change)
+                found = _read(path) if change.diff else found
+        except BadInput as error:
+            print(f"playground: {' '.join(str(error).split())}", file=sys.stderr)
+            unread = True
+            continue
+        for one in found:
+            if one.tool is None:
+                _complain(path, one)
+                unread = True
+        lines += judged(str(path), found, protocols)
+    if arguments.json:
+        told = [{"file": one.file, "tool": one.tool, **asdict(one.finding)} for one in lines]
+        print(json.dumps(told, ensure_ascii=False, indent=2))
+    else:
+        for line in lines:
+            print(line)
+    if unread:
+        return 2
+    return 1 if any(line.finding.severity == "refused" for line in lines) else 0
+
+
+def _protocols(text: str) -> tuple[str, ...]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in PROTOCOLS:
+            known = ", ".join(PROTOCOLS)
+            raise BadInput(f"--for takes protocols, not {name!r}: choose among {known}.")
+    return tuple(name for name in PROTOCOLS if name in names or not names)
+
+
+def _read(path: Path) -> list[Found]:
+    """The tools that a file holds. BadInput where it holds none."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise BadInput(f"{path} is larger than {MOST_BYTES // 2**20} MB; split it.")
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise BadInput(f"Cannot read {path} ({why}); name a readable file.") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path} is no text in UTF-8; name a file of tools.") from error
+    brought = read(text, str(path))
+    if brought.problem or not brought.tools:
+        why = brought.problem or "It holds no tools."
+        raise BadInput(f"{path}: {why}")
+    return list(brought.tools)
+
+
+def _complain(path: Path, one: Found) -> None:
+    problem = " ".join(one.problem.split())
+    print(f"playground: {path}: {one.name or 'a tool'}: {problem}", file=sys.stderr)
+
+
+def judged(file: str, found: Sequence[Found], protocols: Sequence[str]) -> list[Line]:
+    """All lines about the tools of one file, in their order; what is about all of them last."""
+    lines = []
+    for one in found:
+        if one.tool is None:
+            continue
+        form = one.form if one.protocol else None
+        told = findings(one.tool, protocols, form=form, form_protocol=one.protocol)
+        lines += [Line(file, one.tool.name, finding) for finding in told]
+    tools = [one.tool for one in found if one.tool is not None]
+    together: dict[Finding, None] = {}
+    for protocol in protocols:
+        for finding in of_group(tools, protocol):
+            # Advice is the same for every protocol: said once.
+            weak = finding.severity == "weak"
+            together[replace(finding, protocol="") if weak else finding] = None
+    return [*lines, *(Line(file, ALL_TOOLS, finding) for finding in together)]
+
+
+def _tell(path: Path, change: Fixed) -> None:
+    """What was changed, on the error stream: the other one is for findings."""
+    for line in (*change.diff, *(f"{path}:{said}" for said in change.told)):
+        print(line, file=sys.stderr)

@@ -1,0 +1,179 @@
+"""`playground lint`: the form of a line, exit codes, what `--fix` writes and says."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.schema.lint import Finding
+from tests.commands.conftest import Typed
+from tests.served import ran
+
+Json = dict[str, Any]
+
+S: Json = {"type": "string", "description": "The text."}
+CLOSED: Json = {
+    "type": "object",
+    "properties": {"text": S},
+    "required": ["text"],
+    "additionalProperties": False,
+}
+ABOUT = "Looks a text up in the store."
+SOUND: Json = {"name": "look_up", "description": ABOUT, "parameters": CLOSED}
+OPEN: Json = {"type": "object", "properties": {"text": S, "count": {**S, "type": "integer"}}}
+
+
+def chat(parameters: Json, **more: Any) -> Json:
+    function = {"name": "look_up", "description": ABOUT, "parameters": parameters, **more}
+    return {"type": "function", "function": function}
+
+
+def gemini(parameters: Json) -> Json:
+    one = {"name": "look_up", "description": ABOUT, "parameters": parameters}
+    return {"functionDeclarations": [one]}
+
+
+def put(folder: Path, name: str, value: Any, indent: int | None = 2) -> Path:
+    path = folder / name
+    path.write_text(json.dumps(value, indent=indent) + "\n")
+    return path
+
+
+def test_lines_and_exit_codes_of_the_real_program(tmp_path: Path) -> None:
+    put(tmp_path, "sound.json", SOUND)
+    put(tmp_path, "bad.json", {**SOUND, "name": "look.up"})
+    done = ran("lint", "sound.json", "--for", "anthropic,openai_chat", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    done = ran("lint", "sound.json", "bad.json", cwd=tmp_path)
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert all(re.fullmatch(r"\S+\.json:\S+:\S*: \w+: .+\.(?: \[\w+\])?", one) for one in lines)
+    refused = [one for one in lines if ": refused: " in one]
+    assert refused[0].startswith("bad.json:look.up:/name: refused: Anthropic takes names")
+    assert [one.rpartition("[")[2] for one in refused] == [
+        "anthropic]",
+        "openai_chat]",
+        "openai_responses]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("sound.json",), 0),
+        (("bad.json", "--for", "gemini"), 0),
+        (("bad.json", "--for", "gemini, ollama"), 0),
+        (("bad.json", "--for", "openai_chat"), 1),
+        (("sound.json", "none.json"), 2),
+        (("bad.json", "text.txt"), 2),
+        (("sound.json", "half.json"), 2),
+        (("sound.json", "--for", "openai"), 2),
+        ((".",), 2),
+    ],
+)
+def test_exit_codes(typed: Typed, tmp_path: Path, words: tuple[str, ...], code: int) -> None:
+    put(tmp_path, "sound.json", SOUND)
+    put(tmp_path, "bad.json", {**SOUND, "name": "look.up"})
+    put(
+        tmp_path,
+        "half.json",
+        [SOUND, {"name": "x", "parameters": {"type": "object", "required": 1}}],
+    )
+    (tmp_path / "text.txt").write_text("These are no tools at all.")
+    found, _, told = typed("lint", *words)
+    assert found == code
+    assert (told != "") == (code == 2)
+    assert "Traceback" not in told
+
+
+def test_json_has_every_field(typed: Typed, tmp_path: Path) -> None:
+    put(tmp_path, "bad.json", {**SOUND, "name": "look.up"})
+    code, out, _ = typed("lint", "bad.json", "--json", "--for", "openai_chat")
+    (one,) = json.loads(out)
+    assert code == 1
+    assert one.keys() == {"file", "tool", *(each.name for each in fields(Finding))}
+    assert (one["file"], one["tool"], one["protocol"]) == ("bad.json", "look.up", "openai_chat")
+    put(tmp_path, "sound.json", SOUND)
+    assert typed("lint", "sound.json", "--json", "--for", "openai_chat")[1].strip() == "[]"
+
+
+def test_a_file_in_a_protocols_own_form_is_judged_as_it_stands(
+    typed: Typed, tmp_path: Path
+) -> None:
+    put(tmp_path, "g.json", gemini({**CLOSED}))
+    code, out, _ = typed("lint", "g.json", "--for", "gemini")
+    assert code == 1
+    assert "/parameters/additionalProperties: refused: Gemini knows no" in out
+    assert typed("lint", "g.json", "--for", "anthropic")[0] == 0
+    put(tmp_path, "own.json", SOUND)
+    assert typed("lint", "own.json", "--for", "gemini")[0] == 0
+
+
+def test_several_tools_are_judged_together(typed: Typed, tmp_path: Path) -> None:
+    tools = [{**SOUND, "name": f"look_{n}_up", "description": ""} for n in range(129)]
+    put(tmp_path, "many.json", tools)
+    code, out, _ = typed("lint", "many.json")
+    assert code == 1
+    assert (
+        "many.json:*:: refused: OpenAI takes 128 tools in a request, not 129. [openai_chat]" in out
+    )
+    assert out.count("beyond 20 models choose worse") == 1
+
+
+@pytest.mark.parametrize("indent", [None, 2, 4])
+def test_fix_rewrites_what_is_refused_and_shows_it(
+    typed: Typed, tmp_path: Path, indent: int | None
+) -> None:
+    path = put(tmp_path, "t.json", [SOUND, chat(OPEN, strict=True)], indent)
+    path.chmod(0o640)
+    code, out, told = typed("lint", "t.json", "--fix", "--for", "openai_chat")
+    assert code == 0
+    assert "refused" not in out
+    assert '"additionalProperties": false' in told
+    assert "+++ t.json (fixed)" in told
+    assert "t.json:look_up: could not keep: Properties that are not named" in told
+    assert "t.json:look_up: null now stands for absent at /properties/count." in told
+    kept, fixed = json.loads(path.read_text())
+    assert kept == SOUND
+    assert fixed["function"]["parameters"]["required"] == ["text", "count"]
+    assert path.read_text() == json.dumps([kept, fixed], indent=indent) + "\n"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".t")] == []
+    before = path.read_bytes()
+    assert typed("lint", "t.json", "--fix", "--for", "openai_chat") == (0, out, "")
+    assert path.read_bytes() == before
+
+
+def test_fix_makes_gemini_parameters_ready(typed: Typed, tmp_path: Path) -> None:
+    path = put(tmp_path, "g.json", gemini({**CLOSED, "properties": {"text": {"const": "a", **S}}}))
+    code, _, told = typed("lint", "g.json", "--fix", "--for", "gemini")
+    assert code == 0
+    assert "no longer refused" in told
+    (one,) = json.loads(path.read_text())["functionDeclarations"]
+    assert one["parameters"]["properties"]["text"]["enum"] == ["a"]
+    assert "additionalProperties" not in one["parameters"]
+
+
+def test_fix_changes_nothing_where_nothing_was_asked_for(typed: Typed, tmp_path: Path) -> None:
+    """A tool that is not strict is not made so, and a name is no schema."""
+    path = put(tmp_path, "t.json", [{**SOUND, "parameters": OPEN}, {**SOUND, "name": "a.b"}])
+    before = path.read_bytes()
+    code, _, told = typed("lint", "t.json", "--fix")
+    assert (code, told) == (1, "")
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_no_json_is_told_to_be_changed_by_hand(typed: Typed, tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    line = json.dumps(chat(OPEN, strict=True))
+    path.write_text(f"{line}\n{line.replace('look_up', 'look_on')}\n")
+    before = path.read_bytes()
+    code, _, told = typed("lint", "t.jsonl", "--fix", "--for", "openai_chat")
+    assert code == 1
+    assert "only files of JSON are fixed" in told
+    assert path.read_bytes() == before

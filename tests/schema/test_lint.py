@@ -1,0 +1,168 @@
+"""Weak spots, the matrix and the order of findings; verdicts are in tests/simulator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.core.settings import PROTOCOLS
+from app.core.tools import FREEFORM, Tool
+from app.schema.lint import accepted, findings, of_group, weak_spots
+from app.schema.lint_rules import MOST_OF_A_RULE
+
+Json = dict[str, Any]
+
+S: Json = {"type": "string", "description": "The text."}
+ABOUT = "Looks a text up in the store."
+TEXT = "/parameters/properties/text"
+INNER = "/parameters" + "/properties/inner" * 6
+
+
+def closed(**properties: Any) -> Json:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+GOOD = Tool("look_up", ABOUT, closed(text=S))
+
+
+def with_parameter(schema: Json) -> Tool:
+    return replace(GOOD, parameters=closed(text={"description": "d", **schema}))
+
+
+DEEP: Json = S
+for _ in range(6):
+    DEEP = {**closed(inner=DEEP), "description": "d"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "words", "pointer"),
+    [
+        (GOOD, "", ""),
+        (replace(GOOD, description=" "), "has no description: say what", "/description"),
+        (replace(GOOD, description="Looks up."), "The description tells little", "/description"),
+        (replace(GOOD, name="data"), "The name 'data' tells little", "/name"),
+        (replace(GOOD, name="do_it"), "The name 'do_it' tells little", "/name"),
+        (replace(GOOD, name="x1"), "The name 'x1' tells little", "/name"),
+        (replace(GOOD, name="get_weather"), "", ""),
+        (
+            replace(GOOD, parameters=closed(a={"type": "string"})),
+            "The parameter 'a' has no description",
+            "/parameters/properties/a",
+        ),
+        (with_parameter({"type": ["string", "integer"]}), "Several kinds of value", TEXT),
+        (with_parameter({"type": ["string", "null"]}), "", ""),
+        (with_parameter({"anyOf": [S, {"type": "null"}]}), "", ""),
+        (with_parameter({"anyOf": [S, {"type": "integer"}]}), "Several kinds", TEXT),
+        (with_parameter({"enum": [str(n) for n in range(51)]}), "has 51 values", TEXT),
+        (replace(GOOD, parameters=DEEP), "nested 7 levels deep", INNER),
+        (
+            replace(GOOD, parameters=closed(**{f"p{n}": S for n in range(21)})),
+            "The tool has 21 parameters",
+            "/parameters/properties",
+        ),
+        (replace(GOOD, description="word " * 2000), "takes about", ""),
+        (replace(GOOD, parameters=FREEFORM, format={"type": "text"}), "", ""),
+    ],
+)
+def test_weak_spots(tool: Tool, words: str, pointer: str) -> None:
+    found = weak_spots(tool)
+    assert len(found) == (1 if words else 0), found
+    for one in found:
+        assert words in one.message
+        assert (one.severity, one.pointer, one.protocol) == ("weak", pointer, "")
+
+
+def pair(one: str, other: str, *descriptions: str) -> list[Tool]:
+    first, second = descriptions or ("Reads the first thing.", "Deletes something else entirely.")
+    return [
+        replace(GOOD, name=one, description=first),
+        replace(GOOD, name=other, description=second),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tools", "words"),
+    [
+        (pair("get_user", "delete_user"), ""),
+        (pair("get_user", "get-user"), "look alike"),
+        (pair("getUser", "get_user"), "look alike"),
+        (pair("read_l1", "read_I1"), "look alike"),
+        (pair("read", "fetch", ABOUT, ABOUT), "are described alike"),
+        (pair("read", "fetch", ABOUT, ABOUT + "!"), "are described alike"),
+        (pair("read", "fetch", "", ""), ""),
+        ([replace(GOOD, name=f"tool_{n}_up", description="") for n in range(20)], ""),
+        ([replace(GOOD, name=f"tool_{n}_up", description="") for n in range(22)], "22 tools"),
+    ],
+)
+def test_tools_beside_each_other(tools: list[Tool], words: str) -> None:
+    found = of_group(tools, "anthropic")
+    assert len(found) == (1 if words else 0), found
+    assert all(words in one.message and one.severity == "weak" for one in found)
+
+
+def test_the_worst_comes_first_and_a_rule_ends() -> None:
+    bare = {f"p{n}": {"type": "array", "minLength": 1} for n in range(100)}
+    tool = replace(GOOD, name="a.b", description="", parameters=closed(**bare))
+    found = findings(tool)
+    order = [one.severity for one in found]
+    assert order == sorted(order, key=["refused", "ignored", "strict", "weak"].index)
+    chat = [one for one in found if one.protocol == "openai_chat" and "`items`" in one.message]
+    assert len(chat) == MOST_OF_A_RULE
+    assert "and at 80 more places" in chat[-1].message
+    assert len(found) == len(set(found))
+
+
+def test_only_the_protocols_asked_for_are_judged() -> None:
+    found = findings(replace(GOOD, name="a.b"), ("openai_chat",))
+    assert {one.protocol for one in found} == {"openai_chat"}
+
+
+def test_a_long_description_is_a_note_on_older_models() -> None:
+    found = findings(replace(GOOD, description="w" * 1025), ("openai_chat",))
+    assert [(one.severity, one.family) for one in found] == [("weak", "gpt-4o, o1, o3-mini")]
+
+
+# The matrix.
+
+
+def verdicts(tool: Tool) -> dict[str, str]:
+    """y, n, p for plain, strict, forced and images of each protocol."""
+    return {
+        row.protocol: "".join(
+            one.verdict[0] for one in (row.plain, row.strict, row.forced, row.images)
+        )
+        for row in accepted(tool)
+    }
+
+
+OPTIONAL = replace(GOOD, parameters={**closed(text=S), "required": []})
+SOME_REF = {"anyOf": [S, {"$ref": "#"}]}
+
+
+@pytest.mark.parametrize(
+    ("tool", "expected"),
+    [
+        (GOOD, "yyyy yyyp yyyy ypyp ynny"),
+        (replace(GOOD, strict=True), "yyyy yyyp yyyy ypyp ynny"),
+        (OPTIONAL, "yyyy ypyp ypyy ypyp ynny"),
+        (replace(OPTIONAL, strict=True), "yyyy ypyp ypyy ypyp ynny"),
+        (replace(GOOD, name="a.b"), "nnny nnnp nnny ypyp ynny"),
+        (replace(GOOD, parameters=closed(x=SOME_REF)), "ynyy yyyp yyyy ppyp pnny"),
+        (
+            replace(GOOD, parameters=FREEFORM, format={"type": "text"}),
+            "pnyy pnyp ynyy ppyp pnny",
+        ),
+    ],
+)
+def test_the_matrix(tool: Tool, expected: str) -> None:
+    assert " ".join(verdicts(tool)[name] for name in PROTOCOLS) == expected
+    for row in accepted(tool):
+        for one in (row.plain, row.strict, row.forced, row.images):
+            assert one.sentence.endswith(".")

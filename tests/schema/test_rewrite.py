@@ -1,0 +1,332 @@
+"""A rewritten schema accepts and refuses the same values, or says what it does not keep."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.schema import soundness
+from app.schema.lint_anthropic import found as of_anthropic
+from app.schema.lint_gemini import found_in_form
+from app.schema.lint_openai import found as of_openai
+from app.schema.lint_rules import Sent
+from app.schema.rewrite import Rewrite, gemini_ready, inlined, restored, strict_ready
+from app.schema.sample import sample
+
+Json = dict[str, Any]
+
+S: Json = {"type": "string"}
+I: Json = {"type": "integer"}  # noqa: E741
+NULL: Json = {"type": "null"}
+
+
+def closed(**properties: Any) -> Json:
+    names = [name.rstrip("_") for name in properties]
+    return {
+        "type": "object",
+        "properties": dict(zip(names, properties.values(), strict=True)),
+        "required": [name for name in properties if not name.endswith("_")],
+        "additionalProperties": False,
+    }
+
+
+LEAVES = st.sampled_from(
+    [
+        *(S, I, {"type": "number"}, {"type": "boolean"}, NULL),
+        {"type": "string", "description": "d", "title": "t"},
+        {"type": ["string", "null"]},
+        {"type": ["string", "integer"]},
+        {"type": "string", "enum": ["a", "b"]},
+        {"type": "integer", "enum": [1, 2, 5]},
+        {"enum": ["a", 1, None]},
+        {"const": "a"},
+        {"const": 3},
+        {"type": "integer", "minimum": 1, "maximum": 9},
+        {"type": "integer", "exclusiveMinimum": 1, "exclusiveMaximum": 4},
+        {"type": "number", "exclusiveMinimum": 1.5},
+        {"type": "string", "minLength": 2, "maxLength": 8},
+        {"type": "string", "pattern": "^[a-z]+$"},
+        {"type": "string", "format": "date"},
+        {"type": "integer", "default": 4},
+        {"anyOf": [S, NULL]},
+        {"anyOf": [S, I], "description": "d"},
+        {"oneOf": [S, I]},
+        {"oneOf": [I, {"type": "number"}]},
+        {"allOf": [{"type": "integer"}, {"minimum": 3}]},
+        {"not": S},
+        {"$ref": "#/$defs/leaf"},
+        {"$ref": "#/$defs/leaf", "description": "d"},
+        {"$ref": "#/$defs/point"},
+        {"type": "string", "nullable": True},
+        *({}, True),
+    ]
+)
+DEFINITIONS: Json = {"leaf": {"type": "string", "enum": ["x", "y"]}, "point": closed(x=I, y_=I)}
+
+
+def objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Json]:
+    def made(properties: Mapping[str, Any], required: set[str], more: Any) -> Json:
+        schema: Json = {"type": "object", "properties": dict(properties)}
+        schema["required"] = [name for name in properties if name in required]
+        return schema if more is None else {**schema, "additionalProperties": more}
+
+    names = st.sampled_from(["a", "b", "city"])
+    return st.builds(
+        made,
+        st.dictionaries(names, inner, max_size=3),
+        st.sets(names),
+        st.sampled_from([False, False, False, None, True, S]),
+    )
+
+
+def within(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Json]:
+    return (
+        objects(inner)
+        | st.builds(lambda one: {"type": "array", "items": one}, inner)
+        | st.builds(lambda one, other: {"anyOf": [one, other]}, inner, inner)
+        | st.builds(lambda one, other: {"oneOf": [one, other]}, inner, inner)
+        | st.builds(lambda one, other: {"allOf": [one, other]}, inner, inner)
+    )
+
+
+SCHEMAS = objects(st.recursive(LEAVES, within, max_leaves=5)).map(
+    lambda schema: {**schema, "$defs": deepcopy(DEFINITIONS)}
+)
+OTHERS: tuple[Any, ...] = (None, True, 0, 3, 1.5, "", "a", "2026-01-01", [], ["a"], {}, {"x": 1})
+
+
+def values(schema: Json, rewritten: Mapping[str, Any]) -> Iterator[Any]:
+    """Samples of both schemas, and the same with one thing changed."""
+    for seed in range(3):
+        for source in (schema, dict(rewritten)):
+            value = sample(source, seed)
+            yield value
+            yield from changed(value)
+
+
+def changed(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield {**value, "more": 1}
+        for name, inner in value.items():
+            yield {key: one for key, one in value.items() if key != name}
+            for other in (*OTHERS, *changed(inner)):
+                yield {**value, name: other}
+    elif isinstance(value, list):
+        yield from ([other] for other in (*OTHERS, *(changed(value[0]) if value else ())))
+
+
+def takes(schema: Mapping[str, Any], value: Any) -> bool:
+    return soundness.validator(schema).is_valid(value)
+
+
+def told_back(schema: Any) -> Any:
+    """Gemini's words as JSON Schema: `nullable` is a type null."""
+    if isinstance(schema, list):
+        return [told_back(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: told_back(one) for key, one in schema.items()}
+    if made.get("nullable") is True:
+        made.pop("nullable")
+        return {"anyOf": [made, NULL]}
+    return made
+
+
+def filled(schema: Any, root: Json, value: Any) -> list[Any]:
+    """`value` with null for each absent optional property, by each choice there is."""
+    if not isinstance(schema, dict):
+        return [value]
+    if "$ref" in schema:
+        return filled(DEFINITIONS[schema["$ref"].rpartition("/")[2]], root, value)
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        if keyword in schema:
+            return [each for one in schema[keyword] for each in filled(one, root, value)]
+    if isinstance(value, list):
+        each = [filled(schema.get("items"), root, one)[:4] for one in value]
+        return [list(one) for one in zip(*each, strict=False)] if each else [value]
+    if not isinstance(value, dict):
+        return [value]
+    made: list[Json] = [{}]
+    for name, inner in schema.get("properties", {}).items():
+        options = filled(inner, root, value[name])[:4] if name in value else [None]
+        made = [{**one, name: option} for one in made for option in options][:64]
+    rest = {key: one for key, one in value.items() if key not in schema.get("properties", {})}
+    return [{**one, **rest} for one in made]
+
+
+BUDGET = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+
+
+@BUDGET
+@given(SCHEMAS)
+def test_inlined_schemas_take_the_same_values(schema: Json) -> None:
+    assert soundness.fault(schema) is None
+    made = inlined(schema)
+    assert made.lost == ()
+    assert "$ref" not in json.dumps(made.parameters)
+    assert inlined(made.parameters) == made
+    for value in values(schema, made.parameters):
+        assert takes(schema, value) == takes(made.parameters, value), value
+
+
+@BUDGET
+@given(SCHEMAS)
+def test_gemini_ready_schemas_take_the_same_values_or_say_so(schema: Json) -> None:
+    made = gemini_ready(schema)
+    assert soundness.fault(made.parameters) is None
+    entry = {"name": "x", "parameters": made.parameters}
+    refused = [one for one in found_in_form(entry, "x") if one.severity == "refused"]
+    assert refused == []
+    again = gemini_ready(made.parameters)
+    assert again.parameters == made.parameters
+    if not made.lost:
+        back = told_back(made.parameters)
+        for value in values(schema, made.parameters):
+            assert takes(schema, value) == takes(back, value), value
+
+
+@BUDGET
+@given(SCHEMAS, st.sampled_from(["", "anthropic", "openai_chat"]))
+def test_strict_ready_schemas_take_the_same_values_or_say_so(schema: Json, protocol: str) -> None:
+    made = strict_ready(schema, protocol)
+    assert soundness.fault(made.parameters) is None
+    sent = Sent("x", "", made.parameters, strict=True)
+    refused = [*of_anthropic(sent)] if protocol in ("", "anthropic") else []
+    refused += [*of_openai(sent, "openai_chat")] if protocol in ("", "openai_chat") else []
+    still = [one for one in made.lost if one.startswith("Still refused")]
+    assert bool([one for one in refused if one.severity == "refused"]) == bool(still)
+    assert strict_ready(made.parameters, protocol).parameters == made.parameters
+    if made.lost:
+        return
+    for value in values(schema, made.parameters):
+        if takes(made.parameters, value):
+            assert takes(schema, restored(schema, value)), value
+        if takes(schema, value) and restored(schema, value) == value:
+            assert any(takes(made.parameters, one) for one in filled(schema, schema, value)), value
+
+
+# What each is for, one by one.
+
+
+@pytest.mark.parametrize(
+    ("schema", "property_", "lost"),
+    [
+        (closed(x=S), S, ()),
+        (closed(x_=S), {"type": ["string", "null"]}, ()),
+        (closed(x_={"enum": ["a"]}), {"type": ["string", "null"], "enum": ["a", None]}, ()),
+        (closed(x_={**S, "const": "a"}), {"type": ["string", "null"], "enum": ["a", None]}, ()),
+        (closed(x_={"anyOf": [S, I]}), {"anyOf": [S, I, NULL]}, ()),
+        (closed(x={"oneOf": [S, I]}), {"anyOf": [S, I]}, ()),
+        (closed(x={"allOf": [I, {"enum": [1]}]}), {"type": "integer", "enum": [1]}, ()),
+        (closed(x={**I, "default": 5}), {**I, "description": "(default: 5)"}, ()),
+        (
+            closed(x={**I, "minimum": 5, "description": "How many."}),
+            {**I, "description": "How many. (minimum: 5)"},
+            ("minimum is no longer checked at /properties/x.",),
+        ),
+        (
+            {**closed(x=S), "additionalProperties": True},
+            S,
+            ("Properties that are not named are no longer taken.",),
+        ),
+    ],
+)
+def test_what_strict_mode_gets(schema: Json, property_: Json, lost: tuple[str, ...]) -> None:
+    made = strict_ready(schema)
+    assert made.parameters == closed(x=property_)
+    assert made.lost == lost
+
+
+def test_null_stands_for_absent_and_is_taken_out_again() -> None:
+    schema = closed(a=S, b_=S, c_={"type": ["string", "null"]}, d_=closed(e_=I))
+    made = strict_ready(schema)
+    assert made.lost == ()
+    assert made.nullable == (
+        "/properties/b",
+        "/properties/c",
+        "/properties/d",
+        "/properties/d/properties/e",
+    )
+    told = {"a": "x", "b": None, "c": None, "d": {"e": None}}
+    assert takes(made.parameters, told)
+    assert restored(schema, told) == {"a": "x", "c": None, "d": {}}
+    assert restored(schema, {"b": "y"}) == {"b": "y"}
+
+
+def test_a_null_that_one_choice_means_is_left_alone() -> None:
+    either = {"anyOf": [closed(x_=S), closed(x=NULL)]}
+    assert restored(closed(v=either), {"v": {"x": None}}) == {"v": {"x": None}}
+
+
+def test_an_openai_schema_keeps_its_bounds() -> None:
+    schema = closed(x={**I, "minimum": 5})
+    assert strict_ready(schema, "openai_chat") == Rewrite(schema)
+
+
+LOOP: Json = {"$ref": "#/$defs/tree"}
+TREE = {**closed(v=LOOP), "$defs": {"tree": closed(up_=LOOP)}}
+
+
+def test_recursion_is_kept_where_it_is_taken_and_told_where_it_is_not() -> None:
+    assert inlined(TREE).parameters == TREE
+    assert strict_ready(TREE, "openai_chat").lost == ()
+    assert any("refers to itself" in one for one in strict_ready(TREE, "anthropic").lost)
+    cut = gemini_ready(TREE)
+    assert any("refers to itself" in one for one in cut.lost)
+    assert "$ref" not in json.dumps(cut.parameters)
+
+
+def test_what_would_grow_too_large_is_left_alone_and_says_so() -> None:
+    definitions: Json = {"d0": closed(**{f"p{n}": S for n in range(10)})}
+    for level in range(1, 9):
+        definitions[f"d{level}"] = closed(
+            **{f"p{n}": {"$ref": f"#/$defs/d{level - 1}"} for n in range(10)}
+        )
+    schema = {**closed(x={"$ref": "#/$defs/d8"}), "$defs": definitions}
+    for rewrite in (inlined, gemini_ready):
+        made = rewrite(schema)
+        assert made.parameters == schema
+        assert made.lost[0].startswith("Nothing was changed")
+
+
+def test_a_property_named_like_a_keyword_is_no_keyword() -> None:
+    schema = closed(**{"$ref": S, "minimum": I, "enum": S, "properties": S, "oneOf": S})
+    assert strict_ready(schema, "openai_chat") == Rewrite(schema)
+    assert inlined(schema).parameters == schema
+    assert set(gemini_ready(schema).parameters["properties"]) == set(schema["properties"])
+
+
+@pytest.mark.parametrize(
+    ("schema", "property_", "kept"),
+    [
+        ({"type": ["string", "null"]}, {"type": "string", "nullable": True}, True),
+        ({"type": ["string", "integer"]}, {"anyOf": [S, I]}, True),
+        ({"const": "a"}, {"type": "string", "enum": ["a"]}, True),
+        ({"const": 3}, {"type": "integer", "minimum": 3, "maximum": 3}, True),
+        ({**I, "exclusiveMinimum": 3}, {**I, "minimum": 4}, True),
+        ({"type": "array"}, {"type": "array", "items": {}}, True),
+        (
+            {"anyOf": [S, NULL], "description": "d"},
+            {**S, "description": "d", "nullable": True},
+            True,
+        ),
+        ({**S, "not": {"const": "a"}}, S, False),
+        (
+            {"type": "array", "items": S, "uniqueItems": True},
+            {"type": "array", "items": S, "description": "(uniqueItems: true)"},
+            False,
+        ),
+    ],
+)
+def test_what_gemini_gets(schema: Json, property_: Json, kept: bool) -> None:
+    made = gemini_ready({"type": "object", "properties": {"x": schema}})
+    assert made.parameters["properties"]["x"] == property_
+    assert (made.lost == ()) == kept
