@@ -1,16 +1,16 @@
-"""The tools a command line names: groups of the library, and files in our own form."""
+"""The tools a command line names: groups of the library, and files in any known form."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from app.core.errors import BadInput
+from app.core.rows import to_data
 from app.core.rules import Rule
-from app.schema.validate import parse_tool_json
+from app.formats.read import read
 
 
 def tools_of(library: Sequence[Mapping[str, Any]], words: Sequence[str]) -> list[Any]:
@@ -28,7 +28,7 @@ def tools_of(library: Sequence[Mapping[str, Any]], words: Sequence[str]) -> list
 
 
 def read_tools(path: Path) -> list[Any]:
-    """A file of tools in our own form: one, a list, or one a line."""
+    """The tools of a file in any known form; relative paths in it count from where it stands."""
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -36,33 +36,13 @@ def read_tools(path: Path) -> list[Any]:
         raise BadInput(
             f"Cannot read {path} ({reason}); name a readable file, or a group like `examples`."
         ) from error
-    return [_placed(tool, path.parent) for tool in _tools_in(text)]
-
-
-def _tools_in(text: str) -> list[Any]:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        lines = [line for line in text.split("\n") if line.strip()]
-        if len(lines) < 2:
-            return [parse_tool_json(text)]  # raises, with line and column
-        return [parse_tool_json(line) for line in lines]
-    return value if isinstance(value, list) else [value]
-
-
-def _placed(tool: Any, folder: Path) -> Any:
-    """`tool` with the paths of its config made absolute: they count from the file they stand in,
-    whoever runs the tool."""
-    config = tool.get("config") if isinstance(tool, dict) else None
-    if not isinstance(config, dict) or tool.get("answered_by") != "python":
-        return tool
-    placed = dict(config)
-    for name in ("file", "interpreter"):
-        path = str(config.get(name) or "")
-        counts = path and not path.startswith("shipped:") and (name == "file" or "/" in path)
-        if counts:
-            placed[name] = os.path.abspath(folder / Path(path).expanduser())
-    return {**tool, "config": placed}
+    brought = read(text, os.path.abspath(path))
+    for said in (brought.problem, *(one.problem for one in brought.tools)):
+        if said:
+            raise BadInput(f"{path}: {said}")
+    if not brought.tools:
+        raise BadInput(f"{path} holds servers and no tools; bring it on the page, at Import.")
+    return [to_data(one.tool) for one in brought.tools]
 
 
 def check_names(rules: Sequence[Rule], names: Sequence[str]) -> None:

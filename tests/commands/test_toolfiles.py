@@ -1,4 +1,4 @@
-"""Tools from files: in our own form, their paths counted from the file."""
+"""Tools from files in any form, their paths counted from the file."""
 
 from __future__ import annotations
 
@@ -59,3 +59,22 @@ def test_paths_count_from_the_file(
 def test_what_is_not_there_is_said(words: list[str]) -> None:
     with pytest.raises(BadInput):
         tools_of([MOCK | {"group": ""}], words)
+
+
+def test_a_python_file_is_its_functions(tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text('def add(a: int, b: int) -> int:\n    """Adds."""\n    return a + b\n')
+    (tool,) = read_tools(path)
+    assert (tool["name"], tool["answered_by"]) == ("add", "python")
+    assert tool["config"] == {"file": str(path), "function": "add"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"name": "a b", "answered_by": "person"}', '{"mcpServers": {"a": {"url": "x"}}}'],
+)
+def test_a_file_without_a_sound_tool_is_said_by_its_name(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    with pytest.raises(BadInput, match=r"bad\.json"):
+        read_tools(path)
