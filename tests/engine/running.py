@@ -19,6 +19,7 @@ from app.engine.engine import Engine
 from app.engine.retries import Waits
 from app.engine.settings import settings_from
 from app.simulator.app import simulator_app
+from app.simulator.scenario import Scenario
 
 KEY = "simulator-key-0123456789"
 ALLOW_ALL = (Rule("*", "run", words="--allow all"),)
@@ -35,11 +36,12 @@ async def running(
     pace: float = 0.0,
     environment: Mapping[str, str] | None = None,
     waits: Waits | None = None,
+    scenario: Scenario | None = None,
 ) -> AsyncIterator[Engine]:
     """An engine that is closed at the end, whatever happened. Retries come at once."""
     sock = bound("127.0.0.1", 0)
     url = f"http://127.0.0.1:{port_of(sock)}"
-    one = server(simulator_app(pace=pace, key=lambda sent: sent == KEY))
+    one = server(simulator_app(pace=pace, scenario=scenario, key=lambda sent: sent == KEY))
     serving = asyncio.create_task(serve(one, sock, lambda: None))
     engine = await Engine.open(
         folder / "test.db",

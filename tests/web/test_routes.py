@@ -54,6 +54,7 @@ def inventory(app: Starlette, session_id: str) -> Iterator[tuple[str, str]]:
         "block": "head",
         "number": "1",
         "place": "0",
+        "task": "task-1-0",
     }
     for route in app.routes:
         match route:
