@@ -31,6 +31,7 @@ HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 SECRET_HEADER = re.compile(r"authorization|cookie|auth", re.I)
 MOST_TEXT = 8_192
 MOST_WORDS = 256
+TAIL = 8 * 1024
 FIRST_S = 30.0
 """How long the person's own click waits for a server: it may have to be downloaded first."""
 TIMEOUT_S = 60.0
@@ -210,7 +211,7 @@ class Servers:
             accepted,
             state,
             mask(peer.fault),
-            mask(peer.tail.decode("utf-8", "replace")),
+            mask(peer.tail.decode("utf-8", "replace"))[-TAIL:],
             offered(server.name, accepted, peer.listed, tools),
             peer.listed is not None,
             self._mcp.missing(server),

@@ -32,7 +32,9 @@ MAX_UNASKED = 64 * 1024 * 1024
 MAX_LINES = 20_000
 """Bytes and lines a server may write since it was last asked for something."""
 
-TAIL = 8 * 1024
+TAIL = 16 * 1024
+"""Bytes of last words that are kept: twice what is shown, so that no half of a key is."""
+
 EXIT_S = 1.0
 """How long a server may take to end by itself when its stdin has closed."""
 END_S = 5.0
@@ -154,6 +156,7 @@ class _Pipe:
     def __init__(self, process: asyncio.subprocess.Process, words: Words) -> None:
         self._process = process
         self._words = words
+        self._closed = False
         # No room in between: a server that is not read from has to wait.
         self._came, self.incoming = anyio.create_memory_object_stream["SessionMessage | Exception"](
             0
@@ -161,6 +164,8 @@ class _Pipe:
         self.outgoing, self._goes = anyio.create_memory_object_stream["SessionMessage"](0)
 
     def close(self) -> None:
+        """We end it: what follows is no fault of the server."""
+        self._closed = True
         for stream in (self.incoming, self.outgoing, self._came, self._goes):
             stream.close()
 
@@ -208,7 +213,7 @@ class _Pipe:
 
     async def _obituary(self) -> None:
         """Why stdout ended, if that is not known."""
-        if self._words.fault:
+        if self._words.fault or self._closed:
             return
         with anyio.move_on_after(EXIT_S):
             await self._process.wait()

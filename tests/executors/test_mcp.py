@@ -19,6 +19,7 @@ from app.core.servers import Accepted, Server, fingerprint
 from app.core.tools import Tool, ToolResult
 from app.executors.executor import Checked, Invocation
 from app.executors.mcp import Mcp
+from app.executors.mcp_stdio import TAIL
 from app.executors.table import Executors
 from tests.executors.mcp_servers import alive, by_stdio, fine, lines, served
 
@@ -252,7 +253,7 @@ async def test_a_server_that_floods_or_babbles_is_stopped(word: str, words: str)
         result = await one.run("t")
         assert result.is_error
         assert words in result.text
-        assert len(one.mcp.peer(one.server).tail) <= 8 * 1024
+        assert len(one.mcp.peer(one.server).tail) <= TAIL
 
 
 async def test_prints_between_messages_do_no_harm() -> None:

@@ -1,0 +1,195 @@
+"""The person's MCP servers: what is kept, accepted, taken; by the engine that runs sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from app.core.errors import BadInput, Conflict, NotFound
+from app.core.servers import Accepted, Server, fingerprint
+from app.core.tools import Tool
+from app.engine.servers import Shown, offered
+from app.executors.mcp_results import Listed
+from tests.engine.running import running
+from tests.executors.mcp_servers import by_stdio
+
+pytestmark = pytest.mark.anyio
+CANARY = "canary-7d1c02f94ab85e63"
+
+
+async def listed(servers: Any, name: str) -> Shown:
+    with anyio.fail_after(40):
+        shown: Shown = await servers.list_tools(name)
+    return shown
+
+
+def marks(shown: Shown) -> dict[str, str]:
+    return {one.name: one.mark for one in shown.offered}
+
+
+async def test_from_kept_to_taken_and_changed(tmp_path: Path) -> None:
+    server = by_stdio("turncoat")
+    async with running(tmp_path) as engine:
+        servers = engine.servers
+        await servers.save(server)
+        assert (await servers.one("turncoat")).state == "new"
+        with pytest.raises(BadInput, match="was not accepted yet"):
+            await servers.list_tools("turncoat")
+        with pytest.raises(Conflict, match="not the one that was shown"):
+            await servers.accept("turncoat", "0" * 64)
+        assert (await servers.one("turncoat")).state == "new"
+
+        await servers.accept("turncoat", fingerprint(server))
+        assert (await servers.one("turncoat")).state == "resting"
+        shown = await listed(servers, "turncoat")
+        assert (shown.state, marks(shown)) == ("connected", {"t": "new"})
+        first = shown.offered[0].listed
+        assert first is not None
+        with pytest.raises(Conflict, match="has another t now"):
+            await servers.take("turncoat", [("t", "0" * 64)])
+        assert await servers.take("turncoat", [("t", first.fingerprint)]) == ["t"]
+        entry = await engine.library.entry("t")
+        assert entry.enabled
+        assert entry.tool.config == {"server": "turncoat", "tool": "t"}
+        assert (entry.tool.group, entry.tool.description) == ("mcp · turncoat", "A tool.")
+        assert marks(await servers.one("turncoat")) == {"t": "same"}
+
+        await engine.library.save(replace(entry.tool, name="mine", timeout_s=5), 1, original="t")
+        checked = await engine.executors.checked("s", entry.tool, "{}")
+        assert checked.problems == ()
+        await engine.servers._mcp.peer(server).connection.call("t", {}, lambda *_: None)  # type: ignore[union-attr]
+        shown = await listed(servers, "turncoat")
+        assert marks(shown) == {"t": "changed"}
+        second = shown.offered[0].listed
+        assert second is not None
+        checked = await engine.executors.checked("s", entry.tool, "{}")
+        assert [problem.kind for problem in checked.problems] == ["caution"]
+        assert await servers.take("turncoat", [("t", second.fingerprint)]) == ["mine"]
+        mine = await engine.library.entry("mine")
+        assert (mine.tool.description, mine.tool.timeout_s) == ("Now it is another.", 5)
+        assert mine.version == 3
+        assert (await engine.executors.checked("s", mine.tool, "{}")).problems == ()
+
+        await servers.stop("turncoat")
+        assert (await servers.one("turncoat")).state == "resting"
+        await servers.withdraw("turncoat")
+        assert (await servers.one("turncoat")).state == "new"
+        await servers.delete("turncoat")
+        with pytest.raises(NotFound):
+            await servers.one("turncoat")
+        assert (await engine.library.entry("mine")).tool == mine.tool
+
+
+async def test_a_changed_server_asks_again(tmp_path: Path) -> None:
+    server = by_stdio("fine")
+    async with running(tmp_path) as engine:
+        await engine.servers.save(server)
+        await engine.servers.accept("fine", fingerprint(server))
+        await engine.servers.save(replace(server, env={"A": "1"}), "fine")
+        assert (await engine.servers.one("fine")).state == "changed"
+        await engine.servers.save(server, "fine")
+        assert (await engine.servers.one("fine")).state == "resting", "it is the accepted one"
+        with pytest.raises(Conflict, match="already"):
+            await engine.servers.save(server)
+        await engine.servers.save(replace(server, name="other"), "fine")
+        shown = await engine.servers.all()
+        assert [(one.server.name, one.state) for one in shown] == [("other", "changed")]
+
+
+async def test_what_a_server_needs_and_says_is_told_without_a_key(tmp_path: Path) -> None:
+    server = by_stdio("gone", env={"A": "${MY_API_KEY}", "B": "${NOT_THERE}"})
+    async with running(tmp_path, environment={"MY_API_KEY": CANARY, "PATH": "/bin"}) as engine:
+        await engine.servers.save(server)
+        await engine.servers.accept("gone", fingerprint(server))
+        assert (await engine.servers.one("gone")).missing == ("NOT_THERE",)
+        with pytest.raises(BadInput, match="There is no NOT_THERE"):
+            await listed(engine.servers, "gone")
+        loud = Server("loud", "/bin/sh", ("-c", 'echo "$A" >&2'), {"A": "${MY_API_KEY}"})
+        await engine.servers.save(loud)
+        await engine.servers.accept("loud", fingerprint(loud))
+        with pytest.raises(BadInput, match="exit code 0"):
+            await listed(engine.servers, "loud")
+        shown = await engine.servers.one("loud")
+        assert (shown.state, shown.tail) == ("failed", "*" * len(CANARY) + "\n")
+        assert CANARY not in shown.tail
+
+
+BAD: list[tuple[Mapping[str, Any], str]] = [
+    ({"command": "x"}, "needs a name"),
+    ({"name": "a b", "command": "x"}, "needs a name"),
+    ({"name": "a"}, "either a command or a URL"),
+    ({"name": "a", "command": "x", "url": "http://x"}, "either a command or a URL"),
+    ({"name": "a", "command": "x", "autoApprove": ["*"]}, "no 'autoApprove'"),
+    ({"name": "a", "command": "x", "headers": {"b": "c"}}, "belong to a server with a URL"),
+    ({"name": "a", "url": "http://x", "args": ["b"]}, "belong to a server with a command"),
+    ({"name": "a", "url": "ftp://x"}, "is no address"),
+    ({"name": "a", "url": "http://user:pw@x"}, "is no address"),
+    ({"name": "a", "url": "http://${HOST}/mcp"}, "is no address"),
+    ({"name": "a", "command": "x", "cwd": "work"}, "absolute path"),
+    ({"name": "a", "command": "x\0y"}, "command is a text"),
+    ({"name": "a", "command": "x", "args": "y"}, "args is a list"),
+    ({"name": "a", "command": "x", "args": [3]}, "args is a text"),
+    ({"name": "a", "command": "x", "env": {"A B": "c"}}, "cannot be a name in env"),
+    ({"name": "a", "url": "http://x", "headers": {"A B": "c"}}, "cannot be a name in headers"),
+    ({"name": "a", "url": "http://x", "private": "yes"}, "private is true or false"),
+    ({"name": "a", "command": "x", "env": {"MY_TOKEN": "abc"}}, "MY_TOKEN looks like a key"),
+    ({"name": "a", "command": "x", "env": {"DB_PASSWORD": "abc"}}, "looks like a key"),
+    ({"name": "a", "command": "x", "args": ["--api-key", "abc"]}, "--api-key looks like a key"),
+    ({"name": "a", "command": "x", "args": ["--token=abc"]}, "--token looks like a key"),
+    ({"name": "a", "command": "x", "args": ["sk-abcdefghijklmnop"]}, "looks like a key"),
+    ({"name": "a", "url": "http://x", "headers": {"Authorization": "Bearer a"}}, "like a key"),
+    ({"name": "a", "url": "http://x/mcp?token=abc"}, "token looks like a key"),
+    ({"name": "a", "command": "x", "env": {"A": CANARY}}, "holds the value of a key"),
+]
+GOOD: list[Mapping[str, Any]] = [
+    {"name": "a", "command": "npx", "args": ["-y", "@scope/server", "/home/me/My notes"]},
+    {"name": "a", "command": "x", "env": {"MY_TOKEN": "${MY_TOKEN}", "MODE": "fast"}},
+    {"name": "a", "command": "x", "args": ["--api-key", "${K}"], "cwd": "~/work"},
+    {"name": "a", "url": "https://x/mcp", "headers": {"Authorization": "Bearer ${T}"}},
+    {"name": "a", "url": "http://127.0.0.1:3000/mcp?token=${T}", "private": True},
+]
+
+
+@pytest.mark.parametrize(("data", "words"), BAD)
+async def test_what_cannot_be_kept_says_why(
+    tmp_path: Path, data: Mapping[str, Any], words: str
+) -> None:
+    async with running(tmp_path, environment={"MY_API_KEY": CANARY}) as engine:
+        with pytest.raises(BadInput) as refused:
+            engine.servers.checked(data)
+        assert words in str(refused.value)
+        assert CANARY not in str(refused.value)
+
+
+@pytest.mark.parametrize("data", GOOD)
+async def test_what_is_kept(tmp_path: Path, data: Mapping[str, Any]) -> None:
+    async with running(tmp_path) as engine:
+        server = engine.servers.checked(data)
+        await engine.servers.save(server)
+        assert (await engine.servers.one("a")).server == server
+
+
+def test_each_tool_is_marked_by_what_was_accepted() -> None:
+    here = [Listed("a"), Listed("b", description="new"), Listed("c"), Listed("d", fault="Bad.")]
+    prints = {"a": Listed("a").fingerprint, "b": Listed("b").fingerprint, "z": "0"}
+    own = Tool("mine", answered_by="mcp", config={"server": "s", "tool": "b"})
+    found = offered("s", Accepted("x", prints), here, [Tool("a"), own])
+    assert [(one.name, one.mark) for one in found] == [
+        ("a", "same"),
+        ("b", "changed"),
+        ("c", "new"),
+        ("d", "refused"),
+        ("z", "gone"),
+    ]
+    assert [one.own for one in found] == [None, own, None, None, None]
+    unasked = offered("s", Accepted("x", prints), None, [])
+    assert [(one.name, one.mark) for one in unasked] == [
+        ("a", "same"),
+        ("b", "same"),
+        ("z", "same"),
+    ]
