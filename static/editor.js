@@ -71,6 +71,7 @@ function mount(textarea, language) {
         keymap.of([{ key: "Shift-Alt-f", run: layOut }, ...lintKeymap, ...defaultKeymap, ...historyKeymap, ...foldKeymap, indentWithTab]),
         EditorState.readOnly.of(textarea.readOnly),
         EditorView.contentAttributes.of({ "aria-label": textarea.getAttribute("aria-label"), ...(described && { "aria-description": $(described)?.textContent ?? "" }) }),
+        EditorView.domEventHandlers({ beforeinput: typedOver }),
         EditorView.updateListener.of((update) => {
           if (!update.docChanged) return;
           textarea.value = update.state.doc.toString();
@@ -82,6 +83,26 @@ function mount(textarea, language) {
   // Escape is the first half of leaving by Tab, and closes nothing else.
   host.addEventListener("keydown", (event) => event.key === "Escape" && event.stopPropagation());
   views.set(textarea.id, view);
+}
+
+// Left to itself the browser types over coloured text in a style attribute, which the page's policy
+// refuses.
+function typedOver(event, view) {
+  if (event.inputType !== "insertText" || event.data === null || view.composing) return false;
+  const { from, to } = selected(view);
+  if (from === to) return false;
+  event.preventDefault();
+  if (view.state.readOnly) return true;
+  view.dispatch({ changes: { from, to, insert: event.data }, selection: { anchor: from + event.data.length }, userEvent: "input.type", scrollIntoView: true });
+  return true;
+}
+
+// What the browser has selected: the view hears of it a little later.
+function selected(view) {
+  const selection = (view.root.getSelection ?? document.getSelection).call(view.root.getSelection ? view.root : document);
+  if (!view.contentDOM.contains(selection?.anchorNode) || !view.contentDOM.contains(selection.focusNode)) return view.state.selection.main;
+  const ends = [view.posAtDOM(selection.anchorNode, selection.anchorOffset), view.posAtDOM(selection.focusNode, selection.focusOffset)];
+  return { from: Math.min(...ends), to: Math.max(...ends) };
 }
 
 function layOut() {
@@ -172,13 +193,15 @@ function choose() {
 let timer;
 let dirty = false;
 
+function unsaved() {
+  $("saved").textContent = "not saved";
+  $("saved").classList.add("waiting");
+}
+
 function changed(event) {
   if (!event.target.closest?.("#tool")) return;
   dirty = true;
-  if ($("saved")) {
-    $("saved").textContent = "not saved";
-    $("saved").classList.add("waiting");
-  }
+  unsaved();
   clearTimeout(timer);
   timer = setTimeout(() => $("lint")?.dispatchEvent(new Event("judge")), LATER_MS);
 }
@@ -200,7 +223,8 @@ window.addEventListener("beforeunload", (event) => {
 
 // The form is drawn anew by its own buttons -----------------------------------------------------
 
-let stood; // the face and the line of the cursor before
+let stood; // what had the cursor before, and on which line
+let changes = false; // whether what was asked for changes the tool
 
 function mounted() {
   for (const [id, view] of views) {
@@ -216,7 +240,9 @@ function mounted() {
   marked();
 }
 
-document.addEventListener("htmx:before:request", () => {
+document.addEventListener("htmx:before:request", (event) => {
+  const { name } = event.target;
+  changes = ["act", "apply"].includes(name) || Boolean(name?.endsWith(".type"));
   const view = views.get("parameters");
   stood = { id: document.activeElement?.id, line: view && view.state.doc.lineAt(view.state.selection.main.head).number };
 });
@@ -227,8 +253,10 @@ document.addEventListener("htmx:after:swap", () => {
   mounted();
   if (!isNew) return;
   form.dataset.ui = "drawn";
-  if (dirty) $("saved").textContent = "not saved";
+  if (dirty && !changes) unsaved();
   focused(form.dataset.focus);
+  if (changes) form.dispatchEvent(new Event("input", { bubbles: true }));
+  changes = false;
 });
 
 function focused(id) {

@@ -212,7 +212,8 @@ def _row(entry: Entry, hints: int) -> ListRow:
 
 def difference(before: str, after: str) -> Diff:
     """The unified difference of two texts."""
-    lines = difflib.unified_diff(before.split("\n"), after.split("\n"), lineterm="", n=2)
+    old, new = (text.split("\n") if text else [] for text in (before, after))
+    lines = difflib.unified_diff(old, new, lineterm="", n=2)
     return [(line[:1], line[1:] if line[:1] != "@" else line) for line in list(lines)[2:]]
 
 

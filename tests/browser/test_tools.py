@@ -1,0 +1,210 @@
+"""The page of tools in a browser: three faces of one schema, lint while typing, all by keyboard."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import NewTab
+from tests.browser.serving import Server
+from tests.browser.tab import Tab
+
+FACE = ".face .cm-content"
+MARK = ".face .cm-lintRange-error"
+
+
+def saved(server: Server, name: str, **fields: object) -> None:
+    server.post("/tools", {"name": name, "config": {"result": "ok"}, **fields})
+
+
+def reach(page: Page, selector: str, most: int = 80) -> None:
+    """Press Tab until what `selector` names has the focus; Escape comes first in an editor."""
+    found = page.locator(selector).first
+    for _ in range(most):
+        if found.evaluate("one => one.matches(':focus')"):
+            return
+        if page.locator(".code-editor:focus").count():
+            page.keyboard.press("Escape")
+        page.keyboard.press("Tab")
+    raise AssertionError(f"no Tab leads to {selector}")
+
+
+def test_a_tool_is_made_broken_mended_tried_and_used_by_keyboard(tab: Tab) -> None:
+    tab.goto("/tools")
+    page, keys = tab.page, tab.page.keyboard
+    keys.press("n")
+    page.wait_for_url(lambda url: "new=1" in url)
+    reach(page, "#name")
+    keys.type("book_table")
+    reach(page, "[name=description]")
+    keys.type("Book a table in a restaurant for some guests, and say its number.")
+
+    # Made in the form.
+    reach(page, "#face-form")
+    keys.press("Enter")
+    expect(tab.find("#rows")).to_be_visible()
+    expect(tab.find("#face-form")).to_be_focused()
+    reach(page, "[id='0.add']")
+    keys.press("Enter")
+    expect(tab.find("[id='1.name']")).to_be_focused()
+    keys.type("guests")
+    reach(page, "[id='1.type']")
+    keys.type("integer")
+    expect(tab.find("[id='1.low']")).to_be_attached()
+    expect(tab.find("[id='1.type']")).to_be_focused()
+    expect(tab.find("[id='1.type']")).to_have_value("integer")
+    reach(page, "[name='1.required']")
+    keys.press("Space")
+    reach(page, "[id='1.description']")
+    keys.type("How many people will come")
+
+    # Broken as JSON; the mark is where it is wrong.
+    keys.press("Shift+Tab")
+    for _ in range(12):
+        if tab.find("#face-json").evaluate("one => one.matches(':focus')"):
+            break
+        keys.press("Shift+Tab")
+    keys.press("Enter")
+    expect(tab.find(FACE)).to_contain_text('"guests"')
+    expect(tab.find(FACE)).to_contain_text("How many people")
+    reach(page, ".face .code-editor")
+    keys.press("Control+Home")
+    keys.press("End")
+    keys.type(" oops")
+    expect(tab.find(MARK).first).to_be_attached()
+    expect(tab.find("#lint")).to_contain_text("Not a tool yet")
+    expect(tab.find("#lint")).to_contain_text("Line 1")
+
+    # Mended.
+    for _ in range(5):
+        keys.press("Backspace")
+    expect(tab.find("#lint")).not_to_contain_text("Not a tool yet")
+    expect(tab.find(MARK)).to_have_count(0)
+    keys.press("Control+s")
+    page.wait_for_url(lambda url: url.endswith("/tools/book_table?saved=1"))
+    expect(tab.find("#saved")).to_have_text("v1 · saved")
+
+    # Tried.
+    reach(page, "#try-form button:has-text('Run it')", 120)
+    keys.press("Enter")
+    expect(tab.find("#try-result")).to_contain_text("ok")
+
+    # Used in a session.
+    page.keyboard.press("Escape")
+    reach(page, ".top nav a", 80)
+    keys.press("Enter")
+    expect(tab.find(".demo, .composer").first).to_be_visible()
+    keys.press("n")
+    page.wait_for_url(lambda url: "/sessions/" in url)
+    reach(page, "#setup input[name=tools][value=book_table]", 200)
+    keys.press("Space")
+    expect(tab.find("#dock")).to_contain_text("tool")
+
+
+def test_each_face_shows_what_was_typed_in_another(server: Server, tab: Tab) -> None:
+    saved(server, "faces", parameters={"type": "object", "properties": {"a": {"type": "string"}}})
+    tab.goto("/tools/faces?face=form")
+    tab.find("[id='1.name']").fill("city")
+    tab.find("[id='1.description']").fill("The town")
+    tab.find("#face-python").click()
+    expect(tab.find(FACE)).to_contain_text("city: Annotated[str")
+    tab.find(FACE).fill('def where(city: str, day: int = 1):\n    """Tell where.\n    """\n')
+    tab.find("#face-json").click()
+    expect(tab.find(FACE)).to_contain_text('"default": 1')
+    expect(tab.find("#name")).to_have_value("where")
+    expect(tab.find("[name=description]").first).to_have_value(re.compile("Tell where"))
+    tab.forgive("beforeunload")
+    tab.find("#face-form").click()
+    expect(tab.find("[id='2.type']")).to_have_value("integer")
+
+
+def test_what_is_broken_stays_on_its_face_with_every_letter(server: Server, tab: Tab) -> None:
+    saved(server, "broken_json")
+    tab.goto("/tools/broken_json")
+    tab.find(FACE).fill('{"type": "object",\n "properties": }')
+    expect(tab.find(MARK).first).to_be_attached()
+    tab.find("#face-form").click()
+    expect(tab.find("#parameters-error")).to_contain_text("Line 2")
+    expect(tab.find("#face-json")).to_have_attribute("aria-pressed", "true")
+    assert tab.find("#parameters").input_value() == '{"type": "object",\n "properties": }'
+
+
+def test_lint_says_what_while_it_is_typed_and_a_fix_is_seen_before_it_is_taken(
+    server: Server, tab: Tab
+) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    saved(server, "lint_me", description="Tells what there is to tell.", parameters=schema)
+    tab.goto("/tools/lint_me")
+    before = tab.find("#parameters").input_value()
+    fix = tab.find("#lint button[value=strict]").first
+    fix.click()
+    expect(tab.find(".fixed")).to_contain_text("additionalProperties")
+    expect(tab.find("#apply")).to_be_focused()
+    assert tab.find("#parameters").input_value() == before
+    tab.page.keyboard.press("Enter")
+    expect(tab.find(FACE)).to_contain_text("additionalProperties")
+    expect(tab.find("#saved")).to_have_text("not saved")
+    assert json.loads(tab.find("#parameters").input_value())["required"] == ["a"]
+
+
+def test_escape_then_tab_leaves_the_editor(server: Server, tab: Tab) -> None:
+    saved(server, "leave_me")
+    tab.goto("/tools/leave_me")
+    editor = tab.find(".face .code-editor")
+    tab.find(FACE).click()
+    tab.page.keyboard.press("Tab")
+    expect(editor).to_be_focused()
+    for key in ("n", "/"):  # no key of the page is one in here
+        tab.page.keyboard.press(key)
+    expect(editor).to_be_focused()
+    tab.page.keyboard.press("Escape")
+    tab.page.keyboard.press("Tab")
+    expect(editor).not_to_be_focused()
+
+
+def test_layout_keeps_the_digits(server: Server, tab: Tab) -> None:
+    saved(server, "lay_out")
+    tab.goto("/tools/lay_out")
+    text = (
+        '{"type":"object","properties":{"a":{"type":"integer","maximum":12345678901234567890123}}}'
+    )
+    tab.find(FACE).fill(text)
+    tab.page.keyboard.press("Shift+Alt+F")
+    expect(tab.find(".face .cm-line").nth(1)).to_have_text('  "type": "object",')
+    expect(tab.find(FACE)).to_contain_text("12345678901234567890123")
+
+
+def test_a_deleted_tool_and_an_old_version_come_back(server: Server, tab: Tab) -> None:
+    saved(server, "old_one", description="first")
+    saved(server, "old_one", description="second")
+    tab.goto("/tools/old_one?tab=history")
+    expect(tab.find("#history .less")).to_contain_text("first")
+    tab.find("#history summary", has_text="v1").click()
+    tab.find("#history button").click()
+    expect(tab.find("#saved")).to_have_text("v3 · saved")
+    expect(tab.find("[name=description]").first).to_have_value("first")
+    tab.find(".acts .danger").click()
+    expect(tab.find("#tool-list")).not_to_contain_text("old_one")
+    tab.find(".toast button", has_text="Undo").click()
+    expect(tab.find("#saved")).to_have_text("v3 · saved")
+
+
+@pytest.mark.parametrize("face", ["form", "python"])
+def test_faces_and_rows_work_without_script(server: Server, new_tab: NewTab, face: str) -> None:
+    name = f"plain_{face}"
+    saved(server, name, parameters={"type": "object", "properties": {"a": {"type": "string"}}})
+    tab = new_tab(server, java_script_enabled=False).login()
+    tab.goto(f"/tools/{name}")
+    tab.find(f"#face-{face}").click()
+    if face == "form":
+        tab.find("[id='1.name']").fill("town")
+        tab.find("[id='0.add']").click()
+        expect(tab.find("[id='2.name']")).to_have_value("field")
+    else:
+        tab.find("#source").fill(f'def {name}(town: str):\n    """Where."""\n')
+    tab.find("button.primary", has_text="Save").click()
+    tool = server.get(f"/tools/{name}")
+    assert next(iter(tool["parameters"]["properties"])) == "town"
