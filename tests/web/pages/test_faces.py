@@ -1,0 +1,122 @@
+"""The editor while it is typed in: another face, a row, a fix, lint; nothing of it is saved."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.served import Served, served
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "pattern": "^[A-Z]"}, "days": {"type": "integer"}},
+}
+ODD = json.dumps({"type": "object", "properties": {"a": {"not": {"type": "null"}}}})
+FORM = {
+    "name": "weather",
+    "description": "Tells the weather of a city.",
+    "now": "json",
+    "parameters": json.dumps(SCHEMA),
+    "answered_by": "mock",
+    "timeout_s": "30",
+}
+MOCK = {"name": "x", "config": {"result": ""}}
+HTMX = {"hx-request": "true"}
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("faces") / "a.db", PLAYGROUND_PACE="0") as running:
+        yield running
+
+
+@pytest.fixture
+async def page(one: Served) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=one.url, trust_env=False) as made:
+        await made.get(f"/?token={one.token}", follow_redirects=True)
+        made.headers.update({"origin": one.url, "accept": "text/html"})
+        yield made
+
+
+@pytest.mark.parametrize("headers", [HTMX, {}], ids=["htmx", "plain"])
+@pytest.mark.parametrize(
+    ("typed", "shows"),
+    [
+        ({"face": "form"}, ['name="1.name"', 'value="city"', "pattern", 'name="now" value="form"']),
+        ({"face": "python"}, ["def weather(", 'name="now" value="python"']),
+        ({"face": "python", "parameters": ODD}, ["Python would lose some of it", "readonly"]),
+        ({"face": "nothing"}, ['name="now" value="json"']),
+        ({"act": "format"}, ["  &#34;properties&#34;: {", 'data-focus="parameters"']),
+        ({"now": "form", "act": "add 0"}, ['value="field"', 'data-focus="3.name"']),
+        ({"now": "form", "act": "remove 1"}, ['value="days"', 'data-focus="0.add"']),
+        ({"now": "form", "act": "down 1"}, ['data-focus="2.down"']),
+        ({"now": "form", "1.name": "town", "face": "json"}, ["&#34;town&#34;"]),
+        ({"fix": "strict"}, ["additionalProperties", 'value="strict" class="primary"']),
+        ({"apply": "strict"}, ["&#34;additionalProperties&#34;: false", 'data-focus="lint"']),
+        # What cannot be done leaves every letter, and says why.
+        ({"parameters": "{oops", "face": "form"}, ["{oops</textarea>", 'id="parameters-error"']),
+        ({"parameters": "[1]", "act": "format"}, ["[1]</textarea>", 'id="parameters-error"']),
+        (
+            {"now": "form", "2.low": "few", "face": "json"},
+            ['name="now" value="form"', 'value="few"', 'id="2-low-error"'],
+        ),
+        (
+            {"now": "python", "source": "def a(:\n", "face": "json"},
+            ["def a(:", 'id="source-error"', 'name="now" value="python"'],
+        ),
+        (
+            {"now": "form", "parameters": "{", "act": "add 0"},
+            ["{</textarea>", 'id="parameters-err'],
+        ),
+        ({"now": "form", "act": "add 99"}, ['name="1.name"']),
+        ({"timeout_s": "soon", "face": "form"}, ['id="timeout_s-error"', 'value="soon"']),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+async def test_the_editor_after_one_of_its_buttons(
+    page: httpx.AsyncClient, typed: dict[str, str], shows: list[str], headers: dict[str, str]
+) -> None:
+    drawn = await page.post("/tools/faces", data={**FORM, **typed}, headers=headers)
+    assert drawn.status_code == 200, drawn.text
+    assert ("<!doctype html>" in drawn.text) is (not headers)
+    for text in shows:
+        assert text in drawn.text.replace("&quot;", "&#34;"), text
+    if "source-error" not in str(shows):
+        assert 'value="weather"' in drawn.text
+    assert (await page.get("/tools/weather")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("typed", "shows"),
+    [
+        ({}, ["tokens in every request", 'id="accepted"', 'id="sent"', "parametersJsonSchema"]),
+        ({"parameters": '{"type": 1}'}, ["Not a tool yet", 'data-pointer="/parameters/type"']),
+        ({"parameters": '{\n"type": }'}, ["Not a tool yet", 'data-line="2"']),
+        ({"name": ""}, ["Not a tool yet", "needs a name"]),
+        ({"takes": "text", "parameters": "{"}, ["tokens in every request"]),
+        ({"now": "form", "parameters": json.dumps(SCHEMA), "1.type": "text"}, ["Not a tool yet"]),
+    ],
+)
+async def test_lint_while_typing(
+    page: httpx.AsyncClient, typed: dict[str, str], shows: list[str]
+) -> None:
+    said = await page.post("/tools/lint", data={**FORM, **typed}, headers=HTMX)
+    assert said.status_code == 200
+    assert [text for text in shows if text not in said.text] == []
+
+
+async def test_a_script_is_told_the_findings(page: httpx.AsyncClient) -> None:
+    told = await page.post("/tools/lint", json={**MOCK, "parameters": SCHEMA})
+    data = told.json()
+    assert set(data) == {"findings", "accepted", "tokens"}
+    assert len(data["accepted"]) == 5
+    assert any("description" in one["message"] for one in data["findings"])
+    refused = await page.post("/tools/lint", json={**MOCK, "parameters": {"type": 1}})
+    assert refused.status_code == 422
+    assert refused.json()["pointer"] == "/parameters/type"
