@@ -1,0 +1,85 @@
+"""Texts that mean harm: (text, the sentence that refuses it; "" where it is disarmed)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+_SIZE = 100_000
+_OBJECT = {"type": "object", "properties": {}}
+
+
+def _tool(schema: Any, name: str = "t", **more: Any) -> str:
+    return json.dumps({"name": name, "description": "d", "input_schema": schema, **more})
+
+
+def _with(schema: Any) -> str:
+    return _tool({"type": "object", "properties": {"a": schema}})
+
+
+def _array(depth: int) -> dict[str, Any]:
+    return {"type": "array", "minItems": 200, "items": _array(depth - 1)} if depth else {}
+
+
+_FAN = {
+    **{f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 10} for i in range(8)},
+    "a8": {"type": "string"},
+}
+_OUTPUT = {"name": "t", "inputSchema": _OBJECT, "outputSchema": _array(6)}
+
+HOSTILE: dict[str, tuple[str, str]] = {
+    "remote ref": (_with({"$ref": "http://127.0.0.1:9/x"}), "nothing is fetched"),
+    "file ref": (_with({"$ref": "file:///etc/passwd"}), "nothing is fetched"),
+    "slow pattern": (_with({"type": "string", "pattern": "^(a+)+$", "default": "a" * 41}), ""),
+    "refs that fan out": (
+        _tool({"type": "object", "properties": {"a": {"$ref": "#/$defs/a0"}}, "$defs": _FAN}),
+        "",
+    ),
+    "a sample without end": (json.dumps(_OUTPUT), ""),
+    "deep json": ("[" * _SIZE, "nested deeper than 64"),
+    "deep json objects": ('{"a":' * _SIZE + "1" + "}" * _SIZE, "nested deeper than 64"),
+    "deep yaml, flow": ("a: " + "[" * _SIZE, "nested deeper than 64"),
+    "deep yaml, blocks": ("".join(" " * i + "a:\n" for i in range(1300)), "nested deeper than 64"),
+    "deep yaml, dashes": ("- " * _SIZE + "1", "nested deeper than 64"),
+    "deep toml": ("[mcp_servers.a]\nx = " + "[" * _SIZE, "nested deeper than 64"),
+    "deep toml, keys": ("[a" + ".a" * _SIZE + "]", "more than 64 parts"),
+    "yaml bomb": ("a: &a [x]\nb: [*a, *a]\n", "anchors and aliases"),
+    "yaml object": ('a: !!python/object/apply:os.system ["id"]', "is not read; take it out"),
+    "many yaml values": ("a: [" + "1," * 300_000 + "]", "more than 200,000 values"),
+    "long digits": (_with({"minimum": 1}).replace("1}", "9" * 5000 + "}"), "more than 400 digits"),
+    "long digits, toml": ("[a]\nx = " + "9" * 5000, "cannot be read"),
+    "50 MB": ('{"a":"' + "x" * 50_000_000 + '"}', "larger than 8 MB"),
+    "name of markup": (_tool(_OBJECT, "<img src=x onerror=alert(1)>\u202e\0"), ""),
+    "name of nothing": (_tool(_OBJECT, "\u202e\u200b"), "rename it"),
+    "half a character": (_tool(_OBJECT, "a\ud800"), "half of a surrogate"),
+    "mixed lists": ("[" * 30 + _tool(_OBJECT) + "]" * 30, "too deep inside of lists"),
+    "open comment": ("{" + "/*" * 400_000, "no sound JSON"),
+    "open string": ('{"a":"' + '\\"' * 300_000, "no sound JSON"),
+    "blanks and commas": ("{" + ",\n   " * _SIZE + "1}", "no sound JSON"),
+    "yaml quotes": ("a: '" + "''" * 250_000, "no sound YAML"),
+    "python too large": ("def f(): pass\n" * 40_000, "512 kB"),
+}
+
+_CLASSES = "".join(
+    f"class A{i}(BaseModel):\n" + "".join(f" x{j}: A{i + 1}\n" for j in range(10))
+    for i in range(20)
+)
+_LINE = "".join(f"class A{i}(A{i + 1}, A{i + 2}):\n x{i}: int\n" for i in range(60))
+
+PYTHON: dict[str, tuple[str, str]] = {
+    "minus": ("def f(a=1): pass\nx = " + "-" * 90_000 + "1", "nested too deep"),
+    "attributes": ("def f(a=1): pass\nx" + ".a" * 90_000, "nested too deep"),
+    "calls": ("def f(a=1): pass\nx" + "()" * 90_000, "nested too deep"),
+    "sums": ("def f(a=1): pass\nx = " + "1+" * 90_000 + "1", "nested too deep"),
+    "conditions": ("def f(a=1): pass\nx = " + "1 if 1 else " * 30_000 + "1", "nested too deep"),
+    "brackets": ("def f(a=1): pass\nx = " + "(" * _SIZE, "too many nested parentheses"),
+    "a union": ("def f(a: " + "int|" * 50_000 + "int): pass", "nested too deep"),
+    "digits": ("def f(a=" + "9" * 5000 + "): pass", "too many digits"),
+    "classes that fan out": (_CLASSES + "def f(a: A0): pass", "too large"),
+    "classes in a mesh": (_LINE + "class A60(BaseModel):\n y: int\ndef f(a: A0): pass", ""),
+    "itself": ('class A(BaseModel):\n a: "A"\ndef f(a: A): pass', ""),
+    "runs nothing": (
+        "import os\n@os.system('touch never')\ndef f(a=os.system('touch never')):\n  '\\d'",
+        "",
+    ),
+}
