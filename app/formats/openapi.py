@@ -73,7 +73,7 @@ def _operation(
     tool = _Tool()
     try:
         server = _server(document, item, operation, tool)
-        _parameters(schemas, item, operation, tool)
+        _parameters(schemas, path, item, operation, tool)
         _body(schemas, operation, method, tool)
         _secured(document, operation, tool)
         parameters = schemas.closed(
@@ -147,7 +147,11 @@ def _with_defaults(server: Mapping[str, Any]) -> str:
 
 
 def _parameters(
-    schemas: Schemas, item: Mapping[str, Any], operation: Mapping[str, Any], tool: _Tool
+    schemas: Schemas,
+    path: str,
+    item: Mapping[str, Any],
+    operation: Mapping[str, Any],
+    tool: _Tool,
 ) -> None:
     """Those of the path and of the operation; the latter's win."""
     found: dict[tuple[str, str], Mapping[str, Any]] = {}
@@ -159,6 +163,10 @@ def _parameters(
                 found[str(parameter.get("in")), str(parameter.get("name"))] = parameter
     for (where, name), parameter in found.items():
         _parameter(schemas, where, name, parameter, tool)
+    for name in re.findall(r"\{([^{}/]*)\}", path):
+        if name not in tool.places:
+            tool.notes.append(f"{clipped(name)!a} in the path is not described; it is any text.")
+            _parameter(schemas, "path", name, {"schema": {"type": "string"}}, tool)
 
 
 def _parameter(
@@ -205,7 +213,7 @@ def _path(path: str, tool: _Tool) -> str:
         if place % 2 == 0:
             made += quote(text, safe="/:@!$&'()*+,;=~%-._")
         else:
-            made += f"{{{tool.places.get(text, snake(text) or 'value')}}}"
+            made += f"{{{tool.places[text]}}}"
     return made if made.startswith("/") else f"/{made}"
 
 

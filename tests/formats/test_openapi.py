@@ -1,0 +1,170 @@
+"""Operations as HTTP tools: addresses, arguments, bodies, keys, refs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from app.core.tools import Tool
+from app.executors.http_request import request_of
+from app.formats.found import Found
+from app.formats.read import read
+
+PET = {
+    "type": "object",
+    "required": ["id", "name"],
+    "properties": {
+        "id": {"type": "integer", "readOnly": True},
+        "name": {"type": "string"},
+        "owner": {"$ref": "#/components/schemas/Owner"},
+    },
+}
+OWNER = {"properties": {"pets": {"type": "array", "items": {"$ref": "#/components/schemas/Pet"}}}}
+SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "basic": {"type": "http", "scheme": "basic"},
+    "header": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
+    "query": {"type": "apiKey", "in": "query", "name": "key"},
+}
+REF = {"$ref": "#/components/schemas/Pet"}
+ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
+
+
+def found(path: str, method: str, operation: Any, **document: Any) -> Found:
+    whole = {
+        "openapi": "3.1.0",
+        "info": {"title": "Pets"},
+        "servers": [{"url": "https://pets.example/v1/"}],
+        "components": {"schemas": {"Pet": PET, "Owner": OWNER}, "securitySchemes": SCHEMES},
+        "paths": {path: {method: operation}},
+        **document,
+    }
+    (one,) = read(json.dumps(whole)).tools
+    return one
+
+
+def tool(path: str, method: str, operation: Any, **document: Any) -> Tool:
+    one = found(path, method, operation, **document)
+    assert one.tool is not None, one.problem
+    return one.tool
+
+
+def body(schema: Any, kind: str = "application/json", **more: Any) -> dict[str, Any]:
+    return {"requestBody": {"content": {kind: {"schema": schema}}, **more}}
+
+
+def sent(one: Tool, arguments: Mapping[str, Any]) -> tuple[str, str, bytes, dict[str, Any]]:
+    """What the executor would send, by its own words."""
+    request = request_of(one.config, json.dumps(arguments))
+    return request.method, request.url, request.body, dict(request.headers)
+
+
+def test_path_query_and_header_become_arguments() -> None:
+    one = tool(
+        "/pets/{id}",
+        "get",
+        {
+            "parameters": [
+                ID,
+                {"name": "filter[a]", "in": "query", "schema": {"type": "array"}},
+                {"name": "page", "in": "query", "description": "Which.", "schema": {}},
+                {"name": "X-Trace", "in": "header", "schema": {"type": "string"}},
+                {"name": "Accept", "in": "header", "schema": {"type": "string"}},
+                {"name": "c", "in": "cookie"},
+            ]
+        },
+    )
+    assert (one.name, one.group) == ("get_pets_id", "Pets")
+    assert list(one.parameters["properties"]) == ["id", "filter_a", "page", "X-Trace"]
+    assert one.parameters["properties"]["page"]["description"] == "Which."
+    assert one.parameters["required"] == ["id"]
+    assert sent(one, {"id": "a/b", "filter_a": [1, 2], "X-Trace": "t"}) == (
+        "GET",
+        "https://pets.example/v1/pets/a%2Fb?filter%5Ba%5D=1&filter%5Ba%5D=2",
+        b"",
+        {"X-Trace": ("t",)},
+    )
+
+
+def test_a_place_that_is_not_described_is_an_argument_all_the_same() -> None:
+    one = found("/pets/{id}", "get", {})
+    assert one.tool is not None
+    assert one.tool.parameters["required"] == ["id"]
+    assert one.notes == ("'id' in the path is not described; it is any text.",)
+    assert sent(one.tool, {"id": "7"})[1] == "https://pets.example/v1/pets/7"
+
+
+def test_the_members_of_a_json_body_become_arguments() -> None:
+    one = tool("/pets/{pet}", "put", {"parameters": [{**ID, "name": "pet"}], **body(REF)})
+    assert list(one.parameters["properties"]) == ["pet", "name", "owner"]
+    assert one.parameters["required"] == ["pet", "name"]
+    assert one.parameters["properties"]["owner"] == {"$ref": "#/$defs/Owner"}
+    assert set(one.parameters["$defs"]) == {"Owner", "Pet"}  # in a circle, and each once
+    method, url, data, _ = sent(one, {"pet": "7", "name": "Rex"})
+    assert (method, url) == ("PUT", "https://pets.example/v1/pets/7")
+    assert json.loads(data) == {"name": "Rex"}
+
+
+def test_a_body_that_is_no_plain_object_is_one_argument() -> None:
+    one = tool("/p", "post", body({"type": "array", "items": {"type": "integer"}}, required=True))
+    assert one.parameters["required"] == ["body"]
+    _, _, data, headers = sent(one, {"body": [1, 2]})
+    assert json.loads(data) == [1, 2]
+    assert headers["Content-Type"] == ("application/json",)
+    # A member that has the name of a parameter cannot stand beside it.
+    schema = {"type": "object", "properties": {"id": {"type": "integer"}}}
+    both = tool("/p/{id}", "put", {"parameters": [ID], **body(schema)})
+    assert list(both.parameters["properties"]) == ["id", "body"]
+
+
+def test_a_form_is_sent_as_one() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    one = tool("/p", "post", body(schema, "application/x-www-form-urlencoded"))
+    assert sent(one, {"a": "x y"})[2] == b"a=x+y"
+
+
+@pytest.mark.parametrize(
+    ("security", "headers"),
+    [
+        ([{"bearer": []}], {"Authorization": "Bearer ${PETS_BEARER_TOKEN}"}),
+        ([{"basic": []}], {"Authorization": "Basic ${PETS_BASIC_KEY}"}),
+        ([{"query": []}, {"header": []}], {"X-Api-Key": "${PETS_HEADER_KEY}"}),
+        ([{"query": []}], None),
+        ([{}, {"bearer": []}], None),
+    ],
+)
+def test_what_secures_it_becomes_the_name_of_a_variable(security: Any, headers: Any) -> None:
+    one = tool("/p", "get", {}, security=security)
+    assert one.config.get("headers") == headers
+
+
+@pytest.mark.parametrize(
+    ("operation", "document", "said"),
+    [
+        (body({"$ref": "https://evil.example/x.json"}), {}, "nothing is fetched"),
+        (body({"$ref": "file:///etc/passwd"}), {}, "nothing is fetched"),
+        (body({"$ref": "other.yaml#/Pet"}), {}, "nothing is fetched"),
+        (body({"$ref": "#/components/schemas/None"}), {}, "There is nothing at"),
+        ({"requestBody": {"$ref": "#/paths/~1p/post/requestBody"}}, {}, "round in a circle"),
+        (body({}, "multipart/form-data"), {}, "multipart"),
+        ({}, {"servers": []}, "names no server"),
+        ({}, {"servers": [{"url": "/v1"}]}, "no whole address"),
+        ({}, {"servers": [{"url": "javascript:alert(1)"}]}, "no whole address"),
+        ({}, {"servers": [{"url": "https://me:pw@127.0.0.1"}]}, "config.url"),
+        ({}, {"servers": [{"url": "https://{h}"}]}, "config.url"),
+        ({}, {"openapi": "2.0"}, "Only OpenAPI 3"),
+    ],
+)
+def test_what_cannot_be_a_tool_is_said(operation: Any, document: Any, said: str) -> None:
+    one = found("/p", "post", operation, **document)
+    assert one.tool is None
+    assert said in one.problem
+
+
+def test_the_defaults_of_a_server_s_variables_stand_in_its_address() -> None:
+    server = {"url": "https://{region}.pets.example", "variables": {"region": {"default": "eu"}}}
+    one = tool("/p", "get", {}, servers=[server, {"url": "https://b.example"}])
+    assert one.config["url"] == "https://eu.pets.example/p"
