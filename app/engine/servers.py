@@ -279,9 +279,9 @@ def _tool(server: str, one: Listed, name: str, own: Tool | None) -> Tool:
 
 def _server(data: Mapping[str, Any]) -> Server:
     known = [one.name for one in fields(Server)]
-    for name in data:
-        if name not in known:
-            raise BadInput(f"A server has no {str(name)[:80]!r}; it has {', '.join(known)}.")
+    for other in data:
+        if other not in known:
+            raise BadInput(f"A server has no {str(other)[:80]!r}; it has {', '.join(known)}.")
     name = data.get("name")
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise BadInput("A server needs a name of 1 to 64 letters, digits, dots, _ or -.")

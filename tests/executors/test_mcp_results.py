@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from mcp.types import CallToolResult, Tool
+from mcp.types import CallToolResult, Tool, ToolAnnotations
 
 from app.core.tools import NAME, Content
 from app.executors.mcp_results import MAX_DESCRIPTION, legal_name, listed, result_of
@@ -129,7 +129,12 @@ def test_names_are_legal_and_nobody_else_s(name: str, taken: set[str], legal: st
 def test_what_cannot_be_taken_of_a_listing_says_why() -> None:
     schema = {"type": "object"}
     tools = [
-        Tool(name="a", title="A", input_schema=schema, annotations={"readOnlyHint": True}),
+        Tool(
+            name="a",
+            title="A",
+            input_schema=schema,
+            annotations=ToolAnnotations(read_only_hint=True),
+        ),
         Tool(name="a", input_schema=schema),
         Tool(name="", input_schema=schema),
         Tool(name="long", description="x" * (MAX_DESCRIPTION + 1), input_schema=schema),

@@ -157,8 +157,15 @@ def _place(name: str) -> str:
 
 def _typed(body: Body) -> ServerForm:
     """What was typed, as it was typed."""
-    texts = ("name", "line", "env", "cwd", "url", "headers")
-    return ServerForm(*(body.text(name) for name in texts), private=body.flag("private"))
+    return ServerForm(
+        body.text("name"),
+        body.text("line"),
+        body.text("env"),
+        body.text("cwd"),
+        body.text("url"),
+        body.text("headers"),
+        body.flag("private"),
+    )
 
 
 def _from_form(body: Body) -> dict[str, Any]:
