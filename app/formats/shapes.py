@@ -110,6 +110,9 @@ def _hosted(entry: Mapping[str, Any], kind: str) -> Found:
     if kind == "not_implemented":
         said = "LangChain's dump leaves the arguments out; bring convert_to_openai_tool(tool)."
         return refused(entry, json_schema.LANGCHAIN, entry.get("name"), said)
+    if kind in ("function", "custom"):
+        said = f'A "{kind}" needs its name, in it or in an object "{kind}"; correct it.'
+        return refused(entry, "", "", said)
     said = f"A tool of the type {clipped(kind)!r} is run by its provider; it cannot be brought."
     return refused(entry, "", entry.get("name") or kind, said)
 
