@@ -82,7 +82,7 @@ def _dropped(schema: Mapping[str, Any], place: Place, known: tuple[str, ...]) ->
             said = f"Ollama drops `{str(key)[:60]}`{at(place)}: the model is not told of it."
             fix: Fix = "inline" if key == "$ref" else ""
             where = "/parameters" + pointer((*place, str(key)))
-            yield Finding("ignored", said, where, "ollama", source=GO, fix=fix)
+            yield Finding("ignored", said, where, "ollama", source=GO, inferred=True, fix=fix)
 
 
 def _refused(says: str, place: Place, source: str = GO) -> Finding:

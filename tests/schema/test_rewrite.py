@@ -161,7 +161,7 @@ def filled(schema: Any, root: Json, value: Any) -> list[Any]:
 
 
 BUDGET = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 
 
@@ -177,8 +177,21 @@ def test_inlined_schemas_take_the_same_values(schema: Json) -> None:
         assert takes(schema, value) == takes(made.parameters, value), value
 
 
+def opened(schema: Any) -> Any:
+    """Without `additionalProperties: false`, which Gemini has no word for: else all is a loss."""
+    if isinstance(schema, list):
+        return [opened(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: opened(one)
+        for key, one in schema.items()
+        if key != "additionalProperties" or one is not False
+    }
+
+
 @BUDGET
-@given(SCHEMAS)
+@given(SCHEMAS | SCHEMAS.map(opened))
 def test_gemini_ready_schemas_take_the_same_values_or_say_so(schema: Json) -> None:
     made = gemini_ready(schema)
     assert soundness.fault(made.parameters) is None
@@ -190,7 +203,7 @@ def test_gemini_ready_schemas_take_the_same_values_or_say_so(schema: Json) -> No
     if not made.lost:
         back = told_back(made.parameters)
         for value in values(schema, made.parameters):
-            assert takes(schema, value) == takes(back, value), value
+            assert takes(told_back(schema), value) == takes(back, value), value
 
 
 @BUDGET

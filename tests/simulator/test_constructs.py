@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,7 +65,7 @@ def test_the_table_is_large_enough_and_says_each_thing_once() -> None:
 
 @pytest.mark.parametrize(("one", "protocol"), CELLS, ids=NAMED)
 def test_lint_and_the_strict_end_agree_with_the_table(one: Construct, protocol: str) -> None:
-    letter = one.verdict[PROTOCOLS.index(protocol)]  # type: ignore[arg-type]
+    letter = one.verdict[PROTOCOLS.index(protocol)]
     told = found(one.tool, protocol)
     refused = refusal(protocol, one.tool)
     assert (refused is not None) == (letter == "x"), refused
@@ -76,7 +77,7 @@ def test_lint_and_the_strict_end_agree_with_the_table(one: Construct, protocol: 
 
 @pytest.mark.parametrize(("one", "protocol"), CELLS, ids=NAMED)
 def test_strict_tools_too(one: Construct, protocol: str) -> None:
-    letter = one.verdict[PROTOCOLS.index(protocol)]  # type: ignore[arg-type]
+    letter = one.verdict[PROTOCOLS.index(protocol)]
     if protocol not in STRICT_MODES or one.tool.format is not None:
         assert not found(one.tool, protocol)["strict"]
         return
@@ -266,3 +267,59 @@ def test_other_forms_are_judged_as_they_stand(protocol: str, entry: Json, sound:
     answer = taken(protocol, entry)
     assert (answer is None) == sound, answer
     assert (not refused) == sound, refused
+
+
+# The same table for a reader.
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "constructs.md"
+_WORDS = {"+": "taken", "s": "not by strict tools", "x": "**refused**", "~": "not obeyed"}
+
+
+def as_table() -> str:
+    """docs/constructs.md: a row for each construct, and where each verdict is known from."""
+    sources: dict[str, int] = {}
+    rows = []
+    for one in CONSTRUCTS:
+        cells = [cell(one, protocol, sources) for protocol in PROTOCOLS]
+        rows.append(f"| {one.about} | {' | '.join(cells)} |")
+    listed = [f"{number}. {source}" for source, number in sources.items()]
+    return "\n".join(
+        [
+            "# Constructs of tools, and what each provider makes of them",
+            "",
+            "Written by tests/simulator/test_constructs.py, which proves every cell: our encoder",
+            "makes the request, the strict end of the simulator takes or refuses it, and lint says",
+            "the same. *taken*; *not by strict tools*: taken, but refused of a tool that is",
+            "strict; **refused**: status 400; *not obeyed*: taken, and in part without effect.",
+            "Numbers are sources, listed below; (i): inferred, nobody saw the real answer.",
+            "",
+            "| construct | Anthropic | OpenAI Chat | OpenAI Responses | Gemini | Ollama |",
+            "| --- | --- | --- | --- | --- | --- |",
+            *rows,
+            "",
+            "## Sources",
+            "",
+            *listed,
+            "",
+        ]
+    )
+
+
+def cell(one: Construct, protocol: str, sources: dict[str, int]) -> str:
+    letter = one.verdict[PROTOCOLS.index(protocol)]
+    kind = {"x": "refused", "s": "strict", "~": "ignored"}.get(letter, "")
+    told = found(one.tool, protocol)[kind] if kind else []
+    marks = {}
+    for each in told:
+        number = sources.setdefault(each.source, len(sources) + 1)
+        marks[f"{number}{' (i)' if each.inferred else ''}"] = None
+    return f"{_WORDS[letter]} {', '.join(marks)}".strip()
+
+
+def test_the_document_says_what_the_table_says() -> None:
+    """Written anew by `python -m tests.simulator.test_constructs`."""
+    assert DOCUMENT.read_text() == as_table()
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(as_table())
