@@ -74,6 +74,13 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "app/executors/mcp_connection.py": "tests/executors/test_mcp.py, over real servers",
     "app/executors/mcp_stdio.py": "tests/executors/test_mcp.py, over servers good and bad",
     "app/executors/runner.py": "tests/executors/test_python.py, in its own process",
+    **dict.fromkeys(
+        ("app/executors/workspace/child.py", "app/executors/workspace/page.py"),
+        "tests/executors/workspace/test_fetch.py, in their own process",
+    ),
+    "app/executors/workspace/pdf.py": "test_read.py beside it, in its own process",
+    "app/executors/workspace/tools.py": "rows only; test_workspace.py calls each",
+    "app/executors/workspace/trouble.py": "rows only; test_workspace.py meets each",
     "app/render/pages.py": "tests/render and tests/web",
     "app/render/providers.py": "tests/web/test_providers.py",
     **dict.fromkeys(

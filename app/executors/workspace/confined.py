@@ -143,12 +143,21 @@ def confined(folder: str) -> None:
     if inner:
         relay(inner)
     runner.prctl(runner.PR_SET_PDEATHSIG, signal.SIGKILL)
+    close_in()
     arrange(folder)
     shell = os.fork()
     if shell:
         first(shell)
     os.setsid()
     drop()
+
+
+def close_in() -> None:
+    """No further namespaces from in here: they would give capabilities back, if only inside."""
+    try:
+        written("/proc/sys/user/max_user_namespaces", "0")
+    except OSError:
+        pass  # /proc/sys may be read-only here; what is mounted is locked for them all the same
 
 
 def relay(inner: int) -> NoReturn:
