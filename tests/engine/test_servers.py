@@ -13,9 +13,10 @@ import pytest
 from app.core.errors import BadInput, Conflict, NotFound
 from app.core.servers import Accepted, Server, fingerprint
 from app.core.tools import Tool
+from app.engine.decisions import Asked
 from app.engine.servers import Shown, offered
 from app.executors.mcp_results import Listed
-from tests.engine.running import running
+from tests.engine.running import ALLOW_ALL, begun, rested, running
 from tests.executors.mcp_servers import by_stdio
 
 pytestmark = pytest.mark.anyio
@@ -193,3 +194,31 @@ def test_each_tool_is_marked_by_what_was_accepted() -> None:
         ("b", "same"),
         ("z", "same"),
     ]
+
+
+async def test_a_rule_runs_what_was_accepted_and_asks_when_it_changes(tmp_path: Path) -> None:
+    server = by_stdio("turncoat")
+    async with running(tmp_path) as engine:
+        await engine.servers.save(server)
+        await engine.servers.accept("turncoat", fingerprint(server))
+        first = (await listed(engine.servers, "turncoat")).offered[0].listed
+        assert first is not None
+        await engine.servers.take("turncoat", [("t", first.fingerprint)])
+        tool = await engine.library.tool("t")
+        await engine.library.save(replace(tool, name="note"), 1, original="t")
+        session_id = await begun(engine, ["note"], rules=ALLOW_ALL)
+        await engine.driver.prompt(session_id, "Use note, please.")
+        session = await rested(engine, session_id)
+        assert session.state == "idle"
+        assert [call.result.text for call in session.calls() if call.result] == ["fine"]
+
+        await engine.driver.prompt(session_id, "Use note, please.")
+        session = await rested(engine, session_id)
+        assert session.state == "waiting"
+        (call,) = session.waiting
+        assert call.cautioned
+        assert "not what was accepted" in call.problems[0].message
+
+        await engine.driver.decide(session_id, call.id, Asked("run", call.digest))
+        session = await rested(engine, session_id)
+        assert [call.result.text for call in session.calls() if call.result] == ["fine", "fine"]

@@ -127,13 +127,13 @@ def test_names_are_legal_and_nobody_else_s(name: str, taken: set[str], legal: st
 
 
 def test_what_cannot_be_taken_of_a_listing_says_why() -> None:
-    schema = {"type": "object"}
+    schema, reads = {"type": "object"}, ToolAnnotations(read_only_hint=True)
     tools = [
         Tool(
             name="a",
             title="A",
             input_schema=schema,
-            annotations=ToolAnnotations(read_only_hint=True),
+            annotations=reads,
         ),
         Tool(name="a", input_schema=schema),
         Tool(name="", input_schema=schema),
