@@ -15,7 +15,6 @@ from jinja2 import Environment
 from app.core.rows import to_data
 from app.core.servers import Server
 from app.core.tools import Tool
-from app.formats.found import Found, FoundServer
 
 RUNS_NOTHING = ("mock", "person")
 """Who may be switched on without a further look."""
@@ -32,14 +31,19 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Row:
-    """One tool or server. `name` is the one it would get, `taken` the one of what is there
-    already ("" where there is none). `found` None is a server. `error` is about the person's own
-    choice; the problems of the format are in what was found."""
+    """One tool or server. `called` is its name in what was brought, `kind` the format, `problem`
+    why it cannot be taken. `name` is the one it would get, `taken` that of one that is there
+    already ("" where there is none). `error` is about the person's own choice."""
 
     number: int
     source: str
-    found: Found | None
-    server: FoundServer | None = None
+    called: str
+    kind: str = ""
+    notes: tuple[str, ...] = ()
+    problem: str = ""
+    tool: Tool | None = None
+    server: Server | None = None
+    is_server: bool = False
     name: str = ""
     taken: str = ""
     replace: bool = False
@@ -48,33 +52,21 @@ class Row:
     error: str = ""
 
     @property
-    def problem(self) -> str:
-        one = self.found or self.server
-        return one.problem if one is not None else ""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        one = self.found or self.server
-        return one.notes if one is not None else ()
-
-    @property
     def carried(self) -> str:
         """What the next request carries: ASCII, so that no character is lost on the way."""
         data: dict[str, Any] = {"source": self.source, "notes": list(self.notes)}
-        if self.found is not None and self.found.tool is not None:
-            data |= {"tool": to_data(self.found.tool), "kind": self.found.kind}
-        if self.server is not None and self.server.server is not None:
-            data |= {"server": to_data(self.server.server)}
+        if self.tool is not None:
+            data |= {"tool": to_data(self.tool), "kind": self.kind}
+        if self.server is not None:
+            data |= {"server": to_data(self.server)}
         return json.dumps(data)
 
     @property
     def runs(self) -> list[tuple[str, str]]:
         """What a call would do, in whole: (what, the text of it)."""
-        if self.found is not None and self.found.tool is not None:
-            return _tool_runs(self.found.tool)
-        if self.server is not None and self.server.server is not None:
-            return _server_runs(self.server.server)
-        return []
+        if self.tool is not None:
+            return _tool_runs(self.tool)
+        return _server_runs(self.server) if self.server is not None else []
 
 
 @dataclass(frozen=True)
@@ -91,8 +83,8 @@ class ImportPage:
 
 def import_page(env: Environment, page: ImportPage) -> str:
     """The whole page: the door, or what was found."""
-    tools = [row for row in page.rows if row.found is not None]
-    servers = [row for row in page.rows if row.server is not None]
+    tools = [row for row in page.rows if not row.is_server]
+    servers = [row for row in page.rows if row.is_server]
     ready = [row for row in page.rows if not row.problem]
     return env.get_template("import.html").render(
         page=page, tools=tools, servers=servers, ready=ready, kinds=_KINDS

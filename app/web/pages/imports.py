@@ -182,15 +182,40 @@ async def _rows(engine: Engine, brought: Sequence[tuple[str, Brought]]) -> list[
     rows: list[Row] = []
     for source, one in brought:
         for found in one.tools:
-            found = _without_keys(found, masker)
-            on = found.tool is not None and found.tool.answered_by in RUNS_NOTHING
-            row = Row(len(rows), source, found, name=found.name, on=on)
-            rows.append(_named(row, found.name, names, there) if found.tool else row)
+            row = _tool_row(len(rows), source, _without_keys(found, masker))
+            rows.append(_named(row, names, there) if row.tool else row)
         for server in one.servers:
-            server = _keepable(engine, server)
-            row = Row(len(rows), source, None, server, name=server.name)
-            rows.append(_named(row, server.name, servers, servers_there) if server.server else row)
+            row = _server_row(len(rows), source, _keepable(engine, server))
+            rows.append(_named(row, servers, servers_there) if row.server else row)
     return rows
+
+
+def _tool_row(number: int, source: str, found: Found) -> Row:
+    on = found.tool is not None and found.tool.answered_by in RUNS_NOTHING
+    return Row(
+        number,
+        source,
+        found.name,
+        found.kind,
+        found.notes,
+        found.problem,
+        tool=found.tool,
+        name=found.name,
+        on=on,
+    )
+
+
+def _server_row(number: int, source: str, found: FoundServer) -> Row:
+    return Row(
+        number,
+        source,
+        found.name,
+        notes=found.notes,
+        problem=found.problem,
+        server=found.server,
+        is_server=True,
+        name=found.name,
+    )
 
 
 def _without_keys(found: Found, masker: Masker) -> Found:
@@ -209,13 +234,13 @@ def _keepable(engine: Engine, found: FoundServer) -> FoundServer:
     return found
 
 
-def _named(row: Row, name: str, names: set[str], there: frozenset[str]) -> Row:
+def _named(row: Row, names: set[str], there: frozenset[str]) -> Row:
     """The row under the next free name."""
-    free, number = name, 2
+    free, number = row.called, 2
     while free in names:
-        free, number = f"{name[:56]}_{number}", number + 1
+        free, number = f"{row.called[:56]}_{number}", number + 1
     names.add(free)
-    return replace(row, name=free, taken=name if name in there else "")
+    return replace(row, name=free, taken=row.called if row.called in there else "")
 
 
 def _told(brought: Brought) -> dict[str, Any]:
@@ -282,9 +307,9 @@ def _row(engine: Engine, number: int, carried: str) -> Row:
         if "tool" in data:
             tool = check_tool(data["tool"])
             found = Found(tool, tool.name, kind=str(data["kind"]), notes=notes)
-            return Row(number, source, found, name=tool.name)
+            return _tool_row(number, source, found)
         server = engine.servers.checked(data["server"])
-        return Row(number, source, None, FoundServer(server, server.name, notes), name=server.name)
+        return _server_row(number, source, FoundServer(server, server.name, notes))
     except (ValueError, KeyError, TypeError, AttributeError):
         raise BadInput("This form is not one of ours; bring it again.") from None
 
@@ -307,40 +332,34 @@ async def _taking(engine: Engine, rows: Iterable[Row], ticked: set[str], body: B
             on=number in on,
             replace=body.flag(f"replace:{number}"),
             name=body.text(f"as:{number}", row.name).strip(),
-            taken=_original(row) if _original(row) in _those(row, there, servers_there) else "",
+            taken=row.called if row.called in _those(row, there, servers_there) else "",
         )
-        name = _original(row) if row.replace and row.taken else row.name
-        before = {one.name for one in (tools if row.found else servers)}
+        name = row.called if row.replace and row.taken else row.name
+        before = {one.name for one in (servers if row.is_server else tools)}
         row = replace(row, error=_wrong(row, name, before, _those(row, there, servers_there)))
         if row.take and not row.error:
-            if row.found is not None and row.found.tool is not None:
-                tools.append(replace(row.found.tool, name=name))
+            if row.tool is not None:
+                tools.append(replace(row.tool, name=name))
                 switched += [name] if row.on else []
                 held = masker.holds(to_data(tools[-1]))
             else:
                 assert row.server is not None
-                assert row.server.server is not None
-                servers.append(replace(row.server.server, name=name, private=False))
+                servers.append(replace(row.server, name=name, private=False))
                 held = masker.holds(to_data(servers[-1]))
             row = replace(row, error=_HOLDS_KEY if held else "")
         made.append(row)
     return _Taking(made, tools, servers, switched, servers_there)
 
 
-def _original(row: Row) -> str:
-    one = row.found or row.server
-    return one.name if one is not None else ""
-
-
 def _those(row: Row, tools: set[str], servers: set[str]) -> set[str]:
-    return tools if row.found is not None else servers
+    return servers if row.is_server else tools
 
 
 def _wrong(row: Row, name: str, before: set[str], there: set[str]) -> str:
     """Why a row cannot be taken under `name`, or ""."""
     if not row.take:
         return ""
-    legal = NAME.fullmatch(name) if row.found is None else _is_legal(name)
+    legal = NAME.fullmatch(name) if row.is_server else _is_legal(name)
     if not legal:
         return f"{name[:80]!a} is no name; use letters, digits, underscores, dots and hyphens."
     if name in before:
