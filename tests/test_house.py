@@ -81,6 +81,7 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "app/executors/workspace/pdf.py": "test_read.py beside it, in its own process",
     "app/executors/workspace/tools.py": "rows only; test_workspace.py calls each",
     "app/executors/workspace/trouble.py": "rows only; test_workspace.py meets each",
+    "app/render/imports.py": "tests/web/pages/test_imports.py, which reads the whole page",
     "app/render/pages.py": "tests/render and tests/web",
     "app/render/providers.py": "tests/web/test_providers.py",
     **dict.fromkeys(
@@ -132,6 +133,15 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
         ),
         "tests/simulator/test_app.py and test_end.py; tests/engine/test_faults.py plays each fault",
     ),
+    "app/formats/found.py": "values only; tests/formats/test_read.py",
+    "app/formats/openapi_schemas.py": "tests/formats/test_openapi.py: refs, circles, $defs",
+    **dict.fromkeys(
+        (
+            *("app/formats/entry.py", "app/formats/openai.py", "app/formats/anthropic.py"),
+            *("app/formats/gemini.py", "app/formats/mcp.py", "app/formats/json_schema.py"),
+        ),
+        "tests/formats/test_shapes.py and test_read.py, which read each format whole",
+    ),
     "app/formats/openapi_written.py": "tests/formats/test_write.py, which reads it back",
     "app/formats/python_file.py": "tests/formats/test_write.py, which reads it back",
     "app/formats/python_written.py": "tests/formats/test_python_face.py, which reads it back",
@@ -153,7 +163,9 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "app/web/app.py": "tests/web/test_routes.py, the inventory of its routes",
     "app/web/demos.py": "tests/web/test_api.py starts each",
     "app/web/forms.py": "tests/web/test_api.py, in all three ways of asking",
+    "app/web/judged.py": "tests/web/pages/test_faces.py, which asks for judgements",
     "app/web/site.py": "tests/web/test_api.py",
+    "app/web/typed_tool.py": "tests/web/pages/test_faces.py, every button of the editor",
     "app/web/pages/actions.py": "tests/web/test_api.py",
     "app/web/pages/providers.py": "tests/web/test_providers.py",
     "app/web/pages/session.py": "tests/web/test_api.py",
