@@ -22,6 +22,7 @@ from app.schema.outline import TYPES, Row
 from app.store.library import Entry, Version
 
 MOST_FINDINGS = 40
+MOST_FIRST = 6
 MOST_VERSIONS = 50
 
 KINDS = (
@@ -65,6 +66,25 @@ class Judged:
     sent: Sequence[Sent] = ()
     problem: str = ""
     pointer: str = ""
+
+    def laid_out(self, strict: bool) -> tuple[list[Finding], list[tuple[str, str, list[Finding]]]]:
+        """The findings to be read first, and those that are folded: (title, fix, findings)."""
+        first = [one for one in self.findings if counts(one, strict)]
+        folds = [("more of them", "", first[MOST_FIRST:])]
+        for severity, title in (
+            ("strict", "that strict mode would refuse; strict is off"),
+            ("ignored", "that are accepted and not obeyed"),
+        ):
+            rest = [one for one in self.findings if one.severity == severity and one not in first]
+            fix = next((one.fix for one in rest if one.fix), "")
+            folds.append((title, fix, rest))
+        return first[:MOST_FIRST], [fold for fold in folds if fold[2]]
+
+
+def counts(finding: Finding, strict: bool) -> bool:
+    """Whether a finding is a hint: what strict mode wants is one for a strict tool only, and what
+    a provider leaves out without harm is none."""
+    return finding.severity in ("refused", "weak") or (strict and finding.severity == "strict")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from app.core.settings import PROTOCOLS
 from app.core.tools import Tool
 from app.engine.tool_wires import as_sent
 from app.render.filters import pretty
-from app.render.tools import Fixed, Judged, Sent, difference
+from app.render.tools import Fixed, Judged, Sent, counts, difference
 from app.schema.lint import accepted, findings
 from app.schema.rewrite import Rewrite
 from app.schema.tokens import estimated
@@ -48,7 +48,7 @@ def fixed(typed: Typed, fix: str, made: Rewrite) -> Fixed:
 
 
 async def hints(entries: Iterable[Entry]) -> dict[str, int]:
-    """How many findings each tool has, by name; those without are left out."""
+    """How many hints each tool has, by name; those without are left out."""
     texts = {entry.tool.name: json.dumps(to_data(entry.tool)) for entry in entries}
     counts = await asyncio.to_thread(lambda: {name: _hints(text) for name, text in texts.items()})
     return {name: count for name, count in counts.items() if count}
@@ -58,4 +58,4 @@ async def hints(entries: Iterable[Entry]) -> dict[str, int]:
 def _hints(text: str) -> int:
     """Counted once for each tool as it is saved; the list of tools asks for all of them."""
     tool: Tool = from_data(Tool, json.loads(text))
-    return len(findings(tool))
+    return sum(counts(one, tool.strict) for one in findings(tool))

@@ -181,7 +181,7 @@ def test_a_deleted_tool_and_an_old_version_come_back(server: Server, tab: Tab) -
     saved(server, "old_one", description="first")
     saved(server, "old_one", description="second")
     tab.goto("/tools/old_one?tab=history")
-    expect(tab.find("#history .less")).to_contain_text("first")
+    expect(tab.find("#history .gone")).to_contain_text("first")
     tab.find("#history summary", has_text="v1").click()
     tab.find("#history button").click()
     expect(tab.find("#saved")).to_have_text("v3 · saved")

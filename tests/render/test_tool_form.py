@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.core.errors import BadTool
@@ -38,6 +38,10 @@ CONFIGS = st.dictionaries(st.sampled_from(KEYS), ANY | st.sampled_from(MORE), ma
 
 
 @given(st.sampled_from(ANSWERED_BY), CONFIGS)
+@example("mock", {"result": " "})
+@example("mock", {"result": '{"a": 1}'})
+@example("mock", {"result": 5, "is_error": False})
+@example("python", {"code": "\n"})
 def test_nothing_of_a_config_is_lost(kind: Any, config: dict[str, Any]) -> None:
     tool = Tool("t", answered_by=kind, config=config)
     made = tool_data(tool_form(tool), tool.parameters)["config"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -72,3 +73,76 @@ async def test_what_cannot_be_is_said_and_nothing_typed_is_lost(
     assert refused.status_code == 422
     assert said in refused.text
     assert 'value="other"' in refused.text
+
+
+async def kept(page: httpx.AsyncClient, name: str, **fields: Any) -> None:
+    """Save a tool as a script does."""
+    data = {"name": name, "config": {"result": "x"}, **fields}
+    saved = await page.post("/tools", json=data)
+    assert saved.status_code == 201, saved.text
+
+
+async def described(page: httpx.AsyncClient, name: str) -> Any:
+    return (await page.get(f"/tools/{name}", headers={"accept": "application/json"})).json()
+
+
+async def test_a_deleted_tool_is_had_back_with_its_versions(page: httpx.AsyncClient) -> None:
+    await kept(page, "gone", description="one")
+    await kept(page, "gone", description="two")
+    deleted = await page.post("/tools/gone/delete", data={}, follow_redirects=True)
+    assert "/tools/gone/restore" in deleted.text
+    assert (await page.get("/tools/gone")).status_code == 404
+    assert (await page.post("/tools/gone/restore", data={})).status_code == 303
+    assert "v2" in (await page.get("/tools/gone")).text
+    assert (await described(page, "gone"))["description"] == "two"
+    again = await page.post("/tools/gone/restore", data={})
+    assert again.status_code == 404
+
+
+async def test_a_name_that_was_taken_again_is_not_overwritten(page: httpx.AsyncClient) -> None:
+    await kept(page, "twice", description="old")
+    await page.post("/tools/twice/delete", data={})
+    await kept(page, "twice", description="new")
+    refused = await page.post("/tools/twice/restore", data={})
+    assert refused.status_code == 422
+    assert (await described(page, "twice"))["description"] == "new"
+
+
+async def test_an_old_version_becomes_the_newest(page: httpx.AsyncClient) -> None:
+    await kept(page, "versions", description="one")
+    await kept(page, "versions", description="two")
+    assert (await page.post("/tools/versions/versions/1/restore", data={})).status_code == 303
+    assert (await described(page, "versions"))["description"] == "one"
+    assert "v3 · saved" in (await page.get("/tools/versions")).text
+    assert (await page.post("/tools/versions/versions/9/restore", data={})).status_code == 404
+
+
+async def test_saving_switches_nothing_on(page: httpx.AsyncClient) -> None:
+    await kept(page, "off")
+    await page.post("/tools/off/switch", data={"enabled": "false"})
+    shown = (await page.get("/tools/off")).text
+    assert "switched off" in shown
+    assert "Switch on" in shown
+    await page.post(
+        "/tools",
+        data={**FORM, "name": "off", "original": "off", "parameters": '{"type": "object"}'},
+    )
+    assert (await described(page, "off"))["enabled"] is False
+    await page.post("/tools/off/duplicate", data={})
+    assert (await described(page, "off_2"))["enabled"] is False
+    await page.post("/tools/off/switch", data={"enabled": "true"})
+    assert "Switch on" not in (await page.get("/tools/off")).text
+
+
+async def test_nothing_of_a_config_is_lost_by_the_form(page: httpx.AsyncClient) -> None:
+    config = {"cases": [{"when": {"/a": 1}, "result": "b"}], "result": '{"a": 1}', "delay_s": 0.25}
+    await kept(page, "rich", config=config)
+    form = {**FORM, "name": "rich", "original": "rich", "parameters": '{"type": "object"}'}
+    shown = (await page.get("/tools/rich")).text
+    rest = html.unescape(
+        shown.split('<textarea name="rest_mock"')[1].split(">\n", 1)[1].split("</textarea>")[0]
+    )
+    typed = {"result": "", "rest_mock": rest, "delay_s": "0.25"}
+    saved = await page.post("/tools", data={**form, **typed})
+    assert saved.status_code == 303, saved.text
+    assert (await described(page, "rich"))["config"] == config

@@ -1,0 +1,108 @@
+"""The pieces of the page of tools: the list, differences, what lint says first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.core.tools import Tool
+from app.render.tool_form import ToolForm
+from app.render.tools import (
+    MOST_FIRST,
+    MOST_VERSIONS,
+    Editor,
+    Fixed,
+    Judged,
+    difference,
+    history,
+    listed,
+    tool_lint,
+)
+from app.schema.lint import Finding
+from app.store.library import Entry, Version
+from tests.factories import ADD_EVENT, ASK_ME, WEATHER
+from tests.render.page import ENV
+
+MCP = Tool("m", answered_by="mcp", config={"server": "github", "tool": "m"})
+DISK = Tool("d", answered_by="workspace", config={"tool": "read_file"})
+
+
+def test_groups_are_headings_with_the_persons_own_first() -> None:
+    entries = [
+        Entry(replace(WEATHER, group="examples"), shipped=True),
+        Entry(DISK, shipped=True),
+        Entry(replace(ADD_EVENT, group="calendar", strict=True)),
+        Entry(ASK_ME),
+        Entry(MCP, enabled=False),
+    ]
+    groups = listed(entries, {"add_event": 2, "m": 1})
+    assert [title for title, _ in groups] == [
+        "yours", "calendar", "mcp · github", "workspace", "examples"
+    ]  # fmt: skip
+    words = {row.name: " · ".join(row.words) for _, rows in groups for row in rows}
+    assert words["add_event"].endswith("strict · 2 hints")
+    assert words["m"] == "mcp · off · 1 hint"
+    assert words["ask_me"] == "you"
+    (row,) = groups[1][1]
+    assert all(word in row.search for word in ("add_event", "calendar", ADD_EVENT.description))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        ("a\nb", "a\nc", [("@", "@@ -1,2 +1,2 @@"), (" ", "a"), ("-", "b"), ("+", "c")]),
+        ("", "a", [("@", "@@ -0,0 +1 @@"), ("+", "a")]),
+        ("a", "a", []),
+    ],
+)
+def test_a_difference_by_lines(before: str, after: str, lines: list[tuple[str, str]]) -> None:
+    assert list(difference(before, after)) == lines
+
+
+def test_the_history_tells_each_change_and_is_bounded() -> None:
+    one = replace(ADD_EVENT, description="one")
+    two = replace(ADD_EVENT, description="two")
+    newest, first = history([Version(2, two, 20), Version(1, one, 10)])
+    changed = [line for line in newest.diff if line[0] in "+-"]
+    assert changed == [("-", '  "description": "one",'), ("+", '  "description": "two",')]
+    assert {sign for sign, _ in first.diff} == {"@", "+"}
+    many = [Version(number, one, number) for number in range(900, 0, -1)]
+    assert len(history(many)) == MOST_VERSIONS
+
+
+def found(severity: str, count: int, **more: str) -> list[Finding]:
+    return [Finding(severity, f"{severity} {n}", "/name", **more) for n in range(count)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_what_is_refused_is_read_first_and_the_rest_is_folded(strict: bool) -> None:
+    findings = found("refused", 2) + found("strict", 3, fix="strict") + found("ignored", 4)
+    first, folds = Judged(findings + found("weak", 9)).laid_out(strict)
+    assert len(first) == MOST_FIRST
+    assert [one.severity for one in first[:3]] == [
+        "refused",
+        "refused",
+        "strict" if strict else "weak",
+    ]
+    told = [(fix, len(folded)) for _, fix, folded in folds]
+    assert told == ([("", 8), ("", 4)] if strict else [("", 5), ("strict", 3), ("", 4)])
+    everything = first + [one for _, _, folded in folds for one in folded]
+    assert sorted(one.message for one in everything) == sorted(
+        one.message for one in findings + found("weak", 9)
+    )
+
+
+def test_a_fix_is_shown_with_what_it_loses() -> None:
+    editor = Editor(ToolForm(), fixed=Fixed("strict", [("+", "x")], ["minimum goes."]))
+    html = tool_lint(ENV, editor)
+    assert "Lost: minimum goes." in html
+    assert 'name="apply" id="apply" value="strict"' in html
+    same = tool_lint(ENV, replace(editor, fixed=Fixed("inline", [])))
+    assert "accepts and refuses the same values" in same
+    assert 'name="apply"' not in same
+
+
+def test_backticks_are_code_and_nothing_else_is_markup() -> None:
+    html = tool_lint(ENV, Editor(ToolForm(), judged=Judged([Finding("weak", "`<b>` is <i>", "")])))
+    assert "<code>&lt;b&gt;</code> is &lt;i&gt;" in html
