@@ -50,14 +50,20 @@ def flat_rows(rows: Iterable[Row]) -> Iterator[Row]:
         yield from flat_rows(one.rows)
 
 
-def as_typed(fields: Sequence[Field], form: Form) -> tuple[Field, ...]:
-    """`fields` with what stands in `form`, be it right or wrong: nothing typed is lost."""
-    return tuple(_typed(one, form) for one in fields)
+def as_typed(fields: Sequence[Field], form: Form, pointer: str = "") -> tuple[Field, ...]:
+    """`fields` with what stands in `form`, be it right or wrong: nothing typed is lost. They are
+    the members of the object at `pointer`."""
+    made = tuple(_typed(one, form) for one in fields)
+    others = _texts(form, f"rest:{pointer}")
+    if not others or any(one.rest for one in fields):
+        return made
+    label = "other members · JSON object"
+    return (*made, Field(pointer, "", label, "json", value=others, rest=True))
 
 
 def _typed(field: Field, form: Form) -> Field:
     if field.kind == "object":
-        return replace(field, children=as_typed(field.children, form))
+        return replace(field, children=as_typed(field.children, form, field.pointer))
     is_null = form.get(field.null_key, [""])[-1:] == ["on"] and field.nullable
     typed = _texts(form, f"json:{field.pointer}")
     if typed is not None and field.kind != "json":

@@ -107,7 +107,8 @@ async def panel_of(site: Site, tool: Tool, name: str, typed: Typed) -> Panel:
         off=off,
         person=tool.answered_by == "person",
         lifts=tool.answered_by == "workspace" and tool.config.get("tool") == "run_shell",
-        seen=looked.seen,
+        # A mock runs nothing that could be another thing than what was seen.
+        seen=looked.seen if tool.answered_by != "mock" else "",
         scratch=typed.scratch,
         past=[
             Past(
