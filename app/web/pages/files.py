@@ -90,7 +90,8 @@ async def _done(site: Site, session_id: str, work: Callable[[History], T]) -> T:
 def _page(history: History, session_id: str, title: str, path: str, number: int) -> FilesPage:
     entries = list(history.files.walk()) if history.files.root.is_dir() else []
     rows = [_row(entry) for entry in entries[:MOST_ROWS]]
-    changes = [_change(one) for one in reversed(history.changes)]
+    last = {one.path: one.number for one in history.changes}
+    changes = [_change(one, last[one.path]) for one in reversed(history.changes)]
     more = max(len(entries) - MOST_ROWS, 0)
     page = (session_id, title, rows, more, changes)
     if number:
@@ -122,12 +123,12 @@ def _row(entry: Entry) -> FileRow:
     return FileRow(name, entry.path if name == entry.path else "", entry.kind, entry.size)
 
 
-def _change(change: Change) -> ChangeRow:
+def _change(change: Change, last: int) -> ChangeRow:
+    """Undo is offered for the `last` change of a file: a newer one would be lost by it."""
     words = "removed" if not change.after else "changed" if change.before else "made"
     by = change.by if change.by.startswith("undo") else f"call {change.by}"
-    return ChangeRow(
-        change.number, change.path, by, change.at_ms, words, not change.undone, change.undone
-    )
+    undo = change.number == last
+    return ChangeRow(change.number, change.path, by, change.at_ms, words, undo, change.undone)
 
 
 def _told(page: FilesPage) -> dict[str, object]:
