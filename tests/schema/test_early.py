@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from random import Random
 from typing import Any
@@ -113,6 +112,7 @@ SCHEMA: dict[str, Any] = {
         "list": {"type": "array", "items": {"$ref": "#/$defs/point"}, "maxItems": 2},
         "maybe": {"anyOf": [{"$ref": "#/$defs/point"}, {"type": "null"}]},
         "hidden": False,
+        "either": {"anyOf": [{"$ref": "#/$defs/point"}, {"required": ["y"]}]},
     },
     "required": ["minutes"],
     "additionalProperties": False,
@@ -171,6 +171,7 @@ QUIET = (
     *('{"minutes":3e2,', '{"minutes":30.0}', '{"minutes":3, "list":[{"x":1},{"x":2}]}', '{"zo'),
     *('{"minutes":1e0000000000000000000002,', '{"unit": "', '{"minutes":3, "maybe":null}'),
     *('{"minutes":3}  \n', '{"minutes":tru'),
+    *('{"either":{"x":"1","y":2}, "minutes":3}', '{"either":{"y":2}', '{"either":{"x":"1"'),
 )
 
 
@@ -205,16 +206,12 @@ SILENT = (
     {"type": "strange"},
     {"type": "object", "$ref": "#"},
     {"type": "object", "properties": {"a": {"$ref": "#/$defs/a0"}}, "$defs": FAN},
-    {"type": "object", "properties": {"a": {"pattern": "(?=x)(a+)+$"}}},
 )
 
 
 @pytest.mark.parametrize("schema", SILENT)
 def test_a_schema_that_cannot_be_used_or_costs_too_much_is_not_judged(schema: Any) -> None:
-    value = "a" * 30 + "!"
-    if schema["type"] == "object" and "pattern" in json.dumps(schema):
-        value = "a" * 30  # matched by no more than a guess within the limit
-    assert alarm(schema, json.dumps({"a": value})) is None or "pattern" in json.dumps(schema)
+    assert alarm(schema, '{"a": 12345}') is None
 
 
 DRAFTS = (
