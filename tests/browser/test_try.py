@@ -1,0 +1,151 @@
+"""Trying a tool in the browser: the form, the verdict, a run, its progress, its end."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import NewTab
+from tests.browser.serving import Server
+from tests.browser.tab import Tab
+
+EVENT: dict[str, Any] = {
+    "name": "add_event",
+    "description": "Put one event into the calendar.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "title": {"type": "string"},
+            "minutes": {"type": "integer", "minimum": 5},
+            "guests": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": ["title"],
+    },
+    "config": {"result": '{"title": "{{ args.title }}", "n": 2.50}'},
+}
+ASK = {
+    "name": "ask_me",
+    "answered_by": "person",
+    "config": {
+        "output_schema": {
+            "type": "object",
+            "properties": {"ok": {"type": "boolean"}, "why": {"type": "string"}},
+            "required": ["ok"],
+        }
+    },
+}
+PLAIN = {**EVENT, "name": "plain_event", "config": {"result": "saved"}}
+SLOW = {"name": "slow_mock", "config": {"result": "late", "delay_s": 600}}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _tools(server: Server) -> None:
+    for tool in (EVENT, PLAIN, ASK, SLOW):
+        server.post("/tools", tool)
+
+
+def test_typed_checked_and_run_by_keyboard(tab: Tab) -> None:
+    tab.goto("/tools/add_event")
+    title, minutes = tab.find("[name='text:/title']"), tab.find("[name='integer:/minutes']")
+    expect(tab.find("#try-verdict .pill")).to_have_text("valid")
+    minutes.fill("3x")
+    expect(tab.find("#try")).to_contain_text("must be a number like 30")
+    expect(tab.find("#try-acts button.primary")).to_be_disabled()
+    minutes.fill("3")
+    expect(tab.find("#try-verdict .pill")).to_have_text("1 problem")
+    expect(tab.find("#try-acts")).to_contain_text("Run anyway")
+    minutes.fill("7")
+    expect(tab.find("#try-verdict .pill")).to_have_text("valid")
+    title.fill("Walk <b>")
+    expect(title).to_be_focused()
+    title.press("Enter")
+    expect(tab.find(".tryresult")).to_contain_text('"Walk <b>"')
+    expect(tab.find(".tryresult")).to_contain_text("2.50")
+    wires = tab.find(".trywires details")
+    expect(wires).to_have_count(5)
+    wires.first.locator("summary").press("Enter")
+    expect(wires.first).to_contain_text("tool_result")
+    expect(minutes).to_have_value("7")
+
+
+def test_what_stands_in_the_editor_is_what_is_tried(tab: Tab) -> None:
+    tab.goto("/tools/plain_event")
+    tab.find("[name='text:/title']").fill("kept")
+    tab.find("textarea[name=result]").fill("not saved: {{ args.title }}")
+    tab.find("#try-acts button.primary").click()
+    expect(tab.find(".tryresult")).to_contain_text("not saved: kept")
+    assert tab.server.get("/tools/plain_event")["config"] == PLAIN["config"]
+
+
+def test_form_and_json_are_two_ways_to_write_the_same(tab: Tab) -> None:
+    tab.goto("/tools/add_event")
+    tab.find("[name='integer:/minutes']").fill("9007199254740993")
+    tab.find("#try-form button[value=json]").click()
+    text = tab.find("#try-json")
+    expect(text).to_have_value(re.compile(r'"minutes": 9007199254740993,\s+"guests"'))
+    text.fill('{"title": "a\\nb", "minutes": 1e1')
+    expect(tab.find("#try-verdict")).to_contain_text("the text ends before")
+    text.fill('{"title": "a\\nb", "minutes": 1e1, "more": [1]}')
+    expect(tab.find("#try-verdict .pill")).to_have_text("valid")
+    tab.find("#try-form button[value=form]").click()
+    expect(tab.find("[name='long:/title']")).to_have_value("a\nb")
+    expect(tab.find("[name='integer:/minutes']")).to_have_value("1e1")
+    expect(tab.find("[name='rest:']")).to_have_value('{"more": [1]}')
+
+
+def test_a_run_is_followed_and_cancelled(tab: Tab) -> None:
+    tab.goto("/tools/slow_mock")
+    tab.find("#try-acts button.primary").click()
+    expect(tab.find("#try-result .pill")).to_contain_text("running")
+    tab.find("#try-result").get_by_role("button", name="Cancel").click()
+    expect(tab.find("#try-result .pill")).to_have_text("interrupted")
+    expect(tab.find(".tryresult")).to_contain_text("cancelled")
+
+
+def test_a_call_of_a_person_s_tool_is_answered_by_its_form(tab: Tab, server: Server) -> None:
+    session_id = server.session("ask", tools=["ask_me"], tool_choice="required")
+    tab.open(session_id)
+    tab.waits_for(1)
+    card = tab.card(0)
+    card.locator("summary[data-key=h]").click()
+    answer, text = card.locator("form.answers"), card.locator("form[id^=answerform]")
+    answer.locator("[name='text:/why']").fill("because")
+    tab.forgive("422")
+    text.locator("textarea").fill("no")
+    text.get_by_role("button", name="Answer").click()
+    expect(tab.find("#toasts")).to_contain_text("tick that it may go")
+    expect(answer.locator("[name='text:/why']")).to_have_value("because")
+    answer.locator("[name='boolean:/ok']").select_option("true")
+    answer.get_by_role("button", name="Answer").click()
+    tab.waits_for(0)
+    (call,) = server.folded(session_id)["calls"]
+    assert call["result"]["content"][0]["text"] == '{"ok": true, "why": "because"}'
+
+
+def test_without_script_it_is_a_form(new_tab: NewTab, server: Server) -> None:
+    tab = new_tab(server, java_script_enabled=False).login()
+    tab.goto("/tools/add_event")
+    tab.find("[name='text:/title']").fill("plain")
+    tab.find("#try-acts button.primary").click()
+    tab.page.wait_for_url("**/tools/try/*")
+    expect(tab.find(".tryresult")).to_contain_text('"plain"')
+    expect(tab.find("[name='text:/title']")).to_have_value("plain")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_scrolls_sideways_on_a_narrow_screen(
+    new_tab: NewTab, server: Server, scheme: str
+) -> None:
+    size = {"width": 390, "height": 844}
+    tab = new_tab(server, viewport=size, color_scheme=scheme).login()
+    tab.goto("/tools/add_event")
+    tab.find("[data-drawer=inspector]").click()
+    tab.find("[name='text:/title']").fill("long" * 200)
+    tab.find("#try-acts button.primary").click()
+    expect(tab.find(".tryresult")).to_be_visible()
+    for summary in tab.find(".trywires summary").all():
+        summary.click()
+    assert not tab.scrolls_sideways()
