@@ -80,7 +80,7 @@ def tool_form(tool: Tool, face: str = "json") -> ToolForm:
     rest = dict(tool.config)
     for name, (key, write, read) in _FIELDS[tool.answered_by].items():
         text = write(rest[key]) if key in rest else ""
-        if text.strip() and "\r" not in text and _same(lambda r=read, t=text: r(t), rest[key]):
+        if text.strip() and "\r" not in text and _same(read, text, rest[key]):
             shown[name] = text if name not in _TICKED else True
             del rest[key]
     if rest == {"result": ""}:
@@ -184,10 +184,10 @@ def _lines(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _same(read: Callable[[], Any], value: Any) -> bool:
+def _same(read: Read, text: str, value: Any) -> bool:
     """Whether reading gives just this value: 1 is not 1.0, and not true."""
     try:
-        return json.dumps(read()) == json.dumps(value)
+        return json.dumps(read(text)) == json.dumps(value)
     except (BadTool, ValueError):
         return False
 

@@ -218,7 +218,7 @@ def _group(entry: Entry) -> tuple[int, str]:
 
 def _row(entry: Entry, hints: int) -> ListRow:
     tool = entry.tool
-    words = ["you" if tool.answered_by == "person" else tool.answered_by]
+    words: list[str] = ["you" if tool.answered_by == "person" else tool.answered_by]
     words += ["off"] if not entry.enabled else []
     words += ["strict"] if tool.strict else []
     words += ["parallel-safe"] if tool.parallel_safe else []

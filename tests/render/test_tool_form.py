@@ -26,10 +26,10 @@ ANY = st.recursive(
     | st.integers()
     | st.floats(allow_nan=False, allow_infinity=False)
     # Half a character is refused in what is saved.
-    | st.text(st.characters(exclude_categories=("Cs",))),
+    | st.text(st.characters(exclude_categories=["Cs"])),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.text(st.characters(exclude_categories=("Cs",))), inner, max_size=3)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=3)
     ),
     max_leaves=5,
 )

@@ -168,3 +168,21 @@ def test_what_is_too_deep_or_too_much_is_json() -> None:
     rows = list(outline(many).flat())
     assert "json" in rows[-1].texts
     assert "json" not in rows[MAX_ROWS - 1].texts
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"type": "string", "enum": ["a\nb"]},
+        {"type": "string", "enum": ["", "a"]},
+        {"type": "string", "enum": ["a", None]},
+        {"type": "string", "default": 5},
+        {"type": "integer", "minimum": "5"},
+        {"type": "string", "description": "a\rb"},
+    ],
+)
+def test_what_a_field_would_give_back_otherwise_stands_in_the_rest(odd: dict[str, Any]) -> None:
+    row = outline({"type": "object", "properties": {"a": odd}}).children[0]
+    (keyword,) = set(odd) - {"type"}
+    assert json.loads(row.texts["rest"]) == {keyword: odd[keyword]}
+    assert row.texts.get(keyword, "") == ""
