@@ -144,6 +144,8 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     ),
     "app/formats/openapi_written.py": "tests/formats/test_write.py, which reads it back",
     "app/formats/python_file.py": "tests/formats/test_write.py, which reads it back",
+    "app/render/trying.py": "tests/web/pages/test_trying.py draws each piece",
+    "app/web/trying.py": "tests/web/pages/test_trying.py, over real HTTP",
     "app/formats/python_written.py": "tests/formats/test_python_face.py, which reads it back",
     "app/schema/field_words.py": "tests/schema/test_fields.py, which reads the labels",
     "app/simulator/openai_responses_input.py": "test_openai_responses_request.py beside it",
