@@ -47,6 +47,13 @@ def workers() -> set[int]:
     return found
 
 
+async def none_left() -> None:
+    """Killed at once, reaped by its pool a moment later."""
+    with anyio.fail_after(10):
+        while workers():
+            await asyncio.sleep(0.01)
+
+
 PNG = base64.b64decode("iVBORw0KGgo=")
 
 
@@ -73,7 +80,7 @@ PNG = base64.b64decode("iVBORw0KGgo=")
 async def test_result(code: str, arguments: str, text: str) -> None:
     result = await run(invocation(code, arguments))
     assert (result.text, result.is_error, result.kind) == (text, False, "")
-    assert workers() == set()
+    await none_left()
 
 
 async def test_the_function_is_named() -> None:
@@ -124,7 +131,7 @@ async def test_failure_is_a_result(code: str, said: list[str]) -> None:
     assert (result.is_error, result.kind) == (True, "failed"), result
     for piece in said:
         assert piece in result.text
-    assert workers() == set()
+    await none_left()
 
 
 @pytest.mark.parametrize(
@@ -140,7 +147,7 @@ async def test_it_ends_in_time(code: str) -> None:
     result = await run(invocation(code, timeout_s=1.0))
     assert result.is_error
     assert result.kind == "timeout" or "limit" in result.text or "RuntimeError" in result.text
-    assert workers() == set()
+    await none_left()
 
 
 async def test_cancellation_ends_it() -> None:
@@ -153,9 +160,7 @@ async def test_cancellation_ends_it() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    with anyio.fail_after(10):
-        while workers():  # killed, and reaped by its pool a moment later
-            await asyncio.sleep(0.01)
+    await none_left()
 
 
 async def test_prints_are_progress() -> None:
