@@ -139,7 +139,7 @@ def test_lint_says_what_while_it_is_typed_and_a_fix_is_seen_before_it_is_taken(
     saved(server, "lint_me", description="Tells what there is to tell.", parameters=schema)
     tab.goto("/tools/lint_me")
     before = tab.find("#parameters").input_value()
-    fix = tab.find("#lint button[value=strict]").first
+    fix = tab.find("#lint .fold > button[value=strict]").first
     fix.click()
     expect(tab.find(".fixed")).to_contain_text("additionalProperties")
     expect(tab.find("#apply")).to_be_focused()
