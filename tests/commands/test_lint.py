@@ -177,3 +177,14 @@ def test_a_file_that_is_no_json_is_told_to_be_changed_by_hand(typed: Typed, tmp_
     assert code == 1
     assert "only files of JSON are fixed" in told
     assert path.read_bytes() == before
+
+
+def test_a_file_that_no_rewrite_changes_is_not_written(typed: Typed, tmp_path: Path) -> None:
+    loop = {"$ref": "#/$defs/tree"}
+    schema = {**CLOSED, "properties": {"text": loop}, "$defs": {"tree": {"items": loop}}}
+    path = put(tmp_path, "t.json", {**SOUND, "parameters": schema}, 3)
+    before = path.read_bytes()
+    code, out, _ = typed("lint", "t.json", "--fix", "--for", "ollama")
+    assert code == 0
+    assert "drops `$ref`" in out
+    assert path.read_bytes() == before
