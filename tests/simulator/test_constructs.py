@@ -309,7 +309,7 @@ def cell(one: Construct, protocol: str, sources: dict[str, int]) -> str:
     letter = one.verdict[PROTOCOLS.index(protocol)]
     kind = {"x": "refused", "s": "strict", "~": "ignored"}.get(letter, "")
     told = found(one.tool, protocol)[kind] if kind else []
-    marks = {}
+    marks: dict[str, None] = {}
     for each in told:
         number = sources.setdefault(each.source, len(sources) + 1)
         marks[f"{number}{' (i)' if each.inferred else ''}"] = None
