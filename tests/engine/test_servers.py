@@ -150,7 +150,7 @@ BAD: list[tuple[Mapping[str, Any], str]] = [
 GOOD: list[Mapping[str, Any]] = [
     {"name": "a", "command": "npx", "args": ["-y", "@scope/server", "/home/me/My notes"]},
     {"name": "a", "command": "x", "env": {"MY_TOKEN": "${MY_TOKEN}", "MODE": "fast"}},
-    {"name": "a", "command": "x", "args": ["--api-key", "${K}"], "cwd": "~/work"},
+    {"name": "a", "command": "x", "args": ["--api-key", "${K}"], "cwd": "~/notes"},
     {"name": "a", "url": "https://x/mcp", "headers": {"Authorization": "Bearer ${T}"}},
     {"name": "a", "url": "http://127.0.0.1:3000/mcp?token=${T}", "private": True},
 ]

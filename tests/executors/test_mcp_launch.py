@@ -45,7 +45,7 @@ def test_what_cannot_be_filled_in_is_named(text: str, words: str) -> None:
 
 
 def test_a_server_has_its_own_variables_and_those_of_every_program() -> None:
-    server = Server("s", "~/run", ("--home", "${HOME}"), {"K": "${SECRET_KEY}"}, "~/work")
+    server = Server("s", "~/run", ("--home", "${HOME}"), {"K": "${SECRET_KEY}"}, "~/notes")
     launch = launch_of(server, OURS, lookup)
     assert launch.command[1:] == ("--home", "/home/me")
     assert not launch.command[0].startswith("~")
