@@ -168,6 +168,8 @@ class Swapping:
         (self._root / "real").mkdir()
         (self._root / "real" / "secret").write_bytes(b"own")
         os.symlink(self._target, self._root / "false")
+        (self._root / "own").write_bytes(b"own")
+        os.symlink(self._target / "secret", self._root / "link")
         self._thread.start()
 
     def __exit__(self, *_: object) -> None:
@@ -176,12 +178,17 @@ class Swapping:
 
     def _run(self) -> None:
         here, real, false = (self._root / name for name in ("here", "real", "false"))
+        file, own, link = (self._root / name for name in ("file", "own", "link"))
         while not self._over.is_set():
             try:
                 os.rename(real, here)
                 os.rename(here, real)
                 os.rename(false, here)
                 os.rename(here, false)
+                os.rename(own, file)
+                os.rename(file, own)
+                os.rename(link, file)
+                os.rename(file, link)
             except OSError:  # a write made the folder anew
                 shutil.rmtree(here, ignore_errors=True)
 
@@ -189,15 +196,15 @@ class Swapping:
 def test_races_to_read(folder: Folder) -> None:
     seen = {"own": 0, "E5": 0, "E6": 0, "E7": 0}
     with Swapping(folder):
-        for _ in range(ROUNDS):
+        for place in range(2 * ROUNDS):
             try:
-                data, _ = folder.read("here/secret", 100)
+                data, _ = folder.read("file" if place % 2 else "here/secret", 100)
             except Trouble as trouble:
                 seen[trouble.code] += 1
             else:
                 assert data == b"own"
                 seen["own"] += 1
-    assert sum(seen.values()) == ROUNDS
+    assert sum(seen.values()) == 2 * ROUNDS
 
 
 def test_races_to_write_and_remove(folder: Folder) -> None:

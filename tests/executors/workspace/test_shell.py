@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import socket
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,7 +66,7 @@ async def test_the_sandbox_shows_the_folder_and_a_system_to_read(working: Workin
     outside.write_text("not for the command")
     assert await boxed(working, "echo mine > a; cat a") == "mine"
     assert (working.folder / "a").read_text() == "mine\n"
-    for path in (outside, Path(__file__), Path.home(), working.folder.parent.with_suffix(".x")):
+    for path in (outside, Path(__file__), "/root", "/home", "/var"):
         assert "No such file" in await boxed(working, f"cat '{path}'")
     for place in ("/", "/usr", "/etc", "/bin", "/proc/sys/kernel"):
         told = await boxed(working, f"touch '{place}/mine' && echo made")
@@ -256,7 +257,7 @@ async def test_lifted_for_one_call(working: Working) -> None:
 
 
 async def test_no_shell_no_trouble(working: Working, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shell.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
     result = await working.open_shell("true")
     assert result.text.startswith("E13 the system refused: The shell cannot be started")
 
@@ -279,7 +280,7 @@ async def test_the_server_is_killed_and_nothing_runs_on(tmp_path: Path) -> None:
         )
         root = str(Path(__file__).parents[3])
         process = await asyncio.create_subprocess_exec(
-            shell.sys.executable, "-c", code, cwd=root, env={"PYTHONPATH": root}
+            sys.executable, "-c", code, cwd=root, env={"PYTHONPATH": root}
         )
         await until(lambda: len(alive(f"sleep\0{mark}")) == 2)
         process.kill()
