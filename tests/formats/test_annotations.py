@@ -19,7 +19,12 @@ HINTS = (
     *("tuple[int, ...]", "int | None", "Optional[str]", "Union[int, str]", "int | str | None"),
     *("Literal['a', 'b']", "Literal[1, 'a', None]", "Optional[Literal['a']]", "dict[str, Any]"),
     *("Annotated[int, Field(ge=2, lt=4)]", "Annotated[str, Field(min_length=2)]"),
-    *("Annotated[list[int], Field(max_length=1)]", "typing.List[int]", "Dict[str, bool]"),
+    *(
+        "Annotated[int, Field(gt=1)]",
+        "Annotated[list[int], Field(max_length=1)]",
+        "typing.List[int]",
+        "Dict[str, bool]",
+    ),
     *("Optional[list[int]]", "list[int | None]", "datetime.date", "'int'", "list['str']"),
 )
 VALUES: tuple[Any, ...] = (
