@@ -13,7 +13,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,7 +129,8 @@ class Folder:
                         status = os.fstat(file.fileno())
                     os.rename(fresh, name, src_dir_fd=parent, dst_dir_fd=parent)
                 except BaseException:
-                    os.unlink(fresh, dir_fd=parent)
+                    with suppress(FileNotFoundError):
+                        os.unlink(fresh, dir_fd=parent)
                     raise
             except OSError as error:
                 raise _told(error, path) from error
@@ -139,7 +140,10 @@ class Folder:
         """Take a plain file away."""
         parts = parts_of(path)
         with self.folder(parts[:-1]) as parent, _plain(parent, parts[-1], path):
-            os.unlink(parts[-1], dir_fd=parent)
+            try:
+                os.unlink(parts[-1], dir_fd=parent)
+            except OSError as error:
+                raise _told(error, path) from error
 
     def exists(self, path: str) -> bool:
         """Whether something has that name, a broken link too."""
