@@ -120,17 +120,18 @@ class Connection:
         """Call a tool once. Cancelled, it tells the server so, and raises on."""
         from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
 
-        async def progress(done: float, total: float | None, message: str | None) -> None:
+        async def told(progress: float, total: float | None, message: str | None) -> None:
             known = total is not None and total > 0
-            fraction = min(1.0, max(0.0, done / total)) if known and total else None
-            report(message or (f"{done:g} of {total:g}" if known else f"{done:g}"), fraction)
+            fraction = min(1.0, max(0.0, progress / total)) if known and total else None
+            words = f"{progress:g} of {total:g}" if known else f"{progress:g}"
+            report(message or words, fraction)
 
         async def asked() -> CallToolResult:
             # Not `call_tool`: that judges the result by a schema of the server's, in our own
             # process, where a hostile pattern would hold up everything.
             params = CallToolRequestParams(name=name, arguments=dict(arguments))
             return await self._live_client().session.send_request(
-                CallToolRequest(params=params), CallToolResult, progress_callback=progress
+                CallToolRequest(params=params), CallToolResult, progress_callback=told
             )
 
         self._use()
@@ -254,7 +255,7 @@ class Connection:
 def _loaded() -> None:
     from mcp import Client
 
-    assert Client
+    assert Client is not None
 
 
 def reason_of(error: BaseException) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.schema import soundness
 from app.schema.keywords import pointer
-from app.schema.lint_finding import Finding
+from app.schema.lint_finding import Finding, Severity
 from app.schema.lint_rules import (
     Node,
     Rule,
@@ -130,7 +130,7 @@ def _finding(
     message: str, where: str, source: str, *, strict: bool | None = None, inferred: bool = False
 ) -> Finding:
     """`strict` None: refused always; else it is whether the tool is strict."""
-    severity = "strict" if strict is False else "refused"
+    severity: Severity = "strict" if strict is False else "refused"
     return Finding(severity, message, where, "anthropic", source=source, inferred=inferred)
 
 

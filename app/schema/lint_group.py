@@ -9,7 +9,7 @@ from app.core.tools import Tool
 from app.schema import lint_anthropic as anthropic
 from app.schema import lint_gemini as gemini
 from app.schema import lint_openai as openai
-from app.schema.lint_finding import Finding
+from app.schema.lint_finding import Finding, Severity
 from app.schema.lint_rules import nodes
 from app.schema.lint_weak import too_many, twins
 
@@ -35,7 +35,7 @@ def _twice(tools: Sequence[Tool], protocol: str) -> Iterator[Finding]:
         said = f"The name {name!r} stands twice: " + (
             "the request is refused." if refused else "nobody can tell which is called."
         )
-        severity = "refused" if refused else "weak"
+        severity: Severity = "refused" if refused else "weak"
         yield Finding(severity, said, "/name", protocol, source=TWICE, inferred=True)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from app.schema import soundness
-from app.schema.lint_finding import Finding
+from app.schema.lint_finding import Finding, Severity
 from app.schema.lint_rules import (
     Node,
     Rule,
@@ -150,7 +150,7 @@ def _finding(
     strict: bool | None = None,
     inferred: bool = False,
 ) -> Finding:
-    severity = "strict" if strict is False else "refused"
+    severity: Severity = "strict" if strict is False else "refused"
     return Finding(severity, message, where, protocol, source=source, inferred=inferred)
 
 
