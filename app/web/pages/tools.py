@@ -22,14 +22,12 @@ from app.web.judged import hints, judged
 from app.web.pages.exports import choices
 from app.web.site import site_of
 from app.web.trying import first_panel
-from app.web.typed_tool import Typed, as_typed, checked, shown, typed, typed_tool
+from app.web.typed_tool import Typed, as_typed, checked, shown, typed
 
 MOST_DELETED = 20
 """How many deleted tools can be had back; they are kept in memory."""
 
 TABS = ("try", "wire", "history")
-
-__all__ = ["typed_tool"]
 
 
 async def tools(request: Request) -> Response:
