@@ -82,7 +82,7 @@ async def test_one_request_as_configured() -> None:
         (answered("ü".encode("utf-16"), "Content-Type: text/html; charset=UTF-16"), "ü", ""),
         (answered(b"x", "Content-Type: text/plain; charset=zlib_codec"), "x", ""),
         (answered(b"\xff\xfe", "Content-Type: text/plain; charset=nonsense"), "\ufffd\ufffd", ""),
-        (answered(gzip.compress(b"packed"), "Content-Encoding: gzip"), "packed", ""),
+        (answered(gzip.compress(b"packed", mtime=0), "Content-Encoding: gzip"), "packed", ""),
         (answered(b"%PDF-1.7", "Content-Type: application/pdf"), "8 bytes of application/pdf.", ""),
         (answered(b"ab\0c"), "4 bytes of an unknown type.", ""),
         (answered(b"notpng", "Content-Type: image/png"), "6 bytes of image/png.", ""),
