@@ -38,7 +38,9 @@ def json_schema(schema: Any, depth: int = 0) -> Any:
         key = _SNAKE.get(str(written), str(written))
         if key == "type" and isinstance(value, str):
             if value != "TYPE_UNSPECIFIED":
-                made[key] = value.lower() if value.lower() in _TYPES else value
+                made[key] = _lower(value)
+        elif key == "type" and isinstance(value, list):
+            made[key] = [_lower(one) if isinstance(one, str) else one for one in value]
         elif key in _COUNTS and isinstance(value, str) and re.fullmatch(r"[0-9]{1,15}", value):
             made[key] = int(value)
         elif key in _ONE:
@@ -51,6 +53,10 @@ def json_schema(schema: Any, depth: int = 0) -> Any:
             made[key] = value
     _exclusive(made)
     return _nullable(made) if schema.get("nullable") is True else made
+
+
+def _lower(kind: str) -> str:
+    return kind.lower() if kind.lower() in _TYPES else kind
 
 
 def _exclusive(made: dict[str, Any]) -> None:

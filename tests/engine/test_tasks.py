@@ -62,7 +62,7 @@ async def test_two_writes_and_a_read_keep_the_models_order(
         session = await rested(engine, session.id)
         assert (session.state, session.answer) == ("idle", "Done.")
         results = [call.result.text for call in session.calls() if call.result]
-        assert results[0] == "Made a.txt, 1 lines."
+        assert results[0] == "Made a.txt, 1 line."
         assert "+second" in results[1]
         assert results[2] == "     1→second"
         log = await engine.log.events(session.id)

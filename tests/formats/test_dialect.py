@@ -32,6 +32,7 @@ from app.formats.dialect import json_schema
             {"properties": {"type": {"type": "STRING"}, "example": {"type": "OBJECT"}}},
             {"properties": {"type": {"type": "string"}, "example": {"type": "object"}}},
         ),
+        ({"type": ["STRING", "NULL"]}, {"type": ["string", "null"]}),
         ({"type": "FOO", "enum": ["STRING"]}, {"type": "FOO", "enum": ["STRING"]}),
         ({"any_of": [True, {"type": "NULL"}]}, {"anyOf": [True, {"type": "null"}]}),
     ],

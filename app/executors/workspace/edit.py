@@ -29,7 +29,7 @@ def write(history: History, path: str, content: str, by: str, at_ms: int) -> str
     history.write(path, before, after, by, at_ms)
     if before is None:
         count = content.count("\n") + (not content.endswith("\n") and bool(content))
-        return f"Made {path}, {count:,} lines."
+        return f"Made {path}, {count:,} {'line' if count == 1 else 'lines'}."
     return f"Replaced {path}.\n{diff(_lenient(before), content)}"
 
 
