@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jinja2 import Environment
+from markupsafe import Markup
 
 from app.core.rows import to_data
 from app.core.tools import Tool
@@ -127,7 +128,7 @@ class Around:
     entry: Entry | None = None
     versions: Sequence[Version] = ()
     exports: Sequence[tuple[str, str]] = ()
-    tried: str = ""
+    tried: Markup = Markup("")
     tab: str = "try"
     saved: bool = False
     deleted: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from urllib.parse import quote
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -156,7 +157,7 @@ async def tool_page(
         editor = replace(editor, judged=await judged(was))
     around = await around_of(request, editor.original)
     panel = await first_panel(site, was.tool if was is not None else None, editor.original)
-    around = replace(around, tried=try_panel(site.env, panel))
+    around = replace(around, tried=Markup(try_panel(site.env, panel)))
     return HTMLResponse(tools_page(site.env, editor, around), status)
 
 
