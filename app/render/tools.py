@@ -128,7 +128,7 @@ class Around:
     entry: Entry | None = None
     versions: Sequence[Version] = ()
     exports: Sequence[tuple[str, str]] = ()
-    tried: Markup = Markup("")
+    tried: Markup = field(default_factory=Markup)
     tab: str = "try"
     saved: bool = False
     deleted: str = ""
