@@ -68,7 +68,6 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "app/core/vendor.py": "values only; tests/core/test_vendors.py",
     "app/engine/calls.py": "tests/engine/test_driver.py runs, cancels and breaks calls",
     "app/engine/writing.py": "tests/engine/test_client.py and test_failures.py, over real HTTP",
-    "app/engine/engine.py": "tests/engine/running.py opens it for every test there",
     "app/executors/executor.py": "a Protocol; tests/executors/test_table.py is its contract",
     "app/executors/example_tools.py": "tests/executors/test_examples.py",
     "app/executors/mcp_connection.py": "tests/executors/test_mcp.py, over real servers",

@@ -6,6 +6,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -81,11 +82,12 @@ class Engine:
         StoreBusy where another process owns it, StoreError where it cannot be used.
         """
         environment = os.environ if environment is None else environment
-        lock = OwnerLock(path)
-        lock.take()
-        database: Database | None = None
-        try:
+        async with AsyncExitStack() as opened:  # undone, whatever breaks before the engine stands
+            lock = OwnerLock(path)
+            lock.take()
+            opened.callback(lock.release)
             database = await Database.open(path)
+            opened.push_async_callback(database.close)
             log = await Log.open(database)
             library = Library(database, EXAMPLES + WORKSPACE)
             keys = Keys(environment, await library.confirmations(), simulator_key)
@@ -101,23 +103,21 @@ class Engine:
             servers = Servers(library, mcp, keys.masker, clock)
             trying = Trying(runs, folder, clock, new_id, keys.masker)
             own = {one.name: one for one in await library.profiles()}
+            parts = (lock, database, log, library, hub, keys, net, client, driver, providers)
+            more = (runs, servers, trying, workspace, folder)
+            engine = cls(*parts, *more, environment, own)
             await hub.recover()
-        except BaseException:
-            if database is not None:
-                await database.close()
-            lock.release()
-            raise
-        parts = (lock, database, log, library, hub, keys, net, client, driver, providers)
-        more = (runs, servers, trying, workspace, folder)
-        return cls(*parts, *more, environment, own)
+            opened.pop_all()
+        return engine
 
     async def close(self) -> None:
         """End what is under way and let the database go."""
-        await self.trying.close()
-        await self.driver.close()
-        await self.net.aclose()
-        await self.database.close()
-        self.lock.release()
+        async with AsyncExitStack() as ends:  # from the last to the first, whatever breaks
+            ends.callback(self.lock.release)
+            ends.push_async_callback(self.database.close)
+            ends.push_async_callback(self.net.aclose)
+            ends.push_async_callback(self.driver.close)
+            ends.push_async_callback(self.trying.close)
 
     def profiles(self) -> tuple[Profile, ...]:
         """The shipped profiles, each as the person changed it, then those of the person alone."""
