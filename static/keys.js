@@ -17,7 +17,7 @@ function look(element, whole) {
   const digest = element.closest(".card")?.dataset.digest;
   const now = performance.now();
   let entry = looks.get(element);
-  if (entry?.digest !== digest) {
+  if (!entry || entry.digest !== digest) {
     entry = { digest, since: Infinity, seen: false };
     looks.set(element, entry);
   }
