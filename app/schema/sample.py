@@ -2,6 +2,7 @@
 
 Where a schema says what it likes (const, default, examples, enum) that is taken; else the names
 of properties help ("city" is a city). What cannot be met (a pattern, a `not`) is not tried.
+Bounded whatever the schema: past `BUDGET` all that is left is null or left out.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.schema.keywords import Place, is_local, resolved
+
+BUDGET = 50_000
+"""Of one sample: schemas looked at, members put together, values and characters made."""
 
 _MAX_DEPTH = 12
 _MAX_ITEMS = 200
@@ -66,6 +70,12 @@ def sample(schema: Any, seed: int = 0) -> Any:
 class _Sampler:
     def __init__(self, root: Any, seed: int) -> None:
         self.root, self.seed = root, seed
+        self.left = BUDGET
+
+    def spend(self, amount: int) -> bool:
+        """Whether there was anything left; so it is overdrawn once, by one thing of the schema."""
+        was, self.left = self.left, self.left - amount
+        return was > 0
 
     def pick(self, options: Sequence[Any], place: Place) -> Any:
         """Seed 0 takes the first; another seed any, but the same each time."""
@@ -74,29 +84,31 @@ class _Sampler:
         return options[zlib.crc32(f"{self.seed}{place}".encode()) % len(options)]
 
     def of(self, schema: Any, place: Place, depth: int) -> Any:
-        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
+        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or not self.spend(1):
             return None
         schema = self.merged(schema, depth)
         for keyword in ("const", "default"):
             if keyword in schema:
-                return schema[keyword]
+                return self.literal(schema[keyword])
         for keyword in ("examples", "enum"):
             if isinstance(options := schema.get(keyword), list) and options:
-                return self.pick(options, place)
+                return self.literal(self.pick(options, place))
         match self.kind(schema, place):
             case "object":
                 return self.an_object(schema, place, depth)
             case "array":
                 return self.an_array(schema, place, depth)
-            case "integer":
-                return math.ceil(_number(schema, 1))
-            case "number":
-                return _number(schema, 0)
+            case "integer" | "number" as kind:
+                return _number(schema, kind == "integer")
             case "boolean":
                 return self.pick([True, False], place)
             case "null":
                 return None
         return self.a_string(schema, place)
+
+    def literal(self, value: Any) -> Any:
+        """A value that stands in the schema, which a sample may hold many times over."""
+        return value if self.left > 0 and self.spend(_size(value)) else None
 
     def merged(self, schema: Mapping[str, Any], depth: int) -> Mapping[str, Any]:
         """`schema` with its `$ref`, its `allOf` and its first branch folded into it."""
@@ -109,8 +121,10 @@ class _Sampler:
             parts.extend(schema.get(keyword, ())[:1])
         whole = {k: v for k, v in schema.items() if k not in ("$ref", "allOf", "anyOf", "oneOf")}
         for part in parts:
-            if isinstance(part, Mapping) and depth < _MAX_DEPTH:
-                whole = _united(whole, self.merged(part, depth + 1))
+            if isinstance(part, Mapping) and depth < _MAX_DEPTH and self.left > 0:
+                part = self.merged(part, depth + 1)
+                self.spend(1 + _breadth(whole) + _breadth(part))
+                whole = _united(whole, part)
         return whole
 
     def kind(self, schema: Mapping[str, Any], place: Place) -> str:
@@ -130,11 +144,16 @@ class _Sampler:
         # Deep down only what must be there: a recursive schema would not end.
         names = dict.fromkeys(required if depth > 3 else [*properties, *required])
         value = {
-            name: self.of(properties.get(name, {}), (*place, name), depth + 1) for name in names
+            name: self.of(properties.get(name, {}), (*place, name), depth + 1)
+            for name in names
+            if self.spend(len(name))
         }
-        others = schema.get("additionalProperties", {})
-        while len(value) < min(schema.get("minProperties", 0), _MAX_ITEMS):
-            value[f"key{len(value) + 1}"] = self.of(others, (*place, "key"), depth + 1)
+        others, low = schema.get("additionalProperties", {}), _count(schema, "minProperties", 0)
+        while len(value) < min(low, _MAX_ITEMS) and self.left > 0:
+            number = next(
+                n for n in range(len(value) + 1, _MAX_ITEMS * 2) if f"key{n}" not in value
+            )
+            value[f"key{number}"] = self.of(others, (*place, "key"), depth + 1)
         return value
 
     def an_array(self, schema: Mapping[str, Any], place: Place, depth: int) -> list[Any]:
@@ -142,11 +161,13 @@ class _Sampler:
         items = schema.get("items", {})
         if isinstance(items, list):
             prefix, items = items, schema.get("additionalItems", {})
-        low = min(schema.get("minItems", 0), _MAX_ITEMS)
+        low = min(_count(schema, "minItems", 0), _MAX_ITEMS)
         some = 0 if depth > 3 or items is False else 1
-        count = min(max(low, len(prefix), some), schema.get("maxItems", _MAX_ITEMS))
+        count = min(max(low, len(prefix), some), _count(schema, "maxItems", _MAX_ITEMS))
         value: list[Any] = []
         for index in range(count):
+            if self.left <= 0:
+                break
             inner = prefix[index] if index < len(prefix) else items
             value.append(self.of(inner, (*place, index), depth + 1))
         if schema.get("uniqueItems") and len({repr(item) for item in value}) < len(value):
@@ -160,10 +181,11 @@ class _Sampler:
             return str(self.pick(known, place))
         last = name.rsplit("_", 1)[-1]
         text = str(self.pick(_NAMED.get(name) or _NAMED.get(last) or ("example", "sample"), place))
-        low = min(schema.get("minLength", 0), 100_000)
+        low = min(_count(schema, "minLength", 0), 100_000)
+        self.spend(max(low, len(text)))
         if len(text) < low:
             text = (text + " ") * (low // (len(text) + 1) + 1)
-        return text[: max(low, min(len(text), schema.get("maxLength", len(text))))]
+        return text[: max(low, min(len(text), _count(schema, "maxLength", len(text))))]
 
 
 _IMPLIED = {
@@ -179,6 +201,31 @@ _IMPLIED = {
 }
 
 
+def _size(value: Any) -> int:
+    """About how much it is to write `value`: its values and their characters."""
+    size, todo = 0, [value]
+    while todo:
+        match todo.pop():
+            case Mapping() as inner:
+                todo += [*inner, *inner.values()]
+            case list() as inner:
+                todo += inner
+            case str() as text:
+                size += len(text)
+        size += 1
+    return size
+
+
+def _breadth(schema: Mapping[str, Any]) -> int:
+    """What uniting a schema with another copies."""
+    return len(schema) + sum(len(schema.get(name, ())) for name in ("properties", "required"))
+
+
+def _count(schema: Mapping[str, Any], keyword: str, absent: int) -> int:
+    """A number of items or characters; 2.0 is 2."""
+    return int(schema.get(keyword, absent))
+
+
 def _united(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Both at once, as far as a sample needs it: properties and required add up."""
     whole = {**other, **one}
@@ -190,14 +237,22 @@ def _united(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     return whole
 
 
-def _number(schema: Mapping[str, Any], whole: int) -> int | float:
+def _number(schema: Mapping[str, Any], whole: bool) -> int | float:
+    """A number within the bounds. Beyond all floats none is looked for."""
+    try:
+        return math.ceil(_fitting(schema, 1)) if whole else _fitting(schema, 0)
+    except OverflowError:
+        return 0
+
+
+def _fitting(schema: Mapping[str, Any], whole: int) -> int | float:
     """A number within the bounds; `whole` 1 asks for an integer. Small and round if it may be."""
     step = schema.get("multipleOf", whole)
     low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
     over: Any = schema.get("exclusiveMinimum")
     under: Any = schema.get("exclusiveMaximum")
     both_open = _is_number(over) and _is_number(under)
-    gap = step or ((under - over) / 2 if both_open else 1)
+    gap = step or (under / 2 - over / 2 if both_open else 1)
     if _is_number(over):
         low = max(low, over + gap)
     if _is_number(under):

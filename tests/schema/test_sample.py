@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.schema.sample import sample
+from app.schema.keywords import Place
+from app.schema.sample import BUDGET, _Sampler, sample
 from app.schema.validate import schema_problems
 
 Json = dict[str, Any]
@@ -157,3 +159,73 @@ def test_seeds_differ_and_repeat() -> None:
 )
 def test_hostile_schemas_end(schema: Json) -> None:
     assert len(json.dumps(sample(schema))) < 1_000_000
+
+
+LARGE = st.sampled_from([0, 1, 3, 200, 10**9])
+AGAIN: Json = {"$ref": "#"}
+
+
+def fanning(schemas: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
+    """Schemas that ask for much of something, or for themselves again and again."""
+    some = st.lists(schemas | st.just(AGAIN), min_size=1, max_size=5)
+    return (
+        st.builds(lambda one, low: {"type": "array", "items": one, "minItems": low}, schemas, LARGE)
+        | st.builds(lambda one, low: {"minProperties": low, "additionalProperties": one},
+                    schemas, LARGE)
+        | st.builds(lambda low: {"type": "string", "minLength": low}, LARGE)
+        | st.builds(lambda key, parts: {key: parts}, st.sampled_from(["allOf", "anyOf"]), some)
+        | st.builds(lambda parts: {"prefixItems": parts}, some)
+        | st.builds(
+            lambda parts: {
+                "properties": {f"p{number}": one for number, one in enumerate(parts)},
+                "required": [f"p{number}" for number in range(len(parts))],
+            },
+            some,
+        )
+        | st.builds(lambda length: {"default": "x" * length}, st.integers(0, 50_000))
+    )  # fmt: skip
+
+
+class Counting(_Sampler):
+    """A sampler that counts its steps."""
+
+    steps = 0
+
+    def of(self, schema: Any, place: Place, depth: int) -> Any:
+        self.steps += 1
+        return super().of(schema, place, depth)
+
+    def merged(self, schema: Mapping[str, Any], depth: int) -> Mapping[str, Any]:
+        self.steps += 1
+        assert self.steps < 2 * BUDGET
+        return super().merged(schema, depth)
+
+
+@given(st.recursive(st.just(AGAIN), fanning, max_leaves=12))
+@settings(max_examples=50, deadline=None)
+@example({"allOf": [AGAIN] * 100})
+@example({"items": {"items": {"items": {"minItems": 200}, "minItems": 200}, "minItems": 200}})
+@example({"items": {"default": "x" * 100_000}, "minItems": 200})
+@example({"required": ["a", "b", "c"], "minProperties": 200, "additionalProperties": AGAIN})
+def test_a_sample_is_bounded_whatever_is_asked_for(schema: Json) -> None:
+    sampler = Counting(schema, 0)
+    value = sampler.of(schema, (), 0)
+    assert sampler.steps < 2 * BUDGET
+    assert len(json.dumps(value)) < 10 * BUDGET + 2 * len(json.dumps(schema))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "minItems": 2.0, "maxItems": 3.0},
+        {"type": "string", "minLength": 9.0, "maxLength": 9.0},
+        {"type": "number", "minimum": 1e308, "multipleOf": 1e-308},
+        {"type": "integer", "minimum": 10**400, "multipleOf": 0.5},
+        {"type": "number", "exclusiveMaximum": 10**400, "exclusiveMinimum": 1},
+        {"type": "number", "exclusiveMinimum": -1e308, "exclusiveMaximum": 1e308},
+        {"type": "object", "required": ["key2"], "minProperties": 3},
+    ],
+)
+def test_odd_numbers_break_nothing(schema: Json) -> None:
+    value = sample(schema)
+    assert schema_problems(schema, value) == () or isinstance(value, int | float)
