@@ -85,8 +85,9 @@ class Body:
         return value
 
 
-async def body_of(request: Request) -> Body:
-    """The body of `request`; an empty one has no fields. BadInput where it is no object."""
+async def body_of(request: Request, *, list_as: str = "") -> Body:
+    """The body of `request`; an empty one has no fields. BadInput where it is no object; a route
+    that takes a bare JSON list, too, names the field that it then is."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
         form = await request.form(max_part_size=MAX_BODY, max_fields=MOST_FIELDS)
@@ -96,8 +97,11 @@ async def body_of(request: Request) -> Body:
         return Body({})
     # With images it is large, and others wait for their turn.
     value = await asyncio.to_thread(json_of, raw) if len(raw) > LARGE else json_of(raw)
+    if list_as and isinstance(value, list):
+        return Body({list_as: value})
     if not isinstance(value, dict):
-        raise BadInput("The body must be a JSON object.")
+        also = " or a list" if list_as else ""
+        raise BadInput(f"The body must be a JSON object{also}.")
     return Body(value, quoted=Quoted(raw.decode("utf-8")))
 
 

@@ -118,16 +118,20 @@ async def save(request: Request) -> Response:
 
 
 async def _foreign(request: Request) -> Response | None:
-    """The answer where a script brings another form than ours: saved and switched off. None where
-    the body is in our own form, or in none that is known, which the editor's own checks tell."""
-    body = await body_of(request)
+    """The answer where a script brings another form than ours, saved and switched off, or a list.
+    None where the body is one tool in our own form, or in none that is known, which the editor's
+    own checks tell."""
+    body = await body_of(request, list_as="tools")
     if not body.is_json or not body.data:
         return None
     site = site_of(request)
     brought = await asyncio.to_thread(read, json.dumps(body.data))
-    if not any(one.kind not in ("", OWN) for one in brought.tools):
-        if brought.servers and not brought.tools:
-            raise BadInput("These are servers; bring them at /tools/import.")
+    if brought.servers:
+        raise BadInput("It holds MCP servers; bring them at /tools/import. Nothing was saved.")
+    listed = "tools" in body.data
+    if listed and not brought.tools:
+        raise BadInput(brought.problem)
+    if not listed and all(one.kind in ("", OWN) for one in brought.tools):
         return None
     brings: list[Tool] = []
     taken = {entry.tool.name for entry in await site.engine.library.entries()}
@@ -142,8 +146,9 @@ async def _foreign(request: Request) -> Response | None:
             raise Conflict(f"{said} Nothing was saved.")
         taken.add(one.tool.name)
         brings.append(one.tool)
-    await site.engine.library.save_all(brings, site.engine.hub.clock(), enabled=False)
-    answers = [{"name": tool.name, "enabled": False} for tool in brings]
+    enabled = all(one.kind == OWN for one in brought.tools)
+    await site.engine.library.save_all(brings, site.engine.hub.clock(), enabled=enabled)
+    answers = [{"name": tool.name, "enabled": enabled} for tool in brings]
     return as_json(answers[0] if len(answers) == 1 else answers, 201)
 
 

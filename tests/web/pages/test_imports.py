@@ -230,6 +230,17 @@ async def test_a_script_sees_what_is_in_a_text(script: httpx.AsyncClient) -> Non
             {"functionDeclarations": [{"name": "g1"}, {"name": "g2"}]},
             [{"name": "g1", "enabled": False}, {"name": "g2", "enabled": False}],
         ),
+        (
+            [
+                {"type": "function", "function": {"name": "l1", "parameters": SCHEMA}},
+                {"type": "function", "name": "l2", "parameters": SCHEMA},
+            ],
+            [{"name": "l1", "enabled": False}, {"name": "l2", "enabled": False}],
+        ),
+        (
+            [{"name": "l3", "answered_by": "person"}, anthropic("l4")],
+            [{"name": "l3", "enabled": False}, {"name": "l4", "enabled": False}],
+        ),
     ],
 )
 async def test_another_form_than_ours_arrives_switched_off(
@@ -251,6 +262,14 @@ async def test_another_form_than_ours_arrives_switched_off(
         ({"tools": [anthropic("k"), {"type": "bash_20250124", "name": "bash"}]}, "its provider"),
         ({"mcpServers": {"a": {"command": "x"}}}, "/tools/import"),
         ({"name": "k", "answered_by": "person", "enabled": True}, "A tool has no 'enabled'"),
+        (
+            [{"name": "k", "answered_by": "person"}, {"name": "k b", "answered_by": "mock"}],
+            "letters, digits",
+        ),
+        ([anthropic("k"), 5], "Nothing was saved"),
+        ([{"mcpServers": {"a": {"command": "x"}}}], "/import"),
+        ([], "no tools"),
+        (5, "The body must be a JSON object or a list."),
     ],
 )
 async def test_what_a_script_cannot_bring_is_refused_and_nothing_is_saved(
@@ -260,6 +279,13 @@ async def test_what_a_script_cannot_bring_is_refused_and_nothing_is_saved(
     assert answer.status_code == 422, answer.text
     assert said in answer.json()["error"]
     assert (await script.get("/tools/k")).status_code == 404
+
+
+async def test_a_list_in_our_own_form_is_the_persons_own(script: httpx.AsyncClient) -> None:
+    body = [{"name": f"own{n}", "answered_by": "person"} for n in range(2)]
+    answer = await script.post("/tools", json=body)
+    assert answer.json() == [{"name": f"own{n}", "enabled": True} for n in range(2)]
+    assert await enabled(script, "own1")
 
 
 async def test_a_tool_is_switched_on_and_off(
