@@ -1,4 +1,4 @@
-// Files dropped on the page are put into its form; "all" ticks every row. Without it all works too.
+// Files dropped on the page are put into its form; a box with data-all ticks every one it names. Without it all works too.
 
 const door = document.querySelector("[data-door]");
 if (door) {
@@ -21,10 +21,9 @@ if (door) {
   });
 }
 
-const all = document.querySelector("[data-all]");
-if (all) {
+for (const all of document.querySelectorAll("[data-all]")) {
   const box = all.querySelector("input");
-  const rows = [...document.querySelectorAll("[data-take]")];
+  const rows = [...document.querySelectorAll(all.dataset.all)];
   const told = () => {
     const count = rows.filter((row) => row.checked).length;
     box.checked = count === rows.length;

@@ -16,9 +16,6 @@ from app.core.rows import to_data
 from app.core.servers import Server
 from app.core.tools import Tool
 
-RUNS_NOTHING = ("mock", "person")
-"""Who may be switched on without a further look."""
-
 _KINDS = {
     "mock": "Nothing runs: a made-up result.",
     "person": "Nothing runs: you answer each call.",

@@ -27,7 +27,7 @@ from app.formats.servers import NAME
 from app.formats.shapes import OWN
 from app.net.mask import Masker
 from app.render.filters import plural
-from app.render.imports import RUNS_NOTHING, ImportPage, Row, import_page
+from app.render.imports import ImportPage, Row, import_page
 from app.schema import strict
 from app.schema.validate import check_tool
 from app.web.forms import Body, answer, as_json, body_of, wants
@@ -196,7 +196,6 @@ async def _rows(engine: Engine, brought: Sequence[tuple[str, Brought]]) -> list[
 
 
 def _tool_row(number: int, source: str, found: Found) -> Row:
-    on = found.tool is not None and found.tool.answered_by in RUNS_NOTHING
     return Row(
         number,
         source,
@@ -206,7 +205,6 @@ def _tool_row(number: int, source: str, found: Found) -> Row:
         found.problem,
         tool=found.tool,
         name=found.name,
-        on=on,
     )
 
 

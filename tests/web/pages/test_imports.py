@@ -92,9 +92,9 @@ async def test_what_was_found_is_shown_and_nothing_is_kept_before_it_is_taken(
     assert "Cannot be taken." in html
     assert "<b>" not in re.sub(r"<b( [^>]*)?>[A-Z]", "", html)
     assert (await script.get("/tools/forecast")).status_code == 404
-    # On from the start is only what runs nothing: the mock is, the HTTP tool is not.
-    assert (fields["take"], fields["on"]) == (["0", "2"], ["0"])
-    answer = await taken(page, fields)
+    # Nothing is switched on but by the person, not even what runs nothing.
+    assert (fields["take"], fields.get("on")) == (["0", "2"], None)
+    answer = await taken(page, {**fields, "on": ["0"]})
     assert answer.status_code == 303, answer.text
     assert "2 tools taken." in (await page.get(answer.headers["location"])).text
     assert await enabled(script, "forecast")
