@@ -26,7 +26,7 @@ from app.formats.text import (
 
 __all__ = ["Brought", "Found", "FoundServer", "read"]
 
-_TOML = re.compile(r"(?m)^\[\[?[A-Za-z0-9_\"'][^\]\n]*\]\]?[ \t\r]*(?:#.*)?$")
+_TOML = re.compile(r"(?m)^\[\[?[A-Za-z0-9_\"'][^\],\n]*\]\]?[ \t\r]*(?:#.*)?$")
 _PYTHON = re.compile(r"(?m)^(?:async def |def |class |import |from [\w.]+ import |@[A-Za-z_])")
 _YAML = re.compile(r"(?m)^(?:---|- |[\"']?[\w$.-]+[\"']?:(?:[ \t\r]|$))")
 
@@ -91,10 +91,11 @@ def _json(text: str, name: str) -> _Read:
 
 def _lines(text: str, name: str) -> Iterator[Found | FoundServer] | None:
     """What the lines hold, or None where the first is no JSON by itself."""
-    first = next(json_lines(text), (0, None))[1]
-    if not isinstance(first, dict | list) or text.strip().count("\n") < 1:
+    start, more, _ = text.strip().partition("\n")
+    if not more or start.rstrip()[-1:] not in ("}", "]"):
         return None
-    return _each_line(text, name)
+    first = next(json_lines(start))[1]
+    return _each_line(text, name) if isinstance(first, dict | list) else None
 
 
 def _each_line(text: str, name: str) -> Iterator[Found | FoundServer]:

@@ -24,6 +24,7 @@ _OURS_ALONE = _OURS - {"name", "description", "parameters", "strict", "format"}
 _HOLDERS = ("tools", "functions", "result", "toolConfig")
 _MOST_INSIDE = 4
 """How deep lists and holders of tools may lie in each other."""
+_MOST_ENTRIES = 10_000
 
 
 def found_in(value: Any, file: str, depth: int = 0) -> Iterator[Found | FoundServer]:
@@ -32,6 +33,9 @@ def found_in(value: Any, file: str, depth: int = 0) -> Iterator[Found | FoundSer
         yield refused({}, "", "", "Tools lie too deep inside of lists here; bring one list.")
         return
     match value:
+        case list() if len(value) > _MOST_ENTRIES:
+            said = f"A list here has more than {_MOST_ENTRIES:,} entries; bring a part of it."
+            yield refused({}, "", "", said)
         case list():
             for one in value:
                 yield from found_in(one, file, depth + 1)

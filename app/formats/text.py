@@ -18,7 +18,9 @@ from app.schema.strict import MAX_DEPTH, Unsound, line_column, parse
 MOST_BYTES = 8 * 1024 * 1024
 MOST_KEYS = 200_000
 MOST_SLOW_BYTES = 1024 * 1024
-"""For YAML and TOML, which take longer to read."""
+"""For YAML and loose JSON, which take longer to read."""
+MOST_TOML_BYTES = 256 * 1024
+"""Python's own reader is the slowest of them, and a configuration is small."""
 
 _LOOSE = re.compile(
     r'"(?>[^"\\]+|\\.)*+(?:"|\Z)|(//[^\n]*+|/\*(?>[^*]+|\*(?!/))*+(?:\*/|\Z))', re.DOTALL
@@ -76,7 +78,7 @@ def json_lines(text: str) -> Iterator[tuple[int, Any]]:
 
 def toml_value(text: str) -> Any:
     """The value of a TOML text; Unreadable otherwise."""
-    _check_slow(text, "TOML")
+    _check_slow(text, "TOML", MOST_TOML_BYTES)
     for match in _TOML_DEPTH.finditer(text):
         if match[0].count(".") > MAX_DEPTH:
             line, _ = line_column(text, match.start())
@@ -93,7 +95,7 @@ def toml_value(text: str) -> Any:
 
 def yaml_value(text: str) -> Any:
     """The value of one YAML document; Unreadable otherwise."""
-    _check_slow(text, "YAML")
+    _check_slow(text, "YAML", MOST_SLOW_BYTES)
     reader = _Yaml()
     try:
         for event in yaml.parse(text, Loader=_LOADER):
@@ -108,10 +110,9 @@ def yaml_value(text: str) -> Any:
     return reader.done[0]
 
 
-def _check_slow(text: str, what: str) -> None:
-    if len(text.encode("utf-8", "replace")) > MOST_SLOW_BYTES:
-        most = MOST_SLOW_BYTES // 1024
-        raise Unreadable(f"{what} of more than {most:,} kB is not read; bring it as JSON.")
+def _check_slow(text: str, what: str, most: int) -> None:
+    if len(text.encode("utf-8", "replace")) > most:
+        raise Unreadable(f"{what} of more than {most // 1024:,} kB is not read; bring it as JSON.")
 
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
+from itertools import chain
 from math import isfinite, isinf
 from typing import Any, NoReturn
 
@@ -18,6 +20,8 @@ MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 64
 MAX_KEYS = 10_000
 MAX_DIGITS = 400
+MOST_SEARCHED = 1024 * 1024
+"""Characters of a text in which the place of an error is looked for token by token."""
 
 _EXPONENT_LENGTH = 9
 # Up to 15 digits within these bounds, any float prints as what was read: no need to compare.
@@ -29,6 +33,9 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _LONG_NUMBER = re.compile(rf"[0-9][0-9.eE+-]{{{MAX_DIGITS},}}+")
 _CONSTANT = re.compile(r'"(?>[^"\\]+|\\.)*+"|(-?Infinity|NaN)', re.DOTALL)
 _NUMBER = re.compile(r'"(?>[^"\\]+|\\.)*+"|(-?[0-9][0-9.eE+-]*+)', re.DOTALL)
+
+_LONG = f"this number has more than {MAX_DIGITS} digits"
+_DEEP = f"the JSON is nested deeper than {MAX_DEPTH} levels"
 
 _SYNTAX = (
     ("Expecting property name", "a key in double quotes should stand here"),
@@ -45,11 +52,13 @@ _SYNTAX = (
 
 
 class Unsound(ValueError):
-    """The text is no sound JSON. `offset` is the character, from 0; `str` a sentence."""
+    """The text is no sound JSON. `offset` is the character, from 0, or -1 where the text is too
+    large to look for it; `str` a sentence."""
 
     def __init__(self, text: str, offset: int, what: str) -> None:
         line, column = line_column(text, offset)
-        super().__init__(f"Line {line}, column {column}: {what}.")
+        where = f"Line {line}, column {column}" if offset >= 0 else "Somewhere in this large text"
+        super().__init__(f"{where}: {what}.")
         self.offset = offset
 
 
@@ -73,17 +82,17 @@ def parse(text: str, most_bytes: int = MAX_BYTES, most_keys: int = MAX_KEYS) -> 
     except json.JSONDecodeError as error:
         raise _syntax(text, error) from None
     except RecursionError:
-        _raise_structural(text, most_keys)
-    except _Refused:
-        _raise_refused(text, most_keys)
+        raise _placed(text, most_keys, _DEEP) from None
+    except _Refused as error:
+        raise _placed(text, most_keys, str(error)) from None
     if _depth_exceeds(value, MAX_DEPTH):
-        _raise_structural(text, most_keys)
+        raise _placed(text, most_keys, _DEEP)
     _check_surrogates(text)
     return value
 
 
 class _Refused(Exception):
-    """A hook met something that the parser would have let through."""
+    """A hook met something that the parser would have let through; `str` says what."""
 
 
 def _loaded(text: str, most_keys: int) -> Any:
@@ -93,12 +102,16 @@ def _loaded(text: str, most_keys: int) -> Any:
         nonlocal keys
         value = dict(pairs)
         keys += len(pairs)
-        if len(value) != len(pairs) or keys > most_keys:
-            raise _Refused
+        if len(value) != len(pairs):
+            counted = Counter(key for key, _ in pairs)
+            twice = next(key for key, count in counted.items() if count > 1)
+            raise _Refused(_twice(twice))
+        if keys > most_keys:
+            raise _Refused(_too_many(most_keys))
         return value
 
     def refuse(word: str) -> NoReturn:
-        raise _Refused
+        raise _Refused(_no_json(word))
 
     # Hooks on numbers cost a call for each, so they are set only where a number may be long.
     hooks: dict[str, Any] = {"object_pairs_hook": unique, "parse_constant": refuse}
@@ -109,7 +122,7 @@ def _loaded(text: str, most_keys: int) -> Any:
 
 def _integer(word: str) -> int:
     if _too_long(word):
-        raise _Refused
+        raise _Refused(_LONG)
     return int(word)
 
 
@@ -118,7 +131,7 @@ def _float(word: str) -> float | int:
     if value and not isinf(value) and len(word) <= MAX_DIGITS:
         return value
     if _too_long(word):
-        raise _Refused
+        raise _Refused(_LONG)
     return int(Decimal(word)) if isinf(value) else value
 
 
@@ -175,12 +188,13 @@ def _check_surrogates(text: str) -> None:
 def _depth_exceeds(value: Any, most: int) -> bool:
     level = [value]
     for _ in range(most + 1):
-        level = [item for item in level if isinstance(item, dict | list)]
+        level = [item for item in level if type(item) is dict or type(item) is list]
         if not level:
             return False
         level = [
-            inner for item in level for inner in (item.values() if isinstance(item, dict) else item)
-        ]
+            inner for item in level if item
+            for inner in (item.values() if type(item) is dict else item)
+        ]  # fmt: skip
     return True
 
 
@@ -191,46 +205,62 @@ def _syntax(text: str, error: json.JSONDecodeError) -> Unsound:
     return Unsound(text, error.pos, what)
 
 
-def _raise_refused(text: str, most_keys: int) -> NoReturn:
-    """Say where the thing is that a hook refused; the first one found is told."""
+def _placed(text: str, most_keys: int, what: str) -> Unsound:
+    """`what` was refused, with its place; the first thing of its kind that is found is told."""
+    if len(text) > MOST_SEARCHED:
+        return Unsound(text, -1, what)
+    places = _structural(text, most_keys)
+    if what != _DEEP:
+        places = chain(_words(text), places)
+    offset, said = next(places, (len(text), "the text ends before the JSON is complete"))
+    return Unsound(text, offset, said)
+
+
+def _words(text: str) -> Iterator[tuple[int, str]]:
+    """The words that are no JSON, and the numbers that are too long."""
     for match in _CONSTANT.finditer(text):
         if match[1]:
-            raise Unsound(text, match.start(1), f"{match[1]} is no JSON")
+            yield match.start(1), _no_json(match[1])
     for match in _NUMBER.finditer(text):
         if match[1] and _is_number(match[1]) and _too_long(match[1]):
-            raise Unsound(text, match.start(1), f"this number has more than {MAX_DIGITS} digits")
-    _raise_structural(text, most_keys)
+            yield match.start(1), _LONG
 
 
 def _is_number(word: str) -> bool:
     return re.fullmatch(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", word) is not None
 
 
-def _raise_structural(text: str, most_keys: int) -> NoReturn:
-    """Find the first place that is too deep, a key given twice, or one key too many."""
-    for offset, what in _structural(text, most_keys):
-        raise Unsound(text, offset, what)
-    raise Unsound(text, len(text), "the text ends before the JSON is complete")
-
-
 def _structural(text: str, most_keys: int) -> Iterator[tuple[int, str]]:
+    """What is too deep, a key given twice, or one key too many."""
     open_keys: list[set[str]] = []
     keys = 0
     for match in _STRUCTURE.finditer(text):
         if match[2] is not None and open_keys:
-            key = json.loads(match[1], strict=False)
+            key = match[1][1:-1] if "\\" not in match[1] else json.loads(match[1], strict=False)
             keys += 1
             if key in open_keys[-1]:
-                yield match.start(), f"the duplicate key {_short(key)} stands here a second time"
+                yield match.start(), _twice(key)
             if keys > most_keys:
-                yield match.start(), f"there are more than {most_keys:,} keys"
+                yield match.start(), _too_many(most_keys)
             open_keys[-1].add(key)
         elif match[0] in "{[":
             open_keys.append(set())
             if len(open_keys) > MAX_DEPTH:
-                yield match.start(), f"the JSON is nested deeper than {MAX_DEPTH} levels"
+                yield match.start(), _DEEP
         elif match[0] in "}]" and open_keys:
             open_keys.pop()
+
+
+def _twice(key: str) -> str:
+    return f"the duplicate key {_short(key)} stands here a second time"
+
+
+def _too_many(most: int) -> str:
+    return f"there are more than {most:,} keys"
+
+
+def _no_json(word: str) -> str:
+    return f"{word} is no JSON"
 
 
 def _short(key: str) -> str:

@@ -16,6 +16,7 @@ import pytest
 
 from app.formats.found import Brought
 from app.formats.read import read
+from app.schema.strict import parse
 from tests.formats.hostile import HOSTILE, PYTHON
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -199,6 +200,22 @@ def test_what_cannot_be_read_says_what_to_do(text: str, said: str) -> None:
     brought = read(text)
     assert said in brought.problem
     assert brought.tools == ()
+
+
+@pytest.mark.parametrize("text", ['{"a": [' + "1," * 600_000, '{"a": [\n' + "1,\n" * 600_000])
+def test_a_large_text_that_is_no_json_is_parsed_once(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines are looked for only where a line break ends a value."""
+    parsed: list[int] = []
+
+    def counted(text: str, *most: int) -> Any:
+        parsed.append(len(text))
+        return parse(text, *most)
+
+    monkeypatch.setattr("app.formats.text.parse", counted)
+    assert "no sound JSON" in read(text).problem
+    assert parsed == [len(text)]
 
 
 WATCHED = """
