@@ -15,7 +15,7 @@ import sys
 from typing import Callable, Optional  # noqa: UP035 - as Python 3.8 knows them
 
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 16384, 1 << 18
 PR_SET_PDEATHSIG = 1
 
 
@@ -61,7 +61,8 @@ def entered(work: Callable[[], int]) -> int:
 def first_process(work: Callable[[], int]) -> int:
     """Process 1 in there: no signal from inside can end or stop it, and all end with it."""
     called("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    flags = MS_NOSUID | MS_NODEV | MS_NOEXEC
+    # Root could switch off the kernel's parts through it, also where a container shut them.
+    flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | (0 if os.getuid() else MS_RDONLY)
     called("mount", b"proc", b"/proc", b"proc", flags, None)
     worker = os.fork()
     if worker == 0:

@@ -167,3 +167,25 @@ def test_codes() -> None:
     assert [apart.code_of(status) for status in (0, 3 << 8, 9)] == [0, 3, 137]
     with pytest.raises(OSError, match=r"prctl|argument"):
         apart.called("prctl", -1, 0, 0, 0, 0)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root could")
+def test_a_tool_of_root_cannot_switch_the_kernel() -> None:
+    """Its /proc is a new one, in which what a container shut would be open again."""
+    code = """
+from app.executors import apart
+def work():
+    name = "/proc/sys/vm/swappiness"
+    try:
+        with open(name) as file, open(name, "r+") as again:
+            again.write(file.read())
+    except OSError:
+        return 7
+    return 0
+print(apart.offered() and apart.entered(work))
+"""
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30, cwd=ROOT, check=True)
+    if done.stdout == "False\n":
+        pytest.skip("no namespaces here")
+    assert done.stdout == "7\n"

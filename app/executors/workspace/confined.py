@@ -2,8 +2,10 @@
 
 Its stdin brings one JSON line, the job, and is its lifeline: when it closes, all ends. With
 `confine` the command gets new user, mount, network, process and IPC namespaces: no network, the
-system read-only, its folder writable, nothing else to be seen. Where they cannot be made nothing
-is run, and the reason leaves on the channel. Linux 5.12 or newer; standard library only.
+system read-only, its folder writable, nothing else to be seen. Started by root it is a user that
+owns nothing here, where its folder can be lent to one (an idmapped mount). Where no namespaces
+can be made nothing is run, and the reason leaves on the channel. Linux 5.12 or newer; standard
+library only.
 """
 
 from __future__ import annotations
@@ -27,11 +29,18 @@ from app.executors import runner
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 MNT_DETACH = 2
-AT_FDCWD, AT_RECURSIVE = -100, 0x8000
-ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV = 1, 2, 4
-SYS_MOUNT_SETATTR = 442
+AT_FDCWD, AT_EMPTY_PATH, AT_RECURSIVE = -100, 0x1000, 0x8000
+ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_IDMAP = 1, 2, 4, 1 << 20
+SYS_OPEN_TREE, SYS_MOVE_MOUNT, SYS_MOUNT_SETATTR = 428, 429, 442
+OPEN_TREE_CLONE, OPEN_TREE_CLOEXEC = 1, os.O_CLOEXEC
+MOVE_MOUNT_F_EMPTY_PATH = 4
+SYS_KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "armv7l": 311, "s390x": 280}
+KEYCTL_JOIN_SESSION_KEYRING = 1
+NO_OWNER = 65533
+"""The user that a command of root is outside of its sandbox; not `nobody`, who may own files."""
 SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "armv7l": 218, "s390x": 217}
 PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP = 38, 24
 CAPSET_VERSION = 0x20080522
@@ -100,7 +109,7 @@ def work(job: dict[str, Any], guard: int) -> NoReturn:
     threads = runner.threads_of(os.getuid())
     try:
         if job["confine"]:
-            confined(job["folder"])
+            threads = confined(job["folder"], guard, threads)
         limits(job["cpu_s"], threads)
         os.chdir(job["folder"])
         os.execve("/bin/sh", ["sh", "-c", job["command"]], job["environment"])  # noqa: S606
@@ -128,28 +137,90 @@ def limits(cpu_s: float, threads: int) -> None:
 # -- the sandbox
 
 
-def confined(folder: str) -> None:
+def confined(folder: str, guard: int, threads: int) -> int:
     """Returns in a process that sees only its folder and a read-only system, without a network,
-    without any capability; its parent, process 1 in there, ends everything when it ends."""
+    without any capability; its parent, process 1 in there, ends everything when it ends.
+
+    `threads` are those of the user who runs us; given back are those of the user it is now.
+    """
     if sys.platform != "linux":
         raise OSError(0, "only Linux has namespaces")
-    uid, gid = os.getuid(), os.getgid()
-    spaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC
-    called("unshare", spaces | CLONE_NEWUTS)
-    written("/proc/self/setgroups", "deny")
-    written("/proc/self/uid_map", f"{uid} {uid} 1")
-    written("/proc/self/gid_map", f"{gid} {gid} 1")
+    loan = lent(folder) if os.getuid() == 0 else None
+    spaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
+    if loan is None:
+        uid, gid = os.getuid(), os.getgid()
+        called("unshare", CLONE_NEWUSER | spaces)
+        written("/proc/self/setgroups", "deny")
+        written("/proc/self/uid_map", f"{uid} {uid} 1")
+        written("/proc/self/gid_map", f"{gid} {gid} 1")
+        tree = None
+    else:
+        space, tree = loan
+        os.setgroups([])
+        called("setns", space, CLONE_NEWUSER)
+        os.close(space)
+        called("unshare", spaces)
+        os.setresgid(0, 0, 0)  # 0 in there, NO_OWNER outside
+        os.setresuid(0, 0, 0)
+        threads = 0
+        runner.prctl(runner.PR_SET_PDEATHSIG, signal.SIGKILL)  # lost with the user
+        if os.getppid() != guard:
+            os._exit(1)
     inner = os.fork()
     if inner:
         relay(inner)
     runner.prctl(runner.PR_SET_PDEATHSIG, signal.SIGKILL)
     close_in()
-    arrange(folder)
+    arrange(folder, tree)
     shell = os.fork()
     if shell:
         first(shell)
     os.setsid()
     drop()
+    return threads
+
+
+def lent(folder: str) -> tuple[int, int] | None:
+    """A user namespace whose root is NO_OWNER outside, and `folder` as a mount that is not
+    mounted yet, on which files of root are of that user; both as descriptors. None where the
+    system or the file system does not offer it: then the command is root outside as well.
+    """
+    try:
+        if os.stat(folder).st_uid != 0:
+            return None
+        space = namespace_of(NO_OWNER)
+        flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC
+        tree = int(libc().syscall(SYS_OPEN_TREE, AT_FDCWD, os.fsencode(folder), flags))
+        checked(min(tree, 0), "open_tree")
+        attributes("", ATTR_IDMAP | ATTR_NOSUID | ATTR_NODEV, AT_EMPTY_PATH, tree, space)
+    except OSError:
+        return None
+    return space, tree
+
+
+def namespace_of(outside: int) -> int:
+    """A user namespace in which 0 is the user and group `outside`, as a descriptor."""
+    ready, wake = os.pipe()
+    child = os.fork()
+    if child == 0:
+        runner.prctl(runner.PR_SET_PDEATHSIG, signal.SIGKILL)
+        try:
+            called("unshare", CLONE_NEWUSER)
+            os.write(wake, b"1")
+            signal.pause()
+        finally:
+            os._exit(1)
+    os.close(wake)
+    try:
+        if os.read(ready, 1) != b"1":
+            raise OSError(0, "no user namespace")
+        for name in ("uid_map", "gid_map"):
+            written(f"/proc/{child}/{name}", f"0 {outside} 1")
+        return os.open(f"/proc/{child}/ns/user", os.O_RDONLY)
+    finally:
+        os.close(ready)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def close_in() -> None:
@@ -174,11 +245,13 @@ def first(shell: int) -> NoReturn:
             os._exit(runner.code_of(status))
 
 
-def arrange(folder: str) -> None:
-    """A root of our own, with the few things of the system bound into it."""
+def arrange(folder: str, tree: int | None) -> None:
+    """A root of our own, with the few things of the system bound into it; `tree` is the folder
+    where it is lent."""
     root = "/tmp"  # noqa: S108 - any folder that is there; it is hidden, and only in here
     called("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
-    parents = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    # Opened now: `root` covers what it is mounted on, and may so hide the folder.
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY) if tree is None else tree
     called("mount", b"tmpfs", root.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, b"size=1m,mode=755")
     for path in SYSTEM:
         system(path, root + path)
@@ -186,18 +259,22 @@ def arrange(folder: str) -> None:
     for name in ETC:
         system("/etc/" + name, f"{root}/etc/{name}")
     for name in DEVICES:
-        bound("/dev/" + name, f"{root}/dev/{name}", 0)
+        # Read-only, it can still be written to, but neither its mode nor its owner changed.
+        bound("/dev/" + name, f"{root}/dev/{name}", ATTR_RDONLY | ATTR_NOSUID)
     for path, most in (("/tmp", b"256m"), ("/dev/shm", b"64m")):  # noqa: S108 - made here
         os.makedirs(root + path, exist_ok=True)
         words = b"mode=1777,size=" + most
         called("mount", b"tmpfs", (root + path).encode(), b"tmpfs", MS_NOSUID | MS_NODEV, words)
     os.mkdir(root + "/proc", 0o555)
-    flags = MS_NOSUID | MS_NODEV | MS_NOEXEC
-    libc().mount(b"proc", f"{root}/proc".encode(), b"proc", flags, None)  # without it, it goes too
+    flags = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
+    # Of processes alone: root may write to all the rest of it. Without /proc it goes, too.
+    libc().mount(b"proc", f"{root}/proc".encode(), b"proc", flags, b"subset=pid")
     os.makedirs(root + folder, exist_ok=True)
-    source = f"/proc/self/fd/{parents}"  # /tmp is covered by now, and may hold the folder
-    bound(source, root + folder, ATTR_NOSUID | ATTR_NODEV)
-    os.close(parents)
+    if tree is None:
+        bound(f"/proc/self/fd/{opened}", root + folder, ATTR_NOSUID | ATTR_NODEV)
+    else:
+        moved(tree, root + folder)
+    os.close(opened)
     pivot(root)
     attributes("/", ATTR_RDONLY, 0)
 
@@ -233,18 +310,29 @@ def bound(source: str, target: str, attribute: int) -> None:
         attributes(target, attribute, AT_RECURSIVE)
 
 
-def attributes(path: str, attribute: int, flags: int) -> None:
+def attributes(
+    path: str, attribute: int, flags: int, start: int = AT_FDCWD, space: int = 0
+) -> None:
     """mount_setattr: with AT_RECURSIVE, what is mounted below is read-only, too."""
-    words = (ctypes.c_uint64 * 4)(attribute, 0, 0, 0)
+    words = (ctypes.c_uint64 * 4)(attribute, 0, 0, space)
     size = ctypes.sizeof(words)
     target = os.fsencode(path)
-    result = libc().syscall(SYS_MOUNT_SETATTR, AT_FDCWD, target, flags, ctypes.byref(words), size)
+    result = libc().syscall(SYS_MOUNT_SETATTR, start, target, flags, ctypes.byref(words), size)
     checked(result, f"mount_setattr {path}")
 
 
+def moved(tree: int, target: str) -> None:
+    """Mount what `tree` stands for."""
+    there, flags = os.fsencode(target), MOVE_MOUNT_F_EMPTY_PATH
+    checked(libc().syscall(SYS_MOVE_MOUNT, tree, b"", AT_FDCWD, there, flags), "move_mount")
+
+
 def drop() -> None:
-    """No capability is left, and none can come back."""
+    """No capability is left, and none can come back; nor is a key of whoever started us."""
     runner.prctl(PR_SET_NO_NEW_PRIVS, 1)
+    keyctl = SYS_KEYCTL.get(platform.machine())
+    if keyctl is not None:
+        libc().syscall(keyctl, KEYCTL_JOIN_SESSION_KEYRING, None)
     for number in range(LAST_CAP + 1):
         libc().prctl(PR_CAPBSET_DROP, number, 0, 0, 0)  # those the kernel has not are refused
     head = (ctypes.c_uint32 * 2)(CAPSET_VERSION, 0)

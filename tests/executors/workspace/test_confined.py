@@ -1,6 +1,6 @@
 """The sandbox as an ordinary user has it, and what a command may do to the machine.
 
-Run as root, these tests drop to a user without rights first: root's accidents have no limits.
+Run as root, most of these tests drop to a user without rights first; the last are root's own.
 """
 
 from __future__ import annotations
@@ -74,9 +74,11 @@ def interpreter() -> str:
     pytest.skip("no Python here that a user without rights may start")
 
 
-def told(folder: Path, *commands: tuple[str, str, bool]) -> dict[str, Any]:
-    words = [interpreter(), "-B", "-c", SCRIPT, str(ROOT), str(folder), json.dumps(commands)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=90, **as_nobody())
+def told(folder: Path, *commands: tuple[str, str, bool], nobody: bool = True) -> dict[str, Any]:
+    python = interpreter() if nobody else sys.executable
+    words = [python, "-B", "-c", SCRIPT, str(ROOT), str(folder), json.dumps(commands)]
+    user = as_nobody() if nobody else {}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=90, **user)
     assert done.stderr == ""
     return dict(json.loads(done.stdout))
 
@@ -137,3 +139,61 @@ def test_accidents_are_ended_with_all_they_started(folder: Path, confine: bool) 
     assert (folder / "big").stat().st_size <= 256 << 20
     assert answer["orphan"] == [0, "ok\n"]
     assert processes(f"sleep\0{mark}") == 0
+
+
+SWITCHES = ("sys/vm/swappiness", "sysrq-trigger", "sys/kernel/core_pattern", "irq")
+KERNEL = """
+v=$(cat /proc/sys/vm/swappiness)
+(echo ${v:-60} > /proc/sys/vm/swappiness) && echo written
+(chmod 666 /dev/null || chown 0 /dev/null || touch /dev/null) && echo changed
+for one in $SWITCHES /sys/kernel /sys/fs/cgroup; do test -e $one && echo seen $one; done
+(echo 0 > /proc/self/oom_score_adj) && echo kernel
+ls -l /proc/self/fd | grep -c ' -> '
+""".replace("$SWITCHES", " ".join("/proc/" + name for name in SWITCHES))
+
+
+@pytest.mark.parametrize("nobody", [True, False])
+def test_nothing_of_the_kernel_can_be_changed(folder: Path, nobody: bool) -> None:
+    if not nobody and os.geteuid() == 0:
+        os.chown(folder, 0, 0)
+    answer = told(folder, ("kernel", KERNEL, True), nobody=nobody)
+    if answer["missing"]:
+        pytest.skip(f"no sandbox here: {answer['missing']}")
+    *_, descriptors = answer["kernel"][1].splitlines()
+    assert [word for word in ("written", "changed", "seen") if word in answer["kernel"][1]] == []
+    assert "kernel\n" not in answer["kernel"][1]
+    assert int(descriptors) == 4  # the three of a program, and the folder that `ls` reads
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be held to less")
+def test_a_command_of_root_owns_nothing_outside(folder: Path) -> None:
+    os.chown(folder, 0, 0)
+    (folder / "mine").write_text("1")
+    bomb = "for i in $(seq 400); do sleep 2 & done; echo all"
+    answer = told(
+        folder,
+        ("map", "cat /proc/self/uid_map", True),
+        ("own", "echo 2 >> mine; chmod 600 mine; mkdir d; mv mine d/y; cat d/y", True),
+        ("bomb", bomb, True),
+        nobody=False,
+    )
+    if answer["missing"]:
+        pytest.skip(f"no sandbox here: {answer['missing']}")
+    if answer["map"][1].split()[1] == "0":
+        pytest.skip("no folder can be lent here: its file system has no idmapped mounts")
+    assert answer["map"][1].split() == ["0", "65533", "1"]
+    assert answer["own"] == [0, "12\n"]
+    assert (folder / "d" / "y").stat().st_uid == 0
+    assert "all" not in answer["bomb"][1]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be held to less")
+def test_where_no_folder_can_be_lent_nothing_is_open_either(folder: Path) -> None:
+    """A folder of another user is one; so is one on a file system without idmapped mounts."""
+    folder.chmod(0o777)
+    answer = told(folder, ("map", "cat /proc/self/uid_map", True), ("kernel", KERNEL, True),
+                  nobody=False)  # fmt: skip
+    if answer["missing"]:
+        pytest.skip(f"no sandbox here: {answer['missing']}")
+    assert answer["map"][1].split() == ["0", "0", "1"]
+    assert [word for word in ("written", "changed", "seen") if word in answer["kernel"][1]] == []
