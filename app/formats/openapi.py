@@ -22,6 +22,8 @@ _METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 _WITH_BODY = ("post", "put", "patch")
 _NOT_SET = ("accept", "content-type", "authorization", "host", "content-length", "cookie", "te")
 _JSON = re.compile(r"application/(?:[\w.+-]*\+)?json\b|\*/\*", re.I)
+_PLAIN_JSON = "application/json"
+_NO_HOST = "example.invalid"
 _FORM = "application/x-www-form-urlencoded"
 
 
@@ -56,11 +58,22 @@ def tools(document: Mapping[str, Any]) -> Iterator[Found]:
     schemas = Schemas(document)
     paths = document["paths"]
     for path, item in paths.items() if isinstance(paths, Mapping) else ():
-        if not isinstance(item, Mapping):
+        try:
+            item = _item(schemas, item)
+        except Outside as error:
+            yield refused({"path": path}, KIND, str(path), str(error))
             continue
         for method in _METHODS:
             if isinstance(item.get(method), Mapping):
                 yield _operation(document, schemas, str(path), item, method)
+
+
+def _item(schemas: Schemas, item: Any) -> Mapping[str, Any]:
+    """What stands at a path, with what it refers to."""
+    told = schemas.target(item)
+    if not isinstance(told, Mapping):
+        raise Outside("What stands at this path is no object; correct the document.")
+    return told if told is item else {**told, **item}
 
 
 def _operation(
@@ -115,21 +128,30 @@ def _title(document: Mapping[str, Any]) -> str:
 def _server(
     document: Mapping[str, Any], item: Mapping[str, Any], operation: Mapping[str, Any], tool: _Tool
 ) -> str:
-    """The address of the API without a last slash; the operation's own comes first."""
+    """The address of the API without a last slash; the operation's own comes first.
+
+    One that names no host counts from where the document was found, which nobody knows here; so
+    does a document that names no server.
+    """
+    url = "/"
     for holder in (operation, item, document):
         listed = holder.get("servers")
-        if not isinstance(listed, list) or not listed or not isinstance(listed[0], Mapping):
-            continue
-        url = _with_defaults(listed[0])
-        if re.match(r"https?://[^/]", url):
+        if isinstance(listed, list) and listed and isinstance(listed[0], Mapping):
+            url = _with_defaults(listed[0])
             if len(listed) > 1:
                 tool.notes.append("The document names several servers; this is the first.")
-            return url.rstrip("/")
+            break
+    if re.match(r"https?://[^/]", url):
+        return url.rstrip("/")
+    if url.startswith("//") or re.match(r"[^/?#]*:", url):
         raise _Bad(
-            f"Its server is {clipped(url)!a}, which is no whole address; write "
+            f"Its server is {clipped(url)!a}, which is no address of the web; write "
             "`servers: [{url: https://...}]` into the document."
         )
-    raise _Bad("The document names no server; write `servers: [{url: https://...}]` into it.")
+    tool.notes.append(
+        f"The document does not say which host it is about: write it in place of {_NO_HOST}."
+    )
+    return f"https://{_NO_HOST}/{url.strip('/')}".rstrip("/")
 
 
 def _with_defaults(server: Mapping[str, Any]) -> str:
@@ -236,6 +258,7 @@ def _body(schemas: Schemas, operation: Mapping[str, Any], method: str, tool: _To
     schema = schemas.rewritten(media.get("schema", {})) if isinstance(media, Mapping) else {}
     flat = schemas.followed(schema)
     way = "form" if picked == _FORM else "json"
+    kind = picked if picked != "*/*" else _PLAIN_JSON
     if (_JSON.match(picked) or way == "form") and _is_flat(flat, tool):
         required = flat.get("required", [])
         for name, one in flat["properties"].items():
@@ -244,12 +267,14 @@ def _body(schemas: Schemas, operation: Mapping[str, Any], method: str, tool: _To
             tool.properties[name] = one
             tool.required += [name] if name in required else []
         tool.body = way
+        if way == "json" and kind != _PLAIN_JSON:
+            tool.headers["Content-Type"] = kind
         return
     if way == "form":
         raise _Bad("Its form has no plain members, so no arguments can be made of it.")
     tool.properties["body"] = schema if _JSON.match(picked) else {"type": "string"}
     tool.required += ["body"] if body.get("required") is True else []
-    tool.headers["Content-Type"] = picked if picked != "*/*" else "application/json"
+    tool.headers["Content-Type"] = kind
     tool.body = "{{ args.body }}"
 
 

@@ -19,6 +19,8 @@ MOST_ALL = 3 * 1024 * 1024
 """Bytes of all the schemas of a document, as often as they are needed."""
 
 _VALUES = ("enum", "const", "default", "example", "examples")
+_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+"""Words under which schemas stand by names, which may be any words."""
 _MOST_STEPS = 10
 
 
@@ -31,6 +33,8 @@ class Schemas:
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
+        # Before 3.1 what stands beside a ref counts for nothing.
+        self._beside = not str(document.get("openapi", "")).startswith("3.0")
         self._names: dict[str, str] = {}  # ref -> its name in $defs
         self._refs: dict[str, str] = {}  # that name -> the ref
         self._made: dict[str, tuple[Any, frozenset[str], int]] = {}  # ref -> schema, refs, bytes
@@ -52,6 +56,8 @@ class Schemas:
         """A schema that is only a ref, as what it means."""
         for _ in range(_MOST_STEPS):
             if not (isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str)):
+                break
+            if schema.keys() - {"$ref", "description"}:
                 break
             schema = self._converted(self._refs[schema["$ref"].rpartition("/")[2]])[0]
         return schema
@@ -99,18 +105,19 @@ class Schemas:
             self._made[ref] = schema, frozenset(refs), len(json.dumps(schema))
         return self._made[ref]
 
-    def _refs_named(self, schema: Any, refs: set[str]) -> Any:
+    def _refs_named(self, schema: Any, refs: set[str], *, by_name: bool = False) -> Any:
         match schema:
-            case {"$ref": str(ref)}:
+            case {"$ref": str(ref)} if not by_name:
                 self._at(ref)  # refused here, where it stands
                 refs.add(ref)
-                made = {"$ref": self._pointer(ref)}
-                if isinstance(schema.get("description"), str):
-                    made["description"] = schema["description"]
-                return made
+                kept = [key for key in schema if self._beside or key == "description"]
+                beside = {key: schema[key] for key in kept if key not in ("$ref", "summary")}
+                return {"$ref": self._pointer(ref), **self._refs_named(beside, refs)}
             case Mapping():
                 return {
-                    key: value if key in _VALUES else self._refs_named(value, refs)
+                    key: value
+                    if key in _VALUES and not by_name
+                    else self._refs_named(value, refs, by_name=not by_name and key in _NAMED)
                     for key, value in schema.items()
                 }
             case list():
@@ -129,13 +136,17 @@ class Schemas:
     def _refs_in(self, schema: Any) -> set[str]:
         """The refs of the document that a rewritten schema holds."""
         found: set[str] = set()
-        todo = [schema]
+        todo = [(schema, False)]
         while todo:
             match todo.pop():
-                case Mapping() as one:
-                    if isinstance(one.get("$ref"), str):
+                case (Mapping() as one, by_name):
+                    if isinstance(one.get("$ref"), str) and not by_name:
                         found.add(self._refs[one["$ref"].rpartition("/")[2]])
-                    todo += [value for key, value in one.items() if key not in _VALUES]
-                case list() as several:
-                    todo += several
+                    todo += [
+                        (value, not by_name and key in _NAMED)
+                        for key, value in one.items()
+                        if by_name or key not in _VALUES
+                    ]
+                case (list() as several, _):
+                    todo += [(one, False) for one in several]
         return found

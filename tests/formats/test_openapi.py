@@ -150,9 +150,11 @@ def test_what_secures_it_becomes_the_name_of_a_variable(security: Any, headers: 
         (body({"$ref": "#/components/schemas/None"}), {}, "There is nothing at"),
         ({"requestBody": {"$ref": "#/paths/~1p/post/requestBody"}}, {}, "round in a circle"),
         (body({}, "multipart/form-data"), {}, "multipart"),
-        ({}, {"servers": []}, "names no server"),
-        ({}, {"servers": [{"url": "/v1"}]}, "no whole address"),
-        ({}, {"servers": [{"url": "javascript:alert(1)"}]}, "no whole address"),
+        ({}, {"servers": [{"url": "javascript:alert(1)"}]}, "no address of the web"),
+        ({}, {"servers": [{"url": "//evil.example"}]}, "no address of the web"),
+        ({}, {"paths": {"/p": {"$ref": "https://evil.example/p"}}}, "nothing is fetched"),
+        ({}, {"paths": {"/p": {"$ref": "#/components/None"}}}, "There is nothing at"),
+        ({}, {"paths": {"/p": []}}, "is no object"),
         ({}, {"servers": [{"url": "https://me:pw@127.0.0.1"}]}, "config.url"),
         ({}, {"servers": [{"url": "https://{h}"}]}, "config.url"),
         ({}, {"openapi": "2.0"}, "Only OpenAPI 3"),
@@ -168,3 +170,66 @@ def test_the_defaults_of_a_server_s_variables_stand_in_its_address() -> None:
     server = {"url": "https://{region}.pets.example", "variables": {"region": {"default": "eu"}}}
     one = tool("/p", "get", {}, servers=[server, {"url": "https://b.example"}])
     assert one.config["url"] == "https://eu.pets.example/p"
+
+
+@pytest.mark.parametrize(
+    ("servers", "url"),
+    [
+        ([{"url": "/api/v3"}], "https://example.invalid/api/v3/p"),
+        ([{"url": "api/"}], "https://example.invalid/api/p"),
+        ([{"url": "/"}], "https://example.invalid/p"),
+        ([], "https://example.invalid/p"),
+    ],
+)
+def test_a_server_without_a_host_leaves_its_place_to_be_filled(servers: Any, url: str) -> None:
+    one = found("/p", "get", {}, servers=servers)
+    assert one.tool is not None
+    assert one.tool.config["url"] == url
+    assert "in place of example.invalid" in " ".join(one.notes)
+
+
+@pytest.mark.parametrize("name", ["default", "example", "examples", "enum", "const", "properties"])
+def test_a_property_may_have_the_name_of_a_word(name: str) -> None:
+    inner = {"type": "object", "properties": {name: REF}}
+    schema = {"type": "object", "properties": {name: REF, "inner": inner}}
+    one = tool("/p", "post", body(schema))
+    assert one.parameters["properties"][name] == {"$ref": "#/$defs/Pet"}
+    assert one.parameters["properties"]["inner"]["properties"][name] == {"$ref": "#/$defs/Pet"}
+    assert set(one.parameters["$defs"]) == {"Owner", "Pet"}
+
+
+def test_a_property_may_be_named_ref() -> None:
+    schema = {"type": "object", "properties": {"a": {"properties": {"$ref": {"type": "string"}}}}}
+    assert tool("/p", "post", body(schema)).parameters["properties"] == schema["properties"]
+
+
+def test_a_path_may_refer_to_what_stands_elsewhere() -> None:
+    item = {"parameters": [ID], "get": {"operationId": "getPet"}}
+    paths = {"/pets/{id}": {"$ref": "#/components/pathItems/Pet"}}
+    components = {"pathItems": {"Pet": item}}
+    one = tool("/", "get", {}, paths=paths, components=components)
+    assert one.name == "getPet"
+    assert one.parameters["required"] == ["id"]
+
+
+@pytest.mark.parametrize("kind", ["application/merge-patch+json", "application/json; charset=utf8"])
+def test_a_body_of_members_keeps_its_media_type(kind: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    one = tool("/p", "patch", body(schema, kind))
+    _, _, data, headers = sent(one, {"a": "x"})
+    assert (json.loads(data), headers) == ({"a": "x"}, {"Content-Type": (kind,)})
+    plain = tool("/p", "patch", body(schema))
+    assert "headers" not in plain.config
+
+
+def test_what_stands_beside_a_ref_counts_since_3_1() -> None:
+    beside = {**REF, "minProperties": 1, "description": "Whose.", "not": REF}
+    schema = {"type": "object", "properties": {"a": beside}}
+    new = tool("/p", "post", body(schema)).parameters["properties"]["a"]
+    plain = {"$ref": "#/$defs/Pet"}
+    assert new == {**plain, "minProperties": 1, "description": "Whose.", "not": plain}
+    old = tool("/p", "post", body(schema), openapi="3.0.3").parameters["properties"]["a"]
+    assert old == {**plain, "description": "Whose."}
+    # A body that is a ref and more is no plain object.
+    whole = tool("/p", "post", body({**REF, "minProperties": 1}))
+    assert list(whole.parameters["properties"]) == ["body"]
