@@ -136,7 +136,7 @@ const plain = {
 
 function escape(event) {
   if (document.querySelector("dialog[open]")) return false;
-  const open = event.target.closest?.("details[open]");
+  const open = event.target.closest?.("details[open]:not(.way)");
   if (open) {
     open.open = false;
     (open.closest(".card") ?? open.querySelector("summary")).focus();

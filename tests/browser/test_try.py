@@ -112,11 +112,18 @@ def test_a_call_of_a_person_s_tool_is_answered_by_its_form(tab: Tab, server: Ser
     card = tab.card(0)
     card.locator("summary[data-key=h]").click()
     answer, text = card.locator("form.answers"), card.locator("form[id^=answerform]")
+    expect(answer.locator("[name='boolean:/ok']")).to_be_focused()  # the first field of all
     answer.locator("[name='text:/why']").fill("because")
     tab.forgive("422")
+    # One way at a time: what stands in the other is there still.
+    expect(card.get_by_role("button", name="Answer", exact=True)).to_have_count(1)
+    card.locator("summary", has_text="As text or JSON").click()
+    expect(card.get_by_role("button", name="Answer", exact=True)).to_have_count(1)
+    expect(text.locator("textarea")).to_be_focused()
     text.locator("textarea").fill("no")
     text.get_by_role("button", name="Answer").click()
     expect(tab.find("#toasts")).to_contain_text("tick that it may go")
+    card.locator("summary", has_text="In its form").click()
     expect(answer.locator("[name='text:/why']")).to_have_value("because")
     answer.locator("[name='boolean:/ok']").select_option("true")
     answer.get_by_role("button", name="Answer").click()
