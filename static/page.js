@@ -298,11 +298,44 @@ document.addEventListener("htmx:after:swap", () => {
   titled();
 });
 
-// A filter over what stands in the page already (the tools' list), by a row's text or its words.
+// A filter over what stands in the page already (the tools' list), by a row's text or its words. A
+// group without a row goes, too, and Enter opens the first that is left.
+
+const matching = (field) => [...document.querySelectorAll(field.dataset.filter)].filter((row) => !row.hidden);
+
+function filtered(field) {
+  const wanted = field.value.trim().toLowerCase();
+  for (const row of document.querySelectorAll(field.dataset.filter)) row.hidden = !(row.dataset.words ?? row.textContent).toLowerCase().includes(wanted);
+  for (const group of document.querySelectorAll("[data-group]")) group.hidden = !group.querySelector("[data-words]:not([hidden])");
+  for (const none of document.querySelectorAll(`[data-none="${field.id}"]`)) none.hidden = matching(field).length > 0;
+}
+
 document.addEventListener("input", (event) => {
-  const selector = event.target.dataset?.filter;
-  if (!selector) return;
-  const wanted = event.target.value.toLowerCase();
-  for (const row of document.querySelectorAll(selector)) row.hidden = !(row.dataset.words ?? row.textContent).toLowerCase().includes(wanted);
+  if (event.target.dataset?.filter) filtered(event.target);
 });
 
+document.addEventListener(
+  "keydown",
+  (event) => {
+    if (event.key !== "Enter" || event.isComposing || !event.target.dataset?.filter) return;
+    event.preventDefault(); // it sends no form that it stands in
+    const first = matching(event.target)[0];
+    if (first?.matches("a")) first.click();
+    else first?.querySelector("input, a, button")?.focus();
+  },
+  true,
+);
+
+// What is looked for is no change of the form around it.
+document.addEventListener("change", (event) => event.target.dataset?.filter && event.stopPropagation(), true);
+
+document.addEventListener("htmx:after:swap", () => {
+  for (const field of document.querySelectorAll("[data-filter]")) if (field.value) filtered(field);
+});
+
+// The row of what is open is in sight, however long the list.
+for (const row of document.querySelectorAll(".list [aria-current]")) {
+  const list = row.closest(".list");
+  const below = row.getBoundingClientRect().bottom - list.getBoundingClientRect().bottom;
+  if (below > 0) list.scrollTop += below + list.clientHeight / 2;
+}

@@ -61,7 +61,7 @@ class Server:
     def get(self, path: str) -> Any:
         return self._answer(self.script.get(path))
 
-    def post(self, path: str, data: Mapping[str, Any]) -> Any:
+    def post(self, path: str, data: Any) -> Any:
         return self._answer(self.script.post(path, json=data))
 
     def session(self, prompt: str = "", tools: Sequence[Any] = WEATHER, **settings: Any) -> str:
