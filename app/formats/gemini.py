@@ -5,6 +5,7 @@ https://ai.google.dev/api/caching#FunctionDeclaration
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,8 +17,18 @@ KIND = "Gemini"
 LISTS = ("functionDeclarations", "function_declarations")
 PLAIN = ("parametersJsonSchema", "parameters_json_schema")
 
+_HOSTED = (
+    *("googleSearch", "googleSearchRetrieval", "enterpriseWebSearch", "googleMaps", "urlContext"),
+    *("codeExecution", "computerUse", "fileSearch", "retrieval"),
+)
+_ENTRY = {*LISTS, *_HOSTED, *(re.sub("(?=[A-Z])", "_", one).lower() for one in _HOSTED)}
 _RESPONSES = ("responseJsonSchema", "response_json_schema", "response")
 _KNOWN = ("name", "description", "parameters", *PLAIN, *_RESPONSES)
+
+
+def is_entry(value: Any) -> bool:
+    """Whether `value` is an entry of Gemini's `tools`."""
+    return isinstance(value, Mapping) and "name" not in value and not _ENTRY.isdisjoint(value)
 
 
 def tools(entry: Mapping[str, Any]) -> Iterator[Found]:

@@ -46,6 +46,9 @@ def langchain(entry: Mapping[str, Any]) -> Found:
         required = [name for name, one in schema.items() if not _has_default(one)]
         schema = {"type": "object", "properties": dict(schema), "required": required}
         notes.append("`args` does not say what is required; what has no default is.")
+    for word, own in (("title", entry.get("name")), ("description", entry.get("description"))):
+        if word in schema and schema[word] != own:
+            notes.append(f"The {word} of its arguments as a whole was left out.")
     schema = {name: schema[name] for name in schema if name not in ("title", "description")}
     pieces = Pieces(entry.get("name"), entry.get("description"), schema, notes=notes)
     return made(entry, LANGCHAIN, pieces)

@@ -26,6 +26,8 @@ from app.formats.text import (
 
 __all__ = ["Brought", "Found", "FoundServer", "read"]
 
+_COMMENT = re.compile(r"(?:\s++|//[^\n]*+|/\*(?>[^*]+|\*(?!/))*+\*/)*+")
+_FENCE = "```"
 _TOML = re.compile(r"(?m)^\[\[?[A-Za-z0-9_\"'][^\],\n]*\]\]?[ \t\r]*(?:#.*)?$")
 _PYTHON = re.compile(r"(?m)^(?:async def |def |class |import |from [\w.]+ import |@[A-Za-z_])")
 _YAML = re.compile(r"(?m)^(?:---|- |[\"']?[\w$.-]+[\"']?:(?:[ \t\r]|$))")
@@ -60,9 +62,11 @@ def read(text: str, name: str = "") -> Brought:
 
 def _read(text: str, name: str) -> _Read:
     ending = posixpath.splitext(name.lower())[1]
-    start = text.lstrip()[:1]
+    start = _start(text)
     if not start:
         raise Unreadable(f"There is nothing in it; bring {_FORMS}.")
+    if start == "`" or (ending == ".md" and start not in ("{", "[")):
+        return _read(_fenced(text), "")
     if start in "{[" and not (start == "[" and _is_toml(text, ending)):
         return _json(text, name)
     if ending == ".toml" or (ending not in (".py", ".yaml", ".yml") and _is_toml(text, ending)):
@@ -72,6 +76,23 @@ def _read(text: str, name: str) -> _Read:
     if ending in (".yaml", ".yml") or _YAML.search(text):
         return _Read("YAML", found_in(yaml_value(text), name))
     raise Unreadable(f"This is in no form that is known here; bring {_FORMS}.")
+
+
+def _start(text: str) -> str:
+    """The first character that is no blank and, where comments may stand first, of none."""
+    found = _COMMENT.match(text)
+    after = text[found.end() : found.end() + 1] if found else ""
+    return after if after in ("{", "[") else text.lstrip()[:1]
+
+
+def _fenced(text: str) -> str:
+    """The first block between fences of Markdown, its lines where they were."""
+    lines = text.split("\n")
+    fences = [place for place, line in enumerate(lines) if line.lstrip().startswith(_FENCE)]
+    if not fences:
+        raise Unreadable(f"It holds no block of code (```); bring {_FORMS}.")
+    first, last = fences[0], (fences[1] if len(fences) > 1 else len(lines))
+    return "\n" * (first + 1) + "\n".join(lines[first + 1 : last])
 
 
 def _is_toml(text: str, ending: str) -> bool:

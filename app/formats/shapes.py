@@ -57,7 +57,7 @@ def _in_object(entry: Mapping[str, Any], file: str, depth: int) -> Iterator[Foun
         yield from found_in(one, file, depth + 1)
     if isinstance(entry.get("toolSpec"), Mapping):
         yield from found_in(entry["toolSpec"], file, depth + 1)
-    elif any(key in entry for key in gemini.LISTS):
+    elif gemini.is_entry(entry):
         yield from gemini.tools(entry)
     elif told is None and not lists:
         yield _one(entry, file)
@@ -71,7 +71,7 @@ def _is_named(entry: Mapping[str, Any]) -> bool:
 def _holds(entry: Mapping[str, Any], key: str) -> bool:
     value = entry.get(key)
     if key in ("tools", "functions"):
-        return isinstance(value, list)
+        return isinstance(value, list) or gemini.is_entry(value)
     return isinstance(value, Mapping) and isinstance(value.get("tools"), list)
 
 

@@ -169,6 +169,30 @@ def test_comments_are_left_out_and_it_is_said() -> None:
     assert read('{"name": "//", "x": "a,}",}').problem == ""
 
 
+@pytest.mark.parametrize("comment", ["// hi\n", "/* {not\n yet */", "\n // a\n\n/* b */ "])
+def test_comments_may_stand_first(comment: str) -> None:
+    assert told(read(comment + ANTHROPIC)) == [("get_w", "Anthropic", "mock")]
+    assert told(read(comment + f"[{OWN}]")) == [("ask", "our own form", "person")]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "kind"),
+    [
+        (f"```json\n{ANTHROPIC}\n```\n", "", "Anthropic"),
+        (f"\n```\n{ANTHROPIC}", "", "Anthropic"),
+        (f"```python\n{SOURCE}```\nThat is `it`.", "", "Python"),
+        (f"Here it is:\n\n  ```json\n{ANTHROPIC}\n  ```\nSo long.", "chat.md", "Anthropic"),
+    ],
+)
+def test_a_block_between_fences_is_read(text: str, name: str, kind: str) -> None:
+    assert [one.kind for one in read(text, name).tools] == [kind]
+
+
+def test_the_lines_of_a_block_are_those_of_the_text() -> None:
+    assert "Line 3, column 1" in read('```json\n{"a":\n}\n```').problem
+    assert "no block of code" in read("# Notes", "notes.md").problem
+
+
 def test_names_of_two_tools_stay_the_same() -> None:
     assert [one.name for one in read(f"[{OWN}, {OWN}]").tools] == ["ask", "ask"]
 

@@ -85,6 +85,9 @@ def test_its_pieces(entry: dict[str, Any], has: dict[str, Any]) -> None:
     [
         ({"type": "bash_20250124", "name": "bash"}, "run by its provider"),
         ({"type": "string"}, "of another type"),
+        ({"googleSearch": {}}, "run by Google"),
+        ({"google_search": {}}, "run by Google"),
+        ({"tools": {"codeExecution": {}}}, "run by Google"),
         ({"googleSearch": {}, "functionDeclarations": []}, "run by Google"),
         ({"functionDeclarations": {"name": "f"}}, "a list of functions"),
         ({"name": "f"}, "in no form of a tool"),
@@ -129,3 +132,18 @@ def test_a_body_of_a_request_is_its_tools_and_its_servers() -> None:
         ["f"],
         ["s"],
     )
+
+
+@pytest.mark.parametrize("word", ["functionDeclarations", "function_declarations"])
+def test_tools_of_gemini_need_no_list_around_them(word: str) -> None:
+    one = found({"tools": {word: [{"name": "f", "parameters": SCHEMA}]}})
+    assert (one.kind, one.name, one.problem) == ("Gemini", "f", "")
+    # What a server can do is no tool.
+    assert "in no form" in found({"tools": {"listChanged": True}}).problem
+
+
+def test_a_title_of_the_arguments_is_left_out_of_a_tool_of_langchain_with_a_note() -> None:
+    schema = {**SCHEMA, "title": "f", "description": "D."}
+    same = found({"name": "f", "description": "D.", "args_schema": schema})
+    other = found({"name": "f", "description": "D.", "args_schema": {**schema, "title": "FArgs"}})
+    assert [any("title" in note for note in one.notes) for one in (same, other)] == [False, True]
