@@ -134,16 +134,11 @@ def _mcp(tools: Sequence[Tool]) -> Text:
 
 
 def _schema(tools: Sequence[Tool]) -> Text:
-    notes = [*_unanswered(tools), *_unsaid(tools)]
     schemas = []
     for tool in tools:
-        for key in ("title", "description"):
-            if key in tool.parameters:
-                notes.append(f"The schema of {tool.name} had a {key} of its own, which gave way.")
-        rest = {k: v for k, v in tool.parameters.items() if k not in ("title", "description")}
         told = {"description": tool.description} if tool.description else {}
-        schemas.append({"title": tool.name, **told, **rest})
-    return _one_or_all(schemas), notes
+        schemas.append({"title": tool.name, **told, **_untitled(tool)})
+    return _one_or_all(schemas), [*_unanswered(tools), *_unsaid(tools), *_gave_way(tools)]
 
 
 def _langchain(tools: Sequence[Tool]) -> Text:
@@ -151,11 +146,28 @@ def _langchain(tools: Sequence[Tool]) -> Text:
         {
             "name": tool.name,
             "description": tool.description,
-            "args_schema": {"title": tool.name, **tool.parameters},
+            "args_schema": {"title": tool.name, **_untitled(tool)},
         }
         for tool in tools
     ]
-    return _one_or_all(entries), [*_unanswered(tools), *_unsaid(tools)]
+    return _one_or_all(entries), [*_unanswered(tools), *_unsaid(tools), *_gave_way(tools)]
+
+
+_TITLE = ("title", "description")
+"""Where a schema stands for a tool, these are the tool's."""
+
+
+def _untitled(tool: Tool) -> dict[str, Any]:
+    return {key: value for key, value in tool.parameters.items() if key not in _TITLE}
+
+
+def _gave_way(tools: Sequence[Tool]) -> list[str]:
+    return [
+        f"The schema of {tool.name} had a {key} of its own, which gave way."
+        for tool in tools
+        for key in _TITLE
+        if key in tool.parameters
+    ]
 
 
 def _unsaid(tools: Sequence[Tool]) -> list[str]:

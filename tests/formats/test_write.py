@@ -77,6 +77,17 @@ def test_each_form_reads_back(name: str, tools: tuple[Tool, ...]) -> None:
     assert [said(one) for one in back if one] == [said(one) for one in tools]
 
 
+@pytest.mark.parametrize("name", ["json_schema", "langchain"])
+def test_a_title_of_the_schema_that_gives_way_is_told(name: str) -> None:
+    titled = Tool("f", "D.", {"type": "object", "title": "FArgs", "description": "Args."})
+    written = write(name, [titled])
+    assert "FArgs" not in written.text
+    assert [note for note in written.notes if "gave way" in note] == [
+        "The schema of f had a title of its own, which gave way.",
+        "The schema of f had a description of its own, which gave way.",
+    ]
+
+
 @pytest.mark.parametrize("name", ["own", "jsonl"])
 def test_our_own_forms_lose_nothing(name: str) -> None:
     tools = (*EXAMPLES, EVENT, STRICT, FREE, HTTP, Tool("ask", answered_by="person"))
