@@ -21,14 +21,11 @@ from app.core.decide import (
     RunCall,
     SendRequest,
     next_commands,
-    repeats,
 )
 from app.core.errors import Conflict, IllegalEvent, Refused, StoreError
 from app.core.events import (
-    CallChecked,
     CallStarted,
     Event,
-    Problem,
     PromptAdded,
     ResponseFailed,
     RetryScheduled,
@@ -41,15 +38,15 @@ from app.core.events import (
 )
 from app.core.rules import Rule
 from app.core.settings import Settings
-from app.core.state import digest
 from app.core.tools import Content
 from app.engine.calls import Calls
+from app.engine.checks import Checks, event_of
 from app.engine.client import STOPPED, Answering, Client
 from app.engine.decisions import Asked, decided, outcome
 from app.engine.hub import Hub, Live, closing_events
 from app.engine.retries import Waits, reason_of
+from app.executors.executor import Checked
 from app.executors.table import Executors
-from app.schema.verdict import verdict
 
 MEND_S = 1.0
 MOST_MEND_S = 30.0
@@ -66,6 +63,7 @@ class Driver:
         self._client = client
         self._executors = executors
         self._running = Calls(hub, executors, folder, self._tended)
+        self._checks = Checks(hub, executors, self._tended)
         self._answers: dict[str, tuple[asyncio.Task[None], Answering]] = {}
         self._settling: dict[str, asyncio.Task[None]] = {}
         self._closing: asyncio.Task[None] | None = None
@@ -86,11 +84,18 @@ class Driver:
             await self._advance(live)
 
     async def decide(self, session_id: str, call_id: str, asked: Asked) -> None:
-        """One check under the session's lock: of many decisions on a call one wins."""
+        """One check under the session's lock: of many decisions on a call one wins.
+
+        What answers a call that is to run is looked at before, for that may take its time, and
+        compared under the lock with what the card said."""
+        async with self._holding(session_id) as live:
+            runs = decided(live.session, call_id, asked).decision == "run"
+            call = live.session.call(call_id)
+        checked = await self._checks.asked(session_id, call) if runs else None
         async with self._holding(session_id) as live:
             event = decided(live.session, call_id, asked)
-            if event.decision == "run":
-                await self._refuse_changed(live, call_id)
+            if checked is not None:
+                await self._refuse_changed(live, call_id, checked)
             await self._hub.append(live, [event])
             await self._advance(live)
 
@@ -188,7 +193,7 @@ class Driver:
     async def _advance(self, live: Live) -> None:
         rules = self.rules.get(live.id, ())
         try:
-            while commands := next_commands(live.session, rules):
+            while commands := self._due(live, next_commands(live.session, rules)):
                 if self._closing or live.deleted:
                     return
                 for command in commands:
@@ -197,12 +202,20 @@ class Driver:
             self._settle_later(live.id)
             raise
 
+    def _due(self, live: Live, commands: Sequence[Command]) -> list[Command]:
+        """Without the checks that are under way."""
+        return [
+            one
+            for one in commands
+            if not (isinstance(one, CheckCall) and self._checks.under_way(live.id, one.call_id))
+        ]
+
     async def _perform(self, live: Live, command: Command) -> None:
         match command:
             case Record(event):
                 await self._hub.append(live, [event])
             case CheckCall(call_id):
-                await self._check(live, call_id)
+                self._checks.start(live, call_id)
             case RunCall(call_id, attempt, arguments):
                 await self._hub.append(live, [CallStarted(call_id, attempt)])
                 self._running.start(live, call_id, attempt, arguments)
@@ -211,24 +224,11 @@ class Driver:
             case SendRequest():
                 await self._send(live, command)
 
-    async def _check(self, live: Live, call_id: str) -> None:
-        call = live.session.call(call_id)
-        raw = "" if call.part.meta.get("empty") else call.written
-        problems = verdict(call.tool, call.name, raw)
-        checked = await self._executors.checked(live.id, call.tool, call.arguments)
-        problems += checked.problems
-        if repeats(live.session, call):
-            problems += (_REPEATED,)
-        seen = digest(live.session, call, checked.code)
-        event = CallChecked(call_id, problems, checked.parallel_safe, seen, checked.code)
-        await self._hub.append(live, [event])
-
-    async def _refuse_changed(self, live: Live, call_id: str) -> None:
+    async def _refuse_changed(self, live: Live, call_id: str, checked: Checked) -> None:
         """Conflict, and a card with a new digest, where what would answer is not what was seen."""
         call = live.session.call(call_id)
-        checked = await self._executors.checked(live.id, call.tool, call.arguments)
         if checked.code != call.code:
-            await self._check(live, call_id)
+            await self._hub.append(live, [event_of(live.session, call, checked)])
             raise Conflict(
                 "What answers this tool has changed since this card was drawn; look at the call "
                 "again.",
@@ -335,12 +335,12 @@ class Driver:
             task.cancel()
         await self.waits.close()
         failure = ResponseFailed("interrupted", "The program was stopped.")
-        sessions = {*self._answers, *self._running.sessions}
+        sessions = {*self._answers, *self._running.sessions, *self._checks.sessions}
         await asyncio.gather(*(self._end_tasks(one, failure) for one in sessions))
         await self._executors.close()
 
     async def _end_tasks(self, session_id: str, failure: ResponseFailed) -> None:
-        tasks = self._running.end(session_id)
+        tasks = [*self._running.end(session_id), *self._checks.end(session_id)]
         if session_id in self._answers:
             task, answering = self._answers[session_id]
             answering.stop(failure)
@@ -348,7 +348,5 @@ class Driver:
         if tasks:
             await asyncio.wait(tasks)
 
-
-_REPEATED = Problem("note", "The same call with the same arguments was made in the last two turns.")
 
 _NOT_SAVED = "This answer could not be saved to its end; the program's log says why."

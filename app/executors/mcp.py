@@ -28,6 +28,10 @@ from app.executors.progress import Progress
 
 CONNECT_S = 10.0
 LIST_S = 10.0
+CHECK_S = 10.0
+"""How long a check may take in all, connecting and listing."""
+AGAIN_S = 5.0
+"""A server that failed is not asked again for a check before this time is over."""
 FRESH_S = 1.0
 """A listing so old is taken as it is: the calls of one turn are checked together."""
 
@@ -38,14 +42,19 @@ Known = Callable[[], Awaitable[Sequence[tuple[Server, Accepted]]]]
 @dataclass
 class Peer:
     """What is kept of one server, as long as it is the same. `listed` is the newest listing,
-    which outlives the connection; `fault` why there is none."""
+    which outlives the connection; `fault` why there is none. `connecting` is the attempt that all
+    who need the server wait for, and which goes on without them; `listing` is held to ask for its
+    tools. `failed` says why they could not be had at `failed_at` (the loop's clock)."""
 
     print: str
     connection: Connection | None = None
     listed: tuple[Listed, ...] | None = None
     tail: bytes = b""
     fault: str = ""
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    connecting: asyncio.Task[None] | None = None
+    listing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    failed: str = ""
+    failed_at: float = -math.inf
 
     @property
     def open(self) -> bool:
@@ -65,24 +74,26 @@ class Mcp:
         self._environment = os.environ if environment is None else environment
         self._lookup = lookup or (lambda name, url: self._environment.get(name))
         self._peers: dict[str, Peer] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
 
     async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
         """With the server as it was accepted and the tool as it lists it now."""
         server, accepted, why = await self._accepted(tool)
         if server is None:
             return Checked("none", (Problem("caution", why),))
-        try:
-            peer = await self._fresh(server)
-        except Gone as gone:
-            peer = self.peer(server)
-            if peer.listed is None:
-                said = f"The server {server.name} cannot be asked for its tools. {gone}"
-                return Checked(_code(server, None), (Problem("caution", said),))
-        found = _found(peer, tool)
-        problems = [Problem("note", said) for said in _inexact(arguments)]
-        if caution := doubt(tool, found, accepted):
-            problems.append(Problem("caution", caution))
-        return Checked(_code(server, found), tuple(problems), tool.parallel_safe)
+        fault = await self._asked(server)
+        return _judged(server, accepted, self.peer(server), tool, arguments, fault)
+
+    async def known(self, tool: Tool, arguments: str) -> Checked | None:
+        """The same by what an open connection has told; None where there is none: nothing is
+        started, and nobody asked."""
+        server, accepted, why = await self._accepted(tool)
+        if server is None:
+            return Checked("none", (Problem("caution", why),))
+        peer = self.peer(server)
+        if not peer.open or peer.listed is None:
+            return None
+        return _judged(server, accepted, peer, tool, arguments, "")
 
     async def run(self, invocation: Invocation, report: Report) -> ToolResult:
         """Call the tool, once. The tool must be the one that the call was decided on."""
@@ -91,9 +102,10 @@ class Mcp:
         if server is None:
             return _failed(f"{why} Nothing was run.")
         try:
-            peer = await self._connected(server, CONNECT_S)
-            if peer.connection is not None and peer.connection.stale:
-                await self._relist(peer)
+            peer, connection = await self._connected(server, CONNECT_S)
+            async with peer.listing:
+                if connection.stale:
+                    await self._relist(peer, connection)
         except Gone as gone:
             return _failed(f"Nothing was run. {gone}")
         found = _found(peer, tool)
@@ -107,8 +119,6 @@ class Mcp:
                 " hold; nothing was run. Edit the arguments."
             )
         progress = Progress(report)
-        connection = peer.connection
-        assert connection is not None
         try:
             name = str(tool.config.get("tool", ""))
             return await connection.call(name, json.loads(invocation.arguments), progress.tell)
@@ -123,8 +133,9 @@ class Mcp:
         if why:
             raise BadInput(why)
         try:
-            peer = await self._connected(server, limit_s)
-            await self._relist(peer)
+            peer, connection = await self._connected(server, limit_s)
+            async with peer.listing:
+                await self._relist(peer, connection)
         except Gone as gone:
             raise BadInput(str(gone)) from None
         return peer
@@ -144,16 +155,15 @@ class Mcp:
     async def stop(self, name: str) -> None:
         """End the connection to a server; the next call makes another."""
         peer = self._peers.get(name)
-        if peer is not None and peer.connection is not None:
-            await peer.connection.close()
-            self._remember(peer)
+        if peer is not None:
+            await self._end(peer)
 
     async def forget(self, session: str) -> None:
         """Nothing is kept for a session; its calls are cancelled by who runs them."""
 
     async def close(self) -> None:
         """End all connections, and all servers that are processes of ours."""
-        await asyncio.gather(*(self.stop(name) for name in tuple(self._peers)))
+        await asyncio.gather(*(self.stop(name) for name in tuple(self._peers)), *self._leaving)
 
     async def _accepted(self, tool: Tool) -> tuple[Server | None, Accepted, str]:
         """(the tool's server, what was accepted of it, "") or (None, ..., why it is not used)."""
@@ -168,41 +178,92 @@ class Mcp:
         found = (accepted for server, accepted in await self._known() if server.name == name)
         return next(found, Accepted())
 
-    async def _fresh(self, server: Server) -> Peer:
+    async def _asked(self, server: Server) -> str:
+        """Ask for its tools; why they are not to be had, or "". What failed a moment ago is not
+        tried again, so that many calls do not each wait for it."""
+        peer, now = self._peer(server), asyncio.get_running_loop().time
+        if now() - peer.failed_at < AGAIN_S:
+            return peer.failed
+        try:
+            async with asyncio.timeout(CHECK_S):
+                await self._fresh(server)
+        except Gone as gone:
+            peer.failed, peer.failed_at = str(gone), now()
+            return peer.failed
+        except TimeoutError:
+            peer.failed, peer.failed_at = f"It did not answer within {CHECK_S:g} s.", now()
+            return peer.failed
+        return ""
+
+    async def _fresh(self, server: Server) -> None:
         """Connected, with a listing of this very moment; while a call runs there, which many
         servers do alone, with the newest there is."""
-        peer = await self._connected(server, CONNECT_S)
-        connection = peer.connection
-        assert connection is not None
-        age = asyncio.get_running_loop().time() - connection.listed_at
-        if connection.stale or (age > FRESH_S and not connection.calls):
-            await self._relist(peer)
-        return peer
+        peer, connection = await self._connected(server, CONNECT_S)
+        async with peer.listing:
+            age = asyncio.get_running_loop().time() - connection.listed_at
+            if connection.stale or (age > FRESH_S and not connection.calls):
+                await self._relist(peer, connection)
 
-    async def _connected(self, server: Server, limit_s: float) -> Peer:
-        """With an open connection. Gone where there is none to be had."""
-        print_ = fingerprint(server)
-        peer = self._peers.get(server.name)
+    def _peer(self, server: Server) -> Peer:
+        """The one that is kept; a new one where the server is another now."""
+        peer, print_ = self._peers.get(server.name), fingerprint(server)
         if peer is None or peer.print != print_:
-            if peer is not None and peer.connection is not None:
-                await peer.connection.close()
+            if peer is not None:
+                self._leaving.add(leaving := asyncio.create_task(self._end(peer)))
+                leaving.add_done_callback(self._leaving.discard)
             peer = self._peers[server.name] = Peer(print_)
-        async with peer.lock:
-            if peer.open:
-                return peer
-            connection = Connection(transport_of(server, self._environment, self._lookup))
-            try:
-                await connection.connect(limit_s)
-            except Gone as gone:
-                peer.fault, peer.tail = str(gone), connection.words.tail
-                raise
-            peer.connection, peer.fault = connection, ""
         return peer
 
-    async def _relist(self, peer: Peer) -> None:
-        assert peer.connection is not None
+    async def _connected(self, server: Server, limit_s: float) -> tuple[Peer, Connection]:
+        """With an open connection. Gone where there is none to be had.
+
+        One attempt serves all who need the server; who is cancelled leaves it to the others.
+        """
+        peer = self._peer(server)
+        if not peer.open and peer.connecting is None:
+            connection = Connection(transport_of(server, self._environment, self._lookup))
+            # Before it is there, so that who ends the server ends this, too.
+            peer.connection = connection
+            connecting = self._connect(server, peer, connection, limit_s)
+            peer.connecting = asyncio.create_task(connecting)
+        if peer.connecting is not None:
+            await asyncio.shield(peer.connecting)
+        if peer.connection is None or not peer.connection.open:
+            raise Gone(peer.fault or "The connection ended.")
+        return peer, peer.connection
+
+    async def _connect(
+        self, server: Server, peer: Peer, connection: Connection, limit_s: float
+    ) -> None:
         try:
-            peer.listed = await peer.connection.relist(LIST_S)
+            await connection.connect(limit_s)
+            # It may have been withdrawn while the server started.
+            if why := _refusal(server, await self._acceptance(server.name)):
+                await connection.close()
+                connection.words.fault = why
+        except Gone as gone:
+            connection.words.fault = connection.words.fault or str(gone)
+        except BaseException:
+            await connection.close()
+            raise
+        finally:
+            peer.connecting = None
+            self._remember(peer)
+
+    async def _end(self, peer: Peer) -> None:
+        connection, connecting = peer.connection, peer.connecting
+        if connection is not None:
+            await connection.close()
+        if connection is not None and connecting is not None:
+            await asyncio.wait([connecting])
+            connection.words.fault = ""  # no fault of the server's
+        self._remember(peer)
+        peer.failed_at = -math.inf
+
+    async def _relist(self, peer: Peer, connection: Connection) -> None:
+        try:
+            peer.listed = await connection.relist(LIST_S)
+            peer.failed_at = -math.inf
         finally:
             self._remember(peer)
 
@@ -211,6 +272,20 @@ class Mcp:
         if peer.connection is not None:
             peer.tail = peer.connection.words.tail
             peer.fault = "" if peer.open else peer.connection.words.fault
+
+
+def _judged(
+    server: Server, accepted: Accepted, peer: Peer, tool: Tool, arguments: str, fault: str
+) -> Checked:
+    """By the newest listing; `fault` says why there may be none."""
+    if peer.listed is None:
+        said = f"The server {server.name} cannot be asked for its tools. {fault}"
+        return Checked(_code(server, None), (Problem("caution", said),))
+    found = _found(peer, tool)
+    problems = [Problem("note", said) for said in _inexact(arguments)]
+    if caution := doubt(tool, found, accepted):
+        problems.append(Problem("caution", caution))
+    return Checked(_code(server, found), tuple(problems), tool.parallel_safe)
 
 
 def doubt(tool: Tool, found: Listed | None, accepted: Accepted) -> str:

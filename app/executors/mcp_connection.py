@@ -68,7 +68,9 @@ class Connection:
         return self._client is not None
 
     async def connect(self, limit_s: float) -> None:
-        """Gone where that does not succeed within `limit_s`."""
+        """Gone where that does not succeed within `limit_s`, or it was closed before."""
+        if self._closing.is_set():
+            raise Gone("The connection was closed.")
         self._task = asyncio.create_task(self._live())
         try:
             async with asyncio.timeout(limit_s):
@@ -104,14 +106,13 @@ class Connection:
         try:
             async with asyncio.timeout(limit_s):
                 tools = await self._first(self._tools())
-        except TimeoutError:
+        except BaseException as error:  # cancelled, too: the list is not known
             self.stale = True
-            raise Gone(f"The server did not list its tools within {limit_s:g} s.") from None
-        except Refusal as error:
-            self.stale = True
-            raise Gone(str(error)) from None
-        except Gone:
-            self.stale = True
+            if isinstance(error, TimeoutError):
+                said = f"The server did not list its tools within {limit_s:g} s."
+                raise Gone(said) from None
+            if isinstance(error, Refusal):
+                raise Gone(str(error)) from None
             raise
         self.listed, self.listed_at = listed(tools), self._loop.time()
         return self.listed

@@ -164,6 +164,8 @@ def quick(word: str) -> None:
     if word == "deaf":
         while sys.stdin.readline():
             pass
+    if word == "late":
+        Path(sys.argv[2]).read_bytes()  # a pipe: until somebody writes to it
     if word == "gone":
         sys.stderr.write("no licence found\n")
         sys.exit(7)
@@ -180,7 +182,7 @@ def quick(word: str) -> None:
                         "serverInfo": {"name": word, "version": "1"},
                     },
                 )
-            case "tools/list":
+            case "tools/list" if word != "mute":
                 answer(message, {"tools": tools(word)})
             case "tools/call":
                 misbehave(word, message)

@@ -1,0 +1,86 @@
+"""Calls that are looked at before they are decided: outside of the session's lock, side by side.
+
+An executor may have to ask a slow server; nobody who stops or reads the session waits for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from app.core.decide import repeats
+from app.core.events import CallChecked, Problem
+from app.core.state import Call, Session, digest
+from app.engine.calls import Tended
+from app.engine.hub import Hub, Live
+from app.executors.executor import Checked
+from app.executors.table import Executors
+from app.schema.verdict import verdict
+
+
+@dataclass(frozen=True)
+class Checking:
+    """A check under way: `work` can be cancelled, `task` writes down what it found."""
+
+    task: asyncio.Future[None]
+    work: asyncio.Future[Checked]
+
+
+class Checks:
+    """`tended` does what follows from each check."""
+
+    def __init__(self, hub: Hub, executors: Executors, tended: Tended) -> None:
+        self._hub = hub
+        self._executors = executors
+        self._tended = tended
+        self._open: dict[tuple[str, str], Checking] = {}
+
+    def start(self, live: Live, call_id: str) -> None:
+        """Check a call that is proposed."""
+        call, key = live.session.call(call_id), (live.id, call_id)
+        work = asyncio.ensure_future(self.asked(live.id, call))
+        follow = self._follow(live.id, call_id, work)
+        tended = self._tended(live.id, follow, lambda: self._open.pop(key))
+        self._open[key] = Checking(asyncio.ensure_future(tended), work)
+
+    async def asked(self, session_id: str, call: Call) -> Checked:
+        """What the executor says of a call; nobody need hold the session."""
+        return await self._executors.checked(session_id, call.tool, call.arguments)
+
+    def under_way(self, session_id: str, call_id: str) -> bool:
+        return (session_id, call_id) in self._open
+
+    def end(self, session_id: str) -> list[asyncio.Future[None]]:
+        """Begin to end the session's checks; what is returned is done when they are over. Their
+        calls stay proposed: who goes on checks them anew."""
+        ended = [one for (session, _), one in self._open.items() if session == session_id]
+        for one in ended:
+            one.work.cancel()
+        return [one.task for one in ended]
+
+    @property
+    def sessions(self) -> set[str]:
+        return {session for session, _ in self._open}
+
+    async def _follow(self, session_id: str, call_id: str, work: asyncio.Future[Checked]) -> None:
+        await asyncio.wait([work])
+        if work.cancelled():
+            return
+        async with self._hub.holding(session_id) as live:
+            session = live.session
+            call = session.call(call_id)
+            if call.status == "proposed" and call in session.current_calls and not session.stopped:
+                await self._hub.append(live, [event_of(session, call, work.result())])
+
+
+def event_of(session: Session, call: Call, checked: Checked) -> CallChecked:
+    """All that is to be said of the call, by its schema, its executor and its session."""
+    raw = "" if call.part.meta.get("empty") else call.written
+    problems = (*verdict(call.tool, call.name, raw), *checked.problems)
+    if repeats(session, call):
+        problems += (_REPEATED,)
+    seen = digest(session, call, checked.code)
+    return CallChecked(call.id, problems, checked.parallel_safe, seen, checked.code)
+
+
+_REPEATED = Problem("note", "The same call with the same arguments was made in the last two turns.")

@@ -1,0 +1,159 @@
+"""Calls are checked beside everything else: whoever reads, stops or deletes waits for none."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import anyio
+import pytest
+
+from app.core.errors import Conflict, Refused
+from app.core.events import CallChecked, CallStarted, ResponseEnded
+from app.core.servers import fingerprint
+from app.core.tools import Tool, ToolResult, text_result
+from app.engine.decisions import Asked
+from app.engine.engine import Engine
+from app.executors import mcp as mcp_module
+from app.executors.executor import Checked, Invocation, Report
+from tests.engine.running import begun, events_of, rested, running, until
+from tests.executors.mcp_servers import by_stdio
+
+pytestmark = pytest.mark.anyio
+
+TOOL = Tool("note", answered_by="mcp", config={"server": "deaf", "tool": "t"})
+FOUR = "[[fault:parallel-4]] Use note"
+
+
+class Held:
+    """An executor that says nothing of a call until it is let go."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.code = "one"
+        self.begun = 0
+        self.bell = asyncio.Event()
+
+    async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
+        self.begun += 1
+        self.bell.set()
+        await self.go.wait()
+        return Checked(self.code)
+
+    async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+        return text_result("ran")
+
+    async def asked(self, times: int) -> None:
+        with anyio.fail_after(20):
+            while self.begun < times:
+                self.bell.clear()
+                await self.bell.wait()
+
+
+def held(engine: Engine) -> Held:
+    one = Held()
+    engine.executors.by_kind = {**engine.executors.by_kind, "mcp": one}
+    return one
+
+
+async def state(engine: Engine, session_id: str) -> str:
+    async with engine.hub.holding(session_id) as live:
+        return live.session.state
+
+
+async def test_a_server_that_hangs_takes_neither_the_page_nor_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CONNECT_S", "CHECK_S"):
+        monkeypatch.setattr(mcp_module, name, 600.0)
+    async with running(tmp_path) as engine:
+        server = by_stdio("deaf")
+        await engine.servers.save(server)
+        await engine.servers.accept("deaf", fingerprint(server))
+        session_id = await begun(engine, [TOOL])
+        await engine.driver.prompt(session_id, FOUR)
+        await until(engine, session_id, ResponseEnded)
+        with anyio.fail_after(20):
+            assert await state(engine, session_id) == "running"
+            await engine.driver.stop(session_id)
+            assert await state(engine, session_id) == "interrupted"
+            await engine.driver.resume(session_id)
+            assert await state(engine, session_id) == "running"
+            await engine.driver.delete(session_id)
+        assert not events_of(await engine.log.events(session_id), CallChecked)
+
+
+async def test_the_calls_of_a_turn_are_checked_side_by_side_and_each_once(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        one = held(engine)
+        session_id = await begun(engine, [TOOL])
+        await engine.driver.prompt(session_id, FOUR)
+        await one.asked(4)
+        with anyio.fail_after(20):
+            await engine.driver.advance(session_id)
+        one.go.set()
+        session = await rested(engine, session_id)
+        assert [call.status for call in session.current_calls] == ["waiting"] * 4
+        assert one.begun == 4
+        checked = events_of(await engine.log.events(session_id), CallChecked)
+        assert [event.call_id for event in checked] == [call.id for call in session.current_calls]
+
+
+async def test_what_was_stopped_is_checked_when_the_run_goes_on(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        one = held(engine)
+        session_id = await begun(engine, [TOOL])
+        await engine.driver.prompt(session_id, "Use note")
+        await one.asked(1)
+        with anyio.fail_after(20):
+            await engine.driver.stop(session_id)
+        one.go.set()
+        assert not events_of(await engine.log.events(session_id), CallChecked)
+        await engine.driver.resume(session_id)
+        assert (await rested(engine, session_id)).state == "waiting"
+
+
+async def test_a_decision_that_waits_for_a_server_holds_nobody_up(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        one = held(engine)
+        one.go.set()
+        session_id = await begun(engine, [TOOL])
+        await engine.driver.prompt(session_id, "Use note")
+        (call,) = (await rested(engine, session_id)).waiting
+        one.go.clear()
+        run = Asked("run", call.digest)
+        deciding = asyncio.create_task(engine.driver.decide(session_id, call.id, run))
+        await one.asked(2)
+        with anyio.fail_after(20):
+            assert await state(engine, session_id) == "waiting"
+            await engine.driver.stop(session_id)
+        one.go.set()
+        with anyio.fail_after(20), pytest.raises(Refused, match="was stopped"):
+            await deciding
+        assert not events_of(await engine.log.events(session_id), CallStarted)
+
+
+async def test_of_many_that_wait_one_decides_and_a_changed_one_is_told(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        one = held(engine)
+        one.go.set()
+        session_id = await begun(engine, [TOOL])
+        await engine.driver.prompt(session_id, "Use note")
+        (call,) = (await rested(engine, session_id)).waiting
+        one.code, before = "another", call.digest
+        with pytest.raises(Conflict, match="has changed"):
+            await engine.driver.decide(session_id, call.id, Asked("run", before))
+        (call,) = (await rested(engine, session_id)).waiting
+        assert call.digest != before
+        one.go.clear()
+        run = Asked("run", call.digest)
+        deciding = [
+            asyncio.create_task(engine.driver.decide(session_id, call.id, run)) for _ in range(5)
+        ]
+        await one.asked(7)
+        one.go.set()
+        with anyio.fail_after(20):
+            told = await asyncio.gather(*deciding, return_exceptions=True)
+        assert sorted(type(each).__name__ for each in told) == ["Conflict"] * 4 + ["NoneType"]
+        await rested(engine, session_id)
+        assert len(events_of(await engine.log.events(session_id), CallStarted)) == 1

@@ -1,0 +1,119 @@
+"""MCP servers that are slow to start, fail to, or are withdrawn meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from app.core.servers import Accepted, Server
+from app.executors import mcp as mcp_module
+from tests.executors.mcp_servers import by_stdio
+from tests.executors.test_mcp import World, world
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is given up: who waits for the time to pass fails."""
+    for name in ("CONNECT_S", "LIST_S", "CHECK_S"):
+        monkeypatch.setattr(mcp_module, name, 600.0)
+
+
+async def connecting(one: World) -> None:
+    with anyio.fail_after(20):
+        while one.mcp.peer(one.server).connecting is None:
+            await anyio.lowlevel.checkpoint()
+
+
+def stale(one: World) -> bool:
+    """Whether the server's list is to be asked for."""
+    connection = one.mcp.peer(one.server).connection
+    return connection is None or connection.stale
+
+
+async def test_a_check_that_is_cancelled_is_over_at_once_and_another_goes_on(
+    tmp_path: Path,
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    late = by_stdio("late")
+    async with world(replace(late, args=(*late.args, str(pipe)))) as one:
+        first, second = (asyncio.create_task(one.checked("t")) for _ in range(2))
+        await connecting(one)
+        first.cancel()
+        with anyio.fail_after(20):
+            await asyncio.wait([first])
+        assert first.cancelled()
+        with anyio.fail_after(20):
+            await anyio.to_thread.run_sync(pipe.write_bytes, b"go")
+            checked = await second
+        assert "never accepted" in checked.problems[0].message
+
+
+async def test_a_server_that_is_stopped_while_it_starts_is_ended() -> None:
+    async with world(by_stdio("deaf")) as one:
+        check = asyncio.create_task(one.checked("t"))
+        await connecting(one)
+        with anyio.fail_after(20):
+            await one.mcp.stop(one.server.name)
+            checked = await check
+        assert "cannot be asked for its tools" in checked.problems[0].message
+        peer = one.mcp.peer(one.server)
+        assert (peer.open, peer.connecting, peer.fault) == (False, None, "")
+
+
+async def test_a_server_that_is_withdrawn_while_it_starts_is_not_used(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    late = by_stdio("late")
+    async with world(replace(late, args=(*late.args, str(pipe)))) as one:
+        check = asyncio.create_task(one.checked("t"))
+        await connecting(one)
+        one.accepted = Accepted()
+        with anyio.fail_after(20):
+            await anyio.to_thread.run_sync(pipe.write_bytes, b"go")
+            checked = await check
+        assert "was not accepted yet" in checked.problems[0].message
+        assert not one.mcp.peer(one.server).open
+
+
+async def test_a_server_that_fails_is_started_once_for_many_checks(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    server = Server("broken", "/bin/sh", ("-c", f"echo x >> {starts}; exit 3"))
+    async with world(server) as one:
+        with anyio.fail_after(30):
+            found = await asyncio.gather(*(one.checked("t") for _ in range(4)))
+            found.append(await one.checked("t"))
+        assert {checked.problems[0].kind for checked in found} == {"caution"}
+        assert "exit code 3" in found[-1].problems[0].message
+        assert starts.read_text() == "x\n"
+
+
+async def test_a_check_has_its_time_and_a_list_that_was_not_told_is_not_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with world(by_stdio("mute")) as one:
+        check = asyncio.create_task(one.checked("t"))
+        with anyio.fail_after(20):
+            while stale(one):  # until it asks
+                await anyio.lowlevel.checkpoint()
+            check.cancel()
+            await asyncio.wait([check])
+        assert stale(one)
+        monkeypatch.setattr(mcp_module, "CHECK_S", 0.2)
+        assert "did not answer within 0.2 s" in (await one.checked("t")).problems[0].message
+
+
+async def test_what_is_known_is_told_without_asking() -> None:
+    async with world(by_stdio("fine")) as one:
+        assert await one.mcp.known(one.tool("say"), "{}") is None
+        assert one.mcp.peer(one.server).connection is None
+        checked = await one.checked("say")
+        assert await one.mcp.known(one.tool("say"), "{}") == checked
