@@ -52,10 +52,11 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(
         (
             *("app/schema/rewrite_gemini.py", "app/schema/rewrite_inline.py"),
-            *("app/schema/rewrite_parts.py", "app/schema/rewrite_strict.py"),
+            "app/schema/rewrite_strict.py",
         ),
         "tests/schema/test_rewrite.py, by the same values",
     ),
+    "app/executors/typed_code.py": "tests/executors/test_sandboxed.py, which runs it",
     "app/commands/remote.py": "tests/commands/test_run.py, through a running server",
     "app/commands/told.py": "tests/commands/test_run.py, both forms of output",
     "app/commands/toolfiles.py": "tests/commands/test_run.py, files of tools",

@@ -43,7 +43,9 @@ class Python:
 
     async def run(self, invocation: Invocation, report: Report) -> ToolResult:
         typed = "code" in invocation.tool.config
-        return await (sandboxed.run if typed else run)(invocation, report)
+        if typed:
+            return await sandboxed.run(invocation, report, run)
+        return await run(invocation, report)
 
     async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
         typed = "code" in tool.config

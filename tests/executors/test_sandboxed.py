@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import anyio
 import pytest
 
 from app.core.tools import Tool, ToolResult
-from app.executors import sandboxed, table
+from app.executors import runner, sandboxed, table
 from app.executors.executor import Invocation, Report
 
 pytestmark = pytest.mark.anyio
@@ -35,16 +36,11 @@ async def run(call: Invocation, report: Report = lambda *_: None) -> ToolResult:
 
 def workers() -> set[int]:
     """The interpreters that we started and that still are."""
-    found = set()
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and b"monty" in (entry / "cmdline").read_bytes():
-                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
-                if int(parent) == os.getpid():
-                    found.add(int(entry.name))
-        except OSError:
-            continue
-    return found
+    return {
+        pid
+        for pid, _ in runner.descendants(os.getpid())
+        if b"monty" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    }
 
 
 async def none_left() -> None:
@@ -121,7 +117,7 @@ async def test_an_image() -> None:
         ("def t():\n    return 9**9**9", ["MemoryError"]),
         ("def t():\n    x = []\n    while True:\n        x.append('y' * 1000)", ["MemoryError"]),
         ("def t():\n    return float('nan')", ["no JSON"]),
-        ("def t():\n    return b'bytes'", ["no JSON", "bytes"]),
+        ("def t():\n    return b'bytes'", ["5 bytes", "no PNG"]),
         ("def t():\n    import sys\n    sys.exit(1)", ["no attribute 'exit'", "line 3, in t"]),
         ("raise ValueError('at once')\ndef t():\n    pass", ["at once", "line 1"]),
     ],
@@ -176,6 +172,9 @@ async def test_prints_are_progress() -> None:
     [
         "def t():\n    while True:\n        print('x' * 100)",
         "def t():\n    return 'x' * 10_000",
+        "def t():\n    print('x' * 200_000_000)",
+        "def t():\n    x = 'a' * 1_000_000\n    return [x] * 200",
+        "def t():\n    raise ValueError('a' * 10_000)",
     ],
 )
 async def test_output_is_capped(code: str) -> None:
@@ -183,6 +182,22 @@ async def test_output_is_capped(code: str) -> None:
     result = await run(invocation(code), lambda text, _: told.append(text))
     assert (result.is_error, result.kind) == (True, "too_large")
     assert sum(map(len, told)) <= 6_000
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["['a' * 1_000_000] * 1000", "[['a' * 1_000_000] * 1000] * 1000", "{'a': 'b' * 200_000_000}"],
+)
+async def test_a_value_that_is_large_only_when_written_costs_us_nothing(value: str) -> None:
+    """The names of one text cost the interpreter nothing, and their texts gigabytes."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    result = await run(invocation(f"def t():\n    x = {value}\n    return x"))
+    assert result.is_error
+    assert result.kind in ("too_large", "failed")
+    assert len(result.text) < 6_000
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 64 * 1024, "KiB"
+    await none_left()
 
 
 async def test_the_interpreter_is_started_without_our_environment(

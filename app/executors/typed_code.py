@@ -1,0 +1,106 @@
+"""Python typed in the page, run: the side of `sandboxed.py` that is in a process of its own.
+
+Loaded by `runner.py` as if it was a person's file, so it may import nothing of this program. The
+interpreter brings values of any size; here, where memory has a limit, they become text.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from __main__ import Misfit
+
+# The runner put this file's folder first; what lies here has names of the standard library.
+sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).parent)]
+
+MAX_ADDRESSES = 1536 << 20
+"""Of this process, and of the interpreter's; its own limit on memory is far below."""
+ODDLY_LONG = 400  # digits; more are no number that anybody meant
+ARGUMENTS = "_arguments_of_the_call"
+
+
+def call(
+    code: str,
+    name: str,
+    waits: bool,
+    arguments: str,
+    limits: dict[str, Any],
+    site: str,
+    binary: str,
+) -> Any:
+    """What the function `name` of `code` returns: a text, bytes, or JSON data.
+
+    `site` is the folder of the interpreter's package, `binary` its program. Misfit, with a
+    sentence, for any failure.
+    """
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_ADDRESSES, MAX_ADDRESSES))
+    sys.path.append(site)
+    import pydantic_monty as monty
+
+    said = f"{name}(**{ARGUMENTS})"
+    try:
+        # The interpreter is started with an empty environment: no key can be read through it.
+        pool = monty.Monty(max_processes=1, binary_path=binary)
+        with pool, pool.checkout(limits=cast("Any", limits)) as session:
+            session.feed_run(code, print_callback=printed)
+            value = session.feed_run(
+                f"import asyncio\nasyncio.run({said})" if waits else said,
+                inputs={ARGUMENTS: json.loads(arguments, parse_int=integer)},
+                print_callback=printed,
+            )
+        return value if isinstance(value, str | bytes) else data(value)
+    except (monty.MontySyntaxError, monty.MontyRuntimeError) as error:
+        raise Misfit(str(error)[:20_000] + lines(error)) from None
+    except monty.MontyCrashedError:
+        raise Misfit("The interpreter of the sandbox broke down over this code.") from None
+    except FileNotFoundError as error:
+        raise Misfit(f"The sandbox cannot be started: {error}") from None
+    except MemoryError:
+        raise Misfit("MemoryError: what the function returned is too large.") from None
+
+
+def printed(stream: str, text: str) -> None:
+    """All of it goes where prints go, which is where they are counted."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def integer(word: str) -> int | float:
+    return int(word) if len(word) <= ODDLY_LONG else float(word)
+
+
+def data(value: Any) -> Any:
+    """`value` as JSON data."""
+    try:
+        return json.loads(json.dumps(value, allow_nan=False, default=plain))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Misfit(f"The function returned what is no JSON: {error}.") from None
+
+
+def plain(value: Any) -> Any:
+    """Instances as objects, sets as arrays; nothing is made of anything else."""
+    attributes = getattr(value, "attributes", None)
+    if isinstance(attributes, Mapping):
+        return dict(attributes)
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=str)
+    raise TypeError(f"a value of type {type(value).__name__}")
+
+
+def lines(error: Any) -> str:
+    """The lines of the code on the way to `error`, innermost last; none of ours."""
+    traceback = getattr(error, "traceback", None)
+    if traceback is None:
+        return ""
+    frames = [frame for frame in traceback() if "-0>" in frame.filename][-20:]
+    said = [
+        f"\n  line {frame.line}, in {frame.function_name or 'the code'}: "
+        f"{(frame.source_line or '').strip()}"
+        for frame in frames
+    ]
+    return "".join(said)[:20_000]
