@@ -172,14 +172,10 @@ class Types:
 
     def _class(self, node: ast.ClassDef, depth: int) -> Schema:
         if is_enum(node):
-            values = [
-                said
-                for line in node.body
-                if isinstance(line, ast.Assign)
-                for known, said in [literal(line.value)]
-                if known
-            ]
-            return _enum(values) if values else self._unknown(node.name)
+            read = [literal(line.value) for line in node.body if isinstance(line, ast.Assign)]
+            # One that is not known, such as auto(), leaves the others wrong.
+            known = bool(read) and all(known for known, _ in read)
+            return _enum([said for _, said in read]) if known else self._unknown(node.name)
         if is_record(node, self.classes):
             return self.members(node, depth)
         return self._unknown(node.name)

@@ -83,7 +83,7 @@ def tools(source: str, file: str = "") -> Iterator[Found]:
 
 def functions(source: str) -> list[Function]:
     """The functions at the top of `source`; where there are none, its pydantic models and the
-    like. Unreadable, with the line, where it is no Python."""
+    like. Unreadable, with the line, where it is no Python, and where all are methods."""
     tree = _parsed(source)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     aliases = {}
@@ -98,7 +98,7 @@ def functions(source: str) -> list[Function]:
                     aliases[name] = value
     found = []
     for node in tree.body:
-        if isinstance(node, Def) and (_decorator(node)[0] or not node.name.startswith("_")):
+        if isinstance(node, Def) and _is_tool(node):
             found.append(_function(node, Types(classes, aliases)))
     if not found:
         found = [
@@ -106,7 +106,19 @@ def functions(source: str) -> list[Function]:
             for node in tree.body
             if isinstance(node, ast.ClassDef) and is_record(node, classes)
         ]
+    if not found and any(isinstance(line, Def) for one in classes.values() for line in one.body):
+        raise Unreadable(
+            "Its functions are methods of a class, which are not read: a tool is called without "
+            "an object. Put functions that call them at the top of the file."
+        )
     return found
+
+
+def _is_tool(node: Def) -> bool:
+    """Not what is private, nor a stub that only tells a type checker of one more way to call."""
+    if any(last_name(mark) == "overload" for mark in node.decorator_list):
+        return False
+    return bool(_decorator(node)[0]) or not node.name.startswith("_")
 
 
 def _parsed(source: str) -> ast.Module:
@@ -211,11 +223,24 @@ def _arguments(node: Def, types: Types, told: _Told) -> Schema:
             schema = {**schema, "description": told.arguments[name]}
         properties[name] = schema
         required += [] if has_default(default) else [name]
-    for more in (node.args.vararg, node.args.kwarg):
+    unpacked = _unpacked(node.args.kwarg, types)
+    if unpacked is not None:
+        properties |= unpacked["properties"]
+        required += unpacked.get("required", [])
+    for more in (node.args.vararg, node.args.kwarg if unpacked is None else None):
         if more is not None:
             types.notes.append(f"*{more.arg} takes any number of arguments and was left out.")
     made: Schema = {"type": "object", "properties": properties}
     return {**made, "required": required} if required else made
+
+
+def _unpacked(more: ast.arg | None, types: Types) -> Schema | None:
+    """The arguments of `**more: Unpack[A]`, where A is a TypedDict of the same file."""
+    match more and more.annotation:
+        case ast.Subscript(value=value, slice=inside) if last_name(value) == "Unpack":
+            node = types.classes.get(last_name(inside))
+            return None if node is None else types.members(node)
+    return None
 
 
 def _hinted(name: str, hint: ast.expr | None, types: Types, told: _Told) -> Schema:

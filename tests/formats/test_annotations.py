@@ -134,3 +134,10 @@ def test_a_class_that_holds_itself_is_said() -> None:
     assert schema_of("Place", CLASSES)[1] == [
         "Place refers to itself; inside of it, anything is allowed."
     ]
+
+
+@pytest.mark.parametrize("body", ["A = auto()\n B = auto()", "A = 'a'\n B = auto()", "pass"])
+def test_an_enum_whose_values_are_not_all_known_is_not_known(body: str) -> None:
+    schema, notes = schema_of("E", f"class E(Enum):\n {body}\n")
+    assert schema == {}
+    assert "'E' is not known" in notes[0]

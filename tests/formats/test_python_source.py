@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from app.formats.python_source import Function, functions, tools
+from app.formats.text import Unreadable
 
 GOOGLE = '''def f(city: str, days=3):
     """Weather.
@@ -117,6 +118,32 @@ def test_aliases_new_types_and_quoted_hints() -> None:
 def test_what_is_private_or_inside_is_left_alone() -> None:
     source = "def _own(): ...\ndef f():\n    def inner(): ...\nclass A:\n    def g(self): ...\n"
     assert [found.name for found in functions(source)] == ["f"]
+
+
+def test_the_stubs_of_an_overload_are_no_tools() -> None:
+    stubs = "@overload\ndef f(a: int): ...\n@typing.overload\ndef f(a: str): ...\n"
+    found = one(stubs + "def f(a: int | str): ...")
+    assert found.parameters["properties"]["a"] == {"anyOf": [{"type": "integer"},
+        {"type": "string"}]}  # fmt: skip
+
+
+def test_a_file_of_methods_alone_says_that_methods_are_not_read() -> None:
+    with pytest.raises(Unreadable, match="methods of a class, which are not read"):
+        functions("class A:\n    @tool\n    def g(self, a: int): ...\n")
+
+
+def test_arguments_that_are_unpacked_are_those_of_their_class() -> None:
+    source = (
+        "class More(TypedDict):\n    b: int\n    c: NotRequired[str]\n"
+        "def f(a: str, **more: Unpack[More]): ...\n"
+    )
+    found = one(source)
+    assert found.parameters["properties"].keys() == {"a", "b", "c"}
+    assert found.parameters["required"] == ["a", "b"]
+    assert found.notes == ()
+    unknown = one("def f(a: str, **more: Unpack[Other]): ...")
+    assert list(unknown.parameters["properties"]) == ["a"]
+    assert "*more takes any number" in unknown.notes[0]
 
 
 def test_a_file_of_models_alone_is_its_models() -> None:
