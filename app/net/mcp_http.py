@@ -73,12 +73,14 @@ class Way:
             str(request.url), private=self._private, resolve=self._resolve
         )
         extensions = {**request.extensions, "sni_hostname": place.host}
+        headers = request.headers.copy()  # Host among them, as the name it was
+        headers["accept-encoding"] = "identity"
         response = None
         for number, address in enumerate(place.addresses, 1):
             pinned = httpx2.Request(
                 request.method,
                 request.url.copy_with(host=address),
-                headers=request.headers,  # Host among them, as the name it was
+                headers=headers,
                 stream=request.stream,
                 extensions=extensions,
             )
@@ -104,8 +106,9 @@ class Way:
 
 
 async def _check(response: httpx2.Response, place: str) -> None:
-    """Refused for a redirect, a login that is wanted, and an answer without measure."""
+    """Refused for a redirect, a login that is wanted, a compressed answer, one without measure."""
     status = response.status_code
+    coding = response.headers.get("content-encoding", "").strip().lower()
     said = ""
     if 300 <= status < 400:
         there = response.headers.get("location", "nowhere")[:300]
@@ -114,6 +117,11 @@ async def _check(response: httpx2.Response, place: str) -> None:
         said = (
             f"{place} refuses us (HTTP {status}). Name the variable of its key in a header, like"
             " Authorization: Bearer ${NAME}; a login in the browser (OAuth) is not offered."
+        )
+    elif coding not in ("", "identity"):
+        # What is measured is what comes; unpacked, a thousand times as much could follow.
+        said = (
+            f"{place} sent {coding[:40]} where no compression was asked for; switch it off there."
         )
     if said:
         await response.aclose()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Sequence
 from typing import Any
 
@@ -76,6 +77,19 @@ async def test_an_answer_has_a_measure(monkeypatch: pytest.MonkeyPatch) -> None:
         url = f"http://127.0.0.1:{server.port}/mcp"
         with pytest.raises(Refused, match="sent more than 1 MB"):
             await asked(url, Way(url, private=True))
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+@pytest.mark.parametrize("coding", ["gzip", "DEFLATE", "br", "identity, gzip"])
+async def test_nothing_compressed_is_unpacked(kind: str, coding: str) -> None:
+    bomb = gzip.compress(b"data: " + b" " * 20_000_000)
+    headers = (f"Content-Type: {kind}", f"Content-Encoding: {coding}")
+    async with serving(answered(bomb, *headers)) as server:
+        url = f"http://127.0.0.1:{server.port}/mcp"
+        with pytest.raises(Refused, match="no compression was asked for"):
+            await asked(url, Way(url, private=True), headers={"Accept-Encoding": "gzip, br"})
+        assert b"accept-encoding: identity\r\n" in server.seen[0].lower()
+        assert server.seen[0].lower().count(b"accept-encoding") == 1
 
 
 @pytest.mark.parametrize("headers", [{"x": "a\r\nb: c"}, {"x\n": "a"}, {"ü": "a"}])
