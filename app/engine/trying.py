@@ -36,6 +36,9 @@ STEP_S = 0.1
 
 PREFIX = "try-"
 
+UNASKED = "unasked"
+"""`Looked.seen` where nobody was asked what answers the tool."""
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -110,11 +113,18 @@ class Trying:
         self._tries: dict[str, Try] = {}
         self._scratches: dict[str, int] = {}  # how many tries each has had, the last used last
         self._swept = False
+        self._changing = asyncio.Lock()  # for all that begins or ends a scratch session
 
-    async def look(self, tool: Tool, arguments: str, scratch: str = "") -> Looked:
-        """What is wrong with the arguments, and what the executor says of them."""
+    async def look(
+        self, tool: Tool, arguments: str, scratch: str = "", *, ask: bool = True
+    ) -> Looked:
+        """What is wrong with the arguments, and what the executor says of them; unless `ask`,
+        only as far as it is known without starting or asking a server."""
         problems = verdict(tool, tool.name, arguments)
-        checked = await self._executors.checked(PREFIX + scratch, tool, arguments or "{}")
+        say = self._executors.checked if ask else self._executors.known
+        checked = await say(PREFIX + scratch, tool, arguments or "{}")
+        if checked is None:
+            return Looked(problems, "", UNASKED)
         held = json_text([to_data(tool), checked.code])
         seen = hashlib.sha256(held.encode("utf-8", "surrogatepass")).hexdigest()[:24]
         return Looked((*problems, *checked.problems), checked.code, seen)
@@ -124,7 +134,7 @@ class Trying:
         tool, looked = wanted.tool, await self.look(wanted.tool, wanted.arguments, wanted.scratch)
         if tool.answered_by == "person":
             raise Refused("A person answers this tool: there is nothing to run, write the answer.")
-        if wanted.seen and wanted.seen != looked.seen:
+        if not _as_seen(wanted.seen, looked):
             raise Conflict(
                 "What would run has changed since this was drawn; look at it again, then run it."
             )
@@ -133,10 +143,11 @@ class Trying:
                 raise BadInput(f"The arguments cannot be run. {problem.message}")
             if problem.kind == "schema" and not wanted.anyway:
                 raise Refused(f"{problem.message} Correct it, or run it anyway.")
-        if sum(one.result is None for one in self._tries.values()) >= MOST_RUNNING:
-            raise Refused(f"{MOST_RUNNING} tries are running; cancel one, or wait for it.")
-        scratch = await self._scratch(wanted.scratch)
-        return self._started(wanted, scratch, looked.code)
+        async with self._changing:
+            if sum(one.result is None for one in self._tries.values()) >= MOST_RUNNING:
+                raise Refused(f"{MOST_RUNNING} tries are running; cancel one, or wait for it.")
+            scratch = await self._scratch(wanted.scratch)
+            return self._started(wanted, scratch, looked.code)
 
     def answered(self, wanted: Wanted, result: ToolResult) -> Try:
         """What a person wrote in place of a run, as if it were the tool's result."""
@@ -173,6 +184,10 @@ class Trying:
 
     async def forget(self, scratch: str) -> None:
         """End a scratch session: what still runs for it, and its folder."""
+        async with self._changing:
+            await self._forget(scratch)
+
+    async def _forget(self, scratch: str) -> None:
         for one in list(self._tries.values()):
             if one.scratch == scratch:
                 await self.cancel(one.id)
@@ -239,8 +254,9 @@ class Trying:
         if wanted in self._scratches:
             return wanted
         busy = {one.scratch for one in self._tries.values() if one.result is None}
-        while len(self._scratches) >= MOST_SCRATCHES:
-            await self.forget(next(one for one in self._scratches if one not in busy))
+        rested = [one for one in self._scratches if one not in busy]
+        for one in rested[: max(0, len(self._scratches) - MOST_SCRATCHES + 1)]:
+            await self._forget(one)
         made = self._new_id()
         self._scratches[made] = 0
         return made
@@ -253,3 +269,10 @@ class Trying:
     def _remove(self, session: str) -> None:
         for left in self._folder.glob(f"{session}*"):
             shutil.rmtree(left, ignore_errors=True)
+
+
+def _as_seen(seen: str, looked: Looked) -> bool:
+    """Whether what would run is what the person saw; a script has seen nothing, and says so."""
+    if seen == UNASKED:
+        return not any(one.kind == "caution" for one in looked.problems)
+    return seen in ("", looked.seen)

@@ -35,6 +35,13 @@ class Executors:
             return Checked()
         return await executor.checked(session, tool, arguments)
 
+    async def known(self, session: str, tool: Tool, arguments: str) -> Checked | None:
+        """The same without starting or asking a server; None where that is not to be had."""
+        executor = self.by_kind.get(tool.answered_by)
+        if isinstance(executor, Mcp):
+            return await executor.known(tool, arguments)
+        return await self.checked(session, tool, arguments)
+
     async def run(self, invocation: Invocation, report: Report) -> ToolResult:
         """Run the call within its time and size; trouble is a result, only cancellation is
         raised. Where AT_ONCE others run it waits, and its time begins when it has its place."""

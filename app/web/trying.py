@@ -23,8 +23,8 @@ from app.schema.validate import schema_problems
 from app.schema.verdict import verdict
 from app.web.site import Site
 
-RUNS_SOMETHING = ("python", "http", "mcp")
-"""Kinds of tools that are not tried while they are switched off."""
+RUNS_NOTHING = ("mock", "person")
+"""Kinds of tools that may be tried while they are switched off."""
 
 
 @dataclass(frozen=True)
@@ -75,21 +75,26 @@ def text_of(tool: Tool, typed: Typed) -> tuple[str, tuple[Problem, ...]]:
     return read.text, read.problems
 
 
+NEW = "Give the tool a name, and it can be tried here."
+BROKEN = "What stands in the editor is no tool yet; mend it, and it can be tried here."
+
+
 async def first_panel(site: Site, tool: Tool | None, name: str = "") -> Panel:
     """The panel of a page that is opened: a tool of the library, filled with a sample."""
     if tool is None:
-        return Panel(None, name, "Give the tool a name and save it.")
-    return await panel_of(site, tool, name, sampled(tool))
+        return Panel(None, name, BROKEN if name else NEW)
+    return await panel_of(site, tool, name, sampled(tool), ask=False)
 
 
-async def panel_of(site: Site, tool: Tool, name: str, typed: Typed) -> Panel:
-    """The panel as `typed` has it, with the verdict on it."""
+async def panel_of(site: Site, tool: Tool, name: str, typed: Typed, *, ask: bool = True) -> Panel:
+    """The panel as `typed` has it, with the verdict on it. Unless `ask`, as for a page that is
+    only looked at, no server is started or asked for it."""
     engine = site.engine
     off = await is_off(site, tool, name)
     text, problems = await asyncio.to_thread(text_of, tool, typed)
     looked = Looked(problems, "", "")
     if not problems:
-        looked = await _looked(site, tool, text, typed, off=off)
+        looked = await _looked(site, tool, text, typed, off=off, ask=ask)
     drawn = () if typed.mode == "json" else fields(schema_of(tool))
     rows, others = rows_of(as_typed(drawn, typed.form), looked.problems)
     now = engine.hub.clock()
@@ -120,12 +125,14 @@ async def panel_of(site: Site, tool: Tool, name: str, typed: Typed) -> Panel:
     )
 
 
-async def _looked(site: Site, tool: Tool, text: str, typed: Typed, *, off: bool) -> Looked:
+async def _looked(
+    site: Site, tool: Tool, text: str, typed: Typed, *, off: bool, ask: bool
+) -> Looked:
     if tool.answered_by == "person":
         return Looked(await asyncio.to_thread(answer_problems, tool, text), "", "")
     if off:  # nothing of it is touched, not even its file
         return Looked(await asyncio.to_thread(verdict, tool, tool.name, text), "", "")
-    return await site.engine.trying.look(tool, text, typed.scratch)
+    return await site.engine.trying.look(tool, text, typed.scratch, ask=ask)
 
 
 def answer_problems(tool: Tool, text: str) -> tuple[Problem, ...]:
@@ -140,7 +147,7 @@ def answer_problems(tool: Tool, text: str) -> tuple[Problem, ...]:
 
 async def is_off(site: Site, tool: Tool, name: str) -> bool:
     """Whether a person has to switch it on before anything of it runs."""
-    if tool.answered_by not in RUNS_SOMETHING or not name:
+    if tool.answered_by in RUNS_NOTHING or not name:
         return False
     entries = await site.engine.library.entries()
     return any(one.tool.name == name and not one.enabled for one in entries)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
+from typing import Literal
 
 import anyio
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from app.core.errors import BadInput, Conflict, NotFound, Refused
 from app.core.events import Problem
 from app.core.tools import Tool, ToolResult, text_result
-from app.engine.trying import MOST_RUNNING, MOST_SCRATCHES, MOST_TRIES, Try, Trying, Wanted
+from app.engine.trying import MOST_RUNNING, MOST_SCRATCHES, MOST_TRIES, UNASKED, Try, Trying, Wanted
 from app.executors.executor import Checked, Invocation, Report
 from app.executors.table import Executors
 from app.net.mask import Masker
@@ -179,6 +180,51 @@ async def test_few_run_at_once_and_few_are_kept(tmp_path: Path) -> None:
             made.get(first[0].id)
         assert len(list(tmp_path.iterdir())) == MOST_SCRATCHES
         assert len(fake.forgotten) == MOST_RUNNING + MOST_TRIES - MOST_SCRATCHES
+
+
+async def test_of_many_that_begin_at_once_few_run(tmp_path: Path) -> None:
+    (tmp_path / "try-left").mkdir()
+    async with trying(tmp_path) as (made, fake):
+        begun = (made.start(Wanted(TOOL, FINE)) for _ in range(3 * MOST_RUNNING))
+        told = await asyncio.gather(*begun, return_exceptions=True)
+        running = [one for one in told if isinstance(one, Try)]
+        assert len(running) == MOST_RUNNING
+        assert all(isinstance(one, Refused) for one in told if not isinstance(one, Try))
+        await fake.begun.wait()
+        for one in running:
+            assert (tmp_path / f"try-{one.scratch}").is_dir(), "it was not swept"
+
+
+async def test_what_begins_while_a_scratch_is_forgotten_has_another(tmp_path: Path) -> None:
+    async with trying(tmp_path) as (made, fake):
+        first = await made.start(Wanted(TOOL, FINE))
+        await fake.begun.wait()
+        forgetting = asyncio.create_task(made.forget(first.scratch))
+        starting = asyncio.create_task(made.start(Wanted(TOOL, FINE, first.scratch)))
+        await forgetting
+        second = await starting
+        assert second.scratch != first.scratch
+        assert second.result is None
+        await made.forget(first.scratch)
+        assert (tmp_path / f"try-{second.scratch}").is_dir()
+
+
+@pytest.mark.parametrize(("kind", "runs"), [("caution", False), ("note", True)])
+async def test_what_was_drawn_without_asking_runs_where_nothing_is_said_against_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Literal["caution", "note"], runs: bool
+) -> None:
+    async with trying(tmp_path) as (made, fake):
+
+        async def checked(session: str, tool: Tool, arguments: str) -> Checked:
+            return Checked("a", (Problem(kind, "Mind the step."),))
+
+        monkeypatch.setattr(fake, "checked", checked)
+        wanted = Wanted(TOOL, FINE, seen=UNASKED)
+        if runs:
+            await made.start(wanted)
+        else:
+            with pytest.raises(Conflict, match="look at it again"):
+                await made.start(wanted)
 
 
 async def test_the_end_ends_what_runs(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ async def _run_for_page(
     if tool.answered_by == "person":
         return await _told(request, _answered(site, tool, text, typed, body))
     if await trying.is_off(site, tool, name):
-        raise Refused("This tool came from elsewhere; look at what it runs and switch it on first.")
+        raise Refused("This tool is switched off; look at what it runs and switch it on first.")
     wanted = Wanted(
         tool,
         text,
@@ -126,7 +126,7 @@ async def _page(request: Request, one: Try) -> Response:
     typed = trying.filled(tool, one.wanted.arguments, Typed(scratch=one.scratch))
     if tool.answered_by == "person":
         typed = trying.sampled(tool)
-    panel = await trying.panel_of(site, tool, tool.name, typed)
+    panel = await trying.panel_of(site, tool, tool.name, typed, ask=False)
     seen = await asyncio.to_thread(trying.shown, site, one)
     return HTMLResponse(draw.try_page(site.env, panel, seen, _back(tool.name)))
 
@@ -203,7 +203,9 @@ async def _run_for_script(request: Request, body: Body) -> Response:
         case str():
             tool = await site.engine.library.tool(named)
             if await trying.is_off(site, tool, named):
-                raise Refused(f"{named} came from elsewhere; switch it on first.")
+                raise Refused(
+                    f"{named} is switched off; look at what it runs and switch it on first."
+                )
         case Mapping():
             tool = check_tool(named)
             check_tools([tool], site.engine.keys.masker())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -122,17 +123,46 @@ async def test_a_try_that_runs_is_told_and_cancelled(script: httpx.AsyncClient) 
     assert (await script.get("/tools/try/nothing")).status_code == 404
 
 
-async def test_a_tool_that_is_switched_off_asks_first(script: httpx.AsyncClient) -> None:
-    config = {"method": "GET", "url": "http://127.0.0.1:9/"}
-    tool = {"name": "web", "answered_by": "http", "config": config}
+@pytest.mark.parametrize(
+    ("kind", "config"),
+    [
+        ("http", {"method": "GET", "url": "http://127.0.0.1:9/"}),
+        ("workspace", {"tool": "read_file"}),
+    ],
+)
+async def test_a_tool_that_is_switched_off_asks_first(
+    script: httpx.AsyncClient, kind: str, config: dict[str, str]
+) -> None:
+    tool = {"name": f"off_{kind}", "answered_by": kind, "config": config}
     (await script.post("/tools", json=tool)).raise_for_status()
-    assert (await script.post("/tools/try", json={"tool": "web"})).json()["result"]["is_error"]
-    off = await script.post("/tools/web/switch", json={"enabled": False})
-    if off.status_code in (404, 405):
-        pytest.skip("tools cannot be switched off yet")
-    answer = await script.post("/tools/try", json={"tool": "web"})
+    body = {"tool": tool["name"], "anyway": True}
+    assert (await script.post("/tools/try", json=body)).json()["result"]["is_error"]
+    off = await script.post(f"/tools/off_{kind}/switch", json={"enabled": False})
+    off.raise_for_status()
+    answer = await script.post("/tools/try", json=body)
     assert answer.status_code == 422
     assert "switch it on" in answer.json()["error"]
+
+
+async def test_a_page_that_is_looked_at_starts_no_server(
+    script: httpx.AsyncClient, page: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    started = tmp_path / "started"
+    server = {"name": "trap", "command": "/bin/sh", "args": ["-c", f"touch {started}; exit 3"]}
+    print_ = (await script.post("/servers", json=server)).json()["fingerprint"]
+    accepted = await script.post("/servers/trap/accept", json={"fingerprint": print_})
+    accepted.raise_for_status()
+    config = {"server": "trap", "tool": "t"}
+    tool = {"name": "trapped", "answered_by": "mcp", "config": config}
+    (await script.post("/tools", json=tool)).raise_for_status()
+    html = (await page.get("/tools/trapped")).text
+    assert inputs(html)["try_seen"] == "unasked"
+    assert not started.exists()
+    answer = await page.post("/tools/try", data={**inputs(html), "do": "run"}, headers=HX)
+    assert answer.status_code == 422, "it was not seen that the server does not answer"
+    assert "look at it again" in answer.text
+    assert "exit code 3" in answer.text
+    assert started.exists()
 
 
 def inputs(html: str) -> dict[str, str]:
