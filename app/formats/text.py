@@ -1,7 +1,7 @@
 """From text to values: JSON, JSON with comments, JSON Lines, TOML and YAML, all bounded.
 
 Depth, size and keys are looked at before a parser could run out of stack or memory. YAML is read
-event by event: no tags, no anchors, no objects. https://yaml.org/spec/1.2.2/#103-core-schema
+event by event: no tags, no objects; what an alias stands for is counted as often as it stands. https://yaml.org/spec/1.2.2/#103-core-schema
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from app.schema.strict import MAX_DEPTH, Unsound, line_column, parse
+from app.schema.strict import MAX_DEPTH, Unsound, is_deeper, line_column, parse
 
 MOST_BYTES = 8 * 1024 * 1024
 MOST_KEYS = 200_000
@@ -107,6 +107,8 @@ def yaml_value(text: str) -> Any:
         raise Unreadable(f"This is no sound YAML.{where} {what[:200]}.") from None
     if not reader.done:
         raise Unreadable("The YAML is empty.")
+    if is_deeper(reader.done[0], MAX_DEPTH):
+        raise Unreadable(f"The YAML is nested deeper than {MAX_DEPTH} levels by its aliases.")
     return reader.done[0]
 
 
@@ -124,33 +126,56 @@ class _Yaml:
 
     def __init__(self) -> None:
         self.done: list[Any] = []
-        self._open: list[list[Any]] = []  # [value, the key that waits or None]
-        self._count = 0
+        # [value, the key that waits or None, its event, values and characters before it]
+        self._open: list[list[Any]] = []
+        self._count = self._chars = 0
+        self._named: dict[str, tuple[Any, int, int]] = {}  # anchor -> value, values, characters
 
     def take(self, event: Any) -> None:
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            self._refuse(event, "anchors and aliases (& and *) are not read; write it out")
         if isinstance(event, yaml.NodeEvent) and not isinstance(event, yaml.AliasEvent):
             self._check_tag(event)
         match event:
+            case yaml.AliasEvent():
+                self._put_again(event)
             case yaml.MappingStartEvent():
                 self._begin(event, {})
             case yaml.SequenceStartEvent():
                 self._begin(event, [])
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
-                value, _ = self._open.pop()
+                value, _, start, *before = self._open.pop()
+                value = _merged(value) if isinstance(value, dict) else value
                 self._put(event, value)
+                self._name(start, value, *before)
             case yaml.ScalarEvent():
-                self._put(event, event.value if self._is_key() else _scalar(event))
+                before = [self._count, self._chars]
+                self._chars += len(event.value)
+                value = event.value if self._is_key() else _scalar(event)
+                self._put(event, value)
+                self._name(event, value, *before)
             case yaml.DocumentStartEvent() if self.done:
                 self._refuse(event, "a second document begins here; bring them one by one")
+
+    def _name(self, event: Any, value: Any, values: int, chars: int) -> None:
+        if event.anchor:
+            self._named[event.anchor] = value, self._count - values, self._chars - chars
+
+    def _put_again(self, event: Any) -> None:
+        """What an alias stands for, as if it were written out here."""
+        if event.anchor not in self._named:
+            self._refuse(event, f"nothing named {event.anchor[:60]!r} ends before this alias")
+        value, values, chars = self._named[event.anchor]
+        if self._is_key() and not isinstance(value, str):
+            self._refuse(event, "a key must be a text")
+        self._count += values - 1
+        self._chars += chars
+        self._put(event, value)
 
     def _begin(self, event: Any, value: Any) -> None:
         if self._is_key():
             self._refuse(event, "a key must be a text")
         if len(self._open) >= MAX_DEPTH:
             self._refuse(event, f"the YAML is nested deeper than {MAX_DEPTH} levels")
-        self._open.append([value, None])
+        self._open.append([value, None, event, self._count, self._chars])
 
     def _is_key(self) -> bool:
         return (
@@ -159,8 +184,8 @@ class _Yaml:
 
     def _put(self, event: Any, value: Any) -> None:
         self._count += 1
-        if self._count > MOST_KEYS:
-            self._refuse(event, f"there are more than {MOST_KEYS:,} values")
+        if self._count > MOST_KEYS or self._chars > MOST_BYTES:
+            self._refuse(event, f"there are more than {MOST_KEYS:,} values, or they are too long")
         if not self._open:
             self.done.append(value)
             return
@@ -184,6 +209,18 @@ class _Yaml:
     def _refuse(self, event: Any, what: str) -> NoReturn:
         mark = event.start_mark
         raise Unreadable(f"Line {mark.line + 1}, column {mark.column + 1}: {what}.")
+
+
+def _merged(members: dict[str, Any]) -> dict[str, Any]:
+    """With what `<<` names behind the members of its own, as YAML's merge key has it."""
+    named = members.get("<<")
+    bases = named if isinstance(named, list) else [named]
+    if not bases or not all(isinstance(base, dict) for base in bases):
+        return members
+    made: dict[str, Any] = {}
+    for base in reversed(bases):
+        made |= base
+    return made | {key: value for key, value in members.items() if key != "<<"}
 
 
 def _scalar(event: Any) -> Any:

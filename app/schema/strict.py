@@ -85,7 +85,7 @@ def parse(text: str, most_bytes: int = MAX_BYTES, most_keys: int = MAX_KEYS) -> 
         raise _placed(text, most_keys, _DEEP) from None
     except _Refused as error:
         raise _placed(text, most_keys, str(error)) from None
-    if _depth_exceeds(value, MAX_DEPTH):
+    if is_deeper(value, MAX_DEPTH):
         raise _placed(text, most_keys, _DEEP)
     _check_surrogates(text)
     return value
@@ -185,7 +185,8 @@ def _check_surrogates(text: str) -> None:
         raise Unsound(text, high, "half of a surrogate pair is no character")
 
 
-def _depth_exceeds(value: Any, most: int) -> bool:
+def is_deeper(value: Any, most: int) -> bool:
+    """Whether a value of JSON is nested deeper than `most` levels."""
     level = [value]
     for _ in range(most + 1):
         level = [item for item in level if type(item) is dict or type(item) is list]

@@ -51,7 +51,14 @@ HOSTILE: dict[str, tuple[str, str]] = {
     "deep at the end": ("[" + "{}," * 1_000_000 + "[" * 70 + "]" * 71, "large text: the JSON is"),
     "many objects": ("[" + "{}," * 2_000_000 + "{}]", "more than 10,000 entries"),
     "many toml tables": ("".join(f"[a{i}]\nx=1\n" for i in range(60_000)), "more than 256 kB"),
-    "yaml bomb": ("a: &a [x]\nb: [*a, *a]\n", "anchors and aliases"),
+    "yaml bomb": (
+        "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [{f'*a{i - 1},' * 10}]\n" for i in range(1, 30)),
+        "more than 200,000 values",
+    ),
+    "yaml bomb of text": (
+        f"a: &a {'x' * 500_000}\nb: &b [{'*a,' * 100}]\nc: [{'*b,' * 100}]\n",
+        "more than 200,000 values, or they are too long",
+    ),
     "yaml object": ('a: !!python/object/apply:os.system ["id"]', "is not read; take it out"),
     "many yaml values": ("a: [" + "1," * 300_000 + "]", "more than 200,000 values"),
     "long digits": (_with({"minimum": 1}).replace("1}", "9" * 5000 + "}"), "more than 400 digits"),

@@ -16,6 +16,9 @@ from app.formats.text import (
     yaml_value,
 )
 
+BOMB = "a0: &a0 [x]\n" + "".join(f"a{i + 1}: &a{i + 1} [{f'*a{i}, ' * 10}]\n" for i in range(20))
+DEEPER = "a0: &a0 [x]\n" + "".join(f"a{i + 1}: &a{i + 1} [*a{i}]\n" for i in range(80))
+
 
 @pytest.mark.parametrize(
     ("text", "value"),
@@ -38,6 +41,13 @@ from app.formats.text import (
             [["a", {"b": "c"}], "two\nlines\n", "one line"],
         ),
         ("a: !!str 1", {"a": "1"}),
+        ("a: &x {b: [1]}\nc: [*x, *x]", {"a": {"b": [1]}, "c": [{"b": [1]}, {"b": [1]}]}),
+        ("a: &x 1\nb: &x 2\nc: *x", {"a": 1, "b": 2, "c": 2}),
+        ("&k a: &v b\n*v : *k", {"a": "b", "b": "a"}),
+        (
+            "a: &x {b: 1, c: 2}\nd: {<<: *x, b: 3}\ne: {<<: [{c: 4}, *x]}\nf: {<<: 5}",
+            {"a": {"b": 1, "c": 2}, "d": {"b": 3, "c": 2}, "e": {"b": 1, "c": 4}, "f": {"<<": 5}},
+        ),
     ],
 )
 def test_yaml_as_its_core_schema_reads_it(text: str, value: Any) -> None:
@@ -50,8 +60,13 @@ def test_yaml_as_its_core_schema_reads_it(text: str, value: Any) -> None:
         ("a: 1\na: 2", "Line 2, column 1: the key 'a' stands here a second time."),
         ("a: 1\n---\nb: 2", "a second document begins here"),
         ("[a, b]: 1", "a key must be a text"),
-        ("a: &x 1", "anchors and aliases"),
-        ("a: *x", "anchors and aliases"),
+        ("a: *x", "Line 1, column 4: nothing named 'x' ends before"),
+        ("a: &x [1, *x]", "nothing named 'x' ends before"),
+        ("? *x\n: &x 1", "nothing named 'x' ends before"),
+        ("a: &x [1]\n*x : 1", "a key must be a text"),
+        (BOMB, "more than 200,000 values"),
+        ("a: &x " + "x" * 100_000 + "\nb: [" + "*x, " * 100 + "]", "or they are too long"),
+        (DEEPER, "deeper than 64 levels by its aliases"),
         ("a: !mine 1", "the tag '!mine' is not read"),
         ("a: \x00", "a character that YAML forbids"),
         ("# nothing", "The YAML is empty."),
