@@ -65,7 +65,6 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "app/core/events.py": "values only; tests/core/test_rows.py writes and reads each",
     "app/core/servers.py": "tests/store/test_library.py keeps one and tells it by its print",
     "app/core/settings.py": "values only",
-    "app/core/tools.py": "values only",
     "app/core/vendor.py": "values only; tests/core/test_vendors.py",
     "app/engine/calls.py": "tests/engine/test_driver.py runs, cancels and breaks calls",
     "app/engine/writing.py": "tests/engine/test_client.py and test_failures.py, over real HTTP",

@@ -12,8 +12,9 @@ ANSWERED_BY: tuple[AnsweredBy, ...] = ("mock", "python", "http", "mcp", "person"
 SHIPPED = "shipped:"
 """Marks a Python file of this program, wherever that is installed: sessions stay valid."""
 
-NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-"""Our own rule for names; what a protocol demands beyond it is a matter of lint."""
+NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,128}")
+"""Our own rule for names; "." and ".." are folders in an address. What a protocol demands beyond it
+is a matter of lint."""
 
 
 FREEFORM: Mapping[str, Any] = {

@@ -26,7 +26,7 @@ from app.net.mask import Masker
 from app.schema.validate import check_tool
 from app.store.library import Library
 
-NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,64}")
 HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 SECRET_HEADER = re.compile(r"authorization|cookie|auth", re.I)
 MOST_TEXT = 8_192

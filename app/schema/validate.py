@@ -184,7 +184,8 @@ def check_tool(tool_data: Mapping[str, Any]) -> Tool:
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not NAME.fullmatch(name):
         bad(
-            "A tool needs a name of 1 to 128 letters, digits, underscores, dots or hyphens.",
+            "A tool needs a name of 1 to 128 letters, digits, underscores, dots or hyphens; "
+            '"." and ".." are none.',
             "/name",
         )
 

@@ -24,7 +24,7 @@ DROP = """([name, text]) => {
 
 
 def test_a_dropped_file_is_shown_and_taken_by_keyboard(tab: Tab) -> None:
-    tab.goto("/tools/import")
+    tab.goto("/import")
     tab.page.evaluate(DROP, ["tools.json", json.dumps(TOOLS)])
     cards = tab.find(".found")
     expect(cards).to_have_count(2)
@@ -52,7 +52,7 @@ def test_a_dropped_file_is_shown_and_taken_by_keyboard(tab: Tab) -> None:
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_fits(tab: Tab, width: int) -> None:
     tab.page.set_viewport_size({"width": width, "height": 800})
-    tab.goto("/tools/import")
+    tab.goto("/import")
     long = "x" * 300
     servers = {"mcpServers": {"s": {"command": "npx", "args": [f"/{long}"], "env": {"A": "1"}}}}
     tool = {"name": "n" * 120, "description": long, "input_schema": {"type": "object"}}

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from starlette.applications import Starlette
-from starlette.routing import Mount, Route
+from starlette.routing import Match, Mount, Route
 
-from app.web.app import make_app
+from app.web.app import _routes, make_app
 from app.web.guard import Guard
 from tests.engine.running import begun, running
 from tests.web.asking import (
@@ -112,3 +112,18 @@ async def test_every_route_has_every_check(tmp_path: Path) -> None:
 async def test_the_inventory_sees_a_new_route() -> None:
     app = Starlette(routes=[Route("/new/{id}", silent, methods=["POST"])])
     assert list(inventory(app, "s")) == [("POST", "/new/s")]
+
+
+def test_no_name_of_a_tool_or_server_is_an_address_of_the_program() -> None:
+    routes = _routes()
+    taken = {step for route in routes for step in route.path.split("/") if step and "{" not in step}
+    assert {"try", "lint", "faces", "import", "export"} <= taken
+    for route in routes:
+        if not route.path.startswith(("/tools/{name}", "/servers/{name}")):
+            continue
+        for name in taken:
+            path = route.path.replace("{name}", name).replace("{number}", "1")
+            for method in route.methods or ():
+                scope = {"type": "http", "method": method, "path": path}
+                first = next(one for one in routes if one.matches(scope)[0] is Match.FULL)
+                assert first is route, (method, path, first.path)

@@ -17,7 +17,7 @@ MOST_NAMES = 500
 
 
 async def export(request: Request) -> Response:
-    """GET /tools/export?format=F&name=N (repeated) | &group=G: a file; neither: all of them.
+    """GET /export?format=F&name=N (repeated) | &group=G: a file; neither: all of them.
 
     As JSON: `{"file", "text", "notes"}`.
     """

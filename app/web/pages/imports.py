@@ -40,7 +40,7 @@ _HOLDS_KEY = "It holds the value of a key; take it out and name its variable ins
 
 
 async def start(request: Request) -> Response:
-    """GET /tools/import: the door; after taking, what was taken."""
+    """GET /import: the door; after taking, what was taken."""
     asked = request.query_params
     counts = [asked.get(name, "") for name in ("tools", "servers")]
     done = [
@@ -59,7 +59,7 @@ async def start(request: Request) -> Response:
 
 
 async def look(request: Request) -> Response:
-    """POST /tools/import: what is in a text or in files. Nothing is kept."""
+    """POST /import: what is in a text or in files. Nothing is kept."""
     site, body = site_of(request), await body_of(request)
     brought = [
         (name, await asyncio.to_thread(read, text, name) if not wrong else Brought(problem=wrong))
@@ -80,7 +80,7 @@ async def look(request: Request) -> Response:
 
 
 async def take(request: Request) -> Response:
-    """POST /tools/import/take: save what is ticked, off but for what is switched on."""
+    """POST /import/take: save what is ticked, off but for what is switched on."""
     site, body = site_of(request), await body_of(request)
     rows, ticked = _posted(site.engine, body), set(body.all("take"))
     if not any(str(row.number) in ticked for row in rows):
@@ -94,7 +94,7 @@ async def take(request: Request) -> Response:
         **({"tool": taking.tools[0].name} if taking.tools else {}),
         **({"server": taking.servers[0].name} if taking.servers else {}),
     }
-    location = f"/tools/import?{urlencode({**where, **first})}"
+    location = f"/import?{urlencode({**where, **first})}"
     return answer(request, {**where, **first}, status=201, location=location)
 
 
@@ -127,7 +127,7 @@ async def _foreign(request: Request) -> Response | None:
     site = site_of(request)
     brought = await asyncio.to_thread(read, json.dumps(body.data))
     if brought.servers:
-        raise BadInput("It holds MCP servers; bring them at /tools/import. Nothing was saved.")
+        raise BadInput("It holds MCP servers; bring them at /import. Nothing was saved.")
     listed = "tools" in body.data
     if listed and not brought.tools:
         raise BadInput(brought.problem)

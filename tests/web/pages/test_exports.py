@@ -36,7 +36,7 @@ async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_a_group_is_saved_under_a_plain_name(script: httpx.AsyncClient) -> None:
-    answer = await script.get("/tools/export", params={"format": "own", "group": ODD_GROUP})
+    answer = await script.get("/export", params={"format": "own", "group": ODD_GROUP})
     assert answer.status_code == 200
     assert answer.headers["content-disposition"] == 'attachment; filename="my-group.json"'
     assert answer.headers["content-type"] == "application/json; charset=utf-8"
@@ -44,17 +44,15 @@ async def test_a_group_is_saved_under_a_plain_name(script: httpx.AsyncClient) ->
 
 
 async def test_some_by_name_and_all(script: httpx.AsyncClient) -> None:
-    answer = await script.get("/tools/export?format=python&name=one&name=one")
+    answer = await script.get("/export?format=python&name=one&name=one")
     assert answer.headers["content-disposition"] == 'attachment; filename="one.py"'
     assert answer.text.count("def ") == 1
-    everything = read((await script.get("/tools/export?format=jsonl")).text).tools
+    everything = read((await script.get("/export?format=jsonl")).text).tools
     assert {"one", "two", "calculator"} <= {found.name for found in everything}
 
 
 async def test_a_script_is_told_what_is_lost(script: httpx.AsyncClient) -> None:
-    told = await script.get(
-        "/tools/export?format=mcp&name=one", headers={"accept": "application/json"}
-    )
+    told = await script.get("/export?format=mcp&name=one", headers={"accept": "application/json"})
     assert set(told.json()) == {"file", "text", "notes"}
     assert told.json()["notes"]
 
@@ -64,7 +62,7 @@ async def test_a_script_is_told_what_is_lost(script: httpx.AsyncClient) -> None:
     [("format=word", 422), ("name=nobody", 404), ("group=nothing", 422), ("format=", 422)],
 )
 async def test_what_cannot_be_exported(script: httpx.AsyncClient, query: str, status: int) -> None:
-    assert (await script.get(f"/tools/export?{query}")).status_code == status
+    assert (await script.get(f"/export?{query}")).status_code == status
 
 
 async def test_a_key_that_became_known_later_is_masked(
@@ -76,6 +74,6 @@ async def test_a_key_that_became_known_later_is_masked(
         headers={"accept": "application/json"},
     )
     assert pasted.status_code < 400, pasted.text
-    text = (await script.get("/tools/export?name=two")).text
+    text = (await script.get("/export?name=two")).text
     assert KEY not in text
     assert "***" in text

@@ -71,12 +71,12 @@ async def looked(page: httpx.AsyncClient, *texts: Any) -> tuple[str, dict[str, l
         ("file", (f"f{number}.json", text if isinstance(text, str) else json.dumps(text)))
         for number, text in enumerate(texts)
     ]
-    answer = await page.post("/tools/import", files=files)
+    answer = await page.post("/import", files=files)
     return answer.text, fields_of(answer.text)
 
 
 async def taken(page: httpx.AsyncClient, fields: dict[str, list[str]]) -> httpx.Response:
-    return await page.post("/tools/import/take", data=fields)
+    return await page.post("/import/take", data=fields)
 
 
 async def enabled(script: httpx.AsyncClient, name: str) -> bool:
@@ -189,7 +189,7 @@ async def test_a_known_key_is_not_kept_and_not_shown(page: httpx.AsyncClient) ->
 async def test_what_is_nothing_is_said(
     page: httpx.AsyncClient, files: list[Any], said: str
 ) -> None:
-    answer = await page.post("/tools/import", files=files)
+    answer = await page.post("/import", files=files)
     assert answer.status_code == 422
     assert said in answer.text
 
@@ -197,7 +197,7 @@ async def test_what_is_nothing_is_said(
 async def test_what_was_typed_is_there_still_when_nothing_was_found(
     page: httpx.AsyncClient,
 ) -> None:
-    answer = await page.post("/tools/import", data={"text": "{broken </textarea>"})
+    answer = await page.post("/import", data={"text": "{broken </textarea>"})
     assert answer.status_code == 422
     assert "{broken &lt;/textarea&gt;</textarea>" in answer.text
 
@@ -211,7 +211,7 @@ async def test_a_form_that_is_not_ours_is_refused(page: httpx.AsyncClient, carri
 
 async def test_a_script_sees_what_is_in_a_text(script: httpx.AsyncClient) -> None:
     text = 'def add(a: int) -> int:\n    """Adds."""\n'
-    answer = await script.post("/tools/import", json={"text": text, "name": "a.py"})
+    answer = await script.post("/import", json={"text": text, "name": "a.py"})
     [found] = answer.json()["tools"]
     assert (found["name"], found["kind"], found["problem"]) == ("add", "Python", "")
     assert found["tool"]["answered_by"] == "mock"
@@ -260,7 +260,7 @@ async def test_another_form_than_ours_arrives_switched_off(
         (anthropic("k", description=KEY), "holds the value of a key"),
         (anthropic("k", input_schema={"type": "array"}), "Arguments are an object"),
         ({"tools": [anthropic("k"), {"type": "bash_20250124", "name": "bash"}]}, "its provider"),
-        ({"mcpServers": {"a": {"command": "x"}}}, "/tools/import"),
+        ({"mcpServers": {"a": {"command": "x"}}}, "/import"),
         ({"name": "k", "answered_by": "person", "enabled": True}, "A tool has no 'enabled'"),
         (
             [{"name": "k", "answered_by": "person"}, {"name": "k b", "answered_by": "mock"}],
