@@ -34,19 +34,33 @@ _PRIVATE = tuple(
 """What `private` opens: this machine, and the networks of a house. Nothing else is ever opened."""
 
 _METADATA = frozenset(
-    ipaddress.ip_address(word) for word in ("100.100.100.200", "fd00:ec2::254", "fd20:ce::254")
+    ipaddress.ip_address(word)
+    for word in (
+        *("100.100.100.200", "168.63.129.16", "192.0.0.192"),
+        *("fd00:ec2::254", "fd20:ce::254"),
+    )
 )
-"""Where clouds hand out the keys of a machine, in the middle of private networks."""
+"""Where clouds hand out the keys of a machine, outside of the link-local networks."""
 
 _GLOBAL = ipaddress.ip_network("2000::/3")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _SHUT = tuple(
     ipaddress.ip_network(block)
-    for block in ("2001::/23", "2001:db8::/32", "3fff::/20", "192.88.99.0/24", "192.31.196.0/24")
+    for block in (
+        *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16"),
+        *("172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24"),
+        *("192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15"),
+        *("198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
+        *("2001::/23", "2001:db8::/32", "2620:4f:8000::/48", "3fff::/20"),
+    )
 )
-"""Global by their first bits only: Teredo and its like, documentation, relays of 6to4."""
+"""IANA's blocks for special use, of IPv6 those within 2000::/3. Written out, for what Python holds
+for global changes with its releases. Whole blocks: the few public hosts in them are no tool's.
+https://www.iana.org/assignments/iana-ipv4-special-registry/"""
 
-_LOCAL_NAME = re.compile(r"localhost|.+\.(localhost|local|internal|localdomain|home\.arpa)")
+_LOCAL_NAME = re.compile(
+    r"localhost|.+\.(localhost|local|internal|localdomain|home\.arpa|lan|home|corp|intranet)"
+)
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
@@ -183,22 +197,21 @@ def _carried(address: IPAddress) -> Iterator[ipaddress.IPv4Address]:
 
 def _own_fault(address: IPAddress, private: bool) -> str:
     if address in _METADATA or address.is_link_local:
-        return "a link-local address, where machines of a cloud find their keys"
+        return "an address where machines of a cloud find their keys"
     if address.is_unspecified:
         return "the address of no machine"
     if any(address in block for block in _PRIVATE if block.version == address.version):
         return "" if private else "an address of this machine or of a private network"
     if address.is_multicast:
         return "an address of many machines at once"
+    special = "an address for special use, not of a public host"
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None or address in _NAT64:
             return ""  # judged by what they carry
-        public = address in _GLOBAL and address.is_global
-    else:
-        public = address.is_global
-    if not public or any(address in block for block in _SHUT if block.version == address.version):
-        return "an address for special use, not of a public host"
-    return ""
+        if address not in _GLOBAL:
+            return special
+    shut = any(address in block for block in _SHUT if block.version == address.version)
+    return special if shut else ""
 
 
 def _closed(host: str, why: str) -> str:

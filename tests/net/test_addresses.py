@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 from collections.abc import Sequence
 
@@ -22,12 +23,16 @@ NAMES = {
     "half.example": ["93.184.216.34", "10.0.0.1"],
     "metadata.example": ["169.254.169.254"],
     "six.example": ["::1"],
+    "azure.example": ["168.63.129.16"],
     "zone.example": ["fe80::1%eth0"],
     "nowhere.example": [],
     "junk.example": ["not an address"],
     "nat.example": ["64:ff9b::7f00:1"],
     "house.example": ["192.168.1.10"],
 }
+
+
+LOCAL = ("internal", ".lan", ".home", ".corp", ".intranet", ".arpa", ".localdomain")
 
 
 class Resolver:
@@ -40,7 +45,7 @@ class Resolver:
         self.asked.append((host, port))
         if host in NAMES:
             return NAMES[host]
-        if "localhost" in host or "internal" in host:
+        if "localhost" in host or host.endswith(LOCAL):
             return ["93.184.216.34"]
         raise socket.gaierror(socket.EAI_NONAME, "unknown")
 
@@ -59,6 +64,11 @@ HOSTS_NEVER = [
     *("[64:ff9b:1::1]", "[2001:0:4136:e378:8000:63bf:3fff:fdd2]", "[fe80::1]", "[fe80::1%25eth0]"),
     *("[fe80::1%eth0]", "[fc00::1]", "[fd00:ec2::254]", "[fec0::1]", "[ff02::1]", "[100::1]"),
     *("[2001:db8::1]", "[2606:2800::5efe:127.0.0.1]", "[2606:2800::200:5efe:10.0.0.1]"),
+    *("192.0.0.192", "192.0.0.9", "192.0.0.10", "192.0.0.170", "168.63.129.16", "azure.example"),
+    *("192.31.196.1", "192.52.193.1", "192.175.48.1", "198.51.100.1", "0.1.2.3", "198.19.255.255"),
+    *("[::ffff:168.63.129.16]", "[64:ff9b::c000:c0]", "[2001:4:112::1]", "[2620:4f:8000::1]"),
+    *("[3fff::1]", "[5f00::1]", "[2001:20::1]", "[2001:1::1]", "[64:ff9b:1::8.8.8.8]"),
+    *("router.lan", "nas.home", "wiki.corp", "a.intranet", "printer.home.arpa", "x.localdomain"),
     *("[::1", "::1", "[127.0.0.1]", "[v1.x]", ""),
     *("evil@127.0.0.1", "public.example@127.0.0.1", "public.example:80@127.0.0.1"),
     *("127.0.0.1:80:90", "127.0.0.1\\@public.example", "127.0.0.1%2f@public.example"),
@@ -146,6 +156,7 @@ async def test_private_opens_this_machine_and_its_networks(host: str) -> None:
         *("169.254.169.254", "[::ffff:a9fe:a9fe]", "[fe80::1]", "metadata.example", "0.0.0.0"),
         *("[::]", "224.0.0.1", "[fd00:ec2::254]", "100.100.100.200", "127.1", "2130706433"),
         *("evil@127.0.0.1", "zone.example", "240.0.0.1", "[2002:a9fe:a9fe::1]"),
+        *("168.63.129.16", "192.0.0.192", "azure.example", "192.0.0.1"),
     ],
 )
 async def test_private_opens_nothing_else(host: str) -> None:
@@ -211,3 +222,19 @@ def test_authority(place: Place, authority: str) -> None:
 async def test_the_system_is_asked() -> None:
     place = await checked_address("http://localhost:9", private=True)
     assert set(place.addresses) <= {"127.0.0.1", "::1"}
+
+
+@pytest.mark.parametrize("public", [True, False])
+async def test_what_python_holds_for_global_does_not_matter(
+    public: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its list changes from release to release."""
+    for kind in (ipaddress.IPv4Address, ipaddress.IPv6Address):
+        monkeypatch.setattr(kind, "is_global", property(lambda _: public))
+        monkeypatch.setattr(kind, "is_private", property(lambda _: not public))
+    resolver = Resolver()
+    for host in ("93.184.216.34", "[2606:2800:220:1::1]", "[2a00:1450::1]"):
+        assert await checked_address(f"http://{host}/", private=False, resolve=resolver)
+    for host in ("192.0.0.192", "198.18.0.1", "240.0.0.1", "[2001:db8::1]", "[3fff::1]"):
+        with pytest.raises(Refused):
+            await checked_address(f"http://{host}/", private=False, resolve=resolver)
