@@ -14,7 +14,7 @@ from typing import Any
 from app.core.errors import BadInput
 from app.core.servers import Server
 from app.executors.mcp_connection import Transport
-from app.executors.mcp_stdio import Launch, Words, check_launch, stdio
+from app.executors.mcp_stdio import Flood, Launch, Words, check_launch, stdio
 from app.net.mcp_http import streams
 
 REFERENCE = re.compile(r"\$\{(?:env:)?([^}]*)\}")
@@ -79,7 +79,16 @@ def transport_of(server: Server, environment: Mapping[str, str], lookup: Lookup)
             name: filled(value, lookup, server.url) for name, value in server.headers.items()
         }
         url = filled(server.url, lookup, server.url)
-        async with streams(url, headers, private=server.private) as both:
+
+        def heard(size: int, events: int) -> None:
+            try:
+                words.heard(size, events)
+            except Flood as flood:
+                words.fault = str(flood)
+                ended()
+                raise
+
+        async with streams(url, headers, private=server.private, heard=heard) as both:
             yield both
 
     return opened

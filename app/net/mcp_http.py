@@ -7,7 +7,7 @@ the extra `mcp`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,10 +23,18 @@ MAX_MESSAGE = 16 * 1024 * 1024
 
 CONNECT_S = 10.0
 
+Heard = Callable[[int, int], None]
+"""Told of bytes and events that came in; raises where that is too much."""
+
 
 @asynccontextmanager
 async def streams(
-    url: str, headers: Mapping[str, str], *, private: bool, resolve: Resolve = looked_up
+    url: str,
+    headers: Mapping[str, str],
+    *,
+    private: bool,
+    heard: Heard = lambda size, events: None,
+    resolve: Resolve = looked_up,
 ) -> AsyncIterator[Any]:
     """The streams of the SDK's client to `url`, every request with `headers`.
 
@@ -35,7 +43,7 @@ async def streams(
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
-    way = Way(url, private=private, resolve=resolve)
+    way = Way(url, private=private, heard=heard, resolve=resolve)
     for name, value in headers.items():
         if not value.isprintable() or not name.isascii() or not name.isprintable():
             raise BadInput(f"The header {name!r} has a line break or another odd sign in it.")
@@ -55,9 +63,17 @@ async def streams(
 class Way:
     """The transport under the client: where a request may go, and how much may come back."""
 
-    def __init__(self, url: str, *, private: bool, resolve: Resolve = looked_up) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        private: bool,
+        heard: Heard = lambda size, events: None,
+        resolve: Resolve = looked_up,
+    ) -> None:
         import httpx2
 
+        self._heard = heard
         self._origin = origin(url)
         self._private = private
         self._resolve = resolve
@@ -92,6 +108,8 @@ class Way:
                     raise
         assert response is not None
         await _check(response, self._origin)
+        if _streams(response):
+            response.stream = _counted(response.stream, self._heard)
         return response
 
     async def aclose(self) -> None:
@@ -126,8 +144,13 @@ async def _check(response: httpx2.Response, place: str) -> None:
     if said:
         await response.aclose()
         raise Refused(said)
-    if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+    if not _streams(response):
         response.stream = _measured(response.stream, place)
+
+
+def _streams(response: httpx2.Response) -> bool:
+    kind: str = response.headers.get("content-type", "")
+    return kind.lower().startswith("text/event-stream")
 
 
 def _measured(stream: Any, place: str) -> httpx2.AsyncByteStream:
@@ -148,3 +171,19 @@ def _measured(stream: Any, place: str) -> httpx2.AsyncByteStream:
             await stream.aclose()
 
     return Measured()
+
+
+def _counted(stream: Any, heard: Heard) -> httpx2.AsyncByteStream:
+    """A body without end, of which `heard` is told: each event has a line of data at least."""
+    import httpx2
+
+    class Counted(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for piece in stream:
+                heard(len(piece), piece.count(b"data:"))
+                yield piece
+
+        async def aclose(self) -> None:
+            await stream.aclose()
+
+    return Counted()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -13,7 +16,7 @@ import pytest
 
 from app.core.servers import Accepted, Server
 from app.executors import mcp as mcp_module
-from tests.executors.mcp_servers import by_stdio
+from tests.executors.mcp_servers import by_stdio, serving
 from tests.executors.test_mcp import World, world
 
 pytestmark = pytest.mark.anyio
@@ -109,6 +112,47 @@ async def test_a_check_has_its_time_and_a_list_that_was_not_told_is_not_known(
         assert stale(one)
         monkeypatch.setattr(mcp_module, "CHECK_S", 0.2)
         assert "did not answer within 0.2 s" in (await one.checked("t")).problems[0].message
+
+
+async def flooding(scope: Any, receive: Any, send: Any) -> None:
+    """A server over HTTP that tells without end, and is not asked for anything."""
+    if scope["type"] != "http":
+        return
+    kind = b"application/json" if scope["method"] == "POST" else b"text/event-stream"
+    head = [(b"content-type", kind), (b"mcp-session-id", b"1")]
+    if scope["method"] == "POST":
+        body = json.loads((await receive())["body"])
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        result: dict[str, Any] = {"tools": []}
+        if body["method"] == "initialize":
+            version = body["params"]["protocolVersion"]
+            about = {"name": "flood", "version": "1"}
+            result = {"protocolVersion": version, "capabilities": {}, "serverInfo": about}
+        told: dict[str, Any] = {"jsonrpc": "2.0", "id": body.get("id"), "result": result}
+        if body["method"] == "server/discover":
+            error = {"code": -32601, "message": "no such method"}
+            told = {"jsonrpc": "2.0", "id": body["id"], "error": error}
+        await send({"type": "http.response.body", "body": json.dumps(told).encode()})
+        return
+    await send({"type": "http.response.start", "status": 200, "headers": head})
+    told = {"jsonrpc": "2.0", "method": "notifications/resources/list_changed"}
+    data = b"event: message\ndata: " + json.dumps(told).encode() + b"\n\n"
+    with suppress(OSError):  # we have hung up
+        while True:
+            await send({"type": "http.response.body", "body": data, "more_body": True})
+            await anyio.lowlevel.checkpoint()
+
+
+async def test_a_stream_over_http_that_never_ends_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("app.executors.mcp_stdio.MAX_LINES", 300)
+    async with serving(flooding) as url, world(Server("f", url=url + "/", private=True)) as one:
+        with anyio.fail_after(20):
+            await one.mcp.list_tools(one.server)
+            while one.mcp.peer(one.server).open:
+                await anyio.lowlevel.checkpoint()
+        assert "300 lines without being asked" in one.mcp.peer(one.server).fault
 
 
 async def test_what_is_known_is_told_without_asking() -> None:
