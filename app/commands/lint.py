@@ -12,7 +12,8 @@ from pathlib import Path
 from app.commands.lint_fix import Fixed, fixed
 from app.core.errors import BadInput
 from app.core.settings import PROTOCOLS
-from app.formats.found import Found
+from app.formats.entry import UNANSWERED
+from app.formats.found import Brought, Found
 from app.formats.read import read
 from app.schema.lint import Finding, findings, of_group
 
@@ -37,33 +38,35 @@ class Line:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """0, 1 where a request would be refused, 2 where a file is no tool."""
+    """0, 1 where a request would be refused, 2 where a file is no tool. With --json one array: a
+    finding or, with `error`, what could not be read."""
     protocols = _protocols(arguments.protocols)
     lines: list[Line] = []
-    unread = False
+    failed: list[dict[str, str]] = []
     for path in arguments.files:
         try:
-            found = _read(path)
+            brought = _read(path)
             if arguments.fix:
-                change = fixed(path, found, protocols)
+                change = fixed(path, brought.tools, protocols)
                 _tell(path, change)
-                found = _read(path) if change.diff else found
+                brought = _read(path) if change.diff else brought
         except BadInput as error:
-            print(f"playground: {' '.join(str(error).split())}", file=sys.stderr)
-            unread = True
+            failed.append(_complain({"file": str(path), "error": str(error)}, str(error)))
             continue
-        for one in found:
+        _note(path, brought)
+        for one in brought.tools:
             if one.tool is None:
-                _complain(path, one)
-                unread = True
-        lines += judged(str(path), found, protocols)
+                name = one.name or "a tool"
+                what = {"file": str(path), "tool": one.name, "error": one.problem}
+                failed.append(_complain(what, f"{path}: {name}: {one.problem}"))
+        lines += judged(str(path), brought.tools, protocols)
     if arguments.json:
         told = [{"file": one.file, "tool": one.tool, **asdict(one.finding)} for one in lines]
-        print(json.dumps(told, ensure_ascii=False, indent=2))
+        print(json.dumps([*told, *failed], ensure_ascii=False, indent=2))
     else:
         for line in lines:
             print(line)
-    if unread:
+    if failed:
         return 2
     return 1 if any(line.finding.severity == "refused" for line in lines) else 0
 
@@ -77,8 +80,8 @@ def _protocols(text: str) -> tuple[str, ...]:
     return tuple(name for name in PROTOCOLS if name in names or not names)
 
 
-def _read(path: Path) -> list[Found]:
-    """The tools that a file holds. BadInput where it holds none."""
+def _read(path: Path) -> Brought:
+    """What a file holds. BadInput where it holds no tools."""
     try:
         if path.stat().st_size > MOST_BYTES:
             raise BadInput(f"{path} is larger than {MOST_BYTES // 2**20} MB; split it.")
@@ -92,12 +95,23 @@ def _read(path: Path) -> list[Found]:
     if brought.problem or not brought.tools:
         why = brought.problem or "It holds no tools."
         raise BadInput(f"{path}: {why}")
-    return list(brought.tools)
+    return brought
 
 
-def _complain(path: Path, one: Found) -> None:
-    problem = " ".join(one.problem.split())
-    print(f"playground: {path}: {one.name or 'a tool'}: {problem}", file=sys.stderr)
+def _complain(what: dict[str, str], said: str) -> dict[str, str]:
+    """One sentence on the error stream; `what` is the same for a program."""
+    print(f"playground: {' '.join(said.split())}", file=sys.stderr)
+    return what
+
+
+def _note(path: Path, brought: Brought) -> None:
+    """What was changed or left out to read it; who answers a tool is no matter here."""
+    for said in brought.notes:
+        print(f"{path}: {said}", file=sys.stderr)
+    for one in brought.tools:
+        for said in one.notes:
+            if said != UNANSWERED:
+                print(f"{path}:{one.name}: {said}", file=sys.stderr)
 
 
 def judged(file: str, found: Sequence[Found], protocols: Sequence[str]) -> list[Line]:

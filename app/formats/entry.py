@@ -20,6 +20,7 @@ from app.schema.sample import sample
 from app.schema.validate import check_tool
 
 MOST_TOOLS = 500
+UNANSWERED = "Nobody answers it yet: it is a mock with a made-up result."
 _MOST_SAMPLE = 2_000
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_.-]+")
 
@@ -111,7 +112,7 @@ def _parameters(parameters: Any, notes: list[str]) -> dict[str, Any]:
 def _answered(pieces: Pieces, name: str, notes: list[str]) -> dict[str, Any]:
     if pieces.answered_by:
         return {"answered_by": pieces.answered_by, "config": dict(pieces.config)}
-    notes.append("Nobody answers it yet: it is a mock with a made-up result.")
+    notes.append(UNANSWERED)
     return {"answered_by": "mock", "config": {"result": made_up(pieces.output, name)}}
 
 

@@ -22,23 +22,34 @@ def found(tool: Tool, form: Mapping[str, Any], protocol: str) -> Iterator[Findin
     """What `protocol` refuses or ignores of the entry `form`; pointers are into our own form."""
     match protocol:
         case "anthropic":
-            yield from _anthropic(tool, form)
+            yield from _anthropic(form)
         case "openai_chat":
+            if "type" not in form:
+                said = 'OpenAI needs "type" of every tool: "function" or "custom".'
+                yield Finding("refused", said, "", protocol, source=lint_openai.NO_SCHEMA)
             inner = form.get("custom", form.get("function", form))
             yield from _openai(tool, inner if isinstance(inner, Mapping) else {}, protocol)
         case "openai_responses":
             yield from _openai(tool, form, protocol)
         case "gemini":
-            yield from lint_gemini.found_in_form(_declaration(form, tool.name), tool.name)
+            yield from lint_gemini.found_in_form(form, _raw(form, "name"))
 
 
-def _anthropic(tool: Tool, form: Mapping[str, Any]) -> Iterator[Finding]:
+def _raw(form: Mapping[str, Any], key: str) -> str:
+    """The text as the file has it: our own form may have a name that was made legal."""
+    value = form.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _anthropic(form: Mapping[str, Any]) -> Iterator[Finding]:
     for key in form:
         if key not in _ANTHROPIC:
             said = f"Anthropic knows no member {str(key)[:80]!r} of a tool."
             yield Finding("refused", said, "", "anthropic", source=EXTRA)
-    sent = Sent(tool.name, tool.description, form.get("input_schema"), bool(form.get("strict")))
-    yield from lint_anthropic.found(sent)
+    name, about = _raw(form, "name"), _raw(form, "description")
+    yield from lint_anthropic.found(
+        Sent(name, about, form.get("input_schema"), bool(form.get("strict")))
+    )
 
 
 def _openai(tool: Tool, form: Mapping[str, Any], protocol: str) -> Iterator[Finding]:
@@ -46,16 +57,5 @@ def _openai(tool: Tool, form: Mapping[str, Any], protocol: str) -> Iterator[Find
     schema = form.get("parameters")
     schema = _EMPTY if schema is None else schema
     strict, freeform = form.get("strict") is True, tool.format is not None
-    yield from lint_openai.found(
-        Sent(tool.name, tool.description, schema, strict, freeform), protocol
-    )
-
-
-def _declaration(form: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """The declaration itself, where `form` is the entry of `tools` around it."""
-    for key in ("functionDeclarations", "function_declarations"):
-        declared = form.get(key)
-        for one in declared if isinstance(declared, list) else ():
-            if isinstance(one, Mapping) and one.get("name") == name:
-                return one
-    return form
+    name, about = _raw(form, "name"), _raw(form, "description")
+    yield from lint_openai.found(Sent(name, about, schema, strict, freeform), protocol)

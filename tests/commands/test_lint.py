@@ -114,6 +114,30 @@ def test_a_file_in_a_protocols_own_form_is_judged_as_it_stands(
     assert typed("lint", "own.json", "--for", "gemini")[0] == 0
 
 
+def test_a_name_is_judged_as_the_file_has_it(typed: Typed, tmp_path: Path) -> None:
+    put(tmp_path, "c.json", chat(CLOSED, name="has space"))
+    code, out, told = typed("lint", "c.json", "--for", "openai_chat")
+    assert code == 1
+    assert "c.json:has_space:/name: refused: OpenAI takes names" in out
+    assert "not 'has space'" in out
+    # The other protocols are sent what was made of it, and that is told.
+    assert typed("lint", "c.json", "--for", "anthropic")[0] == 0
+    assert told.startswith("c.json:has_space: Its name was 'has space'")
+    assert "Nobody answers" not in told
+
+
+def test_what_cannot_be_read_is_an_object_too(typed: Typed, tmp_path: Path) -> None:
+    bad = {"name": "x", "parameters": {"type": "object", "required": 1}}
+    put(tmp_path, "half.json", [SOUND, bad])
+    code, out, told = typed("lint", "none.json", "half.json", "--json", "--for", "openai_chat")
+    assert code == 2
+    first, second = json.loads(out)
+    assert first.keys() == {"file", "error"}
+    assert (first["file"], second["file"], second["tool"]) == ("none.json", "half.json", "x")
+    assert first["error"] in told
+    assert " ".join(second["error"].split()) in told
+
+
 def test_several_tools_are_judged_together(typed: Typed, tmp_path: Path) -> None:
     tools = [{**SOUND, "name": f"look_{n}_up", "description": ""} for n in range(129)]
     put(tmp_path, "many.json", tools)

@@ -256,6 +256,14 @@ OWN: list[tuple[str, Json, bool]] = [
     ("gemini", {"name": "look", "parametersJsonSchema": {"const": 1}}, True),
     ("gemini", {"name": "look", "inputSchema": {}}, False),
     ("gemini", {"name": "look", "parameters": {}, "parameters_json_schema": {}}, False),
+    # The name as the file has it, whatever our own form makes of it.
+    ("anthropic", {"name": "look up", "input_schema": closed(x=S)}, False),
+    ("openai_chat", {"type": "function", "function": {"name": "look up"}}, False),
+    ("openai_chat", {"type": "custom", "custom": {"name": "look up"}}, False),
+    ("openai_chat", {"function": {"name": "look"}}, False),
+    ("openai_responses", {"type": "function", "name": "look up", "parameters": closed()}, False),
+    ("gemini", {"name": "look up", "parametersJsonSchema": closed(x=S)}, False),
+    ("gemini", {"name": "look up", "parameters": closed(x=S)}, False),
 ]
 
 
