@@ -13,6 +13,7 @@ from pathlib import Path
 from app.core.errors import NotFound
 from app.core.profiles import ACCOUNT, SHIPPED, named, profiles, with_account
 from app.core.settings import Profile
+from app.core.tools import Tool
 from app.engine.client import Client
 from app.engine.driver import Driver
 from app.engine.hub import Hub
@@ -21,6 +22,7 @@ from app.engine.servers import Servers
 from app.engine.tasks import teller
 from app.engine.trying import Trying
 from app.executors.examples import EXAMPLES
+from app.executors.http_request import keys_of
 from app.executors.mcp import Mcp
 from app.executors.table import Executors, executors
 from app.executors.workspace.fetch import Pages
@@ -28,7 +30,7 @@ from app.executors.workspace.tasks import Tasks
 from app.executors.workspace.tools import WORKSPACE
 from app.executors.workspace.workspace import Workspace
 from app.net.client import Net
-from app.net.keys import Keys, origin
+from app.net.keys import DEFAULT_ORIGINS, KEY_NAME, Keys, origin
 from app.store.database import Database
 from app.store.library import Library
 from app.store.lock import OwnerLock
@@ -153,6 +155,19 @@ class Engine:
             raise NotFound(f"You have no profile {name!r} of your own.{shipped}")
         await self.library.delete_profile(name)
         self.own = {other: one for other, one in self.own.items() if other != name}
+
+    async def confirm_keys_of(self, tool: Tool) -> list[str]:
+        """The person saved or switched on `tool`: its keys may go to its address from now on.
+
+        Returns a sentence for each that could not before. A provider's key stays its own.
+        """
+        told = []
+        for name, place in keys_of(tool):
+            known = name in DEFAULT_ORIGINS or not KEY_NAME.fullmatch(name)
+            if not known and (name, place) not in self.keys.confirmations():
+                await self.confirm(name, place)
+                told.append(f"{name} may go to {place} from now on.")
+        return told
 
     async def confirm(self, key_name: str, base_url: str) -> None:
         """The key may go to the origin of `base_url`, now and after the next start."""

@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlencode
 
 from app.core.errors import BadInput
+from app.core.tools import Tool
 from app.executors.filling import (
     ABSENT,
     PLACE,
@@ -30,6 +31,7 @@ from app.executors.filling import (
     parsed,
     steps_of,
 )
+from app.net.keys import origin
 from app.schema.configs import URL_PLACE
 
 UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
@@ -156,6 +158,16 @@ def _encoded(text: str) -> str:
 
 
 # -- headers and body
+
+
+def keys_of(tool: Tool) -> list[tuple[str, str]]:
+    """(name, origin) of each key that an HTTP tool sends, and where; none for other kinds."""
+    if tool.answered_by != "http":
+        return []
+    headers = tool.config.get("headers", {})
+    place = origin(str(tool.config.get("url", "")))
+    names = {name: None for text in headers.values() for name in VARIABLE.findall(str(text))}
+    return [(name, place) for name in names]
 
 
 def _headers(templates: Mapping[str, str], values: dict[str, Any]) -> dict[str, tuple[str, ...]]:

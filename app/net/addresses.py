@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from app.core.errors import BadInput, Refused
-from app.net.keys import DEFAULT_PORTS, origin
+from app.net.keys import DEFAULT_PORTS, LOCAL_NAME, origin
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -58,9 +58,6 @@ _SHUT = tuple(
 for global changes with its releases. Whole blocks: the few public hosts in them are no tool's.
 https://www.iana.org/assignments/iana-ipv4-special-registry/"""
 
-_LOCAL_NAME = re.compile(
-    r"localhost|.+\.(localhost|local|internal|localdomain|home\.arpa|lan|home|corp|intranet)"
-)
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
@@ -105,7 +102,7 @@ async def checked_address(
         raise Refused(f"{host} is not among the hosts this tool may reach: {', '.join(hosts)}.")
     port = DEFAULT_PORTS[parts.scheme] if port is None else port
     literal = _literal(host)
-    if literal is None and not private and _LOCAL_NAME.fullmatch(host):
+    if literal is None and not private and LOCAL_NAME.fullmatch(host):
         raise Refused(_closed(host, "a name of this machine or network"))
     addresses = [literal] if literal is not None else await _resolved(host, port, resolve)
     for address in addresses:

@@ -7,6 +7,7 @@ gets none. Threats 15 and 16 of docs/safety.md.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -66,6 +67,15 @@ SECRET_LENGTH = 16
 KEY_NAME = re.compile(r"\w*(KEY|TOKEN|SECRET)\w*", re.I)
 """What the name of a key looks like; no other variable is ever sent anywhere."""
 
+PLAIN = frozenset(
+    (
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "TERM", "LANG", "LANGUAGE", "TZ"),
+        *("TMPDIR", "TEMP", "TMP", "HOSTNAME", "EDITOR", "VIRTUAL_ENV", "DISPLAY"),
+        *("LC_ALL", "LC_CTYPE", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"),
+    )
+)
+"""Variables whose values everybody may read; masked, they would blank half of a page."""
+
 LIKE_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.I)
 """What the name of a variable or a header has in it whose value is nobody's to read."""
 
@@ -101,6 +111,22 @@ def vendor_keys(place: str) -> list[str]:
         remote = {name: own for name, own in DEFAULT_ORIGINS.items() if own.startswith("https:")}
         found = [name for name, own in remote.items() if urlsplit(own).hostname == host]
     return found or [name for end, name in VENDOR_HOSTS.items() if host.endswith(end)]
+
+
+LOCAL_NAME = re.compile(
+    r"localhost|.+\.(localhost|local|internal|localdomain|home\.arpa|lan|home|corp|intranet)"
+)
+"""Names of this machine and of a house or a company; no public host has one."""
+
+
+def is_near(place: str) -> bool:
+    """Whether the host of the origin `place` is this machine or in a private network."""
+    host = urlsplit(place).hostname or ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return LOCAL_NAME.fullmatch(host) is not None or "." not in host
+    return address.is_loopback or (address.is_private and not address.is_unspecified)
 
 
 def check_key_name(name: str) -> None:
@@ -224,36 +250,49 @@ class Keys:
     def for_tool(self, name: str, url: str) -> str:
         """The key `name` for a header of a tool's request to `url`; it is masked from now on.
 
-        BadInput where there is none, or it is another address's: a provider's key goes to that
-        provider, and one that was confirmed for an address only there.
+        BadInput where there is none, or nobody has confirmed it for this address: a provider's
+        key goes to that provider, every other one where the person let it go.
         """
         check_key_name(name)
         place = origin(url)
-        places = {where for known, where in self._confirmed if known == name}
-        if name in DEFAULT_ORIGINS:
-            places.add(DEFAULT_ORIGINS[name])
-        if places and place not in places and self._moved(name) != place:
+        own = place == DEFAULT_ORIGINS.get(name) or self._moved(name) == place
+        if not own and (name, place) not in self._confirmed:
             raise BadInput(
                 f"{name} is not for {place} and was not sent; keep this tool's key in a variable "
                 "of its own."
+                if name in DEFAULT_ORIGINS
+                else f"{name} was not sent, for nobody has confirmed it for {place}: save the "
+                "tool, or switch it off and on, at its page."
+            )
+        return self._sent(name, place)
+
+    def variable(self, name: str, url: str = "") -> str | None:
+        """The variable `name` for an MCP server that the person accepted with it, or None.
+
+        It is masked from now on unless everybody may know it. With a `url` it goes to no other
+        address than the one it is bound to, if it is.
+        """
+        value = self._value(name)
+        if url and value and KEY_NAME.fullmatch(name):
+            place = origin(url)
+            bound = {where for known, where in self._confirmed if known == name}
+            bound |= {DEFAULT_ORIGINS[name]} if name in DEFAULT_ORIGINS else set()
+            # What was accepted names both, so a key that is bound to no address may go there.
+            return self.for_tool(name, url) if bound else self._sent(name, place)
+        if value and name not in PLAIN:
+            self._given.add(value)
+        return value
+
+    def _sent(self, name: str, place: str) -> str:
+        """The value, where it may go to `place` as far as the way there is concerned."""
+        if place.startswith("http:") and not is_near(place):
+            raise BadInput(
+                f"{name} was not sent: on the way to {place} anybody could read it. Use https."
             )
         value = self._value(name)
         if not value:
             raise BadInput(f"There is no {name}: set it in the environment of this program.")
         self._given.add(value)
-        return value
-
-    def variable(self, name: str, url: str = "") -> str | None:
-        """The variable `name` for an MCP server that the person accepted, or None.
-
-        One that looks like a key is masked from now on, and goes to a `url` as in `for_tool`.
-        """
-        secret = LIKE_SECRET.search(name) is not None
-        if url and KEY_NAME.fullmatch(name) and self._value(name):
-            return self.for_tool(name, url)
-        value = self._value(name)
-        if value and secret:
-            self._given.add(value)
         return value
 
     def secrets(self) -> frozenset[str]:

@@ -16,7 +16,8 @@ import pytest
 from app.core.tools import Tool, ToolResult
 from app.executors.executor import Invocation
 from app.executors.http import Http
-from app.net.keys import Keys
+from app.executors.http_request import keys_of
+from app.net.keys import DEFAULT_ORIGINS, Keys
 from tests.net.tool_server import Server, answered, serving
 
 pytestmark = pytest.mark.anyio
@@ -34,16 +35,32 @@ def invocation(config: dict[str, Any], arguments: str = "{}") -> Invocation:
 
 
 async def asked(
-    config: dict[str, Any], arguments: str, answer: bytes, environ: dict[str, str] | None = None
+    config: dict[str, Any],
+    arguments: str,
+    answer: bytes,
+    environ: dict[str, str] | None = None,
+    confirmed: bool = True,
 ) -> tuple[ToolResult, Server, list[tuple[str, float | None]]]:
     told: list[tuple[str, float | None]] = []
     with anyio.fail_after(20):
         async with serving(answer) as server:
-            url = f"http://tools.example:{server.port}{config.pop('path', '/')}"
+            url = f"http://tools.lan:{server.port}{config.pop('path', '/')}"
             call = invocation({"url": url, **config}, arguments)
-            one = Http(Keys(environ or {}), here)
+            keys = Keys(environ or {})
+            for name, place in keys_of(call.tool) if confirmed else ():
+                if name not in DEFAULT_ORIGINS:
+                    keys.confirm(name, place)
+            one = Http(keys, here)
             result = await one.run(call, lambda *said: told.append(said))
     return result, server, told
+
+
+async def test_a_key_that_nobody_has_let_go_there_stays() -> None:
+    config = {"headers": {"Authorization": "Bearer ${TEAM_TOKEN}"}}
+    environ = {"TEAM_TOKEN": SECRET}
+    result, server, _ = await asked(config, "{}", answered(b""), environ, confirmed=False)
+    assert (result.is_error, server.seen) == (True, [])
+    assert "nobody has confirmed it for http://tools.lan" in result.text
 
 
 async def test_one_request_as_configured() -> None:
@@ -63,7 +80,7 @@ async def test_one_request_as_configured() -> None:
     assert f"authorization: bearer {SECRET}".encode().lower() in lines
     assert {b"x-city: oslo", b"idempotency-key: key-1", b"content-type: application/json"} <= lines
     assert body == b'{"n": 1.50}'
-    assert told[0][0].startswith("POST http://tools.example")
+    assert told[0][0].startswith("POST http://tools.lan")
     assert told[-1] == ("4 of 4 bytes received", 1.0)
 
 
@@ -147,7 +164,7 @@ async def test_a_key_is_masked_wherever_it_comes_back() -> None:
     ("variable", "environ", "said"),
     [
         ("GONE_KEY", {}, "There is no GONE_KEY"),
-        ("OPENAI_API_KEY", {"OPENAI_API_KEY": SECRET}, "is not for http://tools.example"),
+        ("OPENAI_API_KEY", {"OPENAI_API_KEY": SECRET}, "is not for http://tools.lan"),
         ("MY_KEY", {"MY_KEY": "a\nEvil: 1"}, "not plain text"),
         ("MY_KEY", {"MY_KEY": "clé secrète"}, "not plain text"),
     ],

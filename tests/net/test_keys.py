@@ -9,7 +9,7 @@ import pytest
 from app.core.errors import BadInput
 from app.core.profiles import profiles
 from app.core.settings import Profile
-from app.net.keys import DEFAULT_ORIGINS, Keys, origin, vendor_keys
+from app.net.keys import DEFAULT_ORIGINS, Keys, is_near, origin, vendor_keys
 
 ENV = {"ANTHROPIC_API_KEY": "sk-ant-canary-1234", "OPENAI_API_KEY": " sk-canary-5678\n"}
 
@@ -247,6 +247,9 @@ SENT = {"TEAM_TOKEN": "of the team", "OPENAI_API_KEY": "of openai", "EMPTY_KEY":
 def of_tools() -> Keys:
     keys = Keys(SENT)
     keys.paste("BOUND_KEY", "pasted", "https://bound.example/v1")
+    for place in ("https://anywhere.example", "http://plain.example", "http://10.0.0.9:80"):
+        keys.confirm("TEAM_TOKEN", place)
+    keys.confirm("EMPTY_KEY", "https://anywhere.example")
     return keys
 
 
@@ -254,6 +257,7 @@ def of_tools() -> Keys:
     ("name", "url", "value"),
     [
         ("TEAM_TOKEN", "https://anywhere.example/x", "of the team"),
+        ("TEAM_TOKEN", "http://10.0.0.9/x", "of the team"),
         ("OPENAI_API_KEY", "https://api.openai.com/v1/files", "of openai"),
         ("BOUND_KEY", "https://bound.example/a", "pasted"),
     ],
@@ -269,7 +273,10 @@ def test_a_key_for_the_header_of_a_tool(name: str, url: str, value: str) -> None
     [
         ("OPENAI_API_KEY", "https://evil.example/", "is not for https://evil.example"),
         ("OPENAI_API_KEY", "http://api.openai.com/", "is not for http://api.openai.com"),
-        ("BOUND_KEY", "https://evil.example/a", "is not for https://evil.example"),
+        ("BOUND_KEY", "https://evil.example/a", "nobody has confirmed it for https://evil.exam"),
+        ("TEAM_TOKEN", "https://other.example/a", "save the tool, or switch it off and on"),
+        ("TEAM_TOKEN", "http://anywhere.example/a", "nobody has confirmed it for http://anywhere"),
+        ("TEAM_TOKEN", "http://plain.example/a", "anybody could read it. Use https"),
         ("EMPTY_KEY", "https://anywhere.example", "There is no EMPTY_KEY"),
         ("HOME", "https://anywhere.example", "does not look like the name of a key"),
         ("TEAM_TOKEN", "nowhere", "is no address"),
@@ -279,3 +286,27 @@ def test_a_key_that_no_tool_gets(name: str, url: str, said: str) -> None:
     with pytest.raises(BadInput, match=said) as caught:
         of_tools().for_tool(name, url)
     assert "of openai" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("place", "near"),
+    [
+        *(("http://127.0.0.1:80", True), ("http://[::1]", True), ("http://localhost:1", True)),
+        *(("http://192.168.1.2", True), ("http://nas.lan", True), ("http://nas", True)),
+        *(("http://example.com", False), ("http://93.184.216.34", False)),
+        *(("http://[2606:2800:220:1::1]", False), ("http://localhost.example.com", False)),
+    ],
+)
+def test_a_key_goes_over_plain_http_to_what_is_near_alone(place: str, near: bool) -> None:
+    assert is_near(place) is near
+
+
+def test_a_variable_of_a_server_is_masked_whatever_it_is_called() -> None:
+    keys = Keys({"GH_PAT": "canary-991188", "PATH": "/usr/bin:/bin", "TEAM_TOKEN": "of-the-team"})
+    assert keys.variable("GH_PAT") == "canary-991188"
+    assert keys.variable("PATH") == "/usr/bin:/bin"
+    assert keys.variable("NOT_THERE") is None
+    assert keys.masker().mask_text("canary-991188 /usr/bin:/bin") == "************* /usr/bin:/bin"
+    assert keys.variable("TEAM_TOKEN", "https://accepted.example/mcp") == "of-the-team"
+    with pytest.raises(BadInput, match="Use https"):
+        keys.variable("TEAM_TOKEN", "http://accepted.example/mcp")

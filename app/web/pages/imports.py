@@ -108,7 +108,9 @@ async def switch(request: Request) -> Response:
     if (await site.engine.library.entry(name)).shipped:
         raise BadInput("A shipped example is always on; duplicate it to make your own.")
     await site.engine.library.switch(name, enabled=enabled)
-    data = {"name": name, "enabled": enabled}
+    tool = (await site.engine.library.entry(name)).tool
+    told = await site.engine.confirm_keys_of(tool) if enabled else []
+    data = {"name": name, "enabled": enabled, **({"keys": told} if told else {})}
     return answer(request, data, location=f"/tools/{quote(name, safe='')}")
 
 
@@ -148,6 +150,8 @@ async def _foreign(request: Request) -> Response | None:
         brings.append(one.tool)
     enabled = all(one.kind == OWN for one in brought.tools)
     await site.engine.library.save_all(brings, site.engine.hub.clock(), enabled=enabled)
+    for tool in brings if enabled else ():
+        await site.engine.confirm_keys_of(tool)
     answers = [{"name": tool.name, "enabled": enabled} for tool in brings]
     return as_json(answers[0] if len(answers) == 1 else answers, 201)
 
@@ -389,3 +393,4 @@ async def _save(engine: Engine, taking: _Taking) -> None:
         await engine.servers.save(server, server.name if server.name in taking.replaced else "")
     for name in taking.on:
         await engine.library.switch(name, enabled=True)
+        await engine.confirm_keys_of((await engine.library.entry(name)).tool)

@@ -128,6 +128,8 @@ async def _saved(request: Request, tool: Tool, original: str = "") -> Response:
     await site.engine.library.save(
         tool, site.engine.hub.clock(), original=original, enabled=enabled
     )
+    if enabled:
+        await site.engine.confirm_keys_of(tool)
     if wants(request) == "json":
         return as_json(to_data(tool), 201, {"Location": _path(tool.name)})
     return answer(request, {"name": tool.name}, location=_path(tool.name) + "?saved=1")

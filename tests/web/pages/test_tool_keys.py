@@ -1,0 +1,68 @@
+"""A tool's key goes where the person let it: by saving the tool, or by switching it on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.served import Served, served
+
+pytestmark = pytest.mark.anyio
+
+KEY = "canary-of-the-team"
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    db = tmp_path_factory.mktemp("keys") / "a.db"
+    with served(db, PLAYGROUND_PACE="0", TEAM_TOKEN=KEY, OPENAI_API_KEY=KEY) as running:
+        yield running
+
+
+@pytest.fixture
+async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
+    headers = {"authorization": f"Bearer {one.token}", "accept": "application/json"}
+    async with httpx.AsyncClient(
+        base_url=one.url, headers=headers, trust_env=False, timeout=30
+    ) as made:
+        yield made
+
+
+def tool(name: str, port: int, key: str = "TEAM_TOKEN") -> dict[str, Any]:
+    """One that reaches nobody: port 1 to 9 of this machine."""
+    headers = {"Authorization": f"Bearer ${{{key}}}"}
+    config = {"url": f"http://127.0.0.1:{port}/", "headers": headers, "private": True}
+    return {"name": name, "description": "D.", "answered_by": "http", "config": config}
+
+
+async def tried(script: httpx.AsyncClient, what: Any) -> str:
+    made = await script.post("/tools/try", json={"tool": what, "arguments": {}})
+    return str(made.text)
+
+
+async def test_saved_it_goes_there_and_nowhere_else(script: httpx.AsyncClient) -> None:
+    assert "nobody has confirmed it for http://127.0.0.1:1:" in await tried(script, tool("a", 1))
+    assert (await script.post("/tools", json=tool("a", 1))).status_code == 201
+    assert "was not sent" not in await tried(script, "a")
+    assert "nobody has confirmed it for http://127.0.0.1:2:" in await tried(script, tool("a", 2))
+
+
+async def test_a_key_of_a_provider_is_not_let_go_by_a_tool(script: httpx.AsyncClient) -> None:
+    made = await script.post("/tools", json=tool("b", 3, "OPENAI_API_KEY"))
+    assert made.status_code == 201
+    assert "is not for http://127.0.0.1:3" in await tried(script, "b")
+
+
+async def test_switched_on_it_may(script: httpx.AsyncClient) -> None:
+    assert (await script.post("/tools", json=tool("c", 4))).status_code == 201
+    off = await script.post("/tools/c/switch", json={"enabled": False})
+    assert "keys" not in off.json()
+    # Saved while it is off, it goes nowhere yet.
+    assert (await script.post("/tools", json=tool("c", 5))).status_code == 201
+    assert "nobody has confirmed" in await tried(script, tool("d", 5))
+    on = await script.post("/tools/c/switch", json={"enabled": True})
+    assert on.json()["keys"] == ["TEAM_TOKEN may go to http://127.0.0.1:5 from now on."]
+    assert "was not sent" not in await tried(script, "c")
