@@ -26,7 +26,7 @@ class Early:
         try:
             if soundness.fault(schema) is None:
                 self._reader = Reader(_Walk(Spots(schema)))
-        except (Spent, ValueError, RecursionError):
+        except (Spent, ValueError):
             pass
 
     @property
@@ -43,7 +43,7 @@ class Early:
             return None
         try:
             problem = self._reader.feed(text)
-        except (Spent, ValueError, RecursionError):
+        except (Spent, ValueError):
             self._reader = None
             return None
         if problem is not None:
@@ -72,7 +72,9 @@ class _Walk:
         self._spot = spots.root
 
     def begun(self, at: int) -> Problem | None:
-        if not self._frames or self._frames[-1].kind == "object":
+        if not self._frames:
+            return _at(at, self._never())
+        if self._frames[-1].kind == "object":
             return None
         frame = self._frames[-1]
         frame.step = frame.count
@@ -135,7 +137,8 @@ class _Walk:
         if not self._spot.never:
             return None
         where = pointer(self._place())
-        return Problem("schema", f"{where} is not allowed by the schema.", where)
+        who = where or "The arguments object"
+        return Problem("schema", f"{who} is not allowed by the schema.", where)
 
     def _place(self) -> Place:
         return tuple(frame.step for frame in self._frames)

@@ -108,14 +108,16 @@ class Spots:
             spot = self._known[key] = Spot(self, [s for s in schemas if s is not True])
         return spot
 
-    def flat(self, schemas: Sequence[Schema]) -> list[Schema]:
-        """`schemas` and all that they bring along by `$ref` and `allOf`."""
-        found: dict[int, Schema] = {}
+    def flat(self, schemas: Sequence[Schema], known: Sequence[Schema] = ()) -> list[Schema]:
+        """`schemas` and all that they bring along by `$ref` and `allOf`, but for the `known`."""
+        found: list[Schema] = []
+        seen = {id(schema) for schema in known}
         todo = list(reversed(schemas))
         while todo:
             schema = todo.pop()
-            if id(schema) in found or schema is True:
+            if id(schema) in seen or schema is True:
                 continue
+            seen.add(id(schema))
             self.charge(1)
             hidden = False
             if isinstance(schema, Mapping):
@@ -127,8 +129,8 @@ class Spots:
                 if not hidden and isinstance(several := schema.get("allOf"), list):
                     todo.extend(several)
             if not hidden:
-                found[id(schema)] = schema
-        return list(found.values())
+                found.append(schema)
+        return found
 
     def check(self, keywords: Mapping[str, Any]) -> Check | None:
         """A check of these keywords; None where the validator cannot be made."""
@@ -182,18 +184,22 @@ class Spot:
         return spot
 
     def _narrowed(self, kind: Kind) -> Spot:
-        more: list[Schema] = []
-        for piece in self._pieces:
-            for keyword in ("anyOf", "oneOf"):
-                branches = piece.get(keyword)
-                if isinstance(branches, list) and branches:
-                    meant = [one for one in branches if self._may_be(one, kind)]
-                    if len(meant) == 1:
-                        more.append(meant[0])
-        known = {id(schema) for schema in self._all}
-        if all(id(one) in known for one in more):
-            return self
-        return self._spots.at([*self._all, *more]).opened(kind)
+        """With the branches that alone can be meant, and with those that they bring along."""
+        whole, fresh = self._all, self._pieces
+        while fresh:
+            meant = [only for piece in fresh for only in self._meant(piece, kind)]
+            more = self._spots.flat(meant, whole)
+            fresh = [one for one in more if isinstance(one, Mapping)]
+            whole = [*whole, *more]
+        return self if len(whole) == len(self._all) else self._spots.at(whole)
+
+    def _meant(self, piece: Mapping[str, Any], kind: Kind) -> Iterator[Schema]:
+        for keyword in ("anyOf", "oneOf"):
+            branches = piece.get(keyword)
+            if isinstance(branches, list):
+                several = [one for one in branches if self._may_be(one, kind)]
+                if len(several) == 1:
+                    yield several[0]
 
     def _may_be(self, branch: Schema, kind: Kind) -> bool:
         flat = self._spots.flat([branch])

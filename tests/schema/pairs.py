@@ -15,6 +15,13 @@ When = Literal["end", "open", "key", "close"]
 """The end of the value at the place, its first character, the end of its key, its last bracket."""
 
 GONE = object()
+DRAFTS = {
+    4: "http://json-schema.org/draft-04/schema#",
+    6: "http://json-schema.org/draft-06/schema#",
+    7: "http://json-schema.org/draft-07/schema#",
+    2019: "https://json-schema.org/draft/2019-09/schema",
+    2020: "https://json-schema.org/draft/2020-12/schema",
+}
 
 
 @dataclass(frozen=True)
@@ -37,11 +44,16 @@ class Node:
 
 
 def pair(seed: int) -> Node:
-    """An object schema, arguments that satisfy it, and every way to break them that is known."""
-    draw = _Draw(Random(seed))
+    """An object schema, arguments that satisfy it, and every way to break them that is known.
+
+    The drafts take turns; a sixth names none and is of the last.
+    """
+    random = Random(seed)
+    draft = [*DRAFTS, None][seed % 6]
+    draw = _Draw(random, 2020 if draft is None else draft)
     node = draw.object(3)
     schema = {**node.schema, "$defs": draw.defs} if draw.defs else node.schema
-    return replace(node, schema=schema)
+    return replace(node, schema=schema if draft is None else {"$schema": DRAFTS[draft], **schema})
 
 
 def broken(value: Any, one: Break) -> Any:
@@ -60,13 +72,14 @@ def broken(value: Any, one: Break) -> Any:
 
 
 class _Draw:
-    def __init__(self, random: Random) -> None:
-        self.random = random
+    def __init__(self, random: Random, draft: int) -> None:
+        self.random, self.draft = random, draft
         self.defs: dict[str, Any] = {}
 
     def any(self, depth: int) -> Node:
         plain = [self.string, self.integer, self.number, self.enum, self.const, self.flag]
         plain += [self.pattern, self.format, self.forbidden, self.several]
+        plain = [one for one in plain if self.draft > 4 or one not in (self.const, self.number)]
         if depth and self.random.random() < 0.5:
             inner = self.random.choice([self.object, self.array, self.tuple, self.unique])
             return self.wrapped(inner(depth - 1))
@@ -131,16 +144,19 @@ class _Draw:
         return Node(schema, "abc", (_end("pattern", "abcdefg"), _end("pattern", "")))
 
     def format(self) -> Node:
-        schema = {"type": "string", "format": "date"}
-        return Node(schema, "2026-11-21", (_end("format", "2026-13-21"), _end("type", 2026)))
+        schema = {"type": "string", "format": "ipv4"}
+        return Node(schema, "127.0.0.1", (_end("format", "127.0.0.256"), _end("type", 2026)))
 
     def forbidden(self) -> Node:
-        return Node({"not": {"const": "no"}}, "yes", (_end("not", "no"),))
+        return Node({"not": {"enum": ["no"]}}, "yes", (_end("not", "no"),))
 
     def unique(self, depth: int) -> Node:
-        schema = {"type": "array", "uniqueItems": True, "contains": {"const": 1}}
-        again = Break("uniqueItems", (2,), "close", 1, ())
-        return Node(schema, [1, 2], (again, Break("contains", (0,), "close", 3, ())))
+        schema: dict[str, Any] = {"type": "array", "uniqueItems": True}
+        breaks = [Break("uniqueItems", (2,), "close", 1, ())]
+        if self.draft > 4:
+            schema["contains"] = {"const": 1}
+            breaks.append(Break("contains", (0,), "close", 3, ()))
+        return Node(schema, [1, 2], tuple(breaks))
 
     def array(self, depth: int) -> Node:
         item = self.any(depth)
@@ -155,7 +171,8 @@ class _Draw:
 
     def tuple(self, depth: int) -> Node:
         first, rest = self.any(depth), self.any(depth)
-        schema = {"type": "array", "prefixItems": [first.schema], "items": rest.schema}
+        words = ("prefixItems", "items") if self.draft == 2020 else ("items", "additionalItems")
+        schema = {"type": "array", words[0]: [first.schema], words[1]: rest.schema}
         breaks = (*_inside(first, 0), *_inside(rest, 1))
         return Node(schema, [first.value, rest.value], breaks)
 
@@ -177,7 +194,7 @@ class _Draw:
 
     def more(self, schema: dict[str, Any], names: list[str], value: Any) -> Iterator[Break]:
         """One more thing that an object may want."""
-        match self.random.randrange(8):
+        match self.random.randrange({4: 5, 6: 6, 7: 7}.get(self.draft, 8)):
             case 0 | 1 | 2:
                 schema["additionalProperties"] = False
                 yield Break("unknown", ("zz",), "key", 1)
@@ -192,7 +209,8 @@ class _Draw:
                 schema["propertyNames"] = {"maxLength": 8}
                 yield Break("propertyNames", ("a name too long",), "key", 1)
             case 6:
-                schema["dependentRequired"] = {"zz": ["missing"]}
+                depends = "dependencies" if self.draft == 7 else "dependentRequired"
+                schema[depends] = {"zz": ["missing"]}
                 schema["if"] = {"required": ["yy"]}
                 schema["then"] = {"required": ["missing"]}
                 yield Break("dependentRequired", ("zz",), "close", 1, ())

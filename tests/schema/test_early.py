@@ -12,6 +12,7 @@ from app.core.events import Problem
 from app.schema.arguments import read_arguments
 from app.schema.early import Early
 from app.schema.validate import schema_problems
+from tests.schema.pairs import DRAFTS as NAMES
 from tests.schema.pairs import broken, pair, spelled
 
 PAIRS = 500
@@ -164,6 +165,56 @@ def test_what_is_told_and_when(
     assert told is not None
     assert (told[0], told[1].offset, told[1].pointer) == (characters, offset, place)
     assert words in told[1].message
+
+
+@pytest.mark.parametrize("draft", NAMES)
+def test_every_draft_is_judged_while_it_streams(draft: int) -> None:
+    """The same alarms at the same characters; draft 4 knows no schema that is `false`."""
+    schema = {"$schema": NAMES[draft], **SCHEMA}
+    if draft == 4:
+        schema["properties"] = {**SCHEMA["properties"], "hidden": {"enum": []}}
+    for text, characters, offset, place, words in CASES:
+        if draft == 4 and "hidden" in text:
+            continue
+        told = alarm(schema, text)
+        assert told is not None, text
+        assert (told[0], told[1].offset, told[1].pointer) == (characters, offset, place), text
+        assert words in told[1].message
+
+
+CHAIN: dict[str, Any] = {"c50": {"type": "object", "required": ["x"]}}
+for level in range(50):
+    CHAIN[f"c{level}"] = {"anyOf": [{"$ref": f"#/$defs/c{level + 1}"}, {"type": "null"}]}
+ALONE = (
+    # (schema of "a", text): the one branch that can be meant brings along what was known already.
+    ({"anyOf": [True, {"type": "null"}], "required": ["x"]}, '{"a": {}'),
+    ({"anyOf": [{"$ref": "#/$defs/c50"}, {"type": "null"}]}, '{"a": {}'),
+    ({"$ref": "#/$defs/c0"}, '{"a": {}'),
+    ({"$ref": "#/$defs/again"}, '{"a": {}'),
+)
+
+
+@pytest.mark.parametrize("draft", [6, 7, 2020])
+@pytest.mark.parametrize(("inner", "text"), ALONE)
+def test_a_branch_that_adds_nothing_ends_no_alarm(draft: int, inner: Any, text: str) -> None:
+    again = {"anyOf": [{"$ref": "#/$defs/c50"}, False]}
+    schema = {
+        "$schema": NAMES[draft],
+        "type": "object",
+        "properties": {"a": inner},
+        "$defs": {**CHAIN, "again": again},
+    }
+    told = alarm(schema, text)
+    assert told is not None
+    assert told[0] == len(text)
+
+
+def test_arguments_that_nothing_satisfies_are_told_at_their_first_character() -> None:
+    told = alarm({"type": "object", "allOf": [False]}, '{"a": 1}')
+    assert told == (
+        1,
+        Problem("schema", "The arguments object is not allowed by the schema.", "", 0),
+    )
 
 
 QUIET = (
