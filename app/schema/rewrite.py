@@ -105,7 +105,7 @@ def _restored(root: Mapping[str, Any], schemas: list[Any], value: Any, depth: in
         named = [each for each in applied if name in _properties(each)]
         inner = [_properties(each)[name] for each in named]
         optional = all(name not in (each.get("required") or ()) for each in named)
-        refused = not any(_takes_null(root, each, 0) for each in inner)
+        refused = not any(_takes_null(root, each, {}) for each in inner)
         if one is None and named and optional and refused:
             continue
         made[name] = _restored(root, inner, one, depth + 1)
@@ -134,23 +134,29 @@ def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return given if isinstance(given, Mapping) else {}
 
 
-def _takes_null(root: Mapping[str, Any], schema: Any, depth: int) -> bool:
-    """Whether a schema takes null, as far as types, values and choices tell."""
-    if not isinstance(schema, Mapping) or depth > _DEEPEST:
+def _takes_null(root: Mapping[str, Any], schema: Any, seen: dict[int, bool]) -> bool:
+    """Whether a schema takes null, as far as types, values and choices tell; one that leads back
+    to itself may. Each is looked at once: `seen` is what is known of it."""
+    if not isinstance(schema, Mapping):
         return schema is True
+    if id(schema) not in seen:
+        seen[id(schema)] = True
+        seen[id(schema)] = _null_fits(root, schema, seen)
+    return seen[id(schema)]
+
+
+def _null_fits(root: Mapping[str, Any], schema: Mapping[str, Any], seen: dict[int, bool]) -> bool:
     kinds = schema.get("type")
     if kinds is not None and "null" not in (kinds if isinstance(kinds, list) else [kinds]):
         return False
-    if "const" in schema and schema["const"] is not None:
-        return False
-    if "enum" in schema and None not in schema["enum"]:
+    if schema.get("const") is not None or None not in schema.get("enum", (None,)):
         return False
     ref = schema.get("$ref")
-    if isinstance(ref, str) and is_local(ref):
-        return _takes_null(root, resolved(root, ref), depth + 1)
+    if isinstance(ref, str) and is_local(ref) and not _takes_null(root, resolved(root, ref), seen):
+        return False
     for keyword in ("anyOf", "oneOf"):
         if keyword in schema:
             several = branches_of(schema, keyword)
-            if not any(_takes_null(root, one, depth + 1) for one in several):
+            if not any(_takes_null(root, one, seen) for one in several):
                 return False
-    return all(_takes_null(root, one, depth + 1) for one in branches_of(schema, "allOf"))
+    return all(_takes_null(root, one, seen) for one in branches_of(schema, "allOf"))

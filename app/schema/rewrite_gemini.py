@@ -12,19 +12,19 @@ from app.schema.keywords import Place
 from app.schema.lint_gemini import KNOWN
 from app.schema.rewrite_inline import inline
 from app.schema.rewrite_parts import (
-    ANNOTATIONS,
+    UNJUDGED,
     Losses,
     described,
     exclude_each_other,
     folded,
     kind_of,
+    same,
     spread,
     types_of,
 )
 
+_NULL = {"type": "null"}
 _MOST_CHOICES = 20
-_SILENT = (*ANNOTATIONS, "$schema", "$id", "$anchor", "$defs", "definitions", "examples")
-"""Dropped without a word: no value is refused for them."""
 
 
 class Gemini:
@@ -34,7 +34,7 @@ class Gemini:
         self.losses = losses
 
     def whole(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        root, _ = folded(inline(schema, self.losses, cut=True))
+        root = self.folded(inline(schema, self.losses, cut=True), ())
         for key in ("anyOf", "oneOf", "enum", "const"):
             if key in root:
                 self.losses.add(f"{key} at the top level is dropped", ())
@@ -46,9 +46,7 @@ class Gemini:
             if schema is not True:
                 self.losses.add("What takes no value at all is no longer refused", place)
             return {}
-        node, complete = folded(schema)
-        if not complete:
-            self.losses.add("allOf is dropped where its parts do not fit into one", place)
+        node = self.folded(schema, place)
         nullable = bool(node.pop("nullable", False))
         self.bounds(node, place)
         self.values(node, place)
@@ -60,6 +58,12 @@ class Gemini:
             node["nullable"] = True
         self.inner(node, place)
         return described(node, told)
+
+    def folded(self, schema: Mapping[str, Any], place: Place) -> dict[str, Any]:
+        node, complete = folded(schema)
+        if not complete:
+            self.losses.add("allOf is dropped where its parts do not fit into one", place)
+        return node
 
     def bounds(self, node: dict[str, Any], place: Place) -> None:
         """An open bound of an integer is a closed one beside it."""
@@ -79,7 +83,8 @@ class Gemini:
     def values(self, node: dict[str, Any], place: Place) -> None:
         """`const` and `enum`: texts as an enum, integers as bounds, others as choices."""
         if "const" in node:
-            node["enum"] = [node.pop("const")]
+            only = node.pop("const")
+            node["enum"] = [one for one in node.get("enum", [only]) if same(one, only)]
         values = node.get("enum")
         if not isinstance(values, list):
             return
@@ -144,7 +149,7 @@ class Gemini:
             if key in KNOWN and not (key == "items" and isinstance(node[key], list)):
                 continue
             value = node.pop(key)
-            if key in _SILENT or (value is True and key == "additionalProperties"):
+            if key in UNJUDGED or (value is True and key == "additionalProperties"):
                 continue
             if key == "additionalProperties" and value is False:
                 self.losses.add("Properties that are not named are no longer refused", place)
@@ -161,23 +166,20 @@ class Gemini:
         """Nothing stands beside an anyOf: what did goes into each choice."""
         nullable = bool(node.pop("nullable", False)) or nullable
         several = spread(node, self.losses, place)
-        real = [one for one in several if one != {"type": "null"}]
-        nullable = nullable or len(real) < len(several)
         said = node.get("description")
-        made = [self.of(one, (*place, "anyOf", index)) for index, one in enumerate(real)]
-        made = [described(one, told) for one in made]
+        made: list[dict[str, Any]] = []
+        for index, one in enumerate(several):
+            choice = self.of(one, (*place, "anyOf", index))
+            made += choice.get("anyOf", [choice])
+        nullable = nullable or _NULL in made
+        made = [described(one, told) for one in made if one != _NULL]
         if isinstance(said, str):
             made = [{**one, "description": one.get("description", said)} for one in made]
-        if nullable:
-            made = [*made, {"type": "null"}] if len(made) != 1 else made
+        if not made:
+            return dict(_NULL)
         if len(made) == 1:
-            only = made[0]
-            if not nullable or only.get("type") == "null":
-                return only
-            if "anyOf" in only:
-                return {"anyOf": [*only["anyOf"], {"type": "null"}]}
-            return {**only, "nullable": True}
-        return {"anyOf": made}
+            return {**made[0], "nullable": True} if nullable else made[0]
+        return {"anyOf": [*made, dict(_NULL)] if nullable else made}
 
     def inner(self, node: dict[str, Any], place: Place) -> None:
         if node.get("type") == "array" or "items" in node:

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.schema.keywords import Place, is_local, resolved
 from app.schema.lint_rules import recursive_refs
-from app.schema.rewrite_parts import ANNOTATIONS, Losses, merged
+from app.schema.rewrite_parts import ANNOTATIONS, UNJUDGED, Losses, merged
 
 MOST_NODES = 20_000
 _OLD = ("draft-04", "draft-06", "draft-07")
@@ -32,6 +32,7 @@ class _Inliner:
         self.recursive = recursive_refs(root)
         # Before draft 2019-09 nothing beside a `$ref` counted.
         self.alone = any(draft in str(root.get("$schema", "")) for draft in _OLD)
+        self.begun: set[str] = set()
         self.written = 0
 
     def whole(self) -> dict[str, Any]:
@@ -62,18 +63,27 @@ class _Inliner:
     def referred(self, value: Mapping[str, Any], ref: str, place: Place) -> Any:
         beside = {key: one for key, one in value.items() if key != "$ref"}
         if self.alone:
-            beside = {key: one for key, one in beside.items() if key in ANNOTATIONS}
+            beside = {key: one for key, one in beside.items() if key in UNJUDGED}
         beside = self.of(beside, place)
-        if ref in self.recursive:
+        if ref in self.recursive and not self.begins(ref, place):
             return self.looped(ref, beside, place)
         target = self.of(resolved(self.root, ref), place)
         if not beside:
             return target
         if isinstance(target, bool):
             return beside if target else False
-        both = {**target, **beside} if not set(beside) - set(ANNOTATIONS) else None
+        both = {**target, **beside} if not set(beside) - set(UNJUDGED) else None
         both = both if both is not None else merged(beside, target)
         return {**beside, "allOf": [*beside.get("allOf", ()), target]} if both is None else both
+
+    def begins(self, ref: str, place: Place) -> bool:
+        """Whether this is the ref of the whole schema, which is written out once: arguments are an
+        object, and a provider wants to see it."""
+        outermost = not place or (len(place) == 2 and place[0] == "allOf")
+        if not outermost or ref in self.begun:
+            return False
+        self.begun.add(ref)
+        return True
 
     def looped(self, ref: str, beside: Mapping[str, Any], place: Place) -> Any:
         """A ref that leads back to itself has no end written out."""

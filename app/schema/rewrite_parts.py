@@ -15,6 +15,9 @@ ANNOTATIONS = (
 )
 """Keywords that no value is refused for."""
 
+UNJUDGED = (*ANNOTATIONS, "$schema", "$id", "$anchor", "$defs", "definitions")
+"""These, and the keywords that are no word on the value at all."""
+
 KINDS = ("string", "number", "boolean", "object", "array", "null")
 _MINS, _MAXS = ("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")
 _LEAST = (*_MINS, "minLength", "minItems", "minProperties")
@@ -79,29 +82,38 @@ def kind_of(value: Any) -> str:
 
 
 def exclude_each_other(several: Sequence[Any]) -> bool:
-    """Whether no value can satisfy two of these schemas, as far as can be seen at once."""
-    return all(
-        _apart(one, other) for index, one in enumerate(several) for other in several[index + 1 :]
+    """Whether no value can satisfy two of these schemas, as far as can be seen at once: by their
+    types, by the values they list, or by one property that tells objects apart. Linear."""
+    by_kind: dict[str, list[Any]] = {}
+    for one in several:
+        for kind in types_of(one):
+            by_kind.setdefault(kind, []).append(one)
+    return all(len(those) < 2 or _apart(kind, those) for kind, those in by_kind.items())
+
+
+def _apart(kind: str, several: Sequence[Any]) -> bool:
+    """Whether schemas that all may take a value of this kind take different ones."""
+    if not all(isinstance(one, Mapping) for one in several):
+        return False
+    if _differ(several):
+        return True
+    if kind != "object":
+        return False
+    names = set.intersection(*(set(one.get("required") or ()) for one in several))
+    return any(
+        _differ([(one.get("properties") or {}).get(name) for one in several]) for name in names
     )
 
 
-def _apart(one: Any, other: Any) -> bool:
-    if not isinstance(one, Mapping) or not isinstance(other, Mapping):
-        return False
-    if not types_of(one) & types_of(other):
-        return True
-    mine, others = _values(one), _values(other)
-    if mine is not None and others is not None:
-        return not mine & others
-    if types_of(one) != {"object"} or types_of(other) != {"object"}:
-        return False
-    common = set(one.get("required") or ()) & set(other.get("required") or ())
-    for name in common:
-        left = _values((one.get("properties") or {}).get(name))
-        right = _values((other.get("properties") or {}).get(name))
-        if left is not None and right is not None and not left & right:
-            return True
-    return False
+def _differ(several: Sequence[Any]) -> bool:
+    """Whether each lists its values, and none the value of another."""
+    seen: set[str] = set()
+    for one in several:
+        values = _values(one)
+        if values is None or values & seen:
+            return False
+        seen |= values
+    return True
 
 
 def _values(schema: Any) -> frozenset[str] | None:
@@ -109,25 +121,50 @@ def _values(schema: Any) -> frozenset[str] | None:
     if not isinstance(schema, Mapping):
         return None
     if "const" in schema:
-        return frozenset((_spelled(schema["const"]),))
+        return frozenset((spelled(schema["const"]),))
     if isinstance(schema.get("enum"), list):
-        return frozenset(map(_spelled, schema["enum"]))
+        return frozenset(map(spelled, schema["enum"]))
     return None
 
 
-def _spelled(value: Any) -> str:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return json.dumps(value, sort_keys=True)
+def spelled(value: Any) -> str:
+    """A text that two values share where they are the same to JSON Schema: 1 is 1.0, not true."""
+    return json.dumps(_whole(value), sort_keys=True)
+
+
+def _whole(value: Any) -> Any:
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case list():
+            return [_whole(one) for one in value]
+        case Mapping():
+            return {key: _whole(one) for key, one in value.items()}
+    return value
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are the same to JSON Schema; quick where they are not."""
+    match one, other:
+        case (bool(), _) | (_, bool()):
+            return one is other
+        case (list(), list()):
+            return len(one) == len(other) and all(map(same, one, other))
+        case (Mapping(), Mapping()):
+            return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    return bool(one == other)
 
 
 def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any] | None:
     """A schema that takes what both take, or None where this cannot be said in one."""
     whole = dict(one)
-    if (_mixes(one) or _mixes(other)) and _assertions(one) and _assertions(other):
-        return None
+    if _mixes(one) or _mixes(other):
+        both = {key for key in one if key not in _ODD and key in other}
+        both = {key for key in both if same(one[key], other[key])}
+        if one.keys() - both - {*UNJUDGED} and other.keys() - both - {*UNJUDGED}:
+            return None
     for key, value in other.items():
-        if key not in whole or whole[key] == value or key in ANNOTATIONS:
+        if key not in whole or key in UNJUDGED or same(whole[key], value):
             whole.setdefault(key, value)
             continue
         joined = _joined(key, whole[key], value)
@@ -137,18 +174,16 @@ def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any] |
     return whole
 
 
-def _assertions(schema: Mapping[str, Any]) -> set[str]:
-    return set(schema) - set(ANNOTATIONS)
+_ODD = (
+    *("additionalProperties", "unevaluatedProperties", "unevaluatedItems", "items"),
+    *("prefixItems", "patternProperties", "if", "then", "else", "contains", "$ref"),
+    *("additionalItems", "minContains", "maxContains"),
+)
+"""Keywords that mean something else beside others."""
 
 
 def _mixes(schema: Mapping[str, Any]) -> bool:
-    """Keywords that mean something else beside others."""
-    odd = (
-        *("additionalProperties", "unevaluatedProperties", "unevaluatedItems", "items"),
-        *("prefixItems", "patternProperties", "if", "then", "else", "contains", "$ref"),
-        *("additionalItems", "minContains", "maxContains"),
-    )
-    return any(key in schema for key in odd)
+    return any(key in schema for key in _ODD)
 
 
 def _joined(key: str, mine: Any, other: Any) -> Any:
@@ -159,12 +194,12 @@ def _joined(key: str, mine: Any, other: Any) -> Any:
         both = [one for one in left if one in right]
         return (both[0] if len(both) == 1 else both) if both else None
     if key == "required":
-        return [*mine, *(name for name in other if name not in mine)]
+        return list(dict.fromkeys((*mine, *other)))
     if key == "enum":
-        both = [value for value in mine if value in other]
-        return both or None
+        others = set(map(spelled, other))
+        return [value for value in mine if spelled(value) in others] or None
     if key == "properties":
-        if any(name in mine and mine[name] != other[name] for name in other):
+        if any(name in mine and not same(mine[name], other[name]) for name in other):
             return None
         return {**mine, **other}
     if key in _LEAST:
@@ -182,16 +217,15 @@ def folded(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     for branch in branches:
         if branch is True:
             continue
-        joined = merged(whole, branch) if isinstance(branch, Mapping) else None
-        if joined is None:
-            done = False
-        else:
-            whole = joined
-    return (folded(whole)[0], done and folded(whole)[1]) if "allOf" in whole else (whole, done)
+        inner, fits = folded(branch) if isinstance(branch, Mapping) else (None, False)
+        joined = None if inner is None else merged(whole, inner)
+        done = done and fits and joined is not None
+        whole = whole if joined is None else joined
+    return whole, done
 
 
-def branches_of(schema: Mapping[str, Any], keyword: str) -> Iterator[Any]:
-    several = schema.get(keyword)
+def branches_of(schema: Any, keyword: str) -> Iterator[Any]:
+    several = schema.get(keyword) if isinstance(schema, Mapping) else None
     yield from several if isinstance(several, list) else ()
 
 

@@ -6,16 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.schema import lint_anthropic, lint_openai
-from app.schema.keywords import Place
+from app.schema.keywords import Place, all_subschemas
 from app.schema.lint_rules import Sent
 from app.schema.rewrite_inline import TooLarge, inline
 from app.schema.rewrite_parts import (
+    ANNOTATIONS,
     Losses,
     branches_of,
     described,
     exclude_each_other,
     folded,
     kind_of,
+    same,
     spread,
     types_of,
 )
@@ -52,7 +54,7 @@ class Strict:
                 root = inline(root, self.losses)
             except TooLarge:
                 self.losses.add("The schema is too large with its references written out", ())
-        root, _ = folded(root) if "allOf" in root else (root, True)
+        root = self.folded(root, ())
         for key in _ROOT_ONLY:
             if key in root:
                 self.losses.add(f"{key} at the top level is dropped", ())
@@ -74,13 +76,16 @@ class Strict:
                 self.losses.add(f"Still refused: {one.message.rstrip('.')}", ())
 
     def of(self, schema: Any, place: Place) -> dict[str, Any]:
+        if schema is False:
+            self.losses.add("What takes no value at all is no longer refused", place)
         if not isinstance(schema, Mapping):
             return self.anything({}, place)
-        if "$ref" in schema:
-            return {"$ref": schema["$ref"]}
-        node, complete = folded({k: v for k, v in schema.items() if k not in _DEFINITIONS})
-        if not complete:
-            self.losses.add("allOf is dropped where its parts do not fit into one", place)
+        node = self.folded({k: v for k, v in schema.items() if k not in _DEFINITIONS}, place)
+        if "$ref" in node:
+            beside = sorted(node.keys() - {"$ref", *ANNOTATIONS})
+            if beside:
+                self.losses.add(f"{', '.join(beside)} beside $ref is no longer checked", place)
+            return {"$ref": node["$ref"]}
         dropped = self.drop(node, place)
         self.choices(node, place)
         if "anyOf" not in node:
@@ -91,6 +96,12 @@ class Strict:
         if "array" in kinds:
             node["items"] = self.of(node.get("items", {}), (*place, "items"))
         return described(node, dropped)
+
+    def folded(self, schema: Mapping[str, Any], place: Place) -> dict[str, Any]:
+        node, complete = folded(schema)
+        if not complete:
+            self.losses.add("allOf is dropped where its parts do not fit into one", place)
+        return node
 
     def drop(self, node: dict[str, Any], place: Place) -> dict[str, Any]:
         """Take out what strict mode refuses; what is told to the model instead."""
@@ -173,7 +184,7 @@ class Strict:
         made: dict[str, Any] = {}
         for name, one in properties.items():
             below = (*place, "properties", name)
-            if one is False:
+            if one is False and name not in required:
                 continue  # closed, nobody can give it
             made[name] = self.of(one, below)
             if name not in required and not takes_null(made[name]):
@@ -186,13 +197,12 @@ class Strict:
 
 
 def takes_null(schema: Mapping[str, Any]) -> bool:
-    if "anyOf" in schema:
-        return any(takes_null(one) for one in branches_of(schema, "anyOf"))
-    if "enum" in schema:
-        return None in schema["enum"]
-    if "const" in schema:
-        return schema["const"] is None
-    return "type" in schema and "null" in types_of(schema)
+    """Whether a schema that was made here takes null; one behind a `$ref` is taken not to."""
+    if "$ref" in schema or ("type" in schema and "null" not in types_of(schema)):
+        return False
+    if "anyOf" in schema and not any(map(takes_null, branches_of(schema, "anyOf"))):
+        return False
+    return schema.get("const") is None and None in schema.get("enum", (None,))
 
 
 def nullable(schema: dict[str, Any]) -> dict[str, Any]:
@@ -205,23 +215,18 @@ def nullable(schema: dict[str, Any]) -> dict[str, Any]:
     kinds = made["type"] if isinstance(made["type"], list) else [made["type"]]
     made["type"] = [*kinds, *(() if "null" in kinds else ("null",))]
     if "const" in made:
-        made["enum"] = [made.pop("const")]
+        only = made.pop("const")
+        made["enum"] = [one for one in made.get("enum", [only]) if same(one, only)]
     if "enum" in made:
-        made["enum"] = [*made["enum"], None]
+        made["enum"] = [*(one for one in made["enum"] if one is not None), None]
     return made
 
 
-def _has_ref_beside(schema: Any) -> bool:
+def _has_ref_beside(schema: Mapping[str, Any]) -> bool:
     """A `$ref` with a neighbour, or within allOf."""
-    todo = [schema]
-    while todo:
-        one = todo.pop()
-        if isinstance(one, Mapping):
-            if "$ref" in one and len(one) > 1:
-                return True
-            if any(isinstance(b, Mapping) and "$ref" in b for b in branches_of(one, "allOf")):
-                return True
-            todo.extend(one.values())
-        elif isinstance(one, list):
-            todo.extend(one)
+    for _, one in all_subschemas(schema):
+        if isinstance(one, Mapping) and "$ref" in one and len(one) > 1:
+            return True
+        if any(isinstance(each, Mapping) and "$ref" in each for each in branches_of(one, "allOf")):
+            return True
     return False
