@@ -44,6 +44,7 @@ class ToolForm:
     takes: str = "json"
     definition: str = ""
     result: str = ""
+    result_as: str = ""
     is_error: bool = False
     delay_s: str = ""
     failure_rate: str = ""
@@ -83,6 +84,8 @@ def tool_form(tool: Tool, face: str = "json") -> ToolForm:
         if text.strip() and "\r" not in text and _same(read, text, rest[key]):
             shown[name] = text if name not in _TICKED else True
             del rest[key]
+        elif name == "method" and key in rest:
+            shown[name] = ""  # it stands there, and nothing is given twice
     if rest == {"result": ""}:
         rest = {}
     form = ToolForm(
@@ -99,8 +102,21 @@ def tool_form(tool: Tool, face: str = "json") -> ToolForm:
         takes=_takes(tool),
         definition=str((tool.format or {}).get("definition", "")),
     )
+    if "result" in rest and tool.answered_by == "mock":
+        shown |= _said_result(rest)
     shown[f"rest_{tool.answered_by}"] = pretty(rest) if rest else ""
     return replace(form, **shown)
+
+
+def _said_result(rest: dict[str, Any]) -> dict[str, str]:
+    """The fields of a result that does not look like what it is, taken out of `rest`."""
+    value = rest["result"]
+    kind = "text" if isinstance(value, str) else "json"
+    text = _result_text(value)
+    if not text.strip() or "\r" in text or not _same(RESULTS[kind], text, value):
+        return {}
+    del rest["result"]
+    return {"result": text, "result_as": kind}
 
 
 def tool_data(form: ToolForm, parameters: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -171,6 +187,7 @@ def _config(form: ToolForm) -> dict[str, Any]:
         if key in config:
             raise BadTool(f"{key} is given twice: here and in its own field.", place)
         try:
+            read = RESULTS.get(form.result_as, read) if name == "result" else read
             config[key] = read(_lines(typed) if isinstance(typed, str) else "on")
         except BadTool as error:
             raise BadTool(str(error), f"/config/{key}") from error
@@ -208,6 +225,13 @@ def _result(text: str) -> Any:
         return strict.parse(text)
     except strict.Unsound:
         return text
+
+
+def _json_value(text: str) -> Any:
+    try:
+        return strict.parse(text)
+    except strict.Unsound as error:
+        raise BadTool(f"This is no JSON: {error}") from error
 
 
 def _json_text(value: Any) -> str:
@@ -286,6 +310,9 @@ def _list(text: str) -> list[str]:
 def _tick_text(value: Any) -> str:
     return "on" if value is True else ""
 
+
+RESULTS: Mapping[str, Read] = {"text": lambda text: text, "json": _json_value}
+"""How a mock's result is read where the person says it; else by its look."""
 
 _LINE: tuple[Write, Read] = (_text, str.strip)
 _NUMBER: tuple[Write, Read] = (_number_text, _any_number)

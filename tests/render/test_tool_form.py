@@ -72,6 +72,7 @@ def test_a_tool_is_the_same_after_its_form(tool: Tool) -> None:
     ("typed", "pointer", "said"),
     [
         ({"delay_s": "soon"}, "/config/delay_s", "no number"),
+        ({"result": "{", "result_as": "json"}, "/config/result", "no JSON"),
         ({"rest_mock": "["}, "/config/rest_mock", "JSON"),
         ({"rest_mock": '{"result": 1}', "result": "x"}, "/config/rest_mock", "given twice"),
         ({"answered_by": "http", "headers": "x"}, "/config/headers", "Name: value"),
@@ -87,6 +88,17 @@ def test_what_cannot_be_read_is_said_with_its_place(
     with pytest.raises(BadTool, match=said) as told:
         tool_data(replace(ToolForm(name="t"), **typed), {"type": "object"})  # type: ignore[arg-type]
     assert told.value.pointer == pointer
+
+
+@pytest.mark.parametrize(
+    "result", ['{"a": 1}', "[]", "{", "plain", 5, 1.0, True, None, {"a": 1}, ["x"], 10**30]
+)
+def test_any_result_of_a_mock_stands_in_its_field(result: Any) -> None:
+    form = tool_form(Tool("t", config={"result": result}))
+    assert form.result.strip()
+    assert form.rest_mock == ""
+    made = tool_data(form, {"type": "object"})["config"]
+    assert json.dumps(made) == json.dumps({"result": result})
 
 
 @pytest.mark.parametrize(
