@@ -1,183 +1,14 @@
-// The editor of tools: CodeMirror over the textareas, the fields of the chosen kind, lint while
-// typing, what was typed and not saved. Without it all of this works as a plain form.
+// The editor of tools: the fields of the chosen kind, lint while typing, what was typed and not
+// saved. Its buttons ask the server, and no answer covers what was typed meanwhile. Without this
+// file all of it works as a plain form.
 
-import {
-  EditorState, EditorView, HighlightStyle, LRLanguage, bracketMatching, codeFolding, defaultKeymap, drawSelection,
-  ensureSyntaxTree, foldGutter, foldInside, foldKeymap, foldNodeProp, highlightActiveLine, highlightSpecialChars,
-  history, historyKeymap, indentOnInput, indentUnit, indentWithTab, json, keymap, lineNumbers, lintGutter, lintKeymap,
-  pythonParser, setDiagnostics, syntaxHighlighting, tags,
-} from "./vendor/codemirror-6.min.js";
+import { focused, layOut, mounted, restored, views } from "./code.js";
+import { say } from "./page.js";
+import { applyFrame } from "./stream.js";
 
 const $ = (id) => document.getElementById(id);
 const LATER_MS = 300;
-
-// CodeMirror ----------------------------------------------------------------------------------
-
-const colours = HighlightStyle.define([
-  { tag: tags.propertyName, color: "var(--accent)" },
-  { tag: [tags.string, tags.docString], color: "var(--ran-ink)" },
-  { tag: [tags.number, tags.bool, tags.null], color: "var(--waiting-ink)" },
-  { tag: [tags.keyword, tags.definitionKeyword, tags.controlKeyword], color: "var(--thinking)" },
-  { tag: tags.comment, color: "var(--muted)" },
-  { tag: [tags.function(tags.definition(tags.variableName)), tags.typeName], color: "var(--accent)" },
-]);
-
-// It stands in a shadow root: its styles come as a constructed sheet, which the page's policy lets
-// pass, and never as a <style>.
-const theme = EditorView.theme({
-  "&": { fontSize: "12.5px", color: "var(--ink)", backgroundColor: "var(--panel)", maxHeight: "60vh" },
-  "&.cm-focused": { outline: "none" },
-  ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.55", overflow: "auto" },
-  ".cm-content": { padding: "8px 0", caretColor: "var(--ink)" },
-  ".cm-gutters": { backgroundColor: "transparent", color: "var(--muted)", borderRight: "1px solid var(--line)" },
-  ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "color-mix(in srgb, var(--accent) 5%, transparent)" },
-  ".cm-cursor": { borderLeftColor: "var(--ink)" },
-  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": {
-    backgroundColor: "color-mix(in srgb, var(--accent) 24%, transparent)",
-  },
-  "&.cm-focused .cm-matchingBracket": { backgroundColor: "var(--accent-soft)", outline: "1px solid var(--accent)" },
-  "&.cm-focused .cm-nonmatchingBracket": { backgroundColor: "var(--failed-soft)" },
-  ".cm-tooltip": { backgroundColor: "var(--panel)", color: "var(--ink)", border: "1px solid var(--line)", borderRadius: "8px" },
-  ".cm-panels": { backgroundColor: "var(--faint)", color: "var(--ink)" },
-  ".cm-diagnostic": { fontFamily: "var(--sans)", padding: "6px 10px", maxWidth: "420px" },
-  ".cm-foldPlaceholder": { backgroundColor: "var(--faint)", border: "1px solid var(--line)", color: "var(--muted)" },
-});
-
-const python = LRLanguage.define({
-  name: "python",
-  parser: pythonParser.configure({ props: [foldNodeProp.add({ Body: foldInside, ArrayExpression: foldInside, ParamList: foldInside })] }),
-});
-
-const views = new Map(); // the textarea's id -> its view
-
-function mount(textarea, language) {
-  const host = document.createElement("div");
-  host.className = "code-editor";
-  host.dataset.typing = "";
-  const root = host.attachShadow({ mode: "open" });
-  textarea.after(host);
-  textarea.hidden = true;
-  const described = textarea.getAttribute("aria-describedby");
-  const view = new EditorView({
-    parent: root,
-    root,
-    state: EditorState.create({
-      doc: textarea.value,
-      extensions: [
-        lineNumbers(), foldGutter(), lintGutter(), codeFolding(), highlightSpecialChars(), history(), drawSelection(),
-        indentOnInput(), bracketMatching(), highlightActiveLine(), syntaxHighlighting(colours), theme,
-        indentUnit.of(language === "python" ? "    " : "  "),
-        language === "python" ? python : json(),
-        keymap.of([{ key: "Shift-Alt-f", run: layOut }, ...lintKeymap, ...defaultKeymap, ...historyKeymap, ...foldKeymap, indentWithTab]),
-        EditorState.readOnly.of(textarea.readOnly),
-        EditorView.contentAttributes.of({ "aria-label": textarea.getAttribute("aria-label"), ...(described && { "aria-description": $(described)?.textContent ?? "" }) }),
-        EditorView.domEventHandlers({ beforeinput: typedOver }),
-        EditorView.updateListener.of((update) => {
-          if (!update.docChanged) return;
-          textarea.value = update.state.doc.toString();
-          textarea.dispatchEvent(new Event("input", { bubbles: true }));
-        }),
-      ],
-    }),
-  });
-  // Escape is the first half of leaving by Tab, and closes nothing else.
-  host.addEventListener("keydown", (event) => event.key === "Escape" && event.stopPropagation());
-  views.set(textarea.id, view);
-}
-
-// Left to itself the browser types over coloured text in a style attribute, which the page's policy
-// refuses.
-function typedOver(event, view) {
-  if (event.inputType !== "insertText" || event.data === null || view.composing) return false;
-  const { from, to } = selected(view);
-  if (from === to) return false;
-  event.preventDefault();
-  if (view.state.readOnly) return true;
-  view.dispatch({ changes: { from, to, insert: event.data }, selection: { anchor: from + event.data.length }, userEvent: "input.type", scrollIntoView: true });
-  return true;
-}
-
-// What the browser has selected: the view hears of it a little later.
-function selected(view) {
-  const selection = (view.root.getSelection ?? document.getSelection).call(view.root.getSelection ? view.root : document);
-  if (!view.contentDOM.contains(selection?.anchorNode) || !view.contentDOM.contains(selection.focusNode)) return view.state.selection.main;
-  const ends = [view.posAtDOM(selection.anchorNode, selection.anchorOffset), view.posAtDOM(selection.focusNode, selection.focusOffset)];
-  return { from: Math.min(...ends), to: Math.max(...ends) };
-}
-
-function layOut() {
-  const button = $("format");
-  if (!button) return false;
-  button.click();
-  return true;
-}
-
-// Marks ---------------------------------------------------------------------------------------
-
-const SEVERITY = { refused: "error", ignored: "warning", strict: "warning", weak: "info" };
-
-// Where `pointer` (below /parameters) stands in the JSON text; the nearest place above it that does.
-function placed(view, pointer) {
-  const { state } = view;
-  const tree = ensureSyntaxTree(state, state.doc.length, 200);
-  let node = tree?.topNode.firstChild;
-  let range = node && { from: node.from, to: Math.min(node.to, state.doc.lineAt(node.from).to) };
-  for (const raw of pointer.split("/").slice(2)) {
-    const key = raw.replaceAll("~1", "/").replaceAll("~0", "~");
-    const next = node?.name === "Object" ? member(state, node, key) : node?.name === "Array" ? item(node, Number(key)) : null;
-    if (!next) break;
-    node = next.node;
-    range = { from: next.from, to: next.to };
-  }
-  return range;
-}
-
-function member(state, node, key) {
-  for (const property of node.getChildren("Property")) {
-    const name = property.getChild("PropertyName");
-    try {
-      if (name && JSON.parse(state.sliceDoc(name.from, name.to)) === key) return { node: property.lastChild, from: name.from, to: name.to };
-    } catch {
-      // A name that is still being typed names nothing yet.
-    }
-  }
-  return null;
-}
-
-function item(node, number) {
-  const items = [];
-  for (let child = node.firstChild; child; child = child.nextSibling) if (!"[],⚠".includes(child.name)) items.push(child);
-  const found = items[number];
-  return found ? { node: found, from: found.from, to: Math.min(found.to, found.from + 60) } : null;
-}
-
-function lined(view, said, number) {
-  const line = view.state.doc.line(Math.min(Math.max(number, 1), view.state.doc.lines));
-  const column = Number(/column (\d+)/.exec(said)?.[1] ?? 1);
-  const from = Math.min(line.from + column - 1, line.to);
-  return { from: from === line.to ? line.from : from, to: line.to };
-}
-
-// What lint says is marked where it is.
-function marked() {
-  const lint = $("lint");
-  const name = views.has("parameters") ? "parameters" : "source";
-  const view = views.get(name);
-  if (!lint || !view) return;
-  const found = [];
-  const { line, problem, pointer } = lint.dataset;
-  if (line) found.push({ ...lined(view, problem, Number(line)), severity: "error", message: problem });
-  if (name === "parameters") {
-    if (!line && problem && pointer.startsWith("/parameters")) found.push({ ...placed(view, pointer), severity: "error", message: problem });
-    for (const one of lint.querySelectorAll("[data-severity]")) {
-      if (!one.dataset.pointer.startsWith("/parameters/")) continue;
-      found.push({ ...placed(view, one.dataset.pointer), severity: SEVERITY[one.dataset.severity], message: one.dataset.message });
-    }
-  }
-  const sound = found.filter((one) => Number.isInteger(one.from)).sort((one, other) => one.from - other.from);
-  view.dispatch(setDiagnostics(view.state, sound));
-  view.contentDOM.setAttribute("aria-invalid", String(sound.some((one) => one.severity === "error")));
-}
+const MOST_UNDONE = 20;
 
 // The fields of the kind and of what it takes --------------------------------------------------
 
@@ -188,90 +19,252 @@ function choose() {
   for (const part of document.querySelectorAll("[data-takes]")) part.hidden = !part.dataset.takes.split(" ").includes(takes);
 }
 
-// Lint, a little after the last letter ----------------------------------------------------------
+// What was typed and not saved -----------------------------------------------------------------
 
 let timer;
 let dirty = false;
 
 function unsaved() {
+  dirty = true;
   $("saved").textContent = "not saved";
   $("saved").classList.add("waiting");
 }
 
 function changed(event) {
   if (!event.target.closest?.("#tool")) return;
-  dirty = true;
   unsaved();
+  if (event.target.closest(".srows")) undone([]);
+  later();
+}
+
+function later() {
   clearTimeout(timer);
-  timer = setTimeout(() => $("lint")?.dispatchEvent(new Event("judge")), LATER_MS);
+  timer = setTimeout(judge, LATER_MS);
 }
 
 document.addEventListener("input", changed);
 document.addEventListener("change", (event) => {
   choose();
   if (event.target.matches?.("#tool input, #tool select")) changed(event);
-});
-document.addEventListener("keydown", (event) => {
-  if (event.shiftKey && event.altKey && event.code === "KeyF" && !event.defaultPrevented && layOut()) event.preventDefault();
-});
-document.addEventListener("submit", (event) => {
-  if (event.target.id === "tool") dirty = false;
+  if (event.target.matches?.("[data-again]")) ask("/tools/faces", { changes: true });
 });
 window.addEventListener("beforeunload", (event) => {
   if (dirty) event.preventDefault();
 });
 
-// The form is drawn anew by its own buttons -----------------------------------------------------
+// The browser puts typed texts back by itself when it returns to the page.
+const altered = (one) =>
+  one.matches("[type=radio], [type=checkbox]")
+    ? one.checked !== one.defaultChecked
+    : one.matches("select")
+      ? one.selectedIndex !== Math.max(0, [...one.options].findIndex((option) => option.defaultSelected))
+      : one.matches("input, textarea") && one.value !== one.defaultValue;
 
-let stood; // what had the cursor before, and on which line
-let changes = false; // whether what was asked for changes the tool
-
-function mounted() {
-  for (const [id, view] of views) {
-    if (view.dom.isConnected) continue;
-    view.destroy();
-    views.delete(id);
-  }
-  for (const coder of document.querySelectorAll("[data-coder]")) {
-    const textarea = coder.querySelector("textarea");
-    if (!coder.querySelector(".code-editor")) mount(textarea, coder.dataset.coder);
-  }
+window.addEventListener("pageshow", () => {
+  if (!$("tool")) return;
+  restored();
   choose();
-  marked();
+  if (dirty || ![...$("tool").elements].some(altered)) return;
+  unsaved();
+  later();
+});
+
+// Asking ---------------------------------------------------------------------------------------
+
+let asking; // what is under way: {stop, judges, saves}
+
+const filled = (button, over) => {
+  const data = new FormData($("tool"));
+  if (over) for (const name of [...data.keys()]) if (ofSchema(name)) data.delete(name);
+  for (const [name, value] of over ?? []) if (ofSchema(name)) data.append(name, value);
+  if (button?.name) data.set(button.name, button.value);
+  return data;
+};
+const ofSchema = (name) => /^(parameters|source|now|\d+\..+)$/.test(name);
+const written = (data) => new URLSearchParams(data).toString();
+
+function judge() {
+  if (asking && !asking.judges) later();
+  else if ($("lint")) ask("/tools/lint", { judges: true });
 }
 
-document.addEventListener("htmx:before:request", (event) => {
-  const { name } = event.target;
-  changes = ["act", "apply"].includes(name) || Boolean(name?.endsWith(".type"));
-  const view = views.get("parameters");
-  stood = { id: document.activeElement?.id, line: view && view.state.doc.lineAt(view.state.selection.main.head).number };
-});
+// Of several questions the last one is answered. `button` has pressed it, `over` are fields of the
+// schema that stand for those of the page, `changes` says that the tool is another one after it.
+async function ask(path, { button, over, changes = false, judges = false } = {}) {
+  if (asking?.saves) return;
+  clearTimeout(timer);
+  asking?.stop.abort();
+  const mine = { stop: new AbortController(), judges, saves: path === "/tools" };
+  const from = document.activeElement;
+  asking = mine;
+  try {
+    for (;;) {
+      const sent = filled(button, over);
+      const typed = written(filled());
+      const answer = await fetch(path, { method: "POST", headers: { "HX-Request": "true" }, body: new URLSearchParams(sent), signal: mine.stop.signal });
+      const html = await answer.text();
+      if (asking !== mine) return;
+      const stale = written(filled()) !== typed;
+      const there = answer.headers.get("HX-Redirect");
+      if (there) return await (stale ? goOn(there) : leave(there));
+      const made = new DOMParser().parseFromString(html, "text/html");
+      const fresh = made.querySelector("#tool, #lint");
+      if (!fresh) return refused(made, answer.status);
+      if (stale && mine.saves) return notSaved(fresh);
+      // It answers what stands here no more: what was typed meanwhile is asked about, too.
+      if (stale && !judges) continue;
+      if (!judges) remember(changes && sent);
+      draw(fresh, made, from);
+      if (changes || !answer.ok) unsaved();
+      if (!answer.ok) wrong();
+      if (changes) document.dispatchEvent(new Event("playground:tool"));
+      return;
+    }
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    if (!(error instanceof TypeError)) throw error;
+    say("The server did not answer. Is it still running?");
+  } finally {
+    if (asking === mine) asking = undefined;
+  }
+}
 
-document.addEventListener("htmx:after:swap", () => {
-  const form = $("tool");
-  const isNew = form && !form.dataset.ui;
+function refused(page, status) {
+  say(page.querySelector("[role=alert], p")?.textContent || `Refused (${status}).`);
+}
+
+// What is wrong is said in a word; what was typed since may have mended it.
+function notSaved(fresh) {
+  unsaved();
+  later();
+  say(fresh.querySelector(".clash p, .wrong")?.textContent || "It was not saved.");
+}
+
+function wrong() {
+  const place = $("tool").querySelector("#clash, [aria-invalid=true]");
+  if (views.has(place?.id)) focusOn(place.id);
+  else place?.focus();
+}
+
+function leave(path) {
+  dirty = false;
+  location.assign(path);
+}
+
+// It was saved as it stood when it was asked; what was typed since stays, and is not saved.
+async function goOn(path) {
+  const page = new DOMParser().parseFromString(await (await fetch(path)).text(), "text/html");
+  for (const name of ["original", "drawn"]) $("tool").elements[name].value = page.querySelector(`#tool [name=${name}]`).value;
+  history.replaceState(null, "", path);
+  unsaved();
+  say("It is saved as it was when you asked. What you typed since is not saved yet.", { tone: "" });
+}
+
+// Drawing, in one go: no letter comes in between -------------------------------------------------
+
+function draw(fresh, page, from) {
+  const place = standing();
+  const was = document.activeElement;
+  const moved = document.activeElement !== from;
+  const open = opened();
+  $(fresh.id).replaceWith(document.adoptNode(fresh));
   mounted();
-  if (!isNew) return;
-  form.dataset.ui = "drawn";
-  if (dirty && !changes) unsaved();
-  focused(form.dataset.focus);
-  if (changes) form.dispatchEvent(new Event("input", { bubbles: true }));
-  changes = false;
-});
+  choose();
+  named();
+  for (const details of $("tool").querySelectorAll("details")) details.open ||= open.has(firstOf(details));
+  if (dirty) unsaved();
+  const wanted = fresh.dataset.focus;
+  if (wanted && !moved) focusOn(wanted);
+  else if (place && document.activeElement !== was) back(place);
+  undone(past);
+  const beside = [...page.querySelectorAll("hx-partial")].map((one) => one.outerHTML).join("");
+  applyFrame({ html: beside });
+}
 
-function focused(id) {
-  const view = views.get(id);
+const firstOf = (details) => (details.closest("#lint") ? undefined : details.querySelector("[name]")?.name) ?? details.querySelector("summary").textContent;
+const opened = () => new Set([...$("tool").querySelectorAll("details[open]")].map(firstOf));
+
+// Keys as they are called where the person is.
+function named() {
+  if (!/Mac|iP/.test(navigator.platform)) return;
+  for (const key of document.querySelectorAll("[data-mac]")) key.textContent = key.dataset.mac;
+}
+
+// Where the person is: the field, the cursor in it, how far it is scrolled.
+function standing() {
+  const one = document.activeElement;
+  if (!one?.closest("#tool")) return null;
+  const view = views.get(focused());
+  if (view) return { view, top: view.scrollDOM.scrollTop };
+  const { id, name, value, selectionStart: start, selectionEnd: end, scrollTop: top } = one;
+  return { id, name, value: one.matches("button, [type=radio]") ? value : null, start, end, top };
+}
+
+function back({ view, id, name, value, start, end, top }) {
   if (view) {
-    const line = view.state.doc.line(Math.min(stood?.line ?? 1, view.state.doc.lines));
-    view.dispatch({ selection: { anchor: line.from }, scrollIntoView: true });
+    if (!view.dom.isConnected) return;
     view.focus();
+    view.scrollDOM.scrollTop = top;
     return;
   }
-  const place = (id && $(id)) || (stood?.id && $(stood.id));
-  place?.focus();
-  if (id && place?.matches("input")) place.select();
+  const one = (id && $(id)) || [...$("tool").elements].find((other) => name && other.name === name && (value === null || other.value === value));
+  if (!one) return $("lint")?.focus({ preventScroll: true });
+  one.focus({ preventScroll: true });
+  one.scrollTop = top;
+  if (typeof start === "number" && one.matches("textarea, input")) one.setSelectionRange(start, end);
 }
 
+function focusOn(id) {
+  const view = views.get(id);
+  if (view?.dom.isConnected) {
+    view.focus();
+    view.dispatch({ scrollIntoView: true });
+    return;
+  }
+  $(id)?.focus();
+  if ($(id)?.matches("input")) $(id).select();
+}
+
+// Undo, in the form: a row's button taken back. In a text Ctrl+Z does it.
+
+let past = [];
+
+function undone(left) {
+  past = left;
+  if ($("undo")) $("undo").hidden = !past.length;
+}
+
+function remember(sent) {
+  past = sent && sent.get("now") === "form" ? [...past, sent].slice(-MOST_UNDONE) : [];
+}
+
+function undo() {
+  const over = past.at(-1);
+  const left = past.slice(0, -1);
+  ask("/tools/faces", { button: { name: "face", value: "form" }, over, changes: true }).then(() => undone(left));
+}
+
+// Buttons --------------------------------------------------------------------------------------
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("#tool button");
+  if (!button) return;
+  if (button.id === "undo") undo();
+  if (button.getAttribute("formaction") !== "/tools/faces") return;
+  event.preventDefault();
+  ask("/tools/faces", { button, changes: ["act", "apply"].includes(button.name) });
+});
+document.addEventListener("submit", (event) => {
+  if (event.target.id !== "tool" || event.defaultPrevented) return;
+  event.preventDefault();
+  ask("/tools", { button: event.submitter });
+});
+document.addEventListener("keydown", (event) => {
+  if (event.shiftKey && event.altKey && event.code === "KeyF" && !event.defaultPrevented && layOut()) event.preventDefault();
+});
+
 for (const label of document.querySelectorAll("label[for=parameters]")) label.addEventListener("click", () => views.get("parameters")?.focus());
-if ($("tool")) $("tool").dataset.ui = "drawn";
 mounted();
+choose();
+named();
+if ($("tool")?.dataset.unsaved !== undefined) unsaved();

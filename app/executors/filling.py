@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 PLACE = re.compile(r"\{\{\s*args((?:\.[^\s.{}]+)*)\s*\}\}")
+
+ANY_PLACE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+"""What was meant as one, perhaps."""
 
 
 class Digits(str):
@@ -62,6 +65,25 @@ def filled_or_absent(template: Any, arguments: dict[str, Any]) -> Any:
         return at(arguments, steps_of(place))
 
     return _filled(template, found)
+
+
+def unfilled(template: Any, known: Collection[str]) -> list[tuple[str, str]]:
+    """The places that stay as they are written where a call has the arguments `known`: each as its
+    text and the name in it."""
+    match template:
+        case str():
+            found = []
+            for place in ANY_PLACE.finditer(template):
+                sound = PLACE.fullmatch(place[0])
+                steps = steps_of(sound) if sound else []
+                if sound is None or (steps and steps[0] not in known):
+                    found.append((place[0], steps[0] if steps else place[1]))
+            return list(dict.fromkeys(found))
+        case dict():
+            return unfilled(list(template.values()), known)
+        case list():
+            return list(dict.fromkeys(one for item in template for one in unfilled(item, known)))
+    return []
 
 
 def steps_of(place: re.Match[str]) -> list[str]:

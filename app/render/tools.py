@@ -6,6 +6,8 @@ Each is a function from values to HTML; what the fields mean is in tool_form.py.
 from __future__ import annotations
 
 import difflib
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -59,12 +61,14 @@ class Sent:
 
 @dataclass(frozen=True)
 class Judged:
-    """What is known of the tool as it stands in the editor. `problem` says why nothing is."""
+    """What is known of the tool as it stands in the editor. `notes` are sentences about who answers
+    it. `problem` says why nothing is known; a new tool has not even that."""
 
     findings: Sequence[Finding] = ()
     accepted: Sequence[Accepted] = ()
     tokens: int = 0
     sent: Sequence[Sent] = ()
+    notes: Sequence[str] = ()
     problem: str = ""
     pointer: str = ""
 
@@ -98,15 +102,27 @@ class Fixed:
 
 
 @dataclass(frozen=True)
+class Clash:
+    """Another hand saved the tool meanwhile: what saving would change of that, and the state that
+    it would be saved over."""
+
+    diff: Diff
+    over: str
+
+
+@dataclass(frozen=True)
 class Editor:
-    """The form of one tool. `original` is the name it was saved under, "" for a new one. `errors`
-    by field, "" for all; `line` counts from 1 within the parameters. `rows` is the outline of the
-    schema for the face that is a form, and `typed` what stands in its fields instead. `lossy` says
-    why the Python face cannot be edited. `focus` is the id of what the cursor goes to.
+    """The form of one tool. `original` is the name it was saved under, "" for a new one, and
+    `drawn` the state (state_of) that the form was drawn from. `errors` by field, "" for all; `line`
+    counts from 1 within the parameters. `rows` is the outline of the schema for the face that is a
+    form, and `typed` what stands in its fields instead; `large` counts the rows where they are too
+    many for it. `lossy` says why the Python face cannot be edited. `focus` is the id of what the
+    cursor goes to. `unsaved` says that this was typed, and refused or only looked at.
     """
 
     form: ToolForm
     original: str = ""
+    drawn: str = ""
     errors: Mapping[str, str] = field(default_factory=dict)
     line: int | None = None
     rows: Row | None = None
@@ -115,6 +131,9 @@ class Editor:
     judged: Judged = Judged()
     fixed: Fixed | None = None
     focus: str = ""
+    large: int = 0
+    unsaved: bool = False
+    clash: Clash | None = None
 
 
 @dataclass(frozen=True)
@@ -246,6 +265,23 @@ def history(versions: Sequence[Version]) -> list[Saved]:
         diff = difference(tool_text(before) if before else "", tool_text(one.tool))
         made.append(Saved(one.number, one.saved_ms, diff))
     return made
+
+
+GONE = "gone"
+
+
+def state_of(entry: Entry | None) -> str:
+    """A print of the tool as it is saved; GONE where there is none."""
+    if entry is None:
+        return GONE
+    text = json.dumps(to_data(entry.tool), sort_keys=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
+
+
+def clash(saved: Entry | None, mine: Tool) -> Clash:
+    """What saving `mine` would change of what stands there now."""
+    before = tool_text(saved.tool) if saved else ""
+    return Clash(difference(before, tool_text(mine)), state_of(saved))
 
 
 def tool_text(tool: Tool) -> str:

@@ -11,6 +11,7 @@ from app.core.rows import from_data, to_data
 from app.core.settings import PROTOCOLS
 from app.core.tools import Tool
 from app.engine.tool_wires import as_sent
+from app.executors.filling import unfilled
 from app.render.filters import pretty
 from app.render.tools import Fixed, Judged, Sent, counts, difference
 from app.schema.lint import accepted, findings
@@ -18,6 +19,9 @@ from app.schema.rewrite import Rewrite
 from app.schema.tokens import estimated
 from app.store.library import Entry
 from app.web.typed_tool import Typed
+
+MOST_PLACES = 10
+"""Of a mock's results; more would say the same."""
 
 
 async def judged(typed: Typed) -> Judged:
@@ -38,7 +42,25 @@ def judgement(tool: Tool) -> Judged:
             Sent(protocol, "" if entry is None else pretty(entry), notes)
             for protocol, entry, notes in as_sent(tool)
         ],
+        unfilled_places(tool),
     )
+
+
+def unfilled_places(tool: Tool) -> list[str]:
+    """A sentence for each place in a mock's results that no parameter fills."""
+    if tool.answered_by != "mock":
+        return []
+    beside = (*tool.config.get("cases", ()), *tool.config.get("sequence", ()))
+    results = [tool.config.get("result"), *(one.get("result") for one in beside)]
+    properties = tool.parameters.get("properties")
+    known = set(properties) if isinstance(properties, dict) else set()
+    return [_unfilled(*place, known) for place in unfilled(results, known)][:MOST_PLACES]
+
+
+def _unfilled(text: str, name: str, known: set[str]) -> str:
+    if name in known:
+        return f"`{text}` is not filled; write `{{{{ args.{name} }}}}`."
+    return f"`{text}` is not filled: no parameter is called so. Write `{{{{ args.NAME }}}}`."
 
 
 def fixed(typed: Typed, fix: str, made: Rewrite) -> Fixed:

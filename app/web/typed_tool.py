@@ -26,6 +26,9 @@ from app.schema.validate import check_tool
 from app.web.forms import Body
 
 LINE = re.compile(r"\bline (\d+)", re.IGNORECASE)
+MOST_ROWS = 400
+"""Of the face that is a form. Each is up to 13 fields, and a request brings at most 5,000."""
+
 _ROW_FIELD = re.compile(r"[0-9]{1,4}\.[a-z]{1,20}")
 
 REWRITES = {
@@ -150,7 +153,11 @@ def shown(
     editor = Editor(form, errors=errors or {}, line=line)
     match form.face:
         case "form":
-            return replace(editor, rows=outline(parameters_of(form.parameters)))
+            root = outline(parameters_of(form.parameters))
+            count = sum(1 for _ in root.flat()) - 1
+            if count > MOST_ROWS:
+                return replace(editor, form=replace(form, face="json"), large=count)
+            return replace(editor, rows=root)
         case "python":
             face = python_face(_bare(form))
             return replace(editor, form=replace(form, source=face.source), lossy=face.lossy)

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
@@ -190,6 +190,186 @@ def test_a_deleted_tool_and_an_old_version_come_back(server: Server, tab: Tab) -
     expect(tab.find("#tool-list")).not_to_contain_text("old_one")
     tab.find(".toast button", has_text="Undo").click()
     expect(tab.find("#saved")).to_have_text("v3 · saved")
+
+
+class Held:
+    """Answers of the server that come when the test lets them."""
+
+    def __init__(self, page: Page, path: str) -> None:
+        self.routes: list[Route] = []
+        page.route(f"**{path}", lambda route: self.routes.append(route))
+
+    def arrived(self, page: Page, count: int = 1) -> None:
+        for _ in range(400):
+            if len(self.routes) >= count:
+                return
+            page.wait_for_timeout(25)
+        raise AssertionError(f"{len(self.routes)} of {count} requests came")
+
+    def pass_on(self, page: Page, number: int = 0) -> None:
+        self.arrived(page, number + 1)
+        self.routes[number].continue_()
+
+
+@pytest.mark.parametrize(
+    ("path", "press"),
+    [
+        ("/tools/faces", "#face-form"),
+        ("/tools/faces", "#format"),
+        ("/tools/faces", "#lint .fold > button[value=strict]"),
+        ("/tools/lint", ""),
+    ],
+)
+def test_what_is_typed_while_the_server_thinks_stays(
+    server: Server, tab: Tab, path: str, press: str
+) -> None:
+    saved(server, "held", parameters={"type": "object", "properties": {"a": {"type": "string"}}})
+    tab.goto("/tools/held")
+    held = Held(tab.page, path)
+    group = tab.find("[name=group]")  # a field without an id
+    if press:
+        tab.find(press).first.click()
+    else:
+        group.fill("x")
+    held.arrived(tab.page)
+    group.fill("typed meanwhile")
+    group.press("Home")
+    group.press("ArrowRight")
+    tab.find("[name=is_error]").evaluate("one => { one.checked = true; }")
+    held.pass_on(tab.page)
+    held.pass_on(tab.page, 1)  # it is asked again, with what was typed
+    expect(tab.find("#lint" if not press else "#tool")).to_be_visible()
+    if press == "#face-form":
+        expect(tab.find("#rows")).to_be_visible()
+    tab.page.unroute("**" + path)
+    expect(group).to_be_focused()
+    expect(group).to_have_value("typed meanwhile")
+    expect(tab.find("[name=is_error]")).to_be_checked()
+    assert group.evaluate("one => one.selectionStart") == 1
+    tab.forgive("beforeunload")
+
+
+def test_rows_that_move_keep_what_was_typed_in_them(server: Server, tab: Tab) -> None:
+    two = {"a": {"type": "string"}, "b": {"type": "string"}}
+    saved(server, "moving", parameters={"type": "object", "properties": two})
+    tab.goto("/tools/moving?face=form")
+    held = Held(tab.page, "/tools/faces")
+    tab.find("[id='1.remove']").click()
+    held.arrived(tab.page)
+    tab.find("[id='2.description']").fill("of b")
+    held.pass_on(tab.page)
+    held.pass_on(tab.page, 1)
+    expect(tab.find("[id='1.name']")).to_have_value("b")
+    expect(tab.find("[id='1.description']")).to_have_value("of b")
+    tab.page.unroute("**/tools/faces")
+    tab.find("#undo").click()
+    expect(tab.find("[id='1.name']")).to_have_value("a")
+    expect(tab.find("[id='2.description']")).to_have_value("of b")
+    expect(tab.find("#undo")).to_be_hidden()
+
+
+def test_a_refused_save_stays_on_its_page_and_is_not_saved(server: Server, tab: Tab) -> None:
+    saved(server, "refuse_me")
+    tab.goto("/tools/refuse_me")
+    tab.forgive("422|^dialog")
+    tab.find("[name=timeout_s]").fill("soon")
+    tab.page.keyboard.press("Control+s")
+    expect(tab.find("#timeout_s-error")).to_be_visible()
+    expect(tab.find("[name=timeout_s]")).to_be_focused()
+    expect(tab.find("#saved")).to_have_text("not saved")
+    assert tab.page.url.endswith("/tools/refuse_me")
+    with tab.page.expect_event("dialog"):
+        tab.page.evaluate("location.assign('/')")
+    expect(tab.find("[name=timeout_s]")).to_have_value("soon")
+    tab.find("[name=timeout_s]").fill("5")
+    tab.page.keyboard.press("Control+s")
+    tab.page.wait_for_url(lambda url: url.endswith("saved=1"))
+    assert server.get("/tools/refuse_me")["timeout_s"] == 5
+
+
+def test_what_is_typed_while_it_is_saved_stays(server: Server, tab: Tab) -> None:
+    saved(server, "slow_save")
+    tab.goto("/tools/slow_save")
+    tab.forgive("beforeunload")
+    held = Held(tab.page, "/tools")
+    description = tab.find("[name=description]").first
+    description.fill("asked")
+    tab.page.keyboard.press("Control+s")
+    held.arrived(tab.page)
+    description.fill("asked and more")
+    held.pass_on(tab.page)
+    expect(tab.find("#toasts")).to_contain_text("saved as it was")
+    expect(description).to_have_value("asked and more")
+    expect(tab.find("#saved")).to_have_text("not saved")
+    assert server.get("/tools/slow_save")["description"] == "asked"
+    tab.page.unroute("**/tools")
+    tab.page.keyboard.press("Control+s")
+    expect(tab.find("#saved")).to_have_text("v3 · saved")
+
+
+def test_back_shows_what_would_be_saved(server: Server, tab: Tab) -> None:
+    saved(server, "go_back")
+    tab.goto("/tools/go_back")
+    tab.find(FACE).fill('{"type": "object", "title": "typed"}')
+    tab.page.remove_listener("dialog", tab._dialog)
+    tab.page.on("dialog", lambda dialog: dialog.accept())
+    tab.goto("/tools")
+    tab.page.go_back()
+    expect(tab.find("#parameters")).to_have_value(re.compile("typed"))
+    expect(tab.find(FACE)).to_contain_text("typed")
+    expect(tab.find("#saved")).to_have_text("not saved")
+
+
+def test_what_a_button_changed_is_undone_like_what_was_typed(server: Server, tab: Tab) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    saved(server, "undo_me", description="Tells what there is to tell.", parameters=schema)
+    tab.goto("/tools/undo_me")
+    before = tab.find("#parameters").input_value()
+    tab.find("#lint .fold > button[value=strict]").first.click()
+    tab.find("#apply").click()
+    expect(tab.find(FACE)).to_contain_text("additionalProperties")
+    tab.find("#face-form").click()
+    tab.find("[id='1.name']").fill("other")
+    tab.find("#face-json").click()
+    expect(tab.find(FACE)).to_contain_text("other")
+    tab.find(FACE).click()
+    tab.page.keyboard.press("Control+z")
+    expect(tab.find(FACE)).not_to_contain_text("other")
+    expect(tab.find(FACE)).to_contain_text("additionalProperties")
+    tab.page.keyboard.press("Control+z")
+    expect(tab.find("#parameters")).to_have_value(before)
+    tab.forgive("beforeunload")
+
+
+def test_two_tabs_do_not_overwrite_each_other(server: Server, tab: Tab) -> None:
+    saved(server, "two_hands", description="first")
+    tab.goto("/tools/two_hands")
+    saved(server, "two_hands", description="theirs")
+    tab.forgive("409|beforeunload")
+    tab.find("[name=description]").first.fill("mine")
+    tab.page.keyboard.press("Control+s")
+    expect(tab.find("#clash .gone")).to_contain_text("theirs")
+    expect(tab.find("#clash")).to_be_focused()
+    expect(tab.find("[name=description]").first).to_have_value("mine")
+    assert server.get("/tools/two_hands")["description"] == "theirs"
+    tab.page.wait_for_timeout(450)  # a second click so soon is none
+    tab.find("#clash button").click()
+    expect(tab.find("#saved")).to_have_text("v3 · saved")
+
+
+def test_a_text_to_be_read_only_is_scrolled_by_keys(server: Server, tab: Tab) -> None:
+    odd = {"type": "object", "properties": {"a": {"not": {"type": "null"}}}}
+    saved(server, "read_me", parameters=odd)
+    tab.goto("/tools/read_me?face=python")
+    expect(tab.find(".face .cm-scroller")).to_have_attribute("tabindex", "0")
+
+
+def test_the_page_is_no_taller_than_the_window(server: Server, tab: Tab) -> None:
+    many = {f"p{n}": {"type": "string"} for n in range(30)}
+    saved(server, "tall_form", parameters={"type": "object", "properties": many})
+    tab.goto("/tools/tall_form?face=form")
+    tall = "document.documentElement.scrollHeight > document.documentElement.clientHeight"
+    assert not tab.page.evaluate(tall)
 
 
 @pytest.mark.parametrize("face", ["form", "python"])

@@ -5,6 +5,7 @@ Nothing here is saved: the tool comes with each request and goes back with the a
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 from starlette.requests import Request
@@ -12,11 +13,11 @@ from starlette.responses import HTMLResponse, Response
 
 from app.core.rows import to_data
 from app.render.filters import pretty
-from app.render.tools import Editor, tool_editor, tool_lint
+from app.render.tools import Editor, tool_lint
 from app.schema.validate import check_tool
 from app.web.forms import Body, as_json, body_of, wants
 from app.web.judged import fixed, judged, judgement
-from app.web.pages.tools import around_of, tool_page
+from app.web.pages.tools import editor_answer
 from app.web.site import site_of
 from app.web.typed_tool import Typed, as_typed, checked, done, faced, rewritten, shown, typed
 
@@ -29,14 +30,13 @@ async def faces(request: Request) -> Response:
     """
     body = await body_of(request)
     was = typed(body)
-    editor = _after(was, body)
+    editor = await asyncio.to_thread(_after, was, body)  # the schema may be large
     now = was if editor.typed or editor.form == was.form else checked(editor.form, None)
-    editor = replace(editor, original=body.text("original"))
-    if wants(request) != "htmx":
-        return await tool_page(request, editor, now)
-    editor = replace(editor, judged=await judged(now))
-    around = await around_of(request, editor.original)
-    return HTMLResponse(tool_editor(site_of(request).env, editor, around))
+    original, drawn = body.text("original"), body.text("drawn")
+    # With script the page itself knows whether something was typed.
+    unsaved = wants(request) != "htmx"
+    editor = replace(editor, original=original, drawn=drawn, unsaved=unsaved)
+    return await editor_answer(request, editor, now)
 
 
 def _after(was: Typed, body: Body) -> Editor:

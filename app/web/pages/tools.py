@@ -14,7 +14,7 @@ from app.core.rows import to_data
 from app.core.tools import Tool
 from app.engine.no_keys import check_tools
 from app.render.tool_form import ToolForm, tool_form
-from app.render.tools import Around, Editor, tools_page
+from app.render.tools import Around, Editor, clash, state_of, tool_editor, tools_page
 from app.render.trying import try_panel
 from app.schema.validate import check_tool
 from app.store.library import Entry
@@ -47,24 +47,32 @@ async def tool(request: Request) -> Response:
     form = tool_form(entry.tool)
     if request.query_params.get("face") in ("form", "python"):
         form = replace(form, face=request.query_params["face"])
-    editor = replace(shown(form), original=entry.tool.name)
+    editor = replace(shown(form), original=entry.tool.name, drawn=state_of(entry))
     return await tool_page(request, editor, checked(form, entry.tool))
 
 
 async def save(request: Request) -> Response:
-    """POST /tools: a tool in our own form, from a script or the editor; checked, then saved."""
+    """POST /tools: a tool in our own form, from a script or the editor; checked, then saved.
+
+    The editor says what it was `drawn` from, and is told where that is not what stands there now;
+    `over` is then the state that the person has seen and saves over.
+    """
     body = await body_of(request)
     if body.is_json:
         return await _saved(request, check_tool(body.data))
-    was, original = typed(body), body.text("original")
+    was, original, drawn = typed(body), body.text("original"), body.text("drawn")
+    found = None
     if was.tool is not None:
         try:
             await _check_taken(request, was.tool.name, original)
-            return await _saved(request, was.tool, original)
+            there = await _entry(request, original)
+            if not original or not drawn or state_of(there) in (drawn, body.text("over")):
+                return await _saved(request, was.tool, original)
+            found = clash(there, was.tool)
         except BadTool as error:
             was = replace(was, errors={error.pointer.strip("/"): str(error)})
-    editor = replace(as_typed(was), original=original)
-    return await tool_page(request, editor, was, 422)
+    editor = replace(as_typed(was), original=original, drawn=drawn, unsaved=True, clash=found)
+    return await editor_answer(request, editor, was, 409 if found else 422)
 
 
 async def delete(request: Request) -> Response:
@@ -148,6 +156,17 @@ async def _entry(request: Request, name: str) -> Entry | None:
 
 def _path(name: str) -> str:
     return f"/tools/{quote(name, safe='')}"
+
+
+async def editor_answer(
+    request: Request, editor: Editor, was: Typed, status: int = 200
+) -> Response:
+    """The editor drawn anew: its piece of the page, or the whole page for a plain form."""
+    if wants(request) != "htmx":
+        return await tool_page(request, editor, was, status)
+    editor = replace(editor, judged=await judged(was))
+    around = await around_of(request, editor.original)
+    return HTMLResponse(tool_editor(site_of(request).env, editor, around), status)
 
 
 async def tool_page(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
 import pytest
 
+from app.web.forms import MOST_FIELDS
 from tests.served import Served, served
 
 pytestmark = pytest.mark.anyio
@@ -90,6 +92,44 @@ async def test_the_editor_after_one_of_its_buttons(
     if "source-error" not in str(shows):
         assert 'value="weather"' in drawn.text
     assert (await page.get("/tools/weather")).status_code == 404
+
+
+WIDE: dict[str, Any] = {
+    "type": "object",
+    "properties": {f"p{n}": {"type": "string"} for n in range(500)},
+}
+
+
+async def test_a_large_schema_is_not_shown_as_a_form(page: httpx.AsyncClient) -> None:
+    text = json.dumps(WIDE)
+    drawn = await page.post("/tools/faces", data={**FORM, "parameters": text, "face": "form"})
+    assert drawn.status_code == 200
+    assert 'name="now" value="json"' in drawn.text
+    assert "would be 500 rows" in drawn.text
+    assert "&#34;p499&#34;" in drawn.text
+    assert 'name="1.name"' not in drawn.text
+    most = json.dumps({**WIDE, "properties": dict(list(WIDE["properties"].items())[:400])})
+    drawn = await page.post("/tools/faces", data={**FORM, "parameters": most, "face": "form"})
+    assert len(re.findall(r'<(?:input|select|textarea)[^>]* name="', drawn.text)) < MOST_FIELDS
+    assert 'name="400.name"' in drawn.text
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ("{{city}}", "`{{city}}` is not filled; write `{{ args.city }}`"),
+        ("{{ args.town }}", "`{{ args.town }}` is not filled: no parameter"),
+        ('{"a": ["{{ City }}"]}', "`{{ City }}` is not filled: no parameter"),
+        ("{{ args.city }} {{args}} {{ args.city.0 }}", None),
+    ],
+)
+async def test_a_place_that_nothing_fills_is_told(
+    page: httpx.AsyncClient, result: str, said: str | None
+) -> None:
+    told = (await page.post("/tools/lint", data={**FORM, "result": result}, headers=HTMX)).text
+    plain = told.replace("<code>", "`").replace("</code>", "`")
+    assert ("is not filled" in plain) is (said is not None)
+    assert said is None or said in plain
 
 
 @pytest.mark.parametrize(

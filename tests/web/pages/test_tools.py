@@ -135,7 +135,7 @@ async def test_saving_switches_nothing_on(page: httpx.AsyncClient) -> None:
 
 
 async def test_nothing_of_a_config_is_lost_by_the_form(page: httpx.AsyncClient) -> None:
-    config = {"cases": [{"when": {"/a": 1}, "result": "b"}], "result": '{"a": 1}', "delay_s": 0.25}
+    config = {"cases": [{"when": {"/a": 1}, "result": "b"}], "result": " ", "delay_s": 0.25}
     await kept(page, "rich", config=config)
     form = {**FORM, "name": "rich", "original": "rich", "parameters": '{"type": "object"}'}
     shown = (await page.get("/tools/rich")).text
@@ -146,3 +146,67 @@ async def test_nothing_of_a_config_is_lost_by_the_form(page: httpx.AsyncClient) 
     saved = await page.post("/tools", data={**form, **typed})
     assert saved.status_code == 303, saved.text
     assert (await described(page, "rich"))["config"] == config
+
+
+def field(shown: str, name: str) -> str:
+    """The value of a hidden field."""
+    return shown.split(f'name="{name}" value="')[1].split('"')[0]
+
+
+async def test_what_was_refused_is_marked_as_not_saved(page: httpx.AsyncClient) -> None:
+    await kept(page, "refused_one")
+    shown = (await page.get("/tools/refused_one")).text
+    assert "data-unsaved" not in shown
+    assert "v1 · saved" in shown
+    typed = {**FORM, "name": "", "original": "refused_one", "parameters": "{}"}
+    for headers in ({}, {"hx-request": "true"}):
+        refused = await page.post("/tools", data=typed, headers=headers)
+        assert refused.status_code == 422
+        assert "data-unsaved" in refused.text
+        assert "v1 · saved" not in refused.text
+        assert ("<!doctype html>" in refused.text) is (not headers)
+
+
+@pytest.mark.parametrize("gone", [False, True])
+async def test_another_hand_is_not_overwritten_unseen(page: httpx.AsyncClient, gone: bool) -> None:
+    name = f"two_tabs_{gone}".lower()
+    await kept(page, name, description="first")
+    drawn = field((await page.get(f"/tools/{name}")).text, "drawn")
+    if gone:
+        await page.post(f"/tools/{name}/delete", data={})
+    else:
+        await kept(page, name, description="theirs")
+    form = {**FORM, "name": name, "original": name, "parameters": '{"type": "object"}'}
+    form |= {"drawn": drawn, "description": "mine"}
+    refused = await page.post("/tools", data=form)
+    assert refused.status_code == 409
+    assert "elsewhere after you opened it" in refused.text
+    assert "\nmine</textarea>" in refused.text
+    assert "data-unsaved" in refused.text
+    if not gone:
+        assert "theirs" in refused.text.split('id="clash"')[1].split("</pre>")[0]
+        assert (await described(page, name))["description"] == "theirs"
+    else:
+        assert (await page.get(f"/tools/{name}")).status_code == 404
+    over = refused.text.split('name="over" value="')[1].split('"')[0]
+    # What was seen is what is saved over: a third hand is told again.
+    await kept(page, name, description="third")
+    assert (await page.post("/tools", data={**form, "over": over})).status_code == 409
+    await page.post(f"/tools/{name}/delete", data={})
+    if not gone:
+        await kept(page, name, description="theirs")
+    saved = await page.post("/tools", data={**form, "over": over})
+    assert saved.status_code == 303, saved.text
+    assert (await described(page, name))["description"] == "mine"
+
+
+async def test_a_new_tool_is_neither_praised_nor_blamed(page: httpx.AsyncClient) -> None:
+    shown = (await page.get("/tools")).text
+    assert "Nothing to say against it" not in shown
+    assert "note failed" not in shown
+    assert "Give the tool a name, and it can be tried here." in shown
+    await kept(page, "now_broken")
+    typed = {**FORM, "name": "now_broken", "original": "now_broken", "parameters": "{"}
+    refused = (await page.post("/tools", data=typed)).text
+    assert "no tool yet; mend it" in refused
+    assert "Give the tool a name" not in refused
