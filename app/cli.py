@@ -177,7 +177,12 @@ def _lint(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     one.add_argument("files", nargs="+", type=Path, metavar="FILE")
     one.add_argument("--for", default="", dest="protocols", metavar="PROTOCOL,...", help="all")
-    one.add_argument("--fix", action="store_true", help="rewrite what can be, and show the change")
+    one.add_argument(
+        "--fix",
+        action="store_true",
+        help="write FILE anew, with the schemas rewritten that would be refused; shows the change "
+        "and what of the meaning is lost, and keeps FILE.orig",
+    )
     one.add_argument("--json", action="store_true", help="one array of objects")
 
 

@@ -135,5 +135,10 @@ def judged(file: str, found: Sequence[Found], protocols: Sequence[str]) -> list[
 
 def _tell(path: Path, change: Fixed) -> None:
     """What was changed, on the error stream: the other one is for findings."""
-    for line in (*change.diff, *(f"{path}:{said}" for said in change.told)):
+    said = [*change.diff, *(f"{path}:{one}" for one in change.told)]
+    if change.kept:
+        said.append(f"{path} was written anew; as it was it is kept in {change.kept}.")
+    elif not change.told:
+        said.append(f"{path}: nothing to rewrite.")
+    for line in said:
         print(line, file=sys.stderr)

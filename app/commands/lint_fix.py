@@ -1,16 +1,21 @@
-"""`playground lint --fix`: the rewrites of `schema/rewrite` made in a file of JSON, as a diff."""
+"""`playground lint --fix`: the rewrites of `schema/rewrite` made in a file of JSON, as a diff.
+
+The file as it was is kept beside it. What would be refused all the same is not written.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import unified_diff
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from app.core.errors import BadInput
+from app.formats.dialect import json_schema
 from app.formats.found import Found
 from app.schema.lint import Finding, Fix, findings
 from app.schema.rewrite import STRICT_PROTOCOLS, Rewrite, gemini_ready, inlined, strict_ready
@@ -27,11 +32,13 @@ _SPELLINGS: tuple[tuple[int | str | None, tuple[str, str]], ...] = (
 @dataclass(frozen=True)
 class Fixed:
     """`diff` are the lines of the change, () where nothing was changed; `told` says of each tool
-    what could not be kept or done, each beginning with the tool's name.
+    what could not be kept or done, each beginning with the tool's name. `kept` is where the file
+    as it was stands now.
     """
 
     diff: tuple[str, ...] = ()
     told: tuple[str, ...] = ()
+    kept: Path | None = None
 
 
 def fixed(path: Path, found: Sequence[Found], protocols: Sequence[str]) -> Fixed:
@@ -55,11 +62,12 @@ def fixed(path: Path, found: Sequence[Found], protocols: Sequence[str]) -> Fixed
     after = _written(whole, before)
     if json.loads(before) == whole:
         return Fixed(told=tuple(told))
+    kept = _keep(path)
     _replace(path, after)
     lines = unified_diff(
         before.splitlines(), after.splitlines(), str(path), f"{path} (fixed)", lineterm="", n=3
     )
-    return Fixed(tuple(lines), tuple(told))
+    return Fixed(tuple(lines), tuple(told), kept)
 
 
 def _fixes(one: Found, protocols: Sequence[str]) -> list[Fix]:
@@ -80,19 +88,44 @@ def _is_asked(finding: Finding) -> bool:
 
 
 def _fix(whole: Any, one: Found, fixes: Sequence[Fix], protocols: Sequence[str]) -> list[str]:
-    """Make the rewrites in `whole`; what is to be told of them."""
+    """Make the rewrites in `whole` that help; what is to be told of them."""
     place = _holder(whole, one.form)
     if place is None:
         return [f"{one.name}: not found again in the file; change it by hand."]
-    holder, key = place
-    schema, told = holder[key], []
+    entry, holder, key = place
+    assert one.tool is not None
+    before, tool, told = holder[key], one.tool, []
     for fix in fixes:
-        made = _made(fix, schema if fix != "gemini" else _plain(one), protocols)
-        schema = made.parameters
-        told += [f"{one.name}: could not keep: {said}" for said in made.lost]
+        made = _made(fix, tool.parameters if fix == "gemini" else holder[key], protocols)
+        holder[key] = made.parameters
+        known = json_schema(made.parameters) if fix == "gemini" else made.parameters
+        tool = replace(tool, parameters=known)
+        told += [f"{one.name}: {_worded(said)}" for said in made.lost]
         told += [f"{one.name}: null now stands for absent at {where}." for where in made.nullable]
-    holder[key] = schema
+    asked = _refusals(one, protocols).keys()
+    left = _refusals(replace(one, tool=tool, form=entry), protocols)
+    if asked and asked <= left.keys():
+        holder[key] = before
+        said = next(iter(left.values()))
+        return [f"{one.name}: not rewritten, it would be refused all the same: {said}"]
     return told
+
+
+def _worded(said: str) -> str:
+    """A sentence of Rewrite.lost; that it is refused still is no loss of meaning."""
+    return said if said.startswith("Still refused: ") else f"could not keep: {said}"
+
+
+def _refusals(one: Found, protocols: Sequence[str]) -> dict[str, str]:
+    """Which protocols refuse the tool for its schema, and why."""
+    assert one.tool is not None
+    form = one.form if one.protocol else None
+    told = findings(one.tool, protocols, form=form, form_protocol=one.protocol)
+    return {
+        finding.protocol: finding.message
+        for finding in reversed(told)
+        if finding.severity == "refused" and finding.pointer.startswith("/parameters")
+    }
 
 
 def _made(fix: Fix, schema: Mapping[str, Any], protocols: Sequence[str]) -> Rewrite:
@@ -105,14 +138,10 @@ def _made(fix: Fix, schema: Mapping[str, Any], protocols: Sequence[str]) -> Rewr
     return strict_ready(schema, strict[0] if len(strict) == 1 else "")
 
 
-def _plain(one: Found) -> Mapping[str, Any]:
-    """The schema as JSON Schema, whatever words the file has it in."""
-    assert one.tool is not None
-    return one.tool.parameters
-
-
-def _holder(whole: Any, form: Mapping[str, Any]) -> tuple[dict[str, Any], str] | None:
-    """The object of the file that holds the schema of `form`, and the member it is under."""
+def _holder(
+    whole: Any, form: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any], str] | None:
+    """`form` in the file, the object of it that holds the schema, and the member it is under."""
     todo = [whole]
     while todo:
         value = todo.pop()
@@ -125,7 +154,7 @@ def _holder(whole: Any, form: Mapping[str, Any]) -> tuple[dict[str, Any], str] |
                 for key in _SCHEMA:
                     for name in (key, _SNAKE.get(key, key)):
                         if isinstance(holder.get(name), dict):
-                            return holder, name
+                            return value, holder, name
             todo.extend(value.values())
     return None
 
@@ -141,6 +170,24 @@ def _written(whole: Any, before: str) -> str:
 
 def _spelled(value: Any, indent: int | str | None, separators: tuple[str, str]) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
+
+
+def _keep(path: Path) -> Path:
+    """A copy of the file beside it, under a name that is free, with the rights the file has."""
+    names = (f"{path.name}.orig{number or ''}" for number in count())
+    try:
+        while True:
+            kept = path.with_name(next(names))
+            try:
+                with kept.open("xb") as file:
+                    file.write(path.read_bytes())
+            except FileExistsError:
+                continue
+            kept.chmod(path.stat().st_mode & 0o777)
+            return kept
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise BadInput(f"Cannot keep a copy of {path} ({why}); nothing was changed.") from error
 
 
 def _replace(path: Path, text: str) -> None:

@@ -168,9 +168,40 @@ def test_fix_rewrites_what_is_refused_and_shows_it(
     assert path.read_text() == json.dumps([kept, fixed], indent=indent) + "\n"
     assert path.stat().st_mode & 0o777 == 0o640
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".t")] == []
+    assert "as it was it is kept in t.json.orig." in told
+    assert (tmp_path / "t.json.orig").stat().st_mode & 0o777 == 0o640
     before = path.read_bytes()
-    assert typed("lint", "t.json", "--fix", "--for", "openai_chat") == (0, out, "")
+    again = typed("lint", "t.json", "--fix", "--for", "openai_chat")
+    assert again == (0, out, "t.json: nothing to rewrite.\n")
     assert path.read_bytes() == before
+    assert not (tmp_path / "t.json.orig1").exists()
+
+
+def test_fix_keeps_the_file_as_it_was_and_writes_over_none(typed: Typed, tmp_path: Path) -> None:
+    path = put(tmp_path, "t.json", chat(OPEN, strict=True))
+    before = path.read_bytes()
+    (tmp_path / "t.json.orig").write_text("mine")
+    typed("lint", "t.json", "--fix", "--for", "openai_chat")
+    assert (tmp_path / "t.json.orig").read_text() == "mine"
+    assert (tmp_path / "t.json.orig1").read_bytes() == before != path.read_bytes()
+
+
+def test_fix_writes_nothing_that_is_refused_all_the_same(typed: Typed, tmp_path: Path) -> None:
+    deep: Json = {"type": "object", "properties": {"text": S}}
+    for _ in range(12):
+        deep = {"type": "object", "properties": {"text": deep}}
+    path = put(tmp_path, "t.json", chat(deep, strict=True))
+    before = path.read_bytes()
+    code, out, told = typed("lint", "t.json", "--fix", "--for", "openai_chat")
+    assert (code, path.read_bytes()) == (1, before)
+    assert "t.json:look_up: not rewritten, it would be refused all the same: OpenAI's" in told
+    assert ": refused: " in out
+    assert [one.name for one in tmp_path.iterdir()] == ["t.json"]
+
+
+def test_help_says_that_the_file_is_written(tmp_path: Path) -> None:
+    told = ran("lint", "--help", cwd=tmp_path).stdout
+    assert "write FILE anew" in " ".join(told.split())
 
 
 def test_fix_makes_gemini_parameters_ready(typed: Typed, tmp_path: Path) -> None:
@@ -188,7 +219,7 @@ def test_fix_changes_nothing_where_nothing_was_asked_for(typed: Typed, tmp_path:
     path = put(tmp_path, "t.json", [{**SOUND, "parameters": OPEN}, {**SOUND, "name": "a.b"}])
     before = path.read_bytes()
     code, _, told = typed("lint", "t.json", "--fix")
-    assert (code, told) == (1, "")
+    assert (code, told) == (1, "t.json: nothing to rewrite.\n")
     assert path.read_bytes() == before
 
 
