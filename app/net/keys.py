@@ -273,7 +273,7 @@ class Keys:
         address than the one it is bound to, if it is.
         """
         value = self._value(name)
-        if url and value and KEY_NAME.fullmatch(name):
+        if url and value and name not in PLAIN:
             place = origin(url)
             bound = {where for known, where in self._confirmed if known == name}
             bound |= {DEFAULT_ORIGINS[name]} if name in DEFAULT_ORIGINS else set()

@@ -308,5 +308,6 @@ def test_a_variable_of_a_server_is_masked_whatever_it_is_called() -> None:
     assert keys.variable("NOT_THERE") is None
     assert keys.masker().mask_text("canary-991188 /usr/bin:/bin") == "************* /usr/bin:/bin"
     assert keys.variable("TEAM_TOKEN", "https://accepted.example/mcp") == "of-the-team"
-    with pytest.raises(BadInput, match="Use https"):
-        keys.variable("TEAM_TOKEN", "http://accepted.example/mcp")
+    for name in ("TEAM_TOKEN", "GH_PAT"):
+        with pytest.raises(BadInput, match="Use https"):
+            keys.variable(name, "http://accepted.example/mcp")
