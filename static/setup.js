@@ -87,5 +87,15 @@ document.addEventListener("htmx:after:request", (event) => {
     for (const field of fields()) if (!refused.has(field.name) && sent.has(field.id)) agreed.set(field.id, sent.get(field.id));
 });
 
+// A whole group at once, as if each box was ticked.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("#setup :is([name=all_of], [name=none_of])");
+  if (!button) return;
+  event.preventDefault();
+  const boxes = [...button.closest("[data-group]").querySelectorAll("[name=tools]")];
+  for (const box of boxes) box.checked = button.name === "all_of";
+  boxes[0].dispatchEvent(new Event("change", { bubbles: true }));
+});
+
 // What holds already when the page is shown again (the browser may have kept older values).
 if (form()) follow();

@@ -16,7 +16,7 @@ from app.core.settings import Profile
 from app.core.tools import Tool
 from app.render.blocks import block
 from app.render.request import SHORT_NAMES, NextRequest
-from app.render.setup import setup_form
+from app.render.setup import offered_tools, setup_form
 from app.render.view import SessionRow, View
 
 
@@ -57,7 +57,7 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
         block=nested,
         profiles=around.profiles,
         keys=around.keys,
-        library=around.library,
+        offered=offered_tools(around.library, view.settings),
         tab=around.tab,
         after=around.after,
         heard_ms=around.heard_ms,
@@ -127,7 +127,7 @@ def setup_fragment(env: Environment, view: View, around: Surroundings) -> str:
         view=view,
         profiles=around.profiles,
         keys=around.keys,
-        library=around.library,
+        offered=offered_tools(around.library, view.settings),
         unconfirmed=around.unconfirmed,
         groups=around.groups or [("Profiles", around.profiles)],
         models=around.models,

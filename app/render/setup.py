@@ -5,14 +5,18 @@ Drawing the form and telling what a person changed in it both begin here, so the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
 from app.core.settings import Settings
+from app.core.tools import Tool
 from app.render.filters import pretty, shown
+
+MANY_TOOLS = 20
+"""More are searched, and stand in groups."""
 
 EFFORTS = ("", "low", "medium", "high")
 
@@ -67,6 +71,59 @@ def _thinking(value: Any) -> tuple[str, str]:
         case str() if value in EFFORTS:
             return value, ""
     return "kept", ""
+
+
+@dataclass(frozen=True)
+class ToolRow:
+    """A tool that may be chosen. `words` are what it is searched by."""
+
+    name: str
+    kind: str
+    words: str
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class Offered:
+    """The tools to choose from as (title, rows): of many those that are chosen stand first."""
+
+    groups: Sequence[tuple[str, Sequence[ToolRow]]]
+    count: int
+    many: bool
+
+
+def offered_tools(library: Sequence[Tool], settings: Settings) -> Offered:
+    """The library, and what the session alone has."""
+    chosen = {tool.name for tool in settings.tools}
+    known = {tool.name for tool in library}
+    rows = [(group_of(tool), _tool_row(tool, tool.answered_by, chosen)) for tool in library]
+    rows += [
+        (group_of(tool), _tool_row(tool, "of this session", chosen))
+        for tool in settings.tools
+        if tool.name not in known
+    ]
+    if len(rows) <= MANY_TOOLS:
+        flat = [("Tools", [row for _, row in rows])] if rows else []
+        return Offered(flat, len(rows), many=False)
+    first = [row for _, row in rows if row.chosen]
+    groups: dict[str, list[ToolRow]] = {}
+    for title, row in rows:
+        if not row.chosen:
+            groups.setdefault(title, []).append(row)
+    above = [("Chosen", first)] if first else []
+    return Offered([*above, *groups.items()], len(rows), many=True)
+
+
+def group_of(tool: Tool) -> str:
+    """The title of the group that a tool stands in."""
+    if tool.answered_by == "mcp":
+        return tool.group or f"mcp · {tool.config.get('server', '')}"
+    return tool.group or ("workspace" if tool.answered_by == "workspace" else "yours")
+
+
+def _tool_row(tool: Tool, kind: str, chosen: set[str]) -> ToolRow:
+    words = " ".join((tool.name, kind, group_of(tool), tool.description[:300]))
+    return ToolRow(tool.name, kind, words, tool.name in chosen)
 
 
 def refused_fields(refused: Mapping[str, str]) -> str:

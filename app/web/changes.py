@@ -12,11 +12,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from starlette.datastructures import FormData
+
 from app.core.errors import BadInput, NotFound
 from app.core.settings import Settings
 from app.core.state import Session
-from app.core.tools import ToolChoice
-from app.render.setup import SetupForm, setup_form
+from app.core.tools import Tool, ToolChoice
+from app.render.setup import SetupForm, group_of, setup_form
 from app.web.forms import Body, json_of
 
 THINKING_BUDGET = 4096
@@ -46,6 +48,19 @@ def shown_settings(session: Session, body: Body) -> Settings:
     if not known:
         raise BadInput(STALE)
     return known[-1]
+
+
+def with_group(body: Body, library: Sequence[Tool]) -> Body:
+    """`body` as it is after its button for a whole group of tools; with a script the page ticks
+    the boxes itself."""
+    if body.form is None or not {"all_of", "none_of"} & set(body.data):
+        return body
+    names = [tool.name for tool in library if group_of(tool) == body.text("all_of")]
+    chosen = [] if "none_of" in body.data else body.all("tools")
+    pairs = [pair for pair in body.form.multi_items() if pair[0] != "tools"]
+    pairs += [("tools", name) for name in dict.fromkeys((*chosen, *names))]
+    form = FormData(pairs)
+    return Body({key: value for key, value in form.items() if isinstance(value, str)}, form)
 
 
 async def changed(body: Body, shown: Settings, now: Settings, save: Save) -> Outcome:

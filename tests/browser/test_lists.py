@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import expect
@@ -61,3 +63,57 @@ def test_servers_are_found_as_tools_are(full: Server, new_tab: NewTab) -> None:
     expect(tab.find("#server-list .row:visible")).to_have_count(1)
     tab.page.keyboard.press("Enter")
     tab.page.wait_for_url("**/servers/beta")
+
+
+def test_of_many_tools_some_are_chosen_by_keyboard(full: Server, new_tab: NewTab) -> None:
+    session_id = full.session(tools=["calculator"])
+    tab = new_tab(full).login()
+    tab.goto(f"/sessions/{session_id}?tab=setup")
+    title, chosen = tab.find("#set-tools h3").first, tab.find("#set-tools [name=tools]:checked")
+    expect(title).to_have_text("Chosen")
+    expect(tab.find("#set-tools [name=tools]").first).to_have_value("calculator")
+    search = tab.find("#set-tools-search")
+    search.focus()
+    tab.page.keyboard.type("birds_55")
+    expect(tab.find("#set-tools h3:visible")).to_have_text(["birds"])
+    tab.page.keyboard.press("Enter")
+    expect(tab.find("#set-tools-birds_55")).to_be_focused()
+    tab.page.keyboard.press("Space")
+    expect(tab.find("#set-allowed-birds_55")).to_be_attached()  # it is saved and drawn anew
+    expect(search).to_have_value("birds_55")
+    expect(tab.find("#set-tools h3:visible")).to_have_text(["Chosen"])
+    search.fill("")
+    tab.page.get_by_role("button", name="all of trees").focus()
+    tab.page.keyboard.press("Enter")
+    expect(tab.find("#set-allowed-trees_99")).to_be_attached()
+    expect(chosen).to_have_count(102)
+    # Enter in another field chooses nothing.
+    tab.find("[name=model]").fill("m7")
+    tab.page.keyboard.press("Enter")
+    expect(tab.find("[name=model]")).to_have_value("m7")
+    expect(chosen).to_have_count(102)
+    tab.page.get_by_role("button", name="choose none").click()
+    expect(chosen).to_have_count(0)
+    expect(tab.find("#set-allowed-trees_99")).not_to_be_attached()
+    tab.page.set_viewport_size({"width": 390, "height": 800})
+    assert not tab.scrolls_sideways()
+
+
+def test_without_script_a_group_is_chosen_by_its_button(full: Server, new_tab: NewTab) -> None:
+    session_id = full.session(tools=["calculator"])
+    tab = new_tab(full, java_script_enabled=False).login()
+    tab.goto(f"/sessions/{session_id}?tab=setup")
+    tab.find("[name=model]").fill("m8")
+    tab.page.get_by_role("button", name="all of fishes").click()
+    names = {tool["name"] for tool in settings_of(full, session_id)["tools"]}
+    assert names == {"calculator", *(f"fishes_{n}" for n in range(100))}
+    assert settings_of(full, session_id)["model"] == "m8"
+    tab.goto(f"/sessions/{session_id}?tab=setup")
+    tab.page.get_by_role("button", name="choose none").click()
+    assert settings_of(full, session_id)["tools"] == []
+
+
+def settings_of(server: Server, session_id: str) -> Any:
+    """The settings of the last line of the log that changed them."""
+    lines = server.script.get(f"/sessions/{session_id}/events").text.splitlines()
+    return [json.loads(line) for line in lines if "settings_changed" in line][-1]["settings"]

@@ -16,7 +16,7 @@ from app.engine.settings import settings_from
 from app.render.setup import refused_fields
 from app.render.view import SHOWN_ARGUMENTS
 from app.web.answers import written
-from app.web.changes import Outcome, changed, shown_settings
+from app.web.changes import Outcome, changed, shown_settings, with_group
 from app.web.forms import Body, answer, body_of, json_of, wants
 from app.web.images import images_of
 from app.web.setup import drawn_setup
@@ -186,6 +186,7 @@ async def change_settings(request: Request) -> Response:
             outcome = Outcome(await settings_from(site.engine, body.data, now), {})
         else:
             save = partial(settings_from, site.engine)
+            body = with_group(body, await site.engine.library.tools())
             outcome = await changed(body, shown, now, save)
         await site.engine.driver.settings(session_id, outcome.settings)
     if wants(request) == "htmx":
