@@ -172,9 +172,10 @@ def try_checked(env: Environment, panel: Panel) -> str:
     return "".join(pieces)
 
 
-def try_said(env: Environment, sentence: str) -> str:
-    """Why what was asked could not be done, in the place of the verdict."""
-    html = env.get_template("_try_verdict.html").render(panel=None, sentence=sentence)
+def try_said(env: Environment, sentence: str, tone: str = "failed") -> str:
+    """Why what was asked could not be done, in the place of the verdict; in the tone `told` where
+    nothing went wrong."""
+    html = env.get_template("_try_verdict.html").render(panel=None, sentence=sentence, tone=tone)
     return partial("try-verdict", "outerMorph", html)
 
 

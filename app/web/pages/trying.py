@@ -136,7 +136,7 @@ def _drawn(request: Request, panel: Panel, do: str, status: int = 200) -> Respon
     if wants(request) == "page":
         return HTMLResponse(draw.try_page(env, panel, None, _back(panel.name)), status)
     if panel.broken:  # what was typed stays, for a tool that is whole again in a moment
-        return HTMLResponse(draw.try_said(env, panel.broken), status)
+        return HTMLResponse(draw.try_said(env, panel.broken, "told"), status)
     drawn = draw.try_checked if do == "check" else draw.try_arguments
     return HTMLResponse(drawn(env, panel), status)
 

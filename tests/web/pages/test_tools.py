@@ -210,3 +210,7 @@ async def test_a_new_tool_is_neither_praised_nor_blamed(page: httpx.AsyncClient)
     refused = (await page.post("/tools", data=typed)).text
     assert "no tool yet; mend it" in refused
     assert "Give the tool a name" not in refused
+    look = {**FORM, "name": "", "parameters": "{}", "try_tool": "", "do": "look"}
+    told = (await page.post("/tools/try", data=look, headers={"hx-request": "true"})).text
+    assert "note told" in told
+    assert "note failed" not in told
