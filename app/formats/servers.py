@@ -24,7 +24,7 @@ from app.formats.secrets import (
     variable,
 )
 
-NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,64}")
 MOST_TEXT = 8_192
 
 _KEYS = ("mcpServers", "mcp_servers", "servers")
