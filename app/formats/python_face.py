@@ -16,6 +16,7 @@ from app.formats.python_source import Function, functions
 from app.formats.python_written import written
 from app.formats.text import Unreadable
 from app.schema.keywords import is_local, pointer, resolved
+from app.schema.lint_rules import recursive_refs
 
 MOST_LOSSES = 20
 
@@ -119,7 +120,12 @@ def _losses(tool: Tool, read: Function) -> Iterator[str]:
         "required": parameters.get("required", []),
     }
     said = {"required": [], **read.parameters}
-    yield from _differences(_Plain(parameters).of(own, 0), _Plain(said).of(said, 0), ())
+    told = list(_differences(_Plain(parameters).of(own, 0), _Plain(said).of(said, 0), ()))
+    looped = sorted(recursive_refs(parameters)) if told else []
+    if looped:
+        yield f"The schema refers to itself ({looped[0]}): Python shows a part of it."
+    else:
+        yield from told
 
 
 def _differences(own: Any, read: Any, place: tuple[str | int, ...]) -> Iterator[str]:

@@ -27,6 +27,7 @@ __all__ = [
     "Verdict",
     "accepted",
     "findings",
+    "gathered",
     "of_group",
     "weak_spots",
 ]
@@ -57,6 +58,15 @@ def findings(
             found += of_protocol(tool, protocol)
     found += weak_spots(tool)
     return sorted(dict.fromkeys(found), key=lambda one: _WORST.index(one.severity))
+
+
+def gathered(found: Sequence[Finding]) -> list[Finding]:
+    """The same said of several protocols as one finding, whose `protocol` names them all with
+    commas; in the order of `found`. For a person who reads them together."""
+    protocols: dict[Finding, list[str]] = {}
+    for one in found:
+        protocols.setdefault(replace(one, protocol=""), []).append(one.protocol)
+    return [replace(one, protocol=", ".join(names)) for one, names in protocols.items()]
 
 
 def of_protocol(tool: Tool, protocol: str) -> Iterator[Finding]:

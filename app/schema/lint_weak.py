@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from app.core.tools import Tool
 from app.schema.keywords import pointer
 from app.schema.lint_finding import Finding
-from app.schema.lint_rules import MOST_OF_A_RULE, Node, at, nodes
+from app.schema.lint_rules import Node, at, nodes
 from app.schema.tokens import estimated
 
 ADVICE = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use"
@@ -23,6 +23,7 @@ MOST_ENUM = 50
 MOST_PARAMETERS = 20
 MOST_TOKENS = 2000
 MOST_TOOLS = 20
+MOST_NAMED = 8
 _ALIKE = 0.9
 _MOST_COMPARED = 200
 
@@ -77,8 +78,14 @@ def _of_description(tool: Tool) -> Iterator[Finding]:
 
 def _of_parameters(all_nodes: Sequence[Node]) -> list[Finding]:
     found: list[Finding] = []
-    for name, where in _undescribed(all_nodes):
-        found.append(_weak(f"The parameter {name[:60]!r} has no description.", where))
+    if bare := _undescribed(all_nodes):
+        one = f"The parameter {bare[0][0][:60]!r} has no description."
+        several = f"{len(bare)} parameters have no description: {_named(bare)}."
+        found.append(_weak(several if len(bare) > 1 else one, bare[0][1]))
+    if mixed := [(at(node.place), _where(node)) for node in all_nodes if _is_union(node)]:
+        places = "" if len(mixed) == 1 else f", and at {len(mixed) - 1} more places"
+        said = f"Several kinds of value are possible{mixed[0][0]}{places}: models mix them up; "
+        found.append(_weak(said + "use one kind, or a tool for each.", mixed[0][1]))
     root = all_nodes[0]
     if len(root.properties) > MOST_PARAMETERS:
         said = f"The tool has {len(root.properties)} parameters: more than {MOST_PARAMETERS} "
@@ -99,13 +106,16 @@ def _undescribed(all_nodes: Sequence[Node]) -> list[tuple[str, str]]:
         for name, one in node.properties.items():
             if isinstance(one, dict) and not one.keys() & {"description", "$ref", "const"}:
                 found.append((name, _where(node) + pointer(("properties", name))))
-    return found[:MOST_OF_A_RULE]
+    return found
+
+
+def _named(several: Sequence[tuple[str, str]]) -> str:
+    names = ", ".join(repr(name[:60]) for name, _ in several[:MOST_NAMED])
+    more = len(several) - MOST_NAMED
+    return f"{names} and {more} more" if more > 0 else names
 
 
 def _of_node(node: Node) -> Iterator[Finding]:
-    if _is_union(node):
-        said = f"Several kinds of value are possible{at(node.place)}: models mix them up; "
-        yield _weak(said + "use one kind, or a tool for each.", _where(node))
     enum = node.keys.get("enum")
     if isinstance(enum, list) and len(enum) > MOST_ENUM:
         said = f"The enum{at(node.place)} has {len(enum)} values: beyond {MOST_ENUM} a text and a "

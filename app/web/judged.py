@@ -14,7 +14,7 @@ from app.engine.tool_wires import as_sent
 from app.executors.filling import unfilled
 from app.render.filters import pretty
 from app.render.tools import Fixed, Judged, Sent, counts, difference
-from app.schema.lint import accepted, findings
+from app.schema.lint import accepted, findings, gathered
 from app.schema.rewrite import Rewrite
 from app.schema.tokens import estimated
 from app.store.library import Entry
@@ -35,7 +35,7 @@ async def judged(typed: Typed) -> Judged:
 def judgement(tool: Tool) -> Judged:
     """All that is known of a tool that is sound."""
     return Judged(
-        findings(tool),
+        gathered(findings(tool)),
         accepted(tool),
         max(estimated(tool, protocol) for protocol in PROTOCOLS),
         [
@@ -80,4 +80,4 @@ async def hints(entries: Iterable[Entry]) -> dict[str, int]:
 def _hints(text: str) -> int:
     """Counted once for each tool as it is saved; the list of tools asks for all of them."""
     tool: Tool = from_data(Tool, json.loads(text))
-    return sum(counts(one, tool.strict) for one in findings(tool))
+    return sum(counts(one, tool.strict) for one in gathered(findings(tool)))

@@ -115,7 +115,7 @@ def test_tools_without_a_loss_come_back_equal(one: Tool) -> None:
         (with_one({"type": "string", "format": "hostname"}), "/properties/x/format"),
         (with_one({"type": "object", "properties": {}, "additionalProperties": False}), "x/additi"),
         (with_one({"type": "object", "minProperties": 2}), "minProperties"),
-        (with_one({"$ref": "#"}), "/properties/x"),
+        (with_one({"$ref": "#"}), "refers to itself (#)"),
         (tool({"b/c": {"type": "string"}}), "b~1c"),
         (tool({"class": {"type": "string"}}), "/properties/class"),
         (with_one({}, dependentRequired={"x": ["y"]}), "dependentRequired"),
@@ -217,3 +217,10 @@ def test_any_tool_comes_back_equal_or_its_losses_are_named(
         read = tool_from(shown.source, Tool("stranger"))
         assert sorted(read.parameters.get("required", [])) == required
         assert read.parameters.get("properties", {}).keys() == properties.keys()
+
+
+def test_a_schema_that_refers_to_itself_is_one_sentence() -> None:
+    person = {"type": "object", "properties": {"boss": {"$ref": "#/$defs/P"}}}
+    parameters = {"type": "object", "properties": {"a": person}, "$defs": {"P": person}}
+    shown = face(Tool("f", "Told.", parameters))
+    assert shown.lossy == ("The schema refers to itself (#/$defs/P): Python shows a part of it.",)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.tools import Tool
+from app.render.request import SHORT_NAMES
 from app.render.tool_form import ToolForm
 from app.render.tools import (
     MOST_FIRST,
@@ -101,6 +102,16 @@ def test_a_fix_is_shown_with_what_it_loses() -> None:
     same = tool_lint(ENV, replace(editor, fixed=Fixed("inline", [])))
     assert "accepts and refuses the same values" in same
     assert 'name="apply"' not in same
+    refused = ["Still refused: Anthropic takes no schema that refers to itself."]
+    html = tool_lint(ENV, replace(editor, fixed=Fixed("strict", [], refused)))
+    assert "Still refused: Anthropic" in html
+    assert "Lost:" not in html
+
+
+def test_a_finding_names_all_the_protocols_it_is_about() -> None:
+    found = Finding("refused", "OpenAI minds.", "/name", "openai_chat, openai_responses")
+    html = tool_lint(ENV, Editor(ToolForm(), judged=Judged([found])))
+    assert f"{SHORT_NAMES['openai_chat']}, {SHORT_NAMES['openai_responses']}" in html
 
 
 def test_backticks_are_code_and_nothing_else_is_markup() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from app.core.settings import PROTOCOLS
 from app.core.tools import FREEFORM, Tool
-from app.schema.lint import accepted, findings, of_group, weak_spots
+from app.schema.lint import accepted, findings, gathered, of_group, weak_spots
 from app.schema.lint_rules import MOST_OF_A_RULE
 
 Json = dict[str, Any]
@@ -54,6 +54,19 @@ for _ in range(6):
         (
             replace(GOOD, parameters=closed(a={"type": "string"})),
             "The parameter 'a' has no description",
+            "/parameters/properties/a",
+        ),
+        (
+            replace(GOOD, parameters=closed(**{f"p{n}": {"type": "string"} for n in range(10)})),
+            "10 parameters have no description: 'p0', 'p1', 'p2', 'p3', 'p4', 'p5', 'p6', 'p7' "
+            "and 2 more.",
+            "/parameters/properties/p0",
+        ),
+        (
+            replace(
+                GOOD, parameters=closed(**{n: {**S, "type": ["string", "integer"]} for n in "abc"})
+            ),
+            "Several kinds of value are possible at /properties/a, and at 2 more places:",
             "/parameters/properties/a",
         ),
         (with_parameter({"type": ["string", "integer"]}), "Several kinds of value", TEXT),
@@ -166,3 +179,15 @@ def test_the_matrix(tool: Tool, expected: str) -> None:
     for row in accepted(tool):
         for one in (row.plain, row.strict, row.forced, row.images):
             assert one.sentence.endswith(".")
+
+
+def test_the_same_of_several_protocols_is_gathered_into_one() -> None:
+    loose = Tool("look_up", ABOUT, {"type": "object", "properties": {"text": S}}, strict=True)
+    found = findings(loose)
+    told = gathered(found)
+    closed_needed = [one for one in told if "OpenAI's strict mode needs `additional" in one.message]
+    assert [one.protocol for one in closed_needed] == ["openai_chat, openai_responses"]
+    assert len({replace(one, protocol="") for one in told}) == len(told) < len(found)
+    assert [one.severity for one in told] == sorted(
+        (one.severity for one in told), key=["refused", "ignored", "strict", "weak"].index
+    )
