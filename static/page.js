@@ -167,6 +167,12 @@ document.addEventListener(
   true,
 );
 
+// But what was answered may be clicked again.
+document.addEventListener("htmx:after:request", (event) => {
+  const form = event.target.closest?.("form");
+  if (form) delete form.dataset.ui;
+});
+
 // Scrolling follows the end only while the reader is there ------------------------------------
 
 let pinned = true;

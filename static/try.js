@@ -18,10 +18,10 @@ function typed(button) {
   return data;
 }
 
-async function ask(path, options, signal) {
+async function ask(path, options, signal, wanted = () => true) {
   const answer = await fetch(path, { headers: { "HX-Request": "true" }, signal, ...options });
   const html = await answer.text();
-  if (!signal?.aborted) await applyFrame({ html });
+  if (!signal?.aborted && wanted()) await applyFrame({ html });
   return answer.ok;
 }
 
@@ -56,9 +56,12 @@ async function follow() {
   const id = $("try-result")?.dataset.try;
   if (!id || following === id) return;
   following = id;
+  // A late word covers neither the end nor another try.
+  const runs = () => $("try-result")?.dataset.try === id && Boolean($("try-result").dataset.running);
   try {
-    while ($("try-result")?.dataset.try === id && $("try-result").dataset.running) {
-      if (!(await ask(`/tools/try/${id}?after=${$("try-result").dataset.changed}`, {}))) break;
+    while (runs()) {
+      const path = `/tools/try/${id}?after=${$("try-result").dataset.changed}`;
+      if (!(await ask(path, {}, undefined, runs))) break;
     }
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
@@ -71,10 +74,10 @@ document.addEventListener("submit", (event) => {
   const form = event.target;
   if (form.id === "try-form") {
     event.preventDefault();
-    put(event.submitter?.value ?? "run");
+    put(event.submitter?.value ?? "run").finally(() => delete form.dataset.ui);
   } else if (form.closest("#try-result")) {
     event.preventDefault();
-    ask(form.action, { method: "POST" });
+    ask(form.action, { method: "POST" }).finally(() => delete form.dataset.ui);
   }
 });
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
+from app.render.environment import environment
+from app.render.trying import Shown, try_result
 from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
 
+TEMPLATES = Path(__file__).parents[2] / "templates"
 EVENT: dict[str, Any] = {
     "name": "add_event",
     "description": "Put one event into the calendar.",
@@ -103,6 +107,38 @@ def test_a_run_is_followed_and_cancelled(tab: Tab) -> None:
     tab.find("#try-result").get_by_role("button", name="Cancel").click()
     expect(tab.find("#try-result .pill")).to_have_text("interrupted")
     expect(tab.find(".tryresult")).to_contain_text("cancelled")
+
+
+APPLY = "async (html) => (await import('/static/stream.js')).applyFrame({ html })"
+
+
+def test_what_can_be_clicked_stays_while_a_run_tells_of_itself(tab: Tab) -> None:
+    tab.goto("/tools/plain_event")
+    env = environment(TEMPLATES)
+    told: list[tuple[str, float | None]] = [("", None), ("a", 0.1), ("b", 0.2), ("c", None)]
+    places = []
+    for number, (word, fraction) in enumerate(told):
+        one = Shown("x", "t", "t", 0, number, word, fraction, None, None)
+        tab.page.evaluate(APPLY, try_result(env, one))
+        expect(tab.find("#try-result .progress")).to_contain_text(word)
+        button = tab.find("#try-result").get_by_role("button", name="Cancel")
+        same = button.evaluate("(button) => button === (window.seen ??= button)")
+        assert same, f"another button at {word!r}"
+        places.append(button.bounding_box())
+    assert places.count(places[0]) == len(told), "it stays in its place"
+
+
+def test_a_click_right_after_a_refusal_is_sent(tab: Tab) -> None:
+    tab.goto("/tools/add_event")
+    tab.forgive("422")
+    tab.find("[name='integer:/minutes']").fill("3")
+    again = tab.find("#try-acts").get_by_role("button", name="Run it")
+    expect(tab.find("#try-verdict .pill")).to_have_text("1 problem")
+    for _ in range(2):
+        with tab.page.expect_response("**/tools/try", timeout=5_000) as answer:
+            again.click()
+        assert answer.value.status == 422
+        expect(tab.find("#try-verdict")).to_contain_text("or run it anyway")
 
 
 def test_a_call_of_a_person_s_tool_is_answered_by_its_form(tab: Tab, server: Server) -> None:
