@@ -6,6 +6,7 @@ An executor may have to ask a slow server; nobody who stops or reads the session
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from app.core.decide import repeats
@@ -26,13 +27,18 @@ class Checking:
     work: asyncio.Future[Checked]
 
 
-class Checks:
-    """`tended` does what follows from each check."""
+Follow = Callable[[Live], Awaitable[None]]
 
-    def __init__(self, hub: Hub, executors: Executors, tended: Tended) -> None:
+
+class Checks:
+    """`follow` does what follows from a check, in one hold with it: nobody sees a call wait for a
+    person that a rule decides."""
+
+    def __init__(self, hub: Hub, executors: Executors, tended: Tended, follow: Follow) -> None:
         self._hub = hub
         self._executors = executors
         self._tended = tended
+        self._then = follow
         self._open: dict[tuple[str, str], Checking] = {}
 
     def start(self, live: Live, call_id: str) -> None:
@@ -71,6 +77,7 @@ class Checks:
             call = session.call(call_id)
             if call.status == "proposed" and call in session.current_calls and not session.stopped:
                 await self._hub.append(live, [event_of(session, call, work.result())])
+                await self._then(live)
 
 
 def event_of(session: Session, call: Call, checked: Checked) -> CallChecked:

@@ -63,7 +63,7 @@ class Driver:
         self._client = client
         self._executors = executors
         self._running = Calls(hub, executors, folder, self._tended)
-        self._checks = Checks(hub, executors, self._tended)
+        self._checks = Checks(hub, executors, self._tended, self._advance)
         self._answers: dict[str, tuple[asyncio.Task[None], Answering]] = {}
         self._settling: dict[str, asyncio.Task[None]] = {}
         self._closing: asyncio.Task[None] | None = None

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from app.core.errors import Conflict, Refused
@@ -16,7 +17,7 @@ from app.engine.decisions import Asked
 from app.engine.engine import Engine
 from app.executors import mcp as mcp_module
 from app.executors.executor import Checked, Invocation, Report
-from tests.engine.running import begun, events_of, rested, running, until
+from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running, until
 from tests.executors.mcp_servers import by_stdio
 
 pytestmark = pytest.mark.anyio
@@ -157,3 +158,27 @@ async def test_of_many_that_wait_one_decides_and_a_changed_one_is_told(tmp_path:
         assert sorted(type(each).__name__ for each in told) == ["Conflict"] * 4 + ["NoneType"]
         await rested(engine, session_id)
         assert len(events_of(await engine.log.events(session_id), CallStarted)) == 1
+
+
+async def test_nobody_sees_a_call_wait_that_a_rule_decides(tmp_path: Path) -> None:
+    seen: list[str] = []
+    async with running(tmp_path) as engine:
+        one = held(engine)
+        session_id = await begun(engine, [TOOL], rules=ALLOW_ALL)
+
+        async def watch() -> None:
+            """Is in line for the lock all the time, so that it has it after everybody."""
+            while True:
+                seen.append(await state(engine, session_id))
+                await anyio.lowlevel.checkpoint()
+
+        await engine.driver.prompt(session_id, "Use note")
+        await one.asked(1)
+        watching = asyncio.create_task(watch())
+        one.go.set()
+        with anyio.fail_after(20):
+            await until(engine, session_id, CallStarted)
+        watching.cancel()
+        await asyncio.wait([watching])
+        assert (await rested(engine, session_id)).state == "idle"
+    assert set(seen) == {"running"}
