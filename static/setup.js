@@ -92,7 +92,9 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("#setup :is([name=all_of], [name=none_of])");
   if (!button) return;
   event.preventDefault();
-  const boxes = [...button.closest("[data-group]").querySelectorAll("[name=tools]")];
+  // Only what is in sight: a search narrows what "all" means.
+  const boxes = [...button.closest("[data-group]").querySelectorAll("[data-words]:not([hidden]) > [name=tools]")];
+  if (!boxes.length) return;
   for (const box of boxes) box.checked = button.name === "all_of";
   boxes[0].dispatchEvent(new Event("change", { bubbles: true }));
 });

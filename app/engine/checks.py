@@ -6,6 +6,7 @@ An executor may have to ask a slow server; nobody who stops or reads the session
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from app.engine.hub import Hub, Live
 from app.executors.executor import Checked
 from app.executors.table import Executors
 from app.schema.verdict import verdict
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -76,8 +79,16 @@ class Checks:
             session = live.session
             call = session.call(call_id)
             if call.status == "proposed" and call in session.current_calls and not session.stopped:
-                await self._hub.append(live, [event_of(session, call, work.result())])
+                await self._hub.append(live, [event_of(session, call, _said(call_id, work))])
                 await self._then(live)
+
+
+def _said(call_id: str, work: asyncio.Future[Checked]) -> Checked:
+    """What the check came to; one that broke is a bug, and only a person runs the call then."""
+    if (error := work.exception()) is None:
+        return work.result()
+    log.error("The check of call %s broke.", call_id, exc_info=error)
+    return Checked(problems=(_BROKEN,))
 
 
 def event_of(session: Session, call: Call, checked: Checked) -> CallChecked:
@@ -89,5 +100,9 @@ def event_of(session: Session, call: Call, checked: Checked) -> CallChecked:
     seen = digest(session, call, checked.code)
     return CallChecked(call.id, problems, checked.parallel_safe, seen, checked.code)
 
+
+_BROKEN = Problem(
+    "caution", "This program could not check who answers this call; its log says why. Look twice."
+)
 
 _REPEATED = Problem("note", "The same call with the same arguments was made in the last two turns.")

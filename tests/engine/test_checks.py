@@ -182,3 +182,18 @@ async def test_nobody_sees_a_call_wait_that_a_rule_decides(tmp_path: Path) -> No
         await asyncio.wait([watching])
         assert (await rested(engine, session_id)).state == "idle"
     assert set(seen) == {"running"}
+
+
+async def test_a_check_that_breaks_waits_for_a_person(tmp_path: Path) -> None:
+    class Broken(Held):
+        async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
+            raise RuntimeError("a bug")
+
+    async with running(tmp_path) as engine:
+        engine.executors.by_kind = {**engine.executors.by_kind, "mcp": Broken()}
+        session_id = await begun(engine, [TOOL], rules=ALLOW_ALL)
+        await engine.driver.prompt(session_id, "Use note")
+        session = await rested(engine, session_id)
+        (call,) = session.calls()
+        assert (session.state, session.paused, call.status) == ("waiting", "", "waiting")
+        assert call.cautioned

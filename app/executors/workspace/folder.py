@@ -72,6 +72,9 @@ class Folder:
         """Make the folder and those above it, each for this user alone."""
         self.root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.root.mkdir(mode=0o700, exist_ok=True)
+        found = self.root.lstat()
+        if stat.S_ISDIR(found.st_mode) and found.st_mode & 0o700 != 0o700:
+            self.root.chmod(0o700)  # a command shut it, which would shut out all that follow
 
     @contextmanager
     def folder(self, parts: tuple[str, ...], *, create: bool = False) -> Iterator[int]:

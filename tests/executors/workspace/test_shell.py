@@ -287,3 +287,9 @@ async def test_the_server_is_killed_and_nothing_runs_on(tmp_path: Path) -> None:
         with anyio.fail_after(20):
             await process.wait()
         await until(lambda: alive(mark) == [])
+
+
+async def test_a_folder_that_a_command_shut_is_opened_again(working: Working) -> None:
+    await working.call("run_shell", command="chmod 000 .")
+    result = await working.call("run_shell", command="echo here")
+    assert (result.is_error, result.text.splitlines()[0]) == (False, "here")
