@@ -95,6 +95,11 @@ def test_of_many_tools_some_are_chosen_by_keyboard(full: Server, new_tab: NewTab
     tab.page.get_by_role("button", name="choose none").click()
     expect(chosen).to_have_count(0)
     expect(tab.find("#set-allowed-trees_99")).not_to_be_attached()
+    # All of a group are those that a search leaves in sight.
+    search.fill("trees_7")
+    tab.page.get_by_role("button", name="all of trees").click()
+    expect(chosen).to_have_count(11)
+    expect(tab.find("#set-allowed-trees_79")).to_be_attached()
     tab.page.set_viewport_size({"width": 390, "height": 800})
     assert not tab.scrolls_sideways()
 
@@ -117,3 +122,14 @@ def settings_of(server: Server, session_id: str) -> Any:
     """The settings of the last line of the log that changed them."""
     lines = server.script.get(f"/sessions/{session_id}/events").text.splitlines()
     return [json.loads(line) for line in lines if "settings_changed" in line][-1]["settings"]
+
+
+def test_the_menu_of_exports_stays_on_a_narrow_page(full: Server, new_tab: NewTab) -> None:
+    tab = new_tab(full).login()
+    tab.page.set_viewport_size({"width": 390, "height": 844})
+    tab.goto("/tools/trees_1")
+    tab.find("#export > summary").click()
+    box = tab.find("#export .sheet").bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
