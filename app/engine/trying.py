@@ -125,9 +125,7 @@ class Trying:
         checked = await say(PREFIX + scratch, tool, arguments or "{}")
         if checked is None:
             return Looked(problems, "", UNASKED)
-        held = json_text([to_data(tool), checked.code])
-        seen = hashlib.sha256(held.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-        return Looked((*problems, *checked.problems), checked.code, seen)
+        return Looked((*problems, *checked.problems), checked.code, _seen(tool, checked.code))
 
     async def start(self, wanted: Wanted) -> Try:
         """Run it. Refused or Conflict where that may not be; nothing runs then."""
@@ -269,6 +267,15 @@ class Trying:
     def _remove(self, session: str) -> None:
         for left in self._folder.glob(f"{session}*"):
             shutil.rmtree(left, ignore_errors=True)
+
+
+def _seen(tool: Tool, code: str) -> str:
+    """What stands for the tool and what answers it. The order of the config's members says
+    nothing, and the editor's fields spell it in another one than a server or a script."""
+    data = to_data(tool)
+    data["config"] = dict(sorted(data["config"].items()))
+    held = json_text([data, code])
+    return hashlib.sha256(held.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
 def _as_seen(seen: str, looked: Looked) -> bool:

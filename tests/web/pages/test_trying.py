@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import anyio
 import httpx
 import pytest
 
+from tests.executors.mcp_servers import by_stdio
 from tests.served import Served, served
 
 pytestmark = pytest.mark.anyio
@@ -163,6 +165,42 @@ async def test_a_page_that_is_looked_at_starts_no_server(
     assert "look at it again" in answer.text
     assert "exit code 3" in answer.text
     assert started.exists()
+
+
+async def test_a_server_s_tool_that_is_open_and_untouched_runs_at_the_first_click(
+    script: httpx.AsyncClient, page: httpx.AsyncClient
+) -> None:
+    fine = by_stdio("fine")
+    server = {"name": "fine", "command": fine.command, "args": list(fine.args)}
+    print_ = (await script.post("/servers", json=server)).json()["fingerprint"]
+    await script.post("/servers/fine/accept", json={"fingerprint": print_})
+    (await script.post("/servers/fine/list", json={})).raise_for_status()
+    listed = (await script.get("/servers/fine")).json()["tools"]
+    add = next(one for one in listed if one["name"] == "add")
+    taken = {"tools": [f"{add['fingerprint']} add"]}
+    (await script.post("/servers/fine/take", json=taken)).raise_for_status()
+
+    html = (await page.get("/tools/add")).text
+    assert inputs(html)["try_seen"] != "unasked", "the server is connected"
+    form = {**editor(html), **inputs(html), "integer:/a": "2", "integer:/b": "3", "do": "run"}
+    assert "output_schema" in form["rest_mcp"]
+    answer = await page.post("/tools/try", data=form, headers=HX)
+    assert answer.status_code == 200, answer.text
+
+
+def editor(html: str) -> dict[str, str]:
+    """The fields of the editor of a tool of a server, as a browser sends them untouched."""
+    form = html[html.index('<form id="tool"') :]
+    form = form[: form.index("</form>")]
+    sent = {}
+    for tag in re.findall(r"<input [^>]*>", form):
+        found = dict(re.findall(r'([\w-]+)="([^"]*)"', tag))
+        ticks = 'type="checkbox"' in tag or 'type="radio"' in tag
+        if "name" in found and (not ticks or " checked" in tag):
+            sent[found["name"]] = unescape(found.get("value", ""))
+    for name, text in re.findall(r'<textarea [^>]*?name="(\w+)"[^>]*>\n?([^<]*)</textarea>', form):
+        sent[name] = unescape(text)
+    return sent
 
 
 def inputs(html: str) -> dict[str, str]:
