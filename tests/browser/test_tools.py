@@ -101,7 +101,17 @@ def test_a_tool_is_made_broken_mended_tried_and_used_by_keyboard(tab: Tab) -> No
     page.wait_for_url(lambda url: "/sessions/" in url)
     reach(page, "#setup input[name=tools][value=book_table]", 200)
     keys.press("Space")
-    expect(tab.find("#dock")).to_contain_text("tool")
+    expect(tab.find("#dock")).to_contain_text("5 tools")
+    reach(page, "#prompt", 200)
+    keys.type("Use book_table, please.")
+    keys.press("Control+Enter")
+    card = tab.find(".card").first
+    expect(card).to_contain_text("waiting for you")
+    expect(card).to_contain_text("book_table")
+    reach(page, ".card button[data-key=a]", 200)
+    keys.press("Enter")
+    expect(card).to_contain_text("ran")
+    expect(card).to_contain_text("ok")
 
 
 def test_each_face_shows_what_was_typed_in_another(server: Server, tab: Tab) -> None:
