@@ -111,6 +111,14 @@ document.addEventListener("htmx:after:request", (event) => {
   if (ok && form.id === "rename") form.closest("details").open = false;
 });
 
+// A field of a form made from a schema is wrong where the sentence beside it says so.
+document.addEventListener("htmx:after:swap", () => {
+  for (const field of document.querySelectorAll(".given > [aria-describedby]")) {
+    if ($(field.getAttribute("aria-describedby"))?.hidden === false) field.setAttribute("aria-invalid", "true");
+    else field.removeAttribute("aria-invalid");
+  }
+});
+
 // A refusal that brings no toast of its own, and no answer at all.
 document.addEventListener("htmx:after:request", (event) => {
   const { response, text } = event.detail.ctx ?? {};

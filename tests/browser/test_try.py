@@ -36,7 +36,11 @@ ASK = {
     "config": {
         "output_schema": {
             "type": "object",
-            "properties": {"ok": {"type": "boolean"}, "why": {"type": "string"}},
+            "properties": {
+                "ok": {"type": "boolean"},
+                "why": {"type": "string"},
+                "n": {"type": "integer"},
+            },
             "required": ["ok"],
         }
     },
@@ -151,6 +155,17 @@ def test_a_call_of_a_person_s_tool_is_answered_by_its_form(tab: Tab, server: Ser
     expect(answer.locator("[name='boolean:/ok']")).to_be_focused()  # the first field of all
     answer.locator("[name='text:/why']").fill("because")
     tab.forgive("422")
+    number = answer.locator("[name='integer:/n']")
+    number.fill("x1")
+    answer.get_by_role("button", name="Answer").click()
+    expect(number).to_have_attribute("aria-invalid", "true")
+    told = answer.locator(f"#{number.get_attribute('aria-describedby')}")
+    expect(told).to_have_text("n must be a number like 30, not 'x1'.")
+    number.fill("")
+    answer.get_by_role("button", name="Answer").click()
+    expect(number).not_to_have_attribute("aria-invalid", "true")
+    expect(told).to_be_hidden()
+    expect(answer.locator("[name='text:/why']")).to_have_value("because")
     # One way at a time: what stands in the other is there still.
     expect(card.get_by_role("button", name="Answer", exact=True)).to_have_count(1)
     card.locator("summary", has_text="As text or JSON").click()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator
+from html import unescape
 from typing import Any
 
 import anyio
@@ -99,3 +101,29 @@ async def test_a_script_s_answer_goes_as_it_is(script: httpx.AsyncClient) -> Non
     body = {"decision": "answer", "digest": call["digest"], "text": "free"}
     answer = await script.post(f"/sessions/{id_}/calls/{call['id']}/decision", json=body)
     assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("form", "told"),
+    [
+        ({"integer:/count": "x1"}, ["", "count must be a number like 30, not 'x1'."]),
+        ({"boolean:/ok": "true", "integer:/count": "2.5"}, ["", "count "]),
+    ],
+)
+async def test_a_refused_field_is_told_at_the_field_and_by_its_name(
+    script: httpx.AsyncClient, page: httpx.AsyncClient, form: dict[str, str], told: list[str]
+) -> None:
+    id_, call = await waiting(script)
+    html = (await page.get(f"/sessions/{id_}")).text
+    sent = {"decision": "answer", "digest": call["digest"], "by": "form", **form}
+    url = f"/sessions/{id_}/calls/{call['id']}/decision"
+    answer = await page.post(url, data=sent, headers={"hx-request": "true"})
+    assert answer.status_code == 422
+    pieces = re.findall(r'<p class="wrong" id="([^"]+)"( hidden)?>([^<]*)</p>', answer.text)
+    assert len(pieces) == len(told)
+    for (place, hidden, said), words in zip(pieces, told, strict=True):
+        assert f'aria-describedby="{place}"' in html, "the element that is there is the one put in"
+        assert unescape(said).startswith(words)
+        assert bool(hidden) == (words == "") == (said == "")
+    assert 'class="toast failed"' in answer.text
+    assert "/count" not in answer.text

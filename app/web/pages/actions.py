@@ -13,9 +13,10 @@ from starlette.responses import HTMLResponse, Response
 from app.core.errors import BadInput, PlaygroundError
 from app.engine.decisions import Asked
 from app.engine.settings import settings_from
+from app.render.pages import toast
 from app.render.setup import refused_fields
 from app.render.view import SHOWN_ARGUMENTS
-from app.web.answers import written
+from app.web.answers import Misfit, at_fields, written
 from app.web.changes import Outcome, changed, shown_settings, with_group
 from app.web.forms import Body, answer, body_of, json_of, wants
 from app.web.images import images_of
@@ -43,7 +44,12 @@ async def decide(request: Request) -> Response:
     body = await body_of(request)
     site, session_id = site_of(request), request.path_params["id"]
     call_id = request.path_params["call"]
-    wanted = await written(site, session_id, call_id, asked(body), body)
+    try:
+        wanted = await written(site, session_id, call_id, asked(body), body)
+    except Misfit as misfit:
+        if wants(request) != "htmx":
+            raise
+        return HTMLResponse(at_fields(site.env, misfit) + toast(site.env, str(misfit)), 422)
     await site.engine.driver.decide(session_id, call_id, wanted)
     return answer(request, {"ok": True, "call": call_id}, location=_no_htmx(request))
 
