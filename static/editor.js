@@ -33,8 +33,17 @@ function unsaved() {
 function changed(event) {
   if (!event.target.closest?.("#tool")) return;
   unsaved();
+  forgiven(event.target);
   if (event.target.closest(".srows")) undone([]);
   later();
+}
+
+// What was refused is being mended: whether it is, the next answer says.
+function forgiven(field) {
+  if (field.getAttribute("aria-invalid") !== "true") return;
+  $(field.getAttribute("aria-describedby"))?.remove();
+  field.removeAttribute("aria-invalid");
+  field.removeAttribute("aria-describedby");
 }
 
 function later() {
@@ -46,7 +55,8 @@ document.addEventListener("input", changed);
 document.addEventListener("change", (event) => {
   choose();
   if (event.target.matches?.("#tool input, #tool select")) changed(event);
-  if (event.target.matches?.("[data-again]")) ask("/tools/faces", { changes: true });
+  // A question that is under way sees by itself that something else is chosen.
+  if (event.target.matches?.("[data-again]") && !asking?.changes) ask("/tools/faces", { changes: true });
 });
 window.addEventListener("beforeunload", (event) => {
   if (dirty) event.preventDefault();
@@ -71,13 +81,23 @@ window.addEventListener("pageshow", () => {
 
 // Asking ---------------------------------------------------------------------------------------
 
-let asking; // what is under way: {stop, judges, saves}
+let asking; // what is under way: {stop, judges, saves, changes}
+let waiting = []; // what was pressed while a change was under way, in order
 
 const filled = (button, over) => {
   const data = new FormData($("tool"));
   if (over) for (const name of [...data.keys()]) if (ofSchema(name)) data.delete(name);
   for (const [name, value] of over ?? []) if (ofSchema(name)) data.append(name, value);
   if (button?.name) data.set(button.name, button.value);
+  return data;
+};
+// The form before its selects changed what it is: as they were drawn.
+const before = () => {
+  const data = filled();
+  for (const select of $("tool").querySelectorAll("select[data-again]")) {
+    const drawn = [...select.options].find((option) => option.defaultSelected);
+    if (drawn) data.set(select.name, drawn.value);
+  }
   return data;
 };
 const ofSchema = (name) => /^(parameters|source|now|\d+\..+)$/.test(name);
@@ -89,12 +109,14 @@ function judge() {
 }
 
 // Of several questions the last one is answered. `button` has pressed it, `over` are fields of the
-// schema that stand for those of the page, `changes` says that the tool is another one after it.
-async function ask(path, { button, over, changes = false, judges = false } = {}) {
+// schema that stand for those of the page, `changes` says that the tool is another one after it,
+// `left` is what can be undone then.
+async function ask(path, { button, over, left, changes = false, judges = false } = {}) {
   if (asking?.saves) return;
   clearTimeout(timer);
   asking?.stop.abort();
-  const mine = { stop: new AbortController(), judges, saves: path === "/tools" };
+  const mine = { stop: new AbortController(), judges, saves: path === "/tools", changes };
+  let drawn = false;
   const from = document.activeElement;
   asking = mine;
   try {
@@ -113,7 +135,8 @@ async function ask(path, { button, over, changes = false, judges = false } = {})
       if (stale && mine.saves) return notSaved(fresh);
       // It answers what stands here no more: what was typed meanwhile is asked about, too.
       if (stale && !judges) continue;
-      if (!judges) remember(changes && sent);
+      drawn = answer.ok;
+      if (!judges) past = left ?? remembered(changes && before());
       draw(fresh, made, from);
       if (changes || !answer.ok) unsaved();
       if (!answer.ok) wrong();
@@ -125,8 +148,22 @@ async function ask(path, { button, over, changes = false, judges = false } = {})
     if (!(error instanceof TypeError)) throw error;
     say("The server did not answer. Is it still running?");
   } finally {
-    if (asking === mine) asking = undefined;
+    if (asking === mine) {
+      asking = undefined;
+      next(drawn);
+    }
   }
+}
+
+// What is pressed while a change is under way waits for it, and is let go where that failed.
+function press(act) {
+  if (asking?.changes) waiting.push(act);
+  else act();
+}
+
+function next(drawn) {
+  if (!drawn) waiting = [];
+  while (waiting.length && !asking) waiting.shift()();
 }
 
 function refused(page, status) {
@@ -221,8 +258,16 @@ function focusOn(id) {
     view.dispatch({ scrollIntoView: true });
     return;
   }
-  $(id)?.focus();
-  if ($(id)?.matches("input")) $(id).select();
+  const one = $(id) ?? instead(id);
+  one?.focus();
+  if (one?.matches("input")) one.select();
+}
+
+// A row at the end has no way on, and one of any type nothing to add: the nearest that it has.
+function instead(id) {
+  const [number, verb] = id.split(".");
+  const near = [...({ up: ["down"], down: ["up"] }[verb] ?? []), "name", "type", "json", "remove", "add"];
+  return near.map((name) => $(`${number}.${name}`)).find(Boolean) ?? $("lint");
 }
 
 // Undo, in the form: a row's button taken back. In a text Ctrl+Z does it.
@@ -234,30 +279,51 @@ function undone(left) {
   if ($("undo")) $("undo").hidden = !past.length;
 }
 
-function remember(sent) {
-  past = sent && sent.get("now") === "form" ? [...past, sent].slice(-MOST_UNDONE) : [];
+function remembered(form) {
+  return form && form.get("now") === "form" ? [...past, form].slice(-MOST_UNDONE) : [];
 }
 
 function undo() {
-  const over = past.at(-1);
-  const left = past.slice(0, -1);
-  ask("/tools/faces", { button: { name: "face", value: "form" }, over, changes: true }).then(() => undone(left));
+  if (!past.length) return;
+  ask("/tools/faces", { button: { name: "face", value: "form" }, over: past.at(-1), left: past.slice(0, -1), changes: true });
 }
 
 // Buttons --------------------------------------------------------------------------------------
 
+// Which row a button is of: the names down to it, which stay when its number does not.
+function rowOf(button) {
+  const names = [];
+  for (let row = button.closest(".srow"); row; row = row.parentElement.closest(".srow")) {
+    names.unshift(row.querySelector(":scope > .srow-line > input.code")?.value ?? null);
+  }
+  return JSON.stringify(names);
+}
+
+// The button that was pressed, or the one that was drawn in its place; none where its row is gone.
+function pressed(button) {
+  const { name, value } = button;
+  const verb = value.split(" ")[0];
+  const row = rowOf(button);
+  return () => {
+    const same = (one) => one.name === name && one.value.split(" ")[0] === verb && rowOf(one) === row;
+    const now = button.isConnected ? button : [...$("tool").querySelectorAll("button")].find(same);
+    if (now) ask("/tools/faces", { button: now, changes: ["act", "apply"].includes(name) });
+  };
+}
+
 document.addEventListener("click", (event) => {
   const button = event.target.closest?.("#tool button");
   if (!button) return;
-  if (button.id === "undo") undo();
+  if (button.id === "undo") press(undo);
   if (button.getAttribute("formaction") !== "/tools/faces") return;
   event.preventDefault();
-  ask("/tools/faces", { button, changes: ["act", "apply"].includes(button.name) });
+  press(pressed(button));
 });
 document.addEventListener("submit", (event) => {
   if (event.target.id !== "tool" || event.defaultPrevented) return;
   event.preventDefault();
-  ask("/tools", { button: event.submitter });
+  const button = event.submitter;
+  press(() => ask("/tools", { button }));
 });
 document.addEventListener("keydown", (event) => {
   if (event.shiftKey && event.altKey && event.code === "KeyF" && !event.defaultPrevented && layOut()) event.preventDefault();

@@ -190,8 +190,11 @@ def done(was: Typed, act: str) -> Editor:
     schema, there = acted(was.schema, verb, path)
     editor = shown(replace(was.form, parameters=pretty(schema)))
     row = row_at(editor.rows, there) if editor.rows else None
-    place = {"add": "name", "remove": "add"}.get(verb, verb)
-    return replace(editor, focus=f"{row.number}.{place}" if row else "")
+    if row is None:
+        return editor
+    named = "name" if "name" in row.texts else "type"
+    place = {"add": named, "remove": "add"}.get(verb, verb)
+    return replace(editor, focus=f"{row.number}.{place}")
 
 
 def rewritten(was: Typed, fix: str) -> rewrite.Rewrite | None:

@@ -28,6 +28,7 @@ FORM = {
     "answered_by": "mock",
     "timeout_s": "30",
 }
+LISTED = '{"type": "object", "properties": {"a": {"type": "array"}}}'
 MOCK = {"name": "x", "config": {"result": ""}}
 HTMX = {"hx-request": "true"}
 
@@ -56,6 +57,7 @@ async def page(one: Served) -> AsyncIterator[httpx.AsyncClient]:
         ({"face": "nothing"}, ['name="now" value="json"']),
         ({"act": "format"}, ["  &#34;properties&#34;: {", 'data-focus="parameters"']),
         ({"now": "form", "act": "add 0"}, ['value="field"', 'data-focus="3.name"']),
+        ({"now": "form", "act": "add 1", "parameters": LISTED}, ['data-focus="2.type"']),
         ({"now": "form", "act": "remove 1"}, ['value="days"', 'data-focus="0.add"']),
         ({"now": "form", "act": "down 1"}, ['data-focus="2.down"']),
         ({"now": "form", "1.name": "town", "face": "json"}, ["&#34;town&#34;"]),
