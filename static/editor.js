@@ -322,6 +322,7 @@ document.addEventListener("click", (event) => {
 document.addEventListener("submit", (event) => {
   if (event.target.id !== "tool" || event.defaultPrevented) return;
   event.preventDefault();
+  delete event.target.dataset.ui; // `ask` itself begins no second save while one is under way
   const button = event.submitter;
   press(() => ask("/tools", { button }));
 });

@@ -99,9 +99,11 @@ def test_a_fix_is_shown_with_what_it_loses() -> None:
     html = tool_lint(ENV, editor)
     assert "Lost: minimum goes." in html
     assert 'name="apply" id="apply" value="strict"' in html
-    same = tool_lint(ENV, replace(editor, fixed=Fixed("inline", [])))
+    same = tool_lint(ENV, replace(editor, fixed=Fixed("inline", [("+", "x")])))
     assert "accepts and refuses the same values" in same
-    assert 'name="apply"' not in same
+    nothing = tool_lint(ENV, replace(editor, fixed=Fixed("inline", [])))
+    assert "nothing that this could change" in nothing
+    assert 'name="apply"' not in nothing
     refused = ["Still refused: Anthropic takes no schema that refers to itself."]
     html = tool_lint(ENV, replace(editor, fixed=Fixed("strict", [], refused)))
     assert "Still refused: Anthropic" in html
