@@ -178,8 +178,11 @@ async def test_of_clicks_on_one_button_one_sends(tmp_path: Path) -> None:
     async with running(tmp_path, waits=slept.waits) as engine:
         session_id = await counting(engine, "http-500")
         await engine.driver.retry(session_id, 1)
-        while len(await log_of(engine, session_id, RetryScheduled)) < 2:
-            assert await engine.hub.wait(engine.hub.position, engine.hub.list_version, 10.0)
+        while True:
+            position, version = engine.hub.position, engine.hub.list_version
+            if len(await log_of(engine, session_id, RetryScheduled)) == 2:
+                break
+            assert await engine.hub.wait(position, version, 10.0)
         for _ in range(3):
             with pytest.raises(Conflict, match="not the last one"):
                 await engine.driver.retry(session_id, 1)
