@@ -20,7 +20,6 @@ from app.core.events import (
     RunStopped,
     Warned,
 )
-from app.core.rows import to_data
 from app.core.rules import Rule
 from app.core.settings import Limits
 from app.net.client import Net
@@ -80,6 +79,11 @@ class Remote:
                         yield json.loads(one.data)
 
 
+def _told(rule: Rule) -> dict[str, str]:
+    """What a command line can say of a rule, in the words of the JSON contract."""
+    return {"tool": rule.tool, "action": rule.action, "text": rule.text, "words": rule.words}
+
+
 async def run_there(
     base_url: str,
     token: str,
@@ -93,7 +97,7 @@ async def run_there(
         remote = Remote(net, base_url, token)
         tools = tools_of(await remote.ask("GET", "/tools"), arguments.tools)
         check_names(rules, [one["name"] for one in tools])
-        body = {**asked, "tools": tools, "rules": [to_data(rule) for rule in rules]}
+        body = {**asked, "tools": tools, "rules": [_told(rule) for rule in rules]}
         session_id = (await remote.ask("POST", "/sessions", body))["id"]
         await remote.ask("POST", f"/sessions/{session_id}/prompts", {"text": arguments.prompt})
         teller = Teller(arguments.json, session_id)

@@ -18,10 +18,10 @@ from app.commands.remote import run_there, waiting_in
 from app.commands.told import Teller
 from app.commands.toolfiles import check_names, tools_of
 from app.core.errors import BadInput
+from app.core.folded import folded
 from app.core.rows import to_data
 from app.core.rules import Rule, rules_from_flags
 from app.core.settings import SIMULATOR_URL
-from app.core.state import folded
 from app.engine.engine import Engine
 from app.engine.settings import keys_for, settings_from
 from app.net.client import is_loopback
@@ -84,7 +84,7 @@ async def _run_beside(
         settings = await settings_from(engine, asked)
         check_names(rules, [tool.name for tool in settings.tools])
         session_id = await engine.hub.create(settings)
-        engine.driver.rules[session_id] = rules
+        await engine.rules.put(session_id, rules, settings.tools)
         return await _told(engine, arguments, session_id)
     finally:
         await engine.close()

@@ -10,9 +10,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from app.core.events import CallDecided, CallEnded, Event, RunPaused
-from app.core.messages import arguments_object
-from app.core.rules import Rule, first_match
+from app.core.events import CallChecked, CallDecided, CallEnded, Event, RunPaused, RunStopped
+from app.core.faults import staged
+from app.core.limits import (
+    after_error,
+    before_request,
+    beyond_calls,
+    going_in_circles,
+    same,
+)
+from app.core.rules import Rule, first_match, unbound
 from app.core.state import Call, Prompt, Session, Turn, held
 from app.core.tools import ToolChoice, ToolResult, text_result
 
@@ -69,7 +76,7 @@ def next_commands(session: Session, rules: Sequence[Rule] = ()) -> list[Command]
     if item is None or session.retrying is not None:
         return []
     if isinstance(item, Prompt):
-        return [SendRequest(session.settings.tool_choice)]
+        return [next_request(session)]
     if item.end is None:
         left = session.retries < session.settings.limits.max_retries
         return [Retry(item.number, session.retries + 1)] if left and retryable(item) else []
@@ -101,53 +108,132 @@ def retryable(turn: Turn) -> bool:
 
 def _go_on(session: Session) -> Command:
     """The request after a turn that is settled, or a pause where a limit is reached."""
+    before = before_request(session)
+    return Record(before) if before is not None else next_request(session)
+
+
+def next_request(session: Session) -> SendRequest:
+    """The request that follows the last item, whatever stands before it."""
     assert session.settings is not None
-    if session.turns_since_prompt >= session.settings.limits.max_turns:
-        return Record(RunPaused("max_turns"))
     choice = session.settings.tool_choice
-    if not choice.forced:
+    if not choice.forced or isinstance(session.last_item, Prompt):
         return SendRequest(choice)
     note = f"tool_choice was {choice.label} for the first request; from here on it is auto."
     return SendRequest(replace(choice, mode="auto", name=""), note)
 
 
 def _call_commands(session: Session, turn: Turn, rules: Sequence[Rule]) -> Iterable[Command]:
+    proposed = [CheckCall(call.id) for call in turn.calls if call.status == "proposed"]
+    yield from proposed
+    settled = [one for call in turn.calls if (one := _settled(session, call)) is not None]
+    yield from settled
+    running = sum(call.status == "running" for call in turn.calls)
+    circle, error = going_in_circles(session, turn), after_error(session, turn)
+    if circle is not None or error is not None:
+        # Before anything is decided or run, but not before it is known what there is to decide.
+        if not proposed and not settled and not (error and running):
+            yield Record(circle or error or RunPaused("error"))
+        return
     assert session.settings is not None
-    limits = session.settings.limits
-    doubled = doubled_ids(turn)
-    running = [call for call in turn.calls if call.status == "running"]
-    for place, call in enumerate(turn.calls):
-        match call.status:
-            case "proposed":
-                yield CheckCall(call.id)
-            case "waiting":
-                # An interrupted call is never decided by a rule: only a person knows its effect.
-                beyond = place >= limits.max_calls_per_turn
-                event = _by_rule(turn, call, rules, beyond or call.provider_id in doubled)
-                if event is not None:
-                    yield Record(event)
-            case "decided":
-                assert call.decided is not None
-                if call.decided.decision != "run":
-                    yield Record(CallEnded(call.id, decided_result(call.decided)))
-                elif not held(turn.calls, call) and len(running) < max(1, limits.max_parallel):
-                    running.append(call)
-                    yield RunCall(call.id, call.attempt, call.arguments)
-            case _:
-                pass
+    most = max(1, session.settings.limits.max_parallel)
+    for call in turn.calls[: session.calls_allowed]:
+        if call.status == "waiting":
+            event = _by_rule(session, turn, call, rules)
+            if event is not None:
+                yield Record(event)
+            if isinstance(event, RunStopped):
+                return
+        elif _to_run(call) and running < most and not held(turn.calls, call):
+            running += 1
+            yield RunCall(call.id, call.attempt, call.arguments)
+    beyond = beyond_calls(session, turn)
+    if beyond is not None and not proposed and not settled:
+        yield Record(beyond)
 
 
-def _by_rule(turn: Turn, call: Call, rules: Sequence[Rule], looked_at: bool) -> CallDecided | None:
-    """What the rules decide; `looked_at` says that a person must see the call before it runs."""
+def _to_run(call: Call) -> bool:
+    decided = call.decided
+    return call.status == "decided" and decided is not None and decided.decision == "run"
+
+
+def _settled(session: Session, call: Call) -> Command | None:
+    """The end of a call that was answered or denied: nothing has to run for it."""
+    if call.status != "decided" or call.decided is None or _to_run(call):
+        return None
+    return Record(CallEnded(call.id, decided_result(session, call, call.decided)))
+
+
+def _by_rule(
+    session: Session, turn: Turn, call: Call, rules: Sequence[Rule]
+) -> CallDecided | RunStopped | None:
+    # An interrupted call is never decided by a rule: only a person knows its effect.
     rule = first_match(rules, call)
-    if rule is None:
+    if rule is None or rule.action == "ask" or obstacle(session, turn, call, rule):
         return None
-    if rule.action == "run" and (looked_at or not may_run_unseen(turn, call)):
-        return None
-    decision = rule.action
-    assert decision != "ask"
+    if rule.action == "stop":
+        return RunStopped(rule.said, call.id)
     return CallDecided(
-        call.id, decision, by="rule", rule=rule.words, digest=call.digest, text=rule.text
+        call.id,
+        rule.action,
+        by="rule",
+        rule=rule.said,
+        rule_id=rule.id,
+        digest=call.digest,
+        text=rule.text,
+        is_error=rule.is_error,
+        fault=rule.fault,
+    )
+
+
+def asks(session: Session, call: Call, checked: CallChecked, rules: Sequence[Rule]) -> str:
+    """Why a rule that is about `call`, as `checked` finds it, leaves it to the person; "" where
+    none is about it, or the one that is decides."""
+    found = replace(
+        call, problems=checked.problems, code=checked.code, checked_ms=session.updated_ms
+    )
+    rule = first_match(rules, found)
+    if rule is None:
+        return ""
+    if rule.action == "ask":
+        return f"The rule “{rule.said}” asks."
+    return obstacle(session, session.turns[call.turn - 1], found, rule)
+
+
+def obstacle(session: Session, turn: Turn, call: Call, rule: Rule) -> str:
+    """Why `rule`, which is about `call`, does not decide it, as a sentence; "" where it does."""
+    if rule.here != session.id and (call.checked_ms or 0) < rule.since_ms:
+        return f"The rule “{rule.said}” was written after this call was made, so it asks."
+    if call.stopped_by:
+        return "A rule stopped the run here; what becomes of the call is for you to say."
+    if changed := unbound(rule, call):
+        return changed
+    if rule.proposed and rule.action == "run" and _was_denied(session, call):
+        return f"You denied this call before, so the rule “{rule.said}” asks."
+    if rule.action == "run":
+        return _unseen_obstacle(turn, call)
+    return ""
+
+
+def _unseen_obstacle(turn: Turn, call: Call) -> str:
+    """Why a person must see the call before it runs."""
+    if turn.end is not None and turn.end.reason == "other":
+        return "The answer ended by a word nobody knows here, so no rule runs its calls."
+    if call.provider_id in doubled_ids(turn):
+        return "Another call of this answer has the same id, so no rule runs either."
+    if not may_run_unseen(turn, call):
+        return "No rule runs a call that needs a second look."
+    return ""
+
+
+def _was_denied(session: Session, call: Call) -> bool:
+    """Whether a person denied the same call before, in this session."""
+    return any(
+        other.decided is not None
+        and other.decided.decision == "deny"
+        and other.decided.by == "person"
+        and same(other, call)
+        for other in session.calls()
+        if other is not call
     )
 
 
@@ -181,20 +267,19 @@ def doubled_ids(turn: Turn) -> frozenset[str]:
 def repeats(session: Session, call: Call) -> bool:
     """Whether one of the two turns before made the same call: a model that goes in circles."""
     before = [turn for turn in session.turns[: call.turn - 1] if not turn.dropped]
-    return any(_same(one, call) for turn in before[-2:] for one in turn.calls)
+    return any(same(one, call) for turn in before[-2:] for one in turn.calls)
 
 
-def _same(one: Call, other: Call) -> bool:
-    """Equal in name and arguments, however these are spaced."""
-    if one.name != other.name:
-        return False
-    given = arguments_object(one.raw)
-    return one.raw == other.raw or (given is not None and given == arguments_object(other.raw))
-
-
-def decided_result(decided: CallDecided) -> ToolResult:
+def decided_result(session: Session, call: Call, decided: CallDecided) -> ToolResult:
     """The result of a call that was answered or denied instead of run."""
+    if decided.fault:
+        past = (one for one in session.calls() if one is not call and one.name == call.name)
+        return staged(decided.fault, None, [one.result for one in past if one.result is not None])
     if decided.decision == "deny":
         reason = decided.text.strip() or "The person did not allow this call."
         return text_result(reason, is_error=True, kind="denied")
-    return text_result(decided.text, is_error=decided.is_error)
+    result = text_result(decided.text, is_error=decided.is_error)
+    if not decided.images:
+        return result
+    words = result.content if decided.text.strip() else ()
+    return replace(result, content=(*words, *decided.images))

@@ -209,7 +209,8 @@ class Warned:
 class CallChecked:
     """`code` stands for the file that would answer (its SHA-256 as hex digits), "" without one.
 
-    A call is checked again where that file changed while it waited.
+    A call is checked again where that file changed while it waited. `asks` says why a rule that
+    fits does not decide it, "" where none fits or the one that does decides.
     """
 
     call_id: str
@@ -217,6 +218,7 @@ class CallChecked:
     parallel_safe: bool = False
     digest: str = ""
     code: str = ""
+    asks: str = ""
 
 
 Decision = Literal["run", "answer", "deny"]
@@ -226,8 +228,9 @@ Decision = Literal["run", "answer", "deny"]
 class CallDecided:
     """`by` is `person` or `rule`; `arguments` the edited raw text, None where it is as it came.
 
-    `text` is the answer or the reason of a denial. `anyway` says that a schema problem was seen,
-    `lift` that the person lifted the tool's sandbox for this one call.
+    `text` is the answer or the reason of a denial, `images` are part of an answer. `anyway` says
+    that a schema problem was seen, `lift` that the person lifted the tool's sandbox for this one
+    call. `rule` is the rule in words, `rule_id` its id. `fault` names what is staged (faults.py).
     """
 
     call_id: str
@@ -240,6 +243,9 @@ class CallDecided:
     is_error: bool = False
     anyway: bool = False
     lift: bool = False
+    rule_id: str = ""
+    fault: str = ""
+    images: tuple[Content, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -250,17 +256,31 @@ class CallStarted:
 
 @dataclass(frozen=True)
 class CallProgressed:
-    """`fraction` is 0..1, or None where the tool does not know how far it is."""
+    """`fraction` is 0..1, or None where the tool does not know how far it is. `output` is what it
+    printed since the last one."""
 
     call_id: str
     text: str
     fraction: float | None = None
+    output: str = ""
+
+
+@dataclass(frozen=True)
+class CallExtended:
+    """A person gave the running call `by_s` more seconds."""
+
+    call_id: str
+    by_s: float
 
 
 @dataclass(frozen=True)
 class CallEnded:
+    """`result` is what the model reads. Where a fault was staged, `real` is what the tool returned,
+    None where it was not run."""
+
     call_id: str
     result: ToolResult
+    real: ToolResult | None = None
 
 
 @dataclass(frozen=True)
@@ -279,17 +299,21 @@ class TaskStarted:
 
 @dataclass(frozen=True)
 class TaskEnded:
-    """`how` is a short sentence: its exit code, who stopped it, or why it was ended."""
+    """`how` is a short sentence: its exit code, who stopped it, or why it was ended. `result` is
+    what a call that went on in the background came to: the model reads it with the next request."""
 
     task_id: str
     how: str
+    result: ToolResult | None = None
 
 
 @dataclass(frozen=True)
 class RunPaused:
-    """`limit` is `max_turns`, `max_calls`, `restart` or `store`."""
+    """`limit` names what was reached (limits.py), or is `restart` or `store`; `message` says it in
+    a sentence."""
 
     limit: str
+    message: str = ""
 
 
 @dataclass(frozen=True)
@@ -299,7 +323,10 @@ class RunResumed:
 
 @dataclass(frozen=True)
 class RunStopped:
-    pass
+    """By a person, or by the rule `rule` (in words) when it met the call `call_id`."""
+
+    rule: str = ""
+    call_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -331,6 +358,7 @@ Event = (
     | CallDecided
     | CallStarted
     | CallProgressed
+    | CallExtended
     | CallEnded
     | CallInterrupted
     | TaskStarted

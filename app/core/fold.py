@@ -27,6 +27,7 @@ from app.core.events import (
     CallDecided,
     CallDoubted,
     CallEnded,
+    CallExtended,
     CallInterrupted,
     CallProgressed,
     CallStarted,
@@ -51,6 +52,9 @@ from app.core.events import (
     Warned,
 )
 from app.core.state import Call, CallStatus, Part, Prompt, Session, Task, Turn, digest
+
+MOST_OUTPUT = 16_000
+"""Characters that are kept of what a running call printed: its end. The log has all of it."""
 
 
 def apply(session: Session, logged: Logged) -> None:
@@ -126,6 +130,8 @@ def _apply(session: Session, logged: Logged) -> None:
                 session.turns[-1].warnings.append(event)
         case CallChecked() | CallDecided() | CallStarted() | CallProgressed() | CallEnded():
             _call_changed(session, event, at_ms)
+        case CallExtended(call_id=call_id, by_s=by_s):
+            _call_in(session, call_id, "running").extended_s += by_s
         case CallInterrupted(call_id=call_id):
             call = _call_in(session, call_id, "running")
             call.status, call.decided, call.progress = "interrupted", None, None
@@ -135,18 +141,19 @@ def _apply(session: Session, logged: Logged) -> None:
             _require(task_id not in session.tasks, f"There is a task {task_id} already.")
             session.call(call_id)
             session.tasks[task_id] = Task(task_id, call_id, title, at_ms)
-        case TaskEnded(task_id=task_id, how=how):
+        case TaskEnded(task_id=task_id, how=how, result=result):
             task = session.tasks.get(task_id)
             if task is None or task.ended_ms is not None:
                 raise IllegalEvent(f"No task {task_id} is running.")
-            task.ended_ms, task.how = at_ms, how
-        case RunPaused(limit=limit):
-            session.paused = limit
+            task.ended_ms, task.how, task.result = at_ms, how, result
+        case RunPaused(limit=limit, message=message):
+            session.paused, session.paused_because = limit, message
             _not_retried(session)
         case RunResumed():
-            session.paused, session.stopped = "", False
-            session.resumed_turn = session.turns[-1].number if session.turns else 0
-        case RunStopped():
+            _resumed(session, at_ms)
+        case RunStopped(rule=rule, call_id=call_id):
+            if call_id:
+                _call_in(session, call_id, "waiting").stopped_by = rule
             session.stopped = True
             _not_retried(session)
         case TurnDropped(turn=number):
@@ -158,6 +165,17 @@ def _apply(session: Session, logged: Logged) -> None:
             session.retrying = None
             if not event.automatic:
                 session.retries = 0
+
+
+def _resumed(session: Session, at_ms: int) -> None:
+    """The run begins anew: what it took so far, and what failed in it, counts no more."""
+    if session.paused == "max_calls" and session.turn is not None:
+        session.turn.continued += 1
+    session.paused, session.paused_because, session.stopped = "", "", False
+    session.resumed_turn = session.turns[-1].number if session.turns else 0
+    session.resumed_ms = at_ms
+    done = (call.id for call in session.current_calls if call.status == "done")
+    session.forgiven = frozenset(done)
 
 
 def _not_retried(session: Session) -> None:
@@ -250,7 +268,7 @@ def _call_changed(
         case CallChecked():
             call = _call_in(session, event.call_id, "proposed", "waiting", "interrupted")
             call.problems, call.parallel_safe = event.problems, event.parallel_safe
-            call.digest, call.code = event.digest, event.code
+            call.digest, call.code, call.asks = event.digest, event.code, event.asks
             if call.status == "proposed":
                 call.status, call.checked_ms = "waiting", at_ms
         case CallDecided():
@@ -261,8 +279,13 @@ def _call_changed(
             _require(call.decided is not None and call.decided.decision == "run", "Not to be run.")
             _require(event.attempt == call.attempt, "This attempt is over.")
             call.status, call.started_ms, call.ended_ms = "running", at_ms, None
+            call.output, call.extended_s = "", 0.0
         case CallProgressed():
-            _call_in(session, event.call_id, "running").progress = event
+            call = _call_in(session, event.call_id, "running")
+            call.progress = event
+            if event.output:
+                call.output = (call.output + event.output)[-MOST_OUTPUT:]
         case CallEnded():
             call = _call_in(session, event.call_id, "decided", "running", "waiting", "interrupted")
             call.result, call.status, call.ended_ms = event.result, "done", at_ms
+            call.real = event.real

@@ -1,30 +1,173 @@
-"""Rules decide without asking: ordered, the first that matches wins, no match means ask."""
+"""Rules decide without asking: ordered, the first that matches wins, no match means ask.
+
+A rule that lets something through (run, answer) is bound to the content of the tools it was
+written for: where a tool is another by now, or came later, it asks. One that keeps something back
+is not: it holds for whatever bears the name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
+from app.core.faults import FAULTS
+from app.core.matching import fits, steps_of, value_at
+from app.core.rows import to_data
 from app.core.state import Call
+from app.core.tools import Tool
 
-Action = Literal["run", "answer", "deny", "ask"]
+Action = Literal["run", "answer", "deny", "ask", "stop"]
+ACTIONS: tuple[Action, ...] = ("run", "answer", "deny", "ask", "stop")
+LETS_THROUGH = ("run", "answer")
 
 
 @dataclass(frozen=True)
 class Rule:
-    """`tool` is an exact name or `*`; `words` is how the person wrote the rule."""
+    """What must hold of a call, and what is done with it then.
 
-    tool: str
-    action: Action
+    `tool` is an exact name or `*`; `source` who answers: a kind (`mcp`, `workspace`) or one server
+    (`mcp:NAME`); `read_only` asks for a tool that says it changes nothing; `when` is as in
+    matching.py. `text` is the answer or the reason of a denial, `fault` what is staged. `words` is
+    how the person wrote the rule. `bound` is the content of each tool it was written for, None
+    where it holds for any. `here` is the session it was written in and `since_ms` (Unix ms) when:
+    in other sessions it decides no call that was there before. `proposed`: by the program.
+    """
+
+    tool: str = "*"
+    action: Action = "ask"
     text: str = ""
     words: str = ""
+    id: str = ""
+    source: str = ""
+    read_only: bool = False
+    when: Mapping[str, Any] = field(default_factory=dict)
+    is_error: bool = False
+    fault: str = ""
+    bound: Mapping[str, str] | None = None
+    proposed: bool = False
+    enabled: bool = True
+    here: str = ""
+    since_ms: int = 0
+
+    @property
+    def said(self) -> str:
+        """The rule in words: the person's, or else what it says."""
+        return self.words or told(self)
+
+    def covers(self, tool: Tool) -> bool:
+        """Whether it is about `tool`, whatever its arguments."""
+        return (
+            self.tool in ("*", tool.name)
+            and (not self.read_only or tool.read_only)
+            and (not self.source or _comes_from(tool, self.source))
+        )
 
 
 def first_match(rules: Iterable[Rule], call: Call) -> Rule | None:
-    """The rule that decides `call`, or None: ask."""
-    rule = next((rule for rule in rules if rule.tool in ("*", call.name)), None)
-    return None if rule is None or rule.action == "ask" else rule
+    """The rule that is about `call`, whether it decides it or not; None: ask."""
+    return next((rule for rule in rules if matches(rule, call)), None)
+
+
+def matches(rule: Rule, call: Call) -> bool:
+    """Whether `rule` is about `call`. A call of no known tool is met by its name alone."""
+    if not rule.enabled:
+        return False
+    if call.tool is None:
+        named = rule.tool in ("*", call.name) and not rule.source and not rule.read_only
+        return named and _fits(rule, call)
+    return rule.covers(call.tool) and _fits(rule, call)
+
+
+def _fits(rule: Rule, call: Call) -> bool:
+    if not rule.when:
+        return True
+    if not fits(rule.when, call.arguments):
+        return False
+    return rule.action not in LETS_THROUGH or not _climbs(rule.when, call.arguments)
+
+
+def _climbs(when: Mapping[str, Any], arguments: str) -> bool:
+    """Whether a text that was let through by how it begins, or by a pattern, has a step `..`:
+    "notes/../../key" begins with "notes/" and is somewhere else."""
+    values = json.loads(arguments)
+    for pointer, test in when.items():
+        value = value_at(values, pointer)
+        loose = isinstance(test, Mapping) and test.keys() <= {"prefix", "glob"}
+        if loose and isinstance(value, str) and ".." in re.split(r"[/\\]|%2[fF]|%5[cC]", value):
+            return True
+    return False
+
+
+def _comes_from(tool: Tool, source: str) -> bool:
+    kind, _, server = source.partition(":")
+    return tool.answered_by == kind and (not server or tool.config.get("server") == server)
+
+
+def content(tool: Tool, code: str) -> str:
+    """What a rule is bound to, as 64 hex digits: what the model is told of the tool, who answers
+    it, and `code`, which stands for what answers beyond it (`CallChecked.code`)."""
+    shown = [tool.name, tool.description, tool.parameters, tool.answered_by, tool.config]
+    text = json.dumps(to_data([*shown, tool.format, tool.read_only, code]), sort_keys=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def unbound(rule: Rule, call: Call) -> str:
+    """Why the binding of `rule` does not hold for `call`, as a sentence; "" where it does."""
+    if rule.bound is None or rule.action not in LETS_THROUGH or call.tool is None:
+        return ""
+    before = rule.bound.get(call.name)
+    if before is None:
+        return f"The rule “{rule.said}” was written before there was this tool, so it asks."
+    if before != content(call.tool, call.code):
+        return f"{call.name} has changed since the rule “{rule.said}” was written, so it asks."
+    return ""
+
+
+def told(rule: Rule) -> str:
+    """What the rule says, in words: `run get_weather where /city is "Paris"`."""
+    who = "every tool" if rule.tool == "*" else rule.tool
+    if rule.read_only:
+        who = "read-only tools" if rule.tool == "*" else f"{who} where it is read-only"
+    if rule.source:
+        kind, _, server = rule.source.partition(":")
+        who += f" of {kind} {server}".rstrip()
+    tests = " and ".join(_test(pointer, test) for pointer, test in rule.when.items())
+    fault = next((one.title for one in FAULTS if one.name == rule.fault), rule.fault)
+    with_fault = f", staged: {fault}" if fault else ""
+    done = {"stop": "stop the run at"}.get(rule.action, rule.action)
+    return f"{done} {who}{' where ' + tests if tests else ''}{with_fault}"
+
+
+def _test(pointer: str, test: Any) -> str:
+    place = pointer or "the whole"
+    match test:
+        case {"equals": wanted, **rest} if not rest:
+            return f"{place} is {_value(wanted)}"
+        case {"prefix": start, **rest} if not rest:
+            return f"{place} begins with {_value(start)}"
+        case {"glob": pattern, **rest} if not rest:
+            return f"{place} fits {_value(pattern)}"
+        case {"one_of": options, **rest} if not rest:
+            return f"{place} is one of {', '.join(map(_value, options))}"
+    return f"{place} is {_value(test)}"
+
+
+def _value(value: Any) -> str:
+    text = json.dumps(to_data(value), ensure_ascii=False)
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def pointer_fault(pointer: str) -> str:
+    """Why `pointer` is no JSON pointer, as a sentence; "" where it is one."""
+    if pointer and not pointer.startswith("/"):
+        return f"{pointer!r} is no JSON pointer: one begins with /, as in /city."
+    if re.search(r"~(?![01])", pointer):
+        return f"{pointer!r} is no JSON pointer: ~ is written ~0, and / within a name ~1."
+    return "" if len(steps_of(pointer)) <= 64 else "A JSON pointer has at most 64 steps here."
 
 
 def rules_from_flags(

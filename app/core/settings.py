@@ -49,14 +49,23 @@ class Profile:
 
 @dataclass(frozen=True)
 class Limits:
-    """Where a run stops and asks. Times in seconds, sizes in bytes.
+    """Where a run stops and asks. Times in seconds, sizes in bytes; of those of a run 0 is none.
 
-    `max_retries` is how often a request that failed before any output is sent again by itself.
+    A run begins with a prompt, and anew with Continue. `max_run_tokens` are read and written,
+    `max_cost` is in US dollars, `max_minutes` counts while a model or a tool is at work,
+    `max_repeats` is how often the same call may be made. Without `continue_on_error` a call that
+    fails holds the run. `max_retries` is how often a request that failed before any output is sent
+    again by itself.
     """
 
     max_turns: int = 10
     max_calls_per_turn: int = 32
     max_parallel: int = 4
+    max_run_tokens: int = 0
+    max_cost: float = 0.0
+    max_minutes: float = 0.0
+    max_repeats: int = 12
+    continue_on_error: bool = True
     max_retries: int = 2
     connect_s: float = 10.0
     first_byte_s: float = 60.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -69,7 +69,12 @@ class Part:
 
 @dataclass
 class Call:
-    """A tool call. Its own id is `TURN.PART`; the provider's stands beside it on the part."""
+    """A tool call. Its own id is `TURN.PART`; the provider's stands beside it on the part.
+
+    `asks` is why a rule that fits does not decide it, `stopped_by` the rule that stopped the run
+    at it. `output` is the end of what it printed, `extended_s` what its time was prolonged by.
+    `real` is what the tool returned where `result` was staged.
+    """
 
     id: str
     turn: int
@@ -83,6 +88,11 @@ class Call:
     decided: CallDecided | None = None
     progress: CallProgressed | None = None
     result: ToolResult | None = None
+    real: ToolResult | None = None
+    asks: str = ""
+    stopped_by: str = ""
+    output: str = ""
+    extended_s: float = 0.0
     interruptions: int = 0
     checked_ms: int | None = None
     decided_ms: int | None = None
@@ -140,7 +150,8 @@ class Call:
 
 @dataclass
 class Task:
-    """What a call left running in the background; `how` it ended, "" while it runs."""
+    """What a call left running in the background; `how` it ended, "" while it runs; `result` what
+    came of it, where the call itself went on."""
 
     id: str
     call: str
@@ -148,6 +159,7 @@ class Task:
     started_ms: int
     ended_ms: int | None = None
     how: str = ""
+    result: ToolResult | None = None
 
 
 @dataclass
@@ -163,7 +175,8 @@ class Prompt:
 class Turn:
     """One request and its answer. `number` counts from 1 and equals the recording's number.
 
-    `retries` is how many failed attempts by themselves came before it.
+    `retries` is how many failed attempts by themselves came before it; `continued` how often a
+    person let it go on beyond the limit of its calls.
     """
 
     number: int
@@ -182,6 +195,7 @@ class Turn:
     closed_ms: int | None = None
     dropped: bool = False
     retries: int = 0
+    continued: int = 0
 
     @property
     def open(self) -> bool:
@@ -199,10 +213,12 @@ class Turn:
 
 @dataclass
 class Session:
-    """`stopped` is set by Stop until the next prompt; `paused` names the limit that was reached.
+    """`stopped` is set by Stop until the next prompt; `paused` names the limit that was reached,
+    and `paused_because` says it in a sentence.
 
     `retrying` is the retry that is being waited for; `retries` counts those since a person acted
-    or an answer came.
+    or an answer came. With Continue a run begins anew: after turn `resumed_turn`, at `resumed_ms`,
+    with what failed before it (`forgiven`, call ids) behind it.
     """
 
     id: str
@@ -212,9 +228,12 @@ class Session:
     prompts: int = 0
     stopped: bool = False
     paused: str = ""
+    paused_because: str = ""
     retrying: RetryScheduled | None = None
     retries: int = 0
     resumed_turn: int = 0
+    resumed_ms: int = 0
+    forgiven: frozenset[str] = frozenset()
     seq: int = 0
     started_ms: int = 0
     updated_ms: int = 0
@@ -277,7 +296,7 @@ class Session:
             return "paused"
         if self.waiting:
             # What is decided already still goes on beside the one that waits.
-            return "running" if goes_on(self.current_calls) else "waiting"
+            return "running" if goes_on(self.current_calls, self.calls_allowed) else "waiting"
         if isinstance(item, Turn) and item.failure is not None:
             cut = item.failure.failure in ("interrupted", "stopped")
             return "interrupted" if cut else "failed"
@@ -294,14 +313,29 @@ class Session:
         )
 
     @property
-    def turns_since_prompt(self) -> int:
-        """Turns of the last prompt, or since the person last let the run go on."""
-        count = 0
+    def calls_allowed(self) -> int:
+        """How many calls of the last turn may be decided by rules and run, by now."""
+        assert self.settings is not None
+        continued = self.turn.continued if self.turn is not None else 0
+        return self.settings.limits.max_calls_per_turn * (1 + continued)
+
+    @property
+    def run(self) -> list[Turn]:
+        """The turns since the last prompt, or since a person last let the run go on; those that
+        were dropped cost something, too."""
+        turns: list[Turn] = []
         for item in reversed(self.items):
             if isinstance(item, Prompt):
                 break
-            count += not item.dropped and item.number > self.resumed_turn
-        return count
+            if item.number > self.resumed_turn:
+                turns.append(item)
+        return turns[::-1]
+
+    @property
+    def run_ms(self) -> int:
+        """When the run began, in Unix ms."""
+        prompts = (item.at_ms for item in reversed(self.items) if isinstance(item, Prompt))
+        return max(self.resumed_ms, next(prompts, self.started_ms))
 
 
 def held(calls: Sequence[Call], call: Call) -> Call | None:
@@ -318,10 +352,11 @@ def held(calls: Sequence[Call], call: Call) -> Call | None:
     return None
 
 
-def goes_on(calls: Sequence[Call]) -> bool:
-    """Whether some call goes on without a person: it is checked next, or runs, or can."""
+def goes_on(calls: Sequence[Call], allowed: int) -> bool:
+    """Whether some call goes on without a person: it is checked next, or runs, or can. Only the
+    first `allowed` may run."""
     stuck: list[Call] = []
-    for call in calls:
+    for place, call in enumerate(calls):
         match call.status:
             case "proposed" | "running":
                 return True
@@ -329,7 +364,8 @@ def goes_on(calls: Sequence[Call]) -> bool:
                 stuck.append(call)
             case "decided":
                 runs = call.decided is not None and call.decided.decision == "run"
-                if not runs or all(one.parallel_safe and call.parallel_safe for one in stuck):
+                free = all(one.parallel_safe and call.parallel_safe for one in stuck)
+                if not runs or (free and place < allowed):
                     return True
                 stuck.append(call)
     return False
@@ -352,37 +388,3 @@ def digest(session: Session, call: Call, code: str) -> str:
     ]
     text = json.dumps(shown, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
-
-
-def folded(session: Session, title: str = "") -> Mapping[str, Any]:
-    """The session as `GET /sessions/ID` gives it to scripts; see docs/contract.md."""
-    return {
-        "id": session.id,
-        "title": title,
-        "state": session.state,
-        "seq": session.seq,
-        "text": session.answer,
-        "turns": sum(not turn.dropped for turn in session.turns),
-        "calls": [_folded_call(call) for call in session.calls()],
-    }
-
-
-def _folded_call(call: Call) -> dict[str, Any]:
-    try:
-        arguments = json.loads(call.arguments) if not call.malformed else None
-    except (ValueError, RecursionError):
-        arguments = None
-    decided = call.decided
-    return {
-        "id": call.id,
-        "provider_id": call.provider_id,
-        "name": call.name,
-        "status": call.status,
-        "arguments": arguments,
-        "arguments_raw": call.raw,
-        "problems": [to_data(problem) for problem in call.problems],
-        "digest": call.digest,
-        "decided_by": decided and (decided.by if not decided.rule else decided.rule),
-        "decision": decided and decided.decision,
-        "result": to_data(call.result) if call.result is not None else None,
-    }

@@ -35,6 +35,7 @@ class Tool:
     tool of OpenAI), which is given text instead of JSON: `{"type": "text"}`, or `{"type":
     "grammar", "syntax": "lark" | "regex", "definition": ...}`; its parameters are FREEFORM.
     `eager` asks for its arguments as they are written, unchecked (Claude's eager streaming).
+    `read_only` says that it changes nothing; of an MCP tool it is its server's word.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Tool:
     group: str = ""
     format: Mapping[str, Any] | None = None
     eager: bool = False
+    read_only: bool = False
 
 
 ChoiceMode = Literal["auto", "required", "none", "tool"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from app.core.errors import IllegalEvent, StoreError
 from app.core.events import CallEnded, CallInterrupted, CallProgressed
+from app.core.faults import staged
 from app.core.tools import ToolResult, text_result
 from app.engine.hub import Hub, Live
 from app.executors.executor import Invocation
@@ -22,6 +24,12 @@ PROGRESS_S = 0.1
 """The least time between two progress events of one call, in seconds."""
 
 log = logging.getLogger(__name__)
+
+
+def idempotency_key(session_id: str, call_id: str, arguments: str) -> str:
+    """The same for every attempt at the same thing: who has had its effect before can tell, and
+    who reads other arguments, which a person edited, is not told that it has."""
+    return f"{session_id}/{call_id}/{hashlib.sha256(arguments.encode()).hexdigest()[:16]}"
 
 
 class Progress:
@@ -88,7 +96,7 @@ class Calls:
             timeout_s=tool.timeout_s,
             max_output=MAX_OUTPUT,
             folder=self._folder / live.id,
-            idempotency_key=f"{live.id}/{call_id}/{attempt}",
+            idempotency_key=idempotency_key(live.id, call_id, arguments),
             code=call.code,
             lift=call.decided is not None and call.decided.lift,
         )
@@ -130,6 +138,10 @@ class Calls:
         await asyncio.wait([pump])
         async with self._hub.holding(invocation.session) as live:
             ended = outcome_of(invocation.call, work, self.closing)
+            decided = live.session.call(invocation.call).decided
+            if isinstance(ended, CallEnded) and decided is not None and decided.fault:
+                made = staged(decided.fault, ended.result)
+                ended = CallEnded(ended.call_id, made, real=ended.result)
             await self._hub.append(live, [ended])
 
 

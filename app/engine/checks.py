@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 
-from app.core.decide import repeats
+from app.core.decide import asks, repeats
 from app.core.events import CallChecked, Problem
+from app.core.rules import Rule
 from app.core.state import Call, Session, digest
 from app.engine.calls import Tended
 from app.engine.hub import Hub, Live
@@ -31,13 +32,18 @@ class Checking:
 
 
 Follow = Callable[[Live], Awaitable[None]]
+RulesOf = Callable[[str], Sequence[Rule]]
+"""The rules of a session, in the order in which they are asked."""
 
 
 class Checks:
     """`follow` does what follows from a check, in one hold with it: nobody sees a call wait for a
     person that a rule decides."""
 
-    def __init__(self, hub: Hub, executors: Executors, tended: Tended, follow: Follow) -> None:
+    def __init__(
+        self, hub: Hub, executors: Executors, tended: Tended, follow: Follow, rules: RulesOf
+    ) -> None:
+        self._rules = rules
         self._hub = hub
         self._executors = executors
         self._tended = tended
@@ -79,7 +85,9 @@ class Checks:
             session = live.session
             call = session.call(call_id)
             if call.status == "proposed" and call in session.current_calls and not session.stopped:
-                await self._hub.append(live, [event_of(session, call, _said(call_id, work))])
+                rules = self._rules(session_id)
+                checked = event_of(session, call, _said(call_id, work), rules)
+                await self._hub.append(live, [checked])
                 await self._then(live)
 
 
@@ -91,14 +99,17 @@ def _said(call_id: str, work: asyncio.Future[Checked]) -> Checked:
     return Checked(problems=(_BROKEN,))
 
 
-def event_of(session: Session, call: Call, checked: Checked) -> CallChecked:
-    """All that is to be said of the call, by its schema, its executor and its session."""
+def event_of(
+    session: Session, call: Call, checked: Checked, rules: Sequence[Rule] = ()
+) -> CallChecked:
+    """All that is to be said of the call, by its schema, its executor, its session and `rules`."""
     raw = "" if call.part.meta.get("empty") else call.written
     problems = (*verdict(call.tool, call.name, raw), *checked.problems)
     if repeats(session, call):
         problems += (_REPEATED,)
     seen = digest(session, call, checked.code)
-    return CallChecked(call.id, problems, checked.parallel_safe, seen, checked.code)
+    event = CallChecked(call.id, problems, checked.parallel_safe, seen, checked.code)
+    return replace(event, asks=asks(session, call, event, rules))
 
 
 _BROKEN = Problem(

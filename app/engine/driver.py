@@ -36,11 +36,10 @@ from app.core.events import (
     TurnDropped,
     Warned,
 )
-from app.core.rules import Rule
 from app.core.settings import Settings
 from app.core.tools import Content
 from app.engine.calls import Calls
-from app.engine.checks import Checks, event_of
+from app.engine.checks import Checks, RulesOf, event_of
 from app.engine.client import STOPPED, Answering, Client
 from app.engine.decisions import Asked, decided, outcome
 from app.engine.hub import Hub, Live, closing_events
@@ -56,19 +55,22 @@ log = logging.getLogger(__name__)
 
 
 class Driver:
-    """`rules`, by session, decide without asking; `folder` holds the sessions' scratch folders."""
+    """`rules` gives those of a session, which decide without asking; `folder` holds the sessions'
+    scratch folders."""
 
-    def __init__(self, hub: Hub, client: Client, executors: Executors, folder: Path) -> None:
+    def __init__(
+        self, hub: Hub, client: Client, executors: Executors, folder: Path, rules: RulesOf
+    ) -> None:
         self._hub = hub
+        self._rules = rules
         self._client = client
         self._executors = executors
         self._running = Calls(hub, executors, folder, self._tended)
-        self._checks = Checks(hub, executors, self._tended, self._advance)
+        self._checks = Checks(hub, executors, self._tended, self._advance, rules)
         self._answers: dict[str, tuple[asyncio.Task[None], Answering]] = {}
         self._settling: dict[str, asyncio.Task[None]] = {}
         self._closing: asyncio.Task[None] | None = None
         self.waits = Waits()
-        self.rules: dict[str, Sequence[Rule]] = {}
 
     # What a person does.
 
@@ -191,7 +193,7 @@ class Driver:
     # What follows.
 
     async def _advance(self, live: Live) -> None:
-        rules = self.rules.get(live.id, ())
+        rules = self._rules(live.id)
         try:
             while commands := self._due(live, next_commands(live.session, rules)):
                 if self._closing or live.deleted:
@@ -228,7 +230,9 @@ class Driver:
         """Conflict, and a card with a new digest, where what would answer is not what was seen."""
         call = live.session.call(call_id)
         if checked.code != call.code:
-            await self._hub.append(live, [event_of(live.session, call, checked)])
+            await self._hub.append(
+                live, [event_of(live.session, call, checked, self._rules(live.id))]
+            )
             raise Conflict(
                 "What answers this tool has changed since this card was drawn; look at the call "
                 "again.",
@@ -320,7 +324,7 @@ class Driver:
                 if session_id not in self._answers:
                     events = closing_events(live.session, _NOT_SAVED, alive=alive)
                     await self._hub.append(live, events)
-                going = next_commands(live.session, self.rules.get(session_id, ()))
+                going = next_commands(live.session, self._rules(session_id))
                 if going or live.session.retrying is not None:
                     await self._hub.append(live, [RunPaused("store")])
         except StoreError:

@@ -18,6 +18,7 @@ from app.engine.client import Client
 from app.engine.driver import Driver
 from app.engine.hub import Hub
 from app.engine.providers import Providers
+from app.engine.rules import Rules
 from app.engine.servers import Servers
 from app.engine.tasks import teller
 from app.engine.trying import Trying
@@ -63,6 +64,7 @@ class Engine:
     servers: Servers
     trying: Trying
     workspace: Workspace
+    rules: Rules
     files: Path
     """Holds the sessions' scratch folders."""
     environment: Mapping[str, str]
@@ -100,15 +102,17 @@ class Engine:
             mcp = Mcp(library.servers, environment, keys.variable)
             workspace = Workspace(Tasks(teller(hub)), Pages(time.monotonic), clock)
             runs = executors(keys, mcp, workspace)
-            driver = Driver(hub, client, runs, folder)
+            rules = Rules(library, runs, clock, new_id)
+            await rules.load()
+            driver = Driver(hub, client, runs, folder, rules.of)
             providers = Providers(net, keys, simulator_url)
             servers = Servers(library, mcp, keys.masker, clock)
             trying = Trying(runs, folder, clock, new_id, keys.masker)
             own = {one.name: one for one in await library.profiles()}
             parts = (lock, database, log, library, hub, keys, net, client, driver, providers)
-            more = (runs, servers, trying, workspace, folder)
+            more = (runs, servers, trying, workspace, rules, folder)
             engine = cls(*parts, *more, environment, own)
-            await hub.recover()
+            await hub.recover(rules.of)
             opened.pop_all()
         return engine
 

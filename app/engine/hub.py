@@ -33,6 +33,7 @@ from app.core.events import (
     TaskEnded,
 )
 from app.core.fold import apply, fold
+from app.core.rules import Rule
 from app.core.settings import Settings
 from app.core.state import Session
 from app.engine.masked import masked
@@ -239,8 +240,9 @@ class Hub:
         self.list_version += 1
         self._ring()
 
-    async def recover(self) -> list[str]:
+    async def recover(self, rules: Callable[[str], Sequence[Rule]]) -> list[str]:
         """After a restart: close what was cut, ask about what was running. The sessions touched.
+        What `rules` would go on with waits for a person, too.
 
         Only for the owner of the database, before anything runs.
         """
@@ -251,7 +253,8 @@ class Hub:
                 events += [TaskEnded(task.id, _TASK_OVER) for task in live.session.open_tasks]
                 if events:
                     await self.append(live, events)
-                if next_commands(live.session) or live.session.retrying is not None:
+                going = next_commands(live.session, rules(session_id))
+                if going or live.session.retrying is not None:
                     await self.append(live, [RunPaused("restart")])
         return touched
 

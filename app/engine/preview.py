@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.core.decide import SendRequest, next_commands
+from app.core.decide import Record, SendRequest, next_commands, next_request
 from app.core.errors import BadInput
-from app.core.events import PromptAdded, RequestSent, ResponseEnded
+from app.core.events import PromptAdded, RequestSent, ResponseEnded, Warned
 from app.core.messages import model_request, wire_id
 from app.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Protocol
 from app.core.state import Call, Prompt, Session, Turn
@@ -168,6 +168,9 @@ def _choice(ahead: Session) -> tuple[ToolChoice, str]:
     match next_commands(ahead):
         case [SendRequest(choice, note)]:
             return choice, note
+        case [Record(Warned())]:  # a word about a limit stands before it
+            request = next_request(ahead)
+            return request.choice, request.note
     return ahead.settings.tool_choice, ""
 
 

@@ -20,7 +20,7 @@ class Invocation:
 
     `code` is the SHA-256 of the tool's file as it was decided on, or "": nothing else may run.
     `folder` is a scratch folder of the session (created when needed). `timeout_s` is in seconds,
-    `max_output` in bytes. `idempotency_key` is the same for the same call and attempt. `lift`
+    `max_output` in bytes. `idempotency_key` is the same for every attempt at the same. `lift`
     says that the person lifted the tool's sandbox for this call.
     """
 

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any
 
+from app.core.matching import ABSENT, at
+
 PLACE = re.compile(r"\{\{\s*args((?:\.[^\s.{}]+)*)\s*\}\}")
 
 ANY_PLACE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
@@ -20,31 +22,10 @@ class Digits(str):
     """A number exactly as the model wrote it."""
 
 
-class Absent:
-    """Stands for an argument that the call does not have."""
-
-
-ABSENT = Absent()
-
-
 def parsed(arguments: str) -> dict[str, Any]:
     """Sound arguments, with each number as Digits."""
     value: dict[str, Any] = json.loads(arguments, parse_int=Digits, parse_float=Digits)
     return value
-
-
-def at(arguments: dict[str, Any], steps: list[str]) -> Any:
-    """The argument at `steps`, names and places in arrays, or ABSENT."""
-    here: Any = arguments
-    for step in steps:
-        match here:
-            case dict() if step in here:
-                here = here[step]
-            case list() if step.isascii() and step.isdigit() and int(step[:9]) < len(here):
-                here = here[int(step[:9])]
-            case _:
-                return ABSENT
-    return here
 
 
 def filled(template: Any, arguments: dict[str, Any]) -> Any:

@@ -20,13 +20,12 @@ from typing import Any
 from urllib.parse import quote, unquote, urlencode
 
 from app.core.errors import BadInput
+from app.core.matching import ABSENT, at
 from app.core.tools import Tool
 from app.executors.filling import (
-    ABSENT,
     PLACE,
     as_json,
     as_text,
-    at,
     filled_or_absent,
     parsed,
     steps_of,

@@ -13,18 +13,16 @@ the result is the error `failure`; which calls is settled by their idempotency k
 from __future__ import annotations
 
 import asyncio
-import decimal
 import hashlib
-import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import Any
 
+from app.core.matching import fits
 from app.core.tools import Content, ResultKind, Tool, ToolResult, text_result
 from app.executors.executor import Checked, Invocation, Report
-from app.executors.filling import ABSENT, as_json, at, filled, parsed
+from app.executors.filling import as_json, filled, parsed
 from app.schema.sample import sample
 
 _STEPS = 10
@@ -81,50 +79,6 @@ def fails(rate: float, key: str) -> bool:
     """Whether the call of this idempotency key is among the share `rate` that fails."""
     dice = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4]) / 2**32
     return dice < rate
-
-
-def fits(when: Mapping[str, Any], arguments: str) -> bool:
-    """Whether all tests hold for the arguments at their JSON pointers."""
-    number = decimal.Decimal
-    values = json.loads(arguments, parse_int=number, parse_float=number)
-    return all(_holds(test, at(values, _steps(where))) for where, test in when.items())
-
-
-def _steps(where: str) -> list[str]:
-    steps = where.split("/")[1:]
-    return [step.replace("~1", "/").replace("~0", "~") for step in steps]
-
-
-def _holds(test: Any, value: Any) -> bool:
-    if value is ABSENT:
-        return False
-    match test:
-        case {"equals": wanted, **rest} if not rest:
-            return _equal(wanted, value)
-        case {"prefix": str(start), **rest} if not rest:
-            return isinstance(value, str) and value.startswith(start)
-        case {"glob": str(pattern), **rest} if not rest:
-            return isinstance(value, str) and fnmatchcase(value, pattern)
-        case {"one_of": list(options), **rest} if not rest:
-            return any(_equal(option, value) for option in options)
-    return _equal(test, value)
-
-
-def _equal(wanted: Any, value: Any) -> bool:
-    """As JSON compares: 1 is 1.0, and true is no number."""
-    match wanted, value:
-        case bool() | None, _:
-            return wanted is value
-        case int() | float(), decimal.Decimal():
-            return decimal.Decimal(repr(wanted)) == value
-        case list(), list():
-            return len(wanted) == len(value) and all(map(_equal, wanted, value))
-        case dict(), dict():
-            same = wanted.keys() == value.keys()
-            return same and all(_equal(item, value[name]) for name, item in wanted.items())
-        case str(), str():
-            return bool(wanted == value)
-    return False
 
 
 def _staged(result: Any, *, failed: bool) -> ToolResult:

@@ -36,6 +36,7 @@ from app.core.events import (
     CallDecided,
     CallDoubted,
     CallEnded,
+    CallExtended,
     CallInterrupted,
     CallProgressed,
     CallStarted,
@@ -218,7 +219,7 @@ def _touched(logged: Logged, session: Session) -> Iterator[Touch]:
             yield from _changed(*_RUN, _call_block(event.call_id), f"turnfoot-{number}")
         case TaskStarted() | TaskEnded():
             yield Touch("tasks", "changed")
-        case CallProgressed(call_id=call_id):
+        case CallProgressed(call_id=call_id) | CallExtended(call_id=call_id):
             yield from _changed(_call_block(call_id))
         case RunPaused() | RunResumed() | RunStopped():
             yield from _changed(*_RUN, *_left_open(_turn_before(session, logged.seq)))

@@ -65,6 +65,9 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE servers (name TEXT PRIMARY KEY, body TEXT NOT NULL, accepted TEXT NOT NULL,
         updated_ms INTEGER NOT NULL);
     """,
+    """
+    CREATE TABLE rules (session TEXT PRIMARY KEY, body TEXT NOT NULL, updated_ms INTEGER NOT NULL);
+    """,
 )
 """Step n brings a file from user_version n to n + 1. Steps are only ever added."""
 

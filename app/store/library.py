@@ -1,14 +1,16 @@
-"""The person's own tools, profiles, servers and confirmations as rows. Knows nothing of what they
-mean; checks are made before.
+"""The person's own tools, profiles, servers, rules and confirmations as rows. Knows nothing of what
+they mean; checks are made before.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.core.errors import NotFound
 from app.core.rows import from_data, to_data
+from app.core.rules import Rule
 from app.core.servers import Accepted, Server
 from app.core.settings import Profile
 from app.core.tools import Tool
@@ -180,6 +182,17 @@ class Library:
     async def delete_profile(self, name: str) -> None:
         """Delete the person's own profile; nothing where there is none."""
         await self._db.write([Statement("DELETE FROM profiles WHERE name = ?", [(name,)])])
+
+    async def rules(self) -> dict[str, tuple[Rule, ...]]:
+        """The rules of each session that has some, in order; those for always under ""."""
+        rows = await self._db.rows("SELECT session, body FROM rules")
+        return {row[0]: tuple(from_data(Rule, one) for one in json.loads(row[1])) for row in rows}
+
+    async def save_rules(self, session: str, rules: Sequence[Rule], at_ms: int) -> None:
+        """Keep `rules` as all that the session ("" for always) has."""
+        insert = "INSERT OR REPLACE INTO rules (session, body, updated_ms) VALUES (?, ?, ?)"
+        row = (session, json.dumps([to_data(one) for one in rules]), at_ms)
+        await self._db.write([Statement(insert, [row])], full=True)
 
     async def confirmations(self) -> list[tuple[str, str]]:
         """(name of a key, origin) of each place a key may go to; never a key."""

@@ -353,7 +353,8 @@ def test_the_limit_of_turns_pauses_and_continue_gives_as_many_again() -> None:
     for number in (1, 2):
         events += [*turn(number, call(0)), checked(f"{number}.0"), run(f"{number}.0")]
         events += ran(f"{number}.0")
-    paused = RunPaused("max_turns")
+    said = "2 turns were made, which is the limit; Continue allows as many again."
+    paused = RunPaused("max_turns", said)
     assert next_commands(session(*events)) == [Record(paused)]
     events += [paused]
     assert next_commands(session(*events)) == []

@@ -25,7 +25,8 @@ from app.core.events import (
     TurnDropped,
 )
 from app.core.fold import apply, fold
-from app.core.state import Session, folded
+from app.core.folded import folded
+from app.core.state import Session
 from app.core.tools import text_result
 from tests.playbook import (
     begun,

@@ -76,7 +76,7 @@ async def begun(
     if profile is not None:
         settings = replace(settings, profile=profile)
     session_id = await engine.hub.create(settings)
-    engine.driver.rules[session_id] = rules
+    await engine.rules.put(session_id, rules, settings.tools)
     return session_id
 
 

@@ -13,8 +13,8 @@ from app.commands.listening import bound, port_of
 from app.core.decide import next_commands
 from app.core.errors import Conflict, Refused
 from app.core.events import PartDelta, RequestSent
+from app.core.folded import folded
 from app.core.settings import Profile
-from app.core.state import folded
 from app.engine.client import merged
 from app.engine.decisions import Asked
 from tests.engine.running import KEY, asked, begun, events_of, rested, running

@@ -27,7 +27,7 @@ from app.core.events import (
     RetryScheduled,
     TurnDropped,
 )
-from app.core.state import folded
+from app.core.folded import folded
 from app.core.tools import text_result
 from app.engine.hub import Hub
 from app.store.database import Database, Statement
@@ -116,7 +116,7 @@ async def test_recovery_leaves_nothing_running(tmp_path: Path, cut: int) -> None
         session_id = await hub.create(settings())
         await fill(hub, session_id, life()[:cut])
     async with hub_on(tmp_path / "a.db") as (_, hub):
-        await hub.recover()
+        await hub.recover(lambda _: ())
         async with hub.holding(session_id) as live:
             session = live.session
             assert session.state != "running"
@@ -125,7 +125,7 @@ async def test_recovery_leaves_nothing_running(tmp_path: Path, cut: int) -> None
                 assert session.state == "interrupted"
                 assert session.turn.failure.failure == "interrupted"
         log = await hub.log.events(session_id)
-        assert await hub.recover() == []
+        assert await hub.recover(lambda _: ()) == []
         assert await hub.log.events(session_id) == log
 
 
@@ -148,13 +148,13 @@ async def test_after_a_kill_no_retry_is_made_by_itself(tmp_path: Path, cut: int)
         session_id = await hub.create(settings())
         await fill(hub, session_id, events)
     async with hub_on(tmp_path / "a.db") as (_, hub):
-        await hub.recover()
+        await hub.recover(lambda _: ())
         async with hub.holding(session_id) as live:
             session = live.session
             assert (session.state, session.retrying) == (RETRYING[cut - 1][1], None)
             assert len(session.turns) == sum(isinstance(e, RequestSent) for e in events)
             assert session.retries == (cut > 5)
-        assert await hub.recover() == []
+        assert await hub.recover(lambda _: ()) == []
 
 
 class Broken:

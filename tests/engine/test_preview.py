@@ -59,7 +59,7 @@ async def test_what_is_shown_is_what_is_sent(wire: str, tmp_path: Path) -> None:
         assert "Rome" not in waits.sent.body
         assert "Not run" in waits.sent.body
 
-        engine.driver.rules[session_id] = ALLOW_ALL
+        await engine.rules.put(session_id, ALLOW_ALL, session.turns[0].settings.tools)
         await engine.driver.advance(session_id)
         session = await rested(engine, session_id)
         assert session.state == "idle", session.turns[-1].failure

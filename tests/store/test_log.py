@@ -9,7 +9,7 @@ import pytest
 from app.core.errors import StoreError
 from app.core.events import Logged, PartDelta, PartEnded, ResponseFailed, Source
 from app.core.fold import fold
-from app.core.state import folded
+from app.core.folded import folded
 from app.store.database import Statement
 from app.store.log import Batch, Chunk, Log, Summary
 from tests.playbook import begun, call, checked, failed, logged, part, run, turn

@@ -15,8 +15,8 @@ from starlette.responses import (
 )
 
 from app.core.errors import BadInput, NotFound
+from app.core.folded import folded
 from app.core.rows import logged_data
-from app.core.state import folded
 from app.engine.hub import Live
 from app.engine.preview import preview
 from app.render.blocks import block

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any, get_args
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from app.core.errors import BadInput, NotFound
-from app.core.rows import from_data, to_data
-from app.core.rules import Action, Rule
+from app.core.errors import NotFound
+from app.core.rows import to_data
 from app.engine.preview import WIRES, profile_on
+from app.engine.rules import rule_from
 from app.engine.settings import settings_from
 from app.render.pages import list_fragment, welcome_page
 from app.web.demos import DEMOS, demo
@@ -61,36 +60,18 @@ async def create(request: Request) -> Response:
     site = site_of(request)
     body = await body_of(request)
     if body.is_json:
-        rules = _rules(body.data.get("rules", []))
+        wanted = body.data.get("rules", [])
+        rules = [rule_from(one) for one in (wanted if isinstance(wanted, list) else [wanted])]
         asked = {k: v for k, v in body.data.items() if k not in ("title", "rules")}
         settings = await settings_from(site.engine, asked)
         session_id = await site.engine.hub.create(settings, body.text("title").strip())
-        site.engine.driver.rules[session_id] = rules
+        await site.engine.rules.put(session_id, rules, settings.tools)
     elif body.text("demo"):
         session_id = await _start_demo(site, body.text("demo"), body.text("protocol") or WIRES[0])
     else:
         asked = {name: body.text(name) for name in ("profile", "model") if body.text(name)}
         session_id = await _like_the_last(site, asked)
     return answer(request, {"id": session_id}, status=201, location=f"/sessions/{session_id}")
-
-
-def _rules(value: Any) -> tuple[Rule, ...]:
-    """The rules of a session that a script starts; they hold as long as the server runs."""
-    wanted, known = {"tool", "action"}, {one.name for one in fields(Rule)}
-    if not isinstance(value, list) or not all(
-        isinstance(one, dict) and wanted <= one.keys() <= known for one in value
-    ):
-        raise BadInput(
-            "rules must be a list of objects with tool and action, and text and words at most."
-        )
-    for one in value:
-        for name, text in one.items():
-            if not isinstance(text, str):
-                raise BadInput(f"The {name} of a rule must be a text.")
-    rules = tuple(from_data(Rule, one) for one in value)
-    if any(rule.action not in get_args(Action) for rule in rules):
-        raise BadInput(f"A rule's action is one of {', '.join(get_args(Action))}.")
-    return rules
 
 
 async def _start_demo(site: Site, name: str, protocol: str) -> str:

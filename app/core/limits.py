@@ -1,0 +1,151 @@
+"""Where a run pauses, each with a sentence and a way on. Pure: reads the fold alone.
+
+A run begins with a prompt, and anew with Continue, which so allows as much again. Limits are
+looked at between requests: what is under way comes to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from app.core.events import RunPaused, Usage, Warned
+from app.core.messages import arguments_object
+from app.core.state import Call, Session, Turn
+
+
+def before_request(session: Session) -> RunPaused | Warned | None:
+    """What stands before the next request of a run: the first limit that is reached, or a word
+    about one that cannot hold; None where nothing does."""
+    return next(_of_run(session), None)
+
+
+def _of_run(session: Session) -> Iterator[RunPaused | Warned]:
+    assert session.settings is not None
+    limits, run = session.settings.limits, session.run
+    turns = sum(not turn.dropped for turn in run)
+    if turns >= limits.max_turns:
+        said = f"{_many(turns, 'turn')} made, which is the limit; Continue allows as many again."
+        yield RunPaused("max_turns", said)
+    if limits.max_run_tokens:
+        used = [_tokens(turn) for turn in run]
+        total = sum(one or 0 for one in used)
+        if total >= limits.max_run_tokens:
+            said = f"{total:,} tokens of {limits.max_run_tokens:,} were used"
+            yield RunPaused("max_run_tokens", f"{said}; Continue allows as many again.")
+        if None in used:
+            yield from _cannot_hold(session, f"of {limits.max_run_tokens:,} tokens", "tokens")
+    if limits.max_cost:
+        costs = [turn.end.cost if turn.end is not None else None for turn in run]
+        spent = sum(one or 0.0 for one in costs)
+        if spent >= limits.max_cost:
+            said = f"${spent:.4g} of ${limits.max_cost:g} were spent"
+            yield RunPaused("max_cost", f"{said}; Continue allows as much again.")
+        if None in costs:
+            yield from _cannot_hold(session, f"of ${limits.max_cost:g}", "price")
+    if limits.max_minutes:
+        minutes = busy_ms(session) / 60_000
+        if minutes >= limits.max_minutes:
+            said = f"{minutes:.3g} of {limits.max_minutes:g} minutes were used"
+            yield RunPaused("max_minutes", f"{said}; Continue allows as many again.")
+
+
+def _cannot_hold(session: Session, limit: str, what: str) -> Iterator[Warned]:
+    """Said once in a run: what is not known is not 0."""
+    code = f"{what}_unknown"
+    if not any(one.code == code for turn in session.run for one in turn.warnings):
+        unknown = "What it costs" if what == "price" else "How many tokens it takes"
+        yield Warned(code, f"{unknown} is not known here, so the limit {limit} cannot hold.")
+
+
+def beyond_calls(session: Session, turn: Turn) -> RunPaused | None:
+    """Where all calls of a turn that its limit allows are done, and there are more."""
+    allowed = session.calls_allowed
+    if len(turn.calls) <= allowed or any(c.status != "done" for c in turn.calls[:allowed]):
+        return None
+    if all(call.status == "done" for call in turn.calls):
+        return None
+    said = f"This answer makes {len(turn.calls)} calls; {allowed} are done, which is the limit."
+    return RunPaused("max_calls", f"{said} Continue allows as many again.")
+
+
+def going_in_circles(session: Session, turn: Turn) -> RunPaused | None:
+    """Where the turn makes a call that the run has made often enough."""
+    assert session.settings is not None
+    most = session.settings.limits.max_repeats
+    before = [one for one in session.run if one.number < turn.number and not one.dropped]
+    if not most or len(before) < most or turn.number <= session.resumed_turn:
+        return None
+    for call in turn.calls:
+        times = sum(any(same(call, one) for one in other.calls) for other in before)
+        if call.status != "done" and times >= most:
+            said = f"{call.name} was called with these arguments {times} times in this run"
+            return RunPaused("max_repeats", f"{said}; Continue lets it be called again.")
+    return None
+
+
+def after_error(session: Session, turn: Turn) -> RunPaused | None:
+    """Where a call failed and the run is not to go on by itself, once nothing runs any more."""
+    assert session.settings is not None
+    failed = [call for call in turn.calls if _failed(call) and call.id not in session.forgiven]
+    if session.settings.limits.continue_on_error or not failed:
+        return None
+    said = f"{failed[0].name} failed, and the run does not go on after an error"
+    return RunPaused("error", f"{said}; Continue lets it.")
+
+
+def _failed(call: Call) -> bool:
+    """It ran and came to an error; a person who cancels one has seen it."""
+    ran = call.decided is not None and call.decided.decision == "run"
+    result = call.result
+    return ran and result is not None and result.is_error and result.kind != "interrupted"
+
+
+def same(one: Call, other: Call) -> bool:
+    """Equal in name and arguments, however these are spaced."""
+    if one.name != other.name:
+        return False
+    given = arguments_object(one.raw)
+    return one.raw == other.raw or (given is not None and given == arguments_object(other.raw))
+
+
+def busy_ms(session: Session) -> int:
+    """How long a model or a tool was at work in this run, in ms; side by side counts once."""
+    begin = session.run_ms
+    total, reached = 0, begin
+    for start, end in sorted(_spans(session.turns)):
+        total += max(end - max(start, reached), 0)
+        reached = max(reached, end)
+    return total
+
+
+def _spans(turns: Iterable[Turn]) -> Iterator[tuple[int, int]]:
+    for turn in turns:
+        if turn.closed_ms is not None:
+            yield turn.sent_ms, turn.closed_ms
+        for call in turn.calls:
+            if call.started_ms is not None and call.ended_ms is not None:
+                yield call.started_ms, call.ended_ms
+
+
+def _tokens(turn: Turn) -> int | None:
+    """All that a turn read and wrote; None where the provider does not say."""
+    closed = turn.end or turn.failure
+    if closed is None or (turn.end is None and not turn.parts):
+        return 0
+    return tokens(turn.request.protocol, closed.usage)
+
+
+def tokens(protocol: str, usage: Usage) -> int | None:
+    """Read and written, what was cached among it; None where it is not known."""
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    total = usage.input_tokens + usage.output_tokens
+    if protocol == "anthropic":  # its input_tokens are those beside the cache
+        total += (usage.cached_tokens or 0) + (usage.cache_write_tokens or 0)
+    if protocol == "gemini":  # its output_tokens are those beside what was thought
+        total += usage.reasoning_tokens or 0
+    return total
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun} was" if count == 1 else f"{count} {noun}s were"
