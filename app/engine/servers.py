@@ -270,6 +270,7 @@ def _tool(server: str, one: Listed, name: str, own: Tool | None) -> Tool:
         parameters=one.parameters,
         answered_by="mcp",
         config=config,
+        read_only=one.annotations.get("readOnlyHint") is True,
     )
     try:
         return check_tool(to_data(tool))

@@ -41,6 +41,7 @@ class ToolForm:
     parallel_safe: bool = False
     strict: bool = False
     eager: bool = False
+    read_only: bool = False
     takes: str = "json"
     definition: str = ""
     result: str = ""
@@ -99,6 +100,7 @@ def tool_form(tool: Tool, face: str = "json") -> ToolForm:
         parallel_safe=tool.parallel_safe,
         strict=tool.strict,
         eager=tool.eager,
+        read_only=tool.read_only,
         takes=_takes(tool),
         definition=str((tool.format or {}).get("definition", "")),
     )
@@ -129,6 +131,7 @@ def tool_data(form: ToolForm, parameters: Mapping[str, Any] | None) -> dict[str,
         "config": _config(form),
         "strict": form.strict,
         "eager": form.eager,
+        "read_only": form.read_only,
         "parallel_safe": form.parallel_safe,
         "timeout_s": _number(form.timeout_s, "/timeout_s"),
         "group": form.group.strip(),

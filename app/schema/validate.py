@@ -169,7 +169,7 @@ def check_tool(tool_data: Mapping[str, Any]) -> Tool:
     if not isinstance(config, Mapping):
         bad(f"config is an object of what a {kind} tool needs, not {kind_of(config)}.", "/config")
     CONFIGS[kind](config)
-    for flag in ("strict", "parallel_safe", "eager"):
+    for flag in ("strict", "parallel_safe", "eager", "read_only"):
         if not isinstance(tool_data.get(flag, False), bool):
             bad(f"{flag} is true or false.", f"/{flag}")
     timeout_s = tool_data.get("timeout_s", 30.0)

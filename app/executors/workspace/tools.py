@@ -17,6 +17,7 @@ def _tool(
     properties: Mapping[str, Any],
     *required: str,
     safe: bool = False,
+    reads: bool = False,
     timeout_s: float = 30.0,
 ) -> Tool:
     parameters = {
@@ -34,6 +35,7 @@ def _tool(
         parallel_safe=safe,
         timeout_s=timeout_s,
         group="workspace",
+        read_only=reads,
     )
 
 
@@ -64,6 +66,7 @@ WORKSPACE: tuple[Tool, ...] = (
         },
         "path",
         safe=True,
+        reads=True,
     ),
     _tool(
         "write_file",
@@ -97,6 +100,7 @@ WORKSPACE: tuple[Tool, ...] = (
             "pattern": _text("A glob that files must fit, like *.py or src/**/*.md."),
         },
         safe=True,
+        reads=True,
     ),
     _tool(
         "search_files",
@@ -117,6 +121,7 @@ WORKSPACE: tuple[Tool, ...] = (
         },
         "pattern",
         safe=True,
+        reads=True,
         timeout_s=60.0,
     ),
     _tool(
