@@ -102,7 +102,7 @@ class Engine:
             mcp = Mcp(library.servers, environment, keys.variable)
             workspace = Workspace(Tasks(teller(hub)), Pages(time.monotonic), clock)
             runs = executors(keys, mcp, workspace)
-            rules = Rules(library, runs, clock, new_id)
+            rules = Rules(library, runs, clock, new_id, keys.masker, hub.ring_list)
             await rules.load()
             driver = Driver(hub, client, runs, folder, rules.of)
             providers = Providers(net, keys, simulator_url)

@@ -12,6 +12,7 @@ from typing import Any
 
 from app.core.errors import BadInput
 from app.core.rows import to_data
+from app.core.rules import Rule
 from app.core.settings import Settings
 from app.core.tools import Tool
 from app.net.keys import origin
@@ -58,6 +59,12 @@ def check_tools(tools: Iterable[Tool], masker: Masker) -> None:
     for number, tool in enumerate(tools, 1):
         data = to_data(tool)
         _check({f"{name} of tool {number}": value for name, value in data.items()}, masker)
+
+
+def check_rule(rule: Rule, masker: Masker) -> None:
+    """BadInput where a rule holds a known key, in whichever of its places."""
+    names = ("tool", "source", "when", "text", "words")
+    _check({f"{name} of the rule": getattr(rule, name) for name in names}, masker)
 
 
 def _check(places: Mapping[str, Any], masker: Masker) -> None:

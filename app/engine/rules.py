@@ -7,16 +7,20 @@ revoked. A decision carries the words of its rule, so that revoking one rewrites
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from app.core.errors import BadInput, NotFound
+from app.core.errors import BadInput, Conflict, NotFound
 from app.core.faults import fault
 from app.core.matching import TESTS
+from app.core.rows import to_data
 from app.core.rules import ACTIONS, LETS_THROUGH, Rule, content, pointer_fault
-from app.core.tools import Tool
+from app.core.tools import ANSWERED_BY, Tool
+from app.engine.no_keys import check_rule
 from app.executors.table import Executors
+from app.net.mask import Masker
 from app.store.library import Library
 
 ALWAYS = ""
@@ -24,10 +28,20 @@ ALWAYS = ""
 
 MOST_RULES = 200
 MOST_WORDS = 4_000
+MOST_TEXT = 100_000
+MOST_WHEN = 100_000
+"""Bytes of a rule's tests as JSON."""
+
+MOST_DELETED = 50
+"""Rules that can be had back after they were taken away."""
+
+BIND_S = 5.0
+"""How long it may take to tell what would answer a tool; then a rule is not bound to it."""
 
 
 class Rules:
-    """`clock` gives Unix time in ms; `new_id` a fresh id. `version` counts every change."""
+    """`clock` gives Unix time in ms; `new_id` a fresh id; `masker` what knows the keys of this
+    moment; `changed` is called after each change. `version` counts them."""
 
     def __init__(
         self,
@@ -35,12 +49,17 @@ class Rules:
         executors: Executors,
         clock: Callable[[], int],
         new_id: Callable[[], str],
+        masker: Callable[[], Masker] = Masker,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._library = library
         self._executors = executors
         self._clock = clock
         self._new_id = new_id
+        self._masker = masker
+        self._changed = changed
         self._lists: dict[str, tuple[Rule, ...]] = {}
+        self._deleted: dict[tuple[str, str], tuple[Rule, int]] = {}
         self._writing = asyncio.Lock()
         self.version = 0
 
@@ -56,40 +75,106 @@ class Rules:
         """Those of one list: a session's own, or ALWAYS."""
         return self._lists.get(session_id, ())
 
+    def check(self, rules: Sequence[Rule]) -> None:
+        """BadInput where they are too many for a list, or one holds a known key."""
+        if len(rules) > MOST_RULES:
+            raise BadInput(f"A list has at most {MOST_RULES} rules; send fewer.")
+        masker = self._masker()
+        for rule in rules:
+            check_rule(rule, masker)
+
     async def put(self, session_id: str, rules: Iterable[Rule], tools: Sequence[Tool]) -> None:
         """Make `rules` the session's own, bound to those of its `tools` that they are about."""
+        now = self._clock()
+        new = [replace(one, id=self._new_id(), here=session_id, since_ms=now) for one in rules]
+        self.check(new)
+        kept = [await self.bound(one, tools) for one in new]
         async with self._writing:
-            now = self._clock()
-            new = [replace(one, id=self._new_id(), here=session_id, since_ms=now) for one in rules]
-            await self._keep(session_id, [await self.bound(one, tools) for one in new])
+            if kept or self.listed(session_id):
+                await self._keep(session_id, kept)
 
     async def add(
         self, session_id: str, rule: Rule, tools: Sequence[Tool], place: int | None = None
     ) -> Rule:
         """Write one rule into a list, at `place` or at its end; the rule as it is kept.
 
-        BadInput where the list is full.
+        BadInput where the list is full, or the rule holds a known key.
         """
+        self.check([rule])
+        here = rule.here or session_id
+        rule = replace(rule, id=self._new_id(), here=here, since_ms=self._clock())
+        rule = await self.bound(rule, tools)
         async with self._writing:
-            rule = replace(rule, id=self._new_id(), since_ms=self._clock())
-            rule = await self.bound(rule, tools)
-            rules = list(self.listed(session_id))
-            rules.insert(len(rules) if place is None else place, rule)
-            if len(rules) > MOST_RULES:
-                raise BadInput(f"There are {MOST_RULES} rules already; delete some first.")
-            await self._keep(session_id, rules)
+            await self._insert(session_id, rule, place)
         return rule
 
     async def change(self, session_id: str, rule_id: str, rule: Rule | None) -> Rule:
         """Put `rule` in the place of one that is there, or take it away; the one that was there.
 
-        NotFound where it is gone.
+        NotFound where it is gone. What was taken away can be had back by `restore`.
         """
         async with self._writing:
             before = self.rule(session_id, rule_id)
-            kept = [rule if one is before else one for one in self.listed(session_id)]
-            await self._keep(session_id, [one for one in kept if one is not None])
+            rules = self.listed(session_id)
+            kept = [rule if one is before else one for one in rules]
+            await self._keep(session_id, self._anew(session_id, kept))
+            if rule is None:
+                while len(self._deleted) >= MOST_DELETED:
+                    del self._deleted[next(iter(self._deleted))]
+                self._deleted[session_id, rule_id] = (before, rules.index(before))
         return before
+
+    async def edit(self, session_id: str, rule_id: str, rule: Rule, tools: Sequence[Tool]) -> Rule:
+        """`rule` in the place of one that is there, bound to `tools` as they are now; it is new,
+        but for its id and the session it was written in. As it is kept."""
+        before = self.rule(session_id, rule_id)
+        self.check([rule])
+        rule = replace(rule, id=rule_id, here=before.here, since_ms=self._clock())
+        rule = await self.bound(rule, tools)
+        await self.change(session_id, rule_id, rule)
+        return rule
+
+    async def switch(self, session_id: str, rule_id: str, enabled: bool) -> Rule:
+        """Let a rule rest, or hold again; bound as it was. As it is kept."""
+        async with self._writing:
+            before = self.rule(session_id, rule_id)
+            return await self._exchange(session_id, before, replace(before, enabled=enabled))
+
+    async def renew(self, session_id: str, rule_id: str, tools: Sequence[Tool]) -> Rule:
+        """Bind a rule to `tools` as they are now; as it is kept. Conflict where it was changed in
+        the meantime."""
+        before = self.rule(session_id, rule_id)
+        rule = await self.bound(before, tools)
+        async with self._writing:
+            if self.rule(session_id, rule_id) is not before:
+                raise Conflict("The rule was changed just now; look at it again.")
+            return await self._exchange(session_id, before, rule)
+
+    async def restore(self, session_id: str, rule_id: str) -> Rule:
+        """Put back what was taken away, in its place and bound as it was.
+
+        NotFound where it is too long ago; BadInput where the list is full.
+        """
+        async with self._writing:
+            found = self._deleted.get((session_id, rule_id))
+            if found is None:
+                raise NotFound("This rule is not kept any more; write it again.")
+            rule, place = found
+            await self._insert(session_id, replace(rule, since_ms=self._clock()), place)
+            del self._deleted[session_id, rule_id]
+        return rule
+
+    async def hand(self, session_id: str, rule_id: str, other: str) -> Rule:
+        """Take a rule out of one list and write it at the end of another, bound as it was."""
+        async with self._writing:
+            before = self.rule(session_id, rule_id)
+            here = other or before.here or session_id
+            rule = replace(before, here=here, since_ms=self._clock())
+            # Into the other first: where writing fails, it stands in both, and holds no less.
+            await self._insert(other, rule, None)
+            kept = [one for one in self.listed(session_id) if one is not before]
+            await self._keep(session_id, self._anew(session_id, kept))
+        return rule
 
     async def move(self, session_id: str, rule_id: str, place: int) -> None:
         """Move a rule to `place` (from 0) in its list."""
@@ -97,7 +182,7 @@ class Rules:
             rule = self.rule(session_id, rule_id)
             rules = [one for one in self.listed(session_id) if one is not rule]
             rules.insert(max(0, min(place, len(rules))), rule)
-            await self._keep(session_id, rules)
+            await self._keep(session_id, self._anew(session_id, rules))
 
     def rule(self, session_id: str, rule_id: str) -> Rule:
         """NotFound where the list has none of that id."""
@@ -107,22 +192,86 @@ class Rules:
         return found
 
     async def bound(self, rule: Rule, tools: Iterable[Tool]) -> Rule:
-        """`rule` bound to those of `tools` that it is about, as they are at this moment."""
+        """`rule` bound to those of `tools` that it is about, as they are at this moment. No server
+        is started or asked: a tool of one is bound as it was accepted. One of which it is not
+        known what would answer is left out, and asks."""
         if rule.action not in LETS_THROUGH:
             return replace(rule, bound=None)
         covered = [tool for tool in tools if rule.covers(tool)]
         codes = await asyncio.gather(*(self._code(tool) for tool in covered))
         pairs = zip(covered, codes, strict=True)
-        return replace(rule, bound={tool.name: content(tool, code) for tool, code in pairs})
+        known = {tool.name: content(tool, code) for tool, code in pairs if code is not None}
+        return replace(rule, bound=known)
 
-    async def _code(self, tool: Tool) -> str:
-        checked = await self._executors.checked("", tool, "{}")
-        return checked.code
+    async def holding(
+        self, rules: Sequence[Rule], tools: Sequence[Tool]
+    ) -> list[Mapping[str, str] | None]:
+        """How each rule's binding stands to `tools` now, by their names: "same", "changed", "new"
+        (it came later, and asks) or "gone"; None for a rule that is not bound."""
+        bound = [rule for rule in rules if rule.bound is not None]
+        about = [tool for tool in tools if any(rule.covers(tool) for rule in bound)]
+        codes = await asyncio.gather(*(self._code_now(tool) for tool in about))
+        now = {
+            tool.name: None if code is None else content(tool, code)
+            for tool, code in zip(about, codes, strict=True)
+        }
+        return [_holding(rule, tools, now) for rule in rules]
+
+    async def _code(self, tool: Tool) -> str | None:
+        """What answers beyond the tool; None where that cannot be told in time."""
+        try:
+            async with asyncio.timeout(BIND_S):
+                return await self._executors.accepted_code(tool)
+        except TimeoutError:
+            return None
+
+    async def _code_now(self, tool: Tool) -> str | None:
+        """The same by what an open connection has told, where there is one."""
+        try:
+            async with asyncio.timeout(BIND_S):
+                told = await self._executors.known("", tool, "{}")
+        except TimeoutError:
+            return None
+        return told.code if told is not None else await self._code(tool)
+
+    async def _exchange(self, session_id: str, before: Rule, rule: Rule) -> Rule:
+        kept = [rule if one is before else one for one in self.listed(session_id)]
+        await self._keep(session_id, self._anew(session_id, kept))
+        return rule
+
+    async def _insert(self, session_id: str, rule: Rule, place: int | None) -> None:
+        rules = list(self.listed(session_id))
+        if len(rules) >= MOST_RULES:
+            raise BadInput(f"There are {MOST_RULES} rules already; delete some first.")
+        rules.insert(len(rules) if place is None else place, rule)
+        await self._keep(session_id, rules)
+
+    def _anew(self, session_id: str, rules: Iterable[Rule | None]) -> list[Rule]:
+        """The rules of a changed list. What one rule kept from the next is not kept now: in other
+        sessions, whose page nobody may see, no call that waits is decided by that."""
+        kept = [one for one in rules if one is not None]
+        if session_id != ALWAYS:
+            return kept
+        return [replace(one, since_ms=self._clock()) for one in kept]
 
     async def _keep(self, session_id: str, rules: Sequence[Rule]) -> None:
         await self._library.save_rules(session_id, rules, self._clock())
         self._lists[session_id] = tuple(rules)
         self.version += 1
+        self._changed()
+
+
+def _holding(
+    rule: Rule, tools: Sequence[Tool], now: Mapping[str, str | None]
+) -> Mapping[str, str] | None:
+    if rule.bound is None:
+        return None
+    covered = [tool.name for tool in tools if rule.covers(tool)]
+    states = {
+        name: "gone" if name not in covered else "same" if now[name] == print_ else "changed"
+        for name, print_ in rule.bound.items()
+    }
+    return states | {name: "new" for name in covered if name not in rule.bound}
 
 
 def rule_from(data: Any) -> Rule:
@@ -134,8 +283,12 @@ def rule_from(data: Any) -> Rule:
             f"{', '.join(sorted(known - {'tool', 'action'}))} at most."
         )
     for name in _TEXTS & data.keys():
-        if not isinstance(data[name], str) or len(data[name]) > MOST_WORDS:
-            raise BadInput(f"The {name} of a rule must be a text of at most {MOST_WORDS}.")
+        most = MOST_TEXT if name == "text" else MOST_WORDS
+        if not isinstance(data[name], str) or len(data[name]) > most:
+            raise BadInput(f"The {name} of a rule must be a text of at most {most:,} characters.")
+    if not data["tool"]:
+        raise BadInput("The tool of a rule is the name of a tool, or * for every tool.")
+    _check_source(data.get("source", ""))
     for name in _TRUTHS & data.keys():
         if not isinstance(data[name], bool):
             raise BadInput(f"{name} of a rule must be true or false.")
@@ -149,6 +302,16 @@ def rule_from(data: Any) -> Rule:
 _TEXTS = {"tool", "text", "words", "source", "fault"}
 _TRUTHS = {"read_only", "is_error", "enabled"}
 assert {*_TEXTS, *_TRUTHS} <= {one.name for one in fields(Rule)}
+
+
+def _check_source(source: str) -> None:
+    """One that no tool can come from would make a rule that never holds."""
+    kind, colon, server = source.partition(":")
+    if source and (kind not in ANSWERED_BY or (colon and (kind != "mcp" or not server))):
+        raise BadInput(
+            f"The source of a rule is one of {', '.join(ANSWERED_BY)}, or mcp:SERVER; "
+            f"{source[:80]!r} is none."
+        )
 
 
 def _when(value: Any) -> Mapping[str, Any]:
@@ -167,6 +330,12 @@ def _when(value: Any) -> Mapping[str, Any]:
                 continue
         if isinstance(test, Mapping):
             raise BadInput(f"A test is one of {', '.join(TESTS)}; at {pointer} there is none.")
+    try:
+        size = len(json.dumps(to_data(value)))
+    except RecursionError:
+        size = MOST_WHEN + 1
+    if size > MOST_WHEN:
+        raise BadInput(f"The tests of a rule have at most {MOST_WHEN:,} bytes; compare with less.")
     return dict(value)
 
 

@@ -95,6 +95,12 @@ class Mcp:
             return None
         return _judged(server, accepted, peer, tool, arguments, "")
 
+    async def accepted_code(self, tool: Tool) -> str | None:
+        """The code of a tool that its server lists as it was accepted; None where it was not."""
+        server, accepted, _ = await self._accepted(tool)
+        listed = accepted.tools.get(str(tool.config.get("tool", "")))
+        return _code_of(server, listed) if server is not None and listed is not None else None
+
     async def run(self, invocation: Invocation, report: Report) -> ToolResult:
         """Call the tool, once. The tool must be the one that the call was decided on."""
         tool = invocation.tool
@@ -121,7 +127,7 @@ class Mcp:
         progress = Progress(report)
         try:
             name = str(tool.config.get("tool", ""))
-            return await connection.call(name, json.loads(invocation.arguments), progress.tell)
+            return await connection.call(name, json.loads(invocation.arguments), progress)
         finally:
             progress.close()
             self._remember(peer)
@@ -318,7 +324,10 @@ def _found(peer: Peer, tool: Tool) -> Listed | None:
 
 def _code(server: Server, found: Listed | None) -> str:
     """What would answer: the server, and its tool as it is listed."""
-    tool = found.fingerprint if found is not None else "unlisted"
+    return _code_of(server, found.fingerprint if found is not None else "unlisted")
+
+
+def _code_of(server: Server, tool: str) -> str:
     return hashlib.sha256(f"{fingerprint(server)} {tool}".encode("ascii")).hexdigest()
 
 

@@ -42,6 +42,14 @@ class Executors:
             return await executor.known(tool, arguments)
         return await self.checked(session, tool, arguments)
 
+    async def accepted_code(self, tool: Tool) -> str | None:
+        """The `code` of `tool` as the person has accepted it: no server is started or asked. None
+        where it was not accepted."""
+        executor = self.by_kind.get(tool.answered_by)
+        if isinstance(executor, Mcp):
+            return await executor.accepted_code(tool)
+        return (await self.checked("", tool, "{}")).code
+
     async def run(self, invocation: Invocation, report: Report) -> ToolResult:
         """Run the call within its time and size; trouble is a result, only cancellation is
         raised. Where AT_ONCE others run it waits, and its time begins when it has its place."""
@@ -60,14 +68,13 @@ class Executors:
     async def _within_limits(
         self, executor: Executor, invocation: Invocation, report: Report
     ) -> ToolResult:
-        limit = asyncio.timeout(invocation.timeout_s)
+        limit: asyncio.Timeout | None = None
         try:
-            async with limit:
+            async with invocation.deadline.within(invocation.timeout_s) as limit:
                 result = await executor.run(invocation, report)
         except Exception as error:
-            if limit.expired():
-                said = f"The tool was stopped after {invocation.timeout_s:g} s, its limit."
-                return text_result(said, is_error=True, kind="timeout")
+            if limit is not None and limit.expired():
+                return text_result(_out_of_time(invocation), is_error=True, kind="timeout")
             said = f"The tool could not be run: {type(error).__name__}: {error}"
             return text_result(said, is_error=True, kind="failed")
         return _within(result, invocation.max_output)
@@ -97,6 +104,17 @@ def executors(
 
 async def _no_servers() -> Sequence[tuple[Server, Accepted]]:
     return ()
+
+
+def _out_of_time(invocation: Invocation) -> str:
+    """Which limit it was, and what a person had added to it."""
+    more = invocation.deadline.extended_s
+    if not more:
+        return f"The tool was stopped after {invocation.timeout_s:g} s, its limit."
+    return (
+        f"The tool was stopped after {invocation.timeout_s + more:g} s: its limit of "
+        f"{invocation.timeout_s:g} s and the {more:g} s that it was given more."
+    )
 
 
 def _within(result: ToolResult, most: int) -> ToolResult:

@@ -64,6 +64,7 @@ async def create(request: Request) -> Response:
         rules = [rule_from(one) for one in (wanted if isinstance(wanted, list) else [wanted])]
         asked = {k: v for k, v in body.data.items() if k not in ("title", "rules")}
         settings = await settings_from(site.engine, asked)
+        site.engine.rules.check(rules)  # before there is a session that nobody asked for again
         session_id = await site.engine.hub.create(settings, body.text("title").strip())
         await site.engine.rules.put(session_id, rules, settings.tools)
     elif body.text("demo"):

@@ -1,0 +1,249 @@
+"""The person's rules: bound, moved, revoked, had back; what is kept of them and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.errors import BadInput, Conflict, NotFound
+from app.core.rules import Rule, told
+from app.core.servers import Accepted, Server, fingerprint
+from app.core.tools import Tool
+from app.engine.engine import Engine
+from app.engine.rules import ALWAYS, MOST_RULES, rule_from
+from app.executors.executor import Checked
+from tests.engine.running import begun, running
+
+pytestmark = pytest.mark.anyio
+
+KEY = "canary-55f20b9e1d7c4a36"
+ANY = {"type": "object", "properties": {}}
+
+
+def mock(name: str, **fields: Any) -> Tool:
+    return Tool(name, "A tool.", ANY, "mock", {"result": "x"}, **fields)
+
+
+def order(engine: Engine, session_id: str = ALWAYS) -> str:
+    return "".join(rule.tool for rule in engine.rules.listed(session_id))
+
+
+async def test_a_list_is_written_moved_and_had_back(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        rules, rang = engine.rules, engine.hub.list_version
+        a, b, c = [await rules.add(ALWAYS, Rule(name, "deny"), ()) for name in "abc"]
+        assert (order(engine), rules.version) == ("abc", 3)
+        assert engine.hub.list_version == rang + 3, "streams hear of it"
+        await rules.move(ALWAYS, c.id, 0)
+        await rules.move(ALWAYS, a.id, 99)
+        assert order(engine) == "cba"
+        await rules.add(ALWAYS, Rule("d", "ask"), (), 1)
+        assert order(engine) == "cdba"
+        await rules.change(ALWAYS, b.id, None)
+        with pytest.raises(NotFound, match="no such rule any more"):
+            await rules.change(ALWAYS, b.id, None)
+        await rules.restore(ALWAYS, b.id)
+        assert order(engine) == "cdba"
+        with pytest.raises(NotFound, match="write it again"):
+            await rules.restore(ALWAYS, b.id)
+        edited = await rules.edit(ALWAYS, b.id, Rule("e", "stop"), ())
+        assert (edited.id, order(engine)) == (b.id, "cdea")
+        await rules.switch(ALWAYS, a.id, enabled=False)
+        listed = rules.listed(ALWAYS)
+        again = await engine.library.rules()
+        assert again[ALWAYS] == listed
+        assert [one.enabled for one in listed] == [True, True, True, False]
+
+
+async def test_two_tabs_that_move_at_once_lose_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        kept = [await engine.rules.add(ALWAYS, Rule(name, "deny"), ()) for name in "abcdef"]
+        moves = [engine.rules.move(ALWAYS, one.id, 5 - place) for place, one in enumerate(kept)]
+        await asyncio.gather(*moves, engine.rules.add(ALWAYS, Rule("g", "deny"), ()))
+        assert sorted(order(engine)) == list("abcdefg")
+
+
+async def test_a_list_has_a_cap(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session_id = await begun(engine, rules=[Rule("x", "deny")] * MOST_RULES)
+        with pytest.raises(BadInput, match="200 rules already"):
+            await engine.rules.add(session_id, Rule("x", "deny"), ())
+        with pytest.raises(BadInput, match="at most 200"):
+            await engine.rules.put(session_id, [Rule("x", "deny")] * (MOST_RULES + 1), ())
+        first = engine.rules.listed(session_id)[0]
+        await engine.rules.change(session_id, first.id, None)
+        await engine.rules.add(session_id, Rule("y", "deny"), ())
+        with pytest.raises(BadInput, match="200 rules already"):
+            await engine.rules.restore(session_id, first.id)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule("a", "deny", text=f"no {KEY}"),
+        Rule("a", "deny", words=KEY),
+        Rule("a", "deny", when={"/a": {"one_of": [1, {"b": KEY}]}}),
+        Rule("a", "deny", when={f"/{KEY}": 1}),
+        Rule(KEY, "deny"),
+        Rule("a", "deny", source=f"mcp:{KEY}"),
+    ],
+)
+async def test_no_rule_holds_a_key(tmp_path: Path, rule: Rule) -> None:
+    async with running(tmp_path, environment={"MY_API_KEY": KEY}) as engine:
+        kept = await engine.rules.add(ALWAYS, Rule("a", "deny"), ())
+        writings = [
+            engine.rules.add(ALWAYS, rule, ()),
+            engine.rules.put("s", [rule], ()),
+            engine.rules.edit(ALWAYS, kept.id, rule, ()),
+        ]
+        for writing in writings:
+            with pytest.raises(BadInput, match="holds the value of a key") as refused:
+                await writing
+            assert KEY not in str(refused.value)
+        assert engine.rules.of("s") == (kept,)
+
+
+async def test_what_lets_through_is_bound_to_the_tools_of_its_day(tmp_path: Path) -> None:
+    one, two = mock("one"), mock("two")
+    async with running(tmp_path) as engine:
+        rules = engine.rules
+        run = await rules.add(ALWAYS, Rule("*", "run"), [one, two])
+        deny = await rules.add(ALWAYS, Rule("*", "deny"), [one, two])
+        assert (set(run.bound or ()), deny.bound) == ({"one", "two"}, None)
+        later = [replace(one, description="Another."), mock("three")]
+        held = await rules.holding([run, deny], later)
+        assert held == [{"one": "changed", "two": "gone", "three": "new"}, None]
+        assert rules.listed(ALWAYS)[0].bound == run.bound, "looking binds nothing"
+        switched = await rules.switch(ALWAYS, run.id, enabled=False)
+        assert switched.bound == run.bound
+        renewed = await rules.renew(ALWAYS, run.id, later)
+        assert await rules.holding([renewed], later) == [{"one": "same", "three": "same"}]
+        await rules.change(ALWAYS, run.id, None)
+        back = await rules.restore(ALWAYS, run.id)
+        assert back.bound == renewed.bound, "had back as it was, not bound anew"
+
+
+async def test_a_rule_goes_from_a_session_to_always_and_back(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        rules, tool = engine.rules, mock("one")
+        session_id = await begun(engine, [tool])
+        rule = await rules.add(session_id, Rule("one", "run"), [tool])
+        assert rule.here == session_id
+        given = await rules.hand(session_id, rule.id, ALWAYS)
+        assert (order(engine, session_id), order(engine)) == ("", "one")
+        assert (given.id, given.here, given.bound) == (rule.id, session_id, rule.bound)
+        back = await rules.hand(ALWAYS, rule.id, "other")
+        assert (back.here, order(engine, "other"), order(engine)) == ("other", "one", "")
+
+
+async def test_a_change_for_always_decides_no_call_that_waits_elsewhere(tmp_path: Path) -> None:
+    """An `ask` that is taken away uncovers a `run` below it, which must not reach back."""
+    async with running(tmp_path) as engine:
+        rules = engine.rules
+        ask = await rules.add(ALWAYS, Rule("*", "ask"), ())
+        run = await rules.add(ALWAYS, Rule("*", "run"), ())
+        rules._clock = lambda: run.since_ms + 1_000
+        await rules.change(ALWAYS, ask.id, None)
+        assert [one.since_ms for one in rules.listed(ALWAYS)] == [run.since_ms + 1_000]
+
+
+async def test_a_tool_of_a_server_is_bound_as_it_was_accepted(tmp_path: Path) -> None:
+    """Nothing is started: the command here could not be."""
+    server = Server("far", "/no/such/program", ())
+    tool = Tool("t", "A tool.", ANY, "mcp", {"server": "far", "tool": "t"})
+    async with running(tmp_path) as engine:
+        rules, library = engine.rules, engine.library
+        none = await rules.add(ALWAYS, Rule("t", "run"), [tool])
+        assert none.bound == {}
+        await library.save_server(server, Accepted(fingerprint(server), {"t": "1" * 64}), 1)
+        kept = await rules.add(ALWAYS, Rule("t", "run"), [tool])
+        assert await rules.holding([none, kept], [tool]) == [{"t": "new"}, {"t": "same"}]
+        await library.save_server(server, Accepted(fingerprint(server), {"t": "2" * 64}), 1)
+        assert await rules.holding([kept], [tool]) == [{"t": "changed"}]
+        await library.save_server(server, Accepted("0" * 64, {"t": "1" * 64}), 1)
+        assert await rules.holding([kept], [tool]) == [{"t": "changed"}]
+
+
+async def test_what_cannot_be_told_in_time_is_not_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.engine.rules.BIND_S", 0.01)
+    async with running(tmp_path) as engine:
+
+        async def never(*_: object) -> Checked:
+            await asyncio.Event().wait()
+            return Checked()
+
+        monkeypatch.setattr(engine.executors.by_kind["mock"], "checked", never)
+        adding = engine.rules.add(ALWAYS, Rule("*", "run"), [mock("one")])
+        kept, other = await asyncio.gather(
+            adding, engine.rules.add(ALWAYS, Rule("*", "deny"), [mock("one")])
+        )
+        assert kept.bound == {}
+        assert order(engine) == "**", "others do not wait for it"
+        assert await engine.rules.holding([kept, other], [mock("one")]) == [{"one": "new"}, None]
+
+
+async def test_a_rule_that_was_changed_meanwhile_is_not_renewed(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        rule = await engine.rules.add(ALWAYS, Rule("one", "run"), [mock("one")])
+        bound = engine.rules.bound
+
+        async def slow(rule: Rule, tools: Any) -> Rule:
+            await engine.rules.switch(ALWAYS, rule.id, enabled=False)
+            return await bound(rule, tools)
+
+        engine.rules.bound = slow  # type: ignore[method-assign]
+        with pytest.raises(Conflict, match="changed just now"):
+            await engine.rules.renew(ALWAYS, rule.id, [mock("one")])
+        assert not engine.rules.listed(ALWAYS)[0].enabled
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ([], "list of objects"),
+        ({"tool": "x"}, "with tool and action"),
+        ({"tool": "x", "action": "run", "bound": {}}, "at most"),
+        ({"tool": 1, "action": "run"}, "must be a text"),
+        ({"tool": "x", "action": "deny", "text": "x" * 100_001}, "at most 100,000"),
+        ({"tool": "x", "action": "run", "read_only": "yes"}, "true or false"),
+        ({"tool": "x", "action": "allow"}, "one of run, answer"),
+        ({"tool": "x", "action": "run", "when": []}, "object of at most 20"),
+        ({"tool": "x", "action": "run", "when": {"a": 1}}, "is no JSON pointer"),
+        ({"tool": "x", "action": "run", "when": {"/a": {"like": 1}}}, "A test is one of"),
+        ({"tool": "x", "action": "run", "when": {"/a": {"prefix": 1}}}, "needs a text"),
+        ({"tool": "x", "action": "run", "when": {"/a": {"one_of": 1}}}, "needs a list"),
+        ({"tool": "x", "action": "run", "fault": "no"}, "There is no fault"),
+        ({"tool": "x", "action": "deny", "fault": "slow"}, "whose action is run"),
+        ({"tool": "", "action": "deny"}, "name of a tool"),
+        ({"tool": "x", "action": "deny", "source": "mpc"}, "'mpc' is none"),
+        ({"tool": "x", "action": "deny", "source": "http:a"}, "'http:a' is none"),
+        ({"tool": "x", "action": "deny", "source": "mcp:"}, "'mcp:' is none"),
+        ({"tool": "x", "action": "run", "when": {"/a": "x" * 100_000}}, "compare with less"),
+    ],
+)
+def test_what_is_no_rule_is_refused(data: Any, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        rule_from(data)
+
+
+def test_a_rule_is_read_as_it_was_written() -> None:
+    data: Mapping[str, Any] = {
+        "tool": "*",
+        "action": "run",
+        "source": "mcp:files",
+        "read_only": True,
+        "when": {"/path": {"prefix": "notes/"}},
+        "fault": "slow",
+    }
+    rule = rule_from(data)
+    said = (
+        'run read-only tools of mcp files where /path begins with "notes/", staged: a slow answer'
+    )
+    assert (told(rule), rule.enabled, rule.bound) == (said, True, None)
