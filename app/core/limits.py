@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from app.core.events import RunPaused, Usage, Warned
-from app.core.messages import arguments_object
+from app.core.matching import equal, values_of
 from app.core.state import Call, Session, Turn
 
 
@@ -101,11 +101,16 @@ def _failed(call: Call) -> bool:
 
 
 def same(one: Call, other: Call) -> bool:
-    """Equal in name and arguments, however these are spaced."""
-    if one.name != other.name:
-        return False
-    given = arguments_object(one.raw)
-    return one.raw == other.raw or (given is not None and given == arguments_object(other.raw))
+    """Equal in name and in the arguments that the model wrote, however these are spaced."""
+    return one.name == other.name and same_arguments(one.written, other.written)
+
+
+def same_arguments(one: str, other: str) -> bool:
+    """Whether two texts spell the same arguments; what is no JSON is the same to the letter."""
+    one, other = (text if text.strip() not in ("", "null") else "{}" for text in (one, other))
+    if one == other:
+        return True
+    return equal(values_of(one), values_of(other))
 
 
 def busy_ms(session: Session) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import decimal
 import json
+import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -22,13 +23,25 @@ class Absent:
 ABSENT = Absent()
 
 
+def values_of(arguments: str) -> Any:
+    """The values that the text `arguments` spells, numbers as Decimals; ABSENT where it is no
+    JSON, or a number is none that can be kept."""
+    try:
+        return json.loads(arguments, parse_int=decimal.Decimal, parse_float=decimal.Decimal)
+    except (ValueError, RecursionError, decimal.InvalidOperation):
+        return ABSENT
+
+
 def fits(when: Mapping[str, Any], arguments: str) -> bool:
     """Whether all tests hold for the text `arguments`; False where that is no JSON."""
-    try:
-        values = json.loads(arguments, parse_int=decimal.Decimal, parse_float=decimal.Decimal)
-    except (ValueError, RecursionError):
-        return False
-    return all(holds(test, value_at(values, pointer)) for pointer, test in when.items())
+    return all_hold(when, values_of(arguments))
+
+
+def all_hold(when: Mapping[str, Any], values: Any) -> bool:
+    """Whether all tests hold for what `values_of` gave; none holds for ABSENT."""
+    return values is not ABSENT and all(
+        holds(test, value_at(values, pointer)) for pointer, test in when.items()
+    )
 
 
 def value_at(document: Any, pointer: str) -> Any:
@@ -43,11 +56,15 @@ def at(document: Any, steps: Sequence[str]) -> Any:
         match here:
             case dict() if step in here:
                 here = here[step]
-            case list() if step.isascii() and step.isdigit() and int(step[:9]) < len(here):
-                here = here[int(step[:9])]
+            case list() if _PLACE.fullmatch(step) and int(step) < len(here):
+                here = here[int(step)]
             case _:
                 return ABSENT
     return here
+
+
+_PLACE = re.compile(r"0|[1-9][0-9]{0,8}")
+"""A place in an array: "01" is none, by RFC 6901."""
 
 
 def steps_of(pointer: str) -> list[str]:
@@ -72,13 +89,15 @@ def holds(test: Any, value: Any) -> bool:
 
 
 def equal(wanted: Any, value: Any) -> bool:
-    """As JSON compares: 1 is 1.0, and true is no number."""
+    """As JSON compares: 1 is 1.0, and true is no number. The numbers of `value` are Decimals."""
     match wanted, value:
         case bool() | None, _:
             return wanted is value
         case int() | float(), decimal.Decimal():
-            return decimal.Decimal(repr(wanted)) == value
-        case list(), list():
+            return _decimal(wanted) == value
+        case decimal.Decimal(), decimal.Decimal():
+            return wanted == value
+        case list() | tuple(), list():
             return len(wanted) == len(value) and all(map(equal, wanted, value))
         case dict(), dict():
             same = wanted.keys() == value.keys()
@@ -86,3 +105,11 @@ def equal(wanted: Any, value: Any) -> bool:
         case str(), str():
             return bool(wanted == value)
     return False
+
+
+def _decimal(number: int | float) -> decimal.Decimal | None:
+    """To the last digit; None where there are more than Python writes down."""
+    try:
+        return decimal.Decimal(repr(number))
+    except ValueError:
+        return None

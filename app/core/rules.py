@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from app.core.faults import FAULTS
-from app.core.matching import fits, steps_of, value_at
+from app.core.matching import all_hold, steps_of, value_at, values_of
 from app.core.rows import to_data
 from app.core.state import Call
 from app.core.tools import Tool
@@ -85,21 +85,25 @@ def matches(rule: Rule, call: Call) -> bool:
 def _fits(rule: Rule, call: Call) -> bool:
     if not rule.when:
         return True
-    if not fits(rule.when, call.arguments):
+    values = values_of(call.arguments)
+    if not all_hold(rule.when, values):
         return False
-    return rule.action not in LETS_THROUGH or not _climbs(rule.when, call.arguments)
+    return rule.action not in LETS_THROUGH or not _climbs(rule.when, values)
 
 
-def _climbs(when: Mapping[str, Any], arguments: str) -> bool:
+def _climbs(when: Mapping[str, Any], values: Any) -> bool:
     """Whether a text that was let through by how it begins, or by a pattern, has a step `..`:
     "notes/../../key" begins with "notes/" and is somewhere else."""
-    values = json.loads(arguments)
     for pointer, test in when.items():
         value = value_at(values, pointer)
         loose = isinstance(test, Mapping) and test.keys() <= {"prefix", "glob"}
-        if loose and isinstance(value, str) and ".." in re.split(r"[/\\]|%2[fF]|%5[cC]", value):
+        if loose and isinstance(value, str) and ".." in _STEP.split(_DOT.sub(".", value)):
             return True
     return False
+
+
+_STEP = re.compile(r"[/\\]|%2f|%5c", re.IGNORECASE)
+_DOT = re.compile(r"%2e", re.IGNORECASE)
 
 
 def _comes_from(tool: Tool, source: str) -> bool:
@@ -145,19 +149,22 @@ def told(rule: Rule) -> str:
 def _test(pointer: str, test: Any) -> str:
     place = pointer or "the whole"
     match test:
+        case {"equals": dict() as wanted, **rest} if not pointer and not rest:
+            return f"the arguments are {_value(wanted)}"
         case {"equals": wanted, **rest} if not rest:
             return f"{place} is {_value(wanted)}"
         case {"prefix": start, **rest} if not rest:
             return f"{place} begins with {_value(start)}"
         case {"glob": pattern, **rest} if not rest:
             return f"{place} fits {_value(pattern)}"
-        case {"one_of": options, **rest} if not rest:
+        case {"one_of": list() | tuple() as options, **rest} if not rest:
             return f"{place} is one of {', '.join(map(_value, options))}"
     return f"{place} is {_value(test)}"
 
 
 def _value(value: Any) -> str:
     text = json.dumps(to_data(value), ensure_ascii=False)
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")  # lone surrogates: no text
     return text if len(text) <= 80 else text[:79] + "…"
 
 

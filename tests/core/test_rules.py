@@ -17,7 +17,7 @@ CALL = session(*begun(), *turn(1, call(0))).call("1.0")
         ([Rule("other", "run")], None),
         ([Rule("get_weather", "run")], "run"),
         ([Rule("*", "run")], "run"),
-        ([Rule("get_weather", "ask"), Rule("*", "run")], None),
+        ([Rule("get_weather", "ask"), Rule("*", "run")], "ask"),
         ([Rule("*", "deny"), Rule("get_weather", "run")], "deny"),
     ],
 )

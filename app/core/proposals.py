@@ -1,0 +1,206 @@
+"""The rule that "Always…" on a card would write, shown before it is written. Pure.
+
+What the program proposes by itself is careful: it never comes before a rule that keeps something
+back, and never lets through what a person once denied. A rule by hand may do both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from app.core.decide import Record, doubled_ids, may_run, next_commands, obstacle
+from app.core.events import CallDecided
+from app.core.limits import same_arguments
+from app.core.matching import equal, values_of
+from app.core.rules import Rule, first_match, matches
+from app.core.state import Call, Session, Turn
+
+KEEPS_BACK = ("deny", "stop")
+
+MOST_EXACT = 4_000
+"""Characters of the longest arguments that a rule may name."""
+
+_MARK = "proposed"
+"""The id of a rule while it is only proposed."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """`rule` would stand at `place` (from 0) in its list, and decide the calls `decides` (ids) of
+    this session at once. Where `rule` is None, `why_not` says why, and what to do."""
+
+    rule: Rule | None = None
+    place: int = 0
+    decides: tuple[str, ...] = ()
+    why_not: str = ""
+
+
+def proposal(
+    session: Session,
+    call: Call,
+    rules: Sequence[Rule],
+    action: Literal["run", "deny"],
+    exact: bool,
+    scope_rules: Sequence[Rule],
+    denied: Iterable[tuple[str, str]] = (),
+    *,
+    always: bool = False,
+) -> Proposal:
+    """What "always run" or "always deny" this tool (or, `exact`, this tool with these arguments)
+    would write.
+
+    `rules` are all that hold in the session, in order; `scope_rules` those of the list that it is
+    written into: the first of them, or, where it is to hold `always`, the last. `denied` are the
+    names and arguments of calls that a person denied in other sessions.
+    """
+    if refused := _undecidable(session, call) or _unnameable(call, exact):
+        return Proposal(why_not=refused)
+    turn = session.turns[call.turn - 1]
+    if action == "run" and (refused := _not_to_run(session, turn, call, exact, denied)):
+        return Proposal(why_not=refused)
+    when = {"": {"equals": json.loads(call.arguments)}} if exact else {}
+    rule = Rule(call.name, action, id=_MARK, when=when, here=session.id, proposed=action == "run")
+    there = next((one for one in scope_rules if matches(one, call) and _alike(one, rule)), None)
+    if there is not None:
+        said = f"There is the rule “{there.said}” already"
+        return Proposal(why_not=f"{said}; renew it where it asks because a tool has changed.")
+    place, hindrance = _place(call, rule, scope_rules)
+    if always:
+        before, after = rules[: len(rules) - len(scope_rules)], ()
+    else:
+        before, after = (), rules[len(scope_rules) :]
+    if not hindrance:
+        hindrance = _hindrance(call, rule, before, after)
+    whole = (*before, *scope_rules[:place], rule, *scope_rules[place:], *after)
+    if not hindrance and first_match(whole, call) is rule:
+        hindrance = obstacle(session, turn, call, rule)
+    if hindrance:
+        return Proposal(why_not=hindrance)
+    return Proposal(replace(rule, id=""), place, tuple(_decided(session, whole)))
+
+
+def _undecidable(session: Session, call: Call) -> str:
+    """Why no rule is written at this call now."""
+    if call.status == "interrupted":
+        return "Nobody knows what this call did before it broke off; decide it by hand."
+    if call.status != "waiting" or call not in session.current_calls:
+        return "This call does not wait for a decision any more; write the rule on the page Rules."
+    if session.stopped:
+        return "The run was stopped; press Continue, and then decide its calls."
+    return ""
+
+
+def _unnameable(call: Call, exact: bool) -> str:
+    """Why no rule can say what it would be for."""
+    if call.name == "*" or not call.name.strip():
+        return f"No rule can name a tool {call.name!r}, which there is not; deny the call."
+    if not exact:
+        return ""
+    if len(call.arguments) > MOST_EXACT:
+        most = f"{MOST_EXACT:,} characters"
+        return f"These arguments are longer than a rule may name ({most}); test a part of them."
+    if not _sayable(call.arguments):
+        return (
+            "No rule can name these arguments exactly: they are no JSON, or hold a number with "
+            "more digits than are kept. Test a part of them by a rule on the page Rules."
+        )
+    return ""
+
+
+def _sayable(arguments: str) -> bool:
+    """Whether the values that a rule would keep are those of `arguments`, to the last digit."""
+    try:
+        values: Any = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return False
+    return equal(values, values_of(arguments))
+
+
+def _not_to_run(
+    session: Session, turn: Turn, call: Call, exact: bool, denied: Iterable[tuple[str, str]]
+) -> str:
+    """Why the program proposes no rule that runs this; "" where it may."""
+    if refused := _unsound(turn, call):
+        return refused
+    before = [text for name, text in (*_denied_here(session), *denied) if name == call.name]
+    if any(same_arguments(text, call.arguments) for text in before):
+        return "You denied this call before; write a rule for it by hand if it is to run now."
+    if before and not exact:
+        return f"You denied a call of {call.name} before; a rule may still be for these arguments."
+    return ""
+
+
+def _denied_here(session: Session) -> list[tuple[str, str]]:
+    return [
+        (one.name, one.arguments)
+        for one in session.calls()
+        if one.decided is not None and one.decided.decision == "deny" and one.decided.by == "person"
+    ]
+
+
+def _unsound(turn: Turn, call: Call) -> str:
+    """Why no rule may run a call like this one; "" where one may (house.md)."""
+    if call.tool is None:
+        return f"There is no tool {call.name}, so there is nothing to run; answer or deny the call."
+    if call.tool.answered_by == "person":
+        return "This tool is answered by a person; answer or deny the call."
+    if not turn.runnable or (turn.end is not None and turn.end.reason == "other"):
+        return "This answer did not end as one that calls tools, so no rule runs its calls."
+    if call.provider_id in doubled_ids(turn):
+        return "Another call of this answer has the same id; decide each of them by hand."
+    if call.malformed or not may_run(turn, call):
+        return "No rule runs a call whose arguments are not sound; edit them, answer or deny."
+    if call.unsatisfied:
+        return "No rule runs a call that does not fit its schema; edit it, answer or deny."
+    if call.cautioned:
+        return "This call needs a second look, which no rule can take; decide it by hand."
+    return ""
+
+
+def _alike(one: Rule, rule: Rule) -> bool:
+    wanted = (rule.tool, rule.action, rule.when, "", False, "")
+    return (one.tool, one.action, one.when, one.source, one.read_only, one.fault) == wanted
+
+
+def _meets(one: Rule, rule: Rule, call: Call) -> bool:
+    """Whether `one` keeps something back that `rule` is about, or would, were it switched on."""
+    if one.action not in KEEPS_BACK:
+        return False
+    on = replace(one, enabled=True)
+    return matches(on if rule.when else replace(on, when={}), call)
+
+
+def _place(call: Call, rule: Rule, rules: Sequence[Rule]) -> tuple[int, str]:
+    """Where in `rules` it belongs, and why it would not decide `call` there, or ""."""
+    first = next((place for place, one in enumerate(rules) if matches(one, call)), len(rules))
+    least = max((1 + n for n, one in enumerate(rules) if _meets(one, rule, call)), default=0)
+    if first >= least:
+        return first, ""
+    back, asked = rules[least - 1].said, rules[first].said
+    if first == least - 1:
+        return least, f"The rule “{back}” is asked first; change it if this call is to be decided."
+    said = f"It must not come before the rule “{back}”, and “{asked}” is asked before that"
+    return least, f"{said}; change their order on the page Rules."
+
+
+def _hindrance(call: Call, rule: Rule, before: Sequence[Rule], after: Sequence[Rule]) -> str:
+    """What in the other list stands against it, or ""."""
+    first = first_match(before, call)
+    if first is not None:
+        said = f"In this session the rule “{first.said}” is asked before those for always"
+        return f"{said}; write it for this session, or change that rule."
+    back = next((one for one in after if _meets(one, rule, call)), None)
+    if back is not None and rule.action == "run":
+        said = f"It would come before the rule “{back.said}”, which holds always"
+        return f"{said}; change that rule, or write this one by hand."
+    return ""
+
+
+def _decided(session: Session, rules: Sequence[Rule]) -> Iterable[str]:
+    for command in next_commands(session, rules):
+        match command:
+            case Record(CallDecided(call_id=call_id, rule_id=rule_id)) if rule_id == _MARK:
+                yield call_id

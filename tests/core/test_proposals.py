@@ -1,0 +1,159 @@
+"""What "Always…" on a card would write: where it goes, what it decides, and when there is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.core.events import (
+    CallDecided,
+    CallInterrupted,
+    CallStarted,
+    Event,
+    Problem,
+    RunResumed,
+    RunStopped,
+)
+from app.core.proposals import Proposal, proposal
+from app.core.rules import Rule
+from tests.playbook import begun, call, checked, ran, run, session, turn
+
+PARIS = '{"city":"Paris"}'
+HERE = Rule("get_weather", "run", here="s", proposed=True)
+EXACT = replace(HERE, when={"": {"equals": {"city": "Paris"}}})
+ONE = [*begun(), *turn(1, call(0)), checked("1.0")]
+DENIED = CallDecided("1.0", "deny", digest="digest")
+LATER = [*ONE, DENIED, *ran("1.0")[1:]]
+
+
+def proposed(
+    *events: Event,
+    own: tuple[Rule, ...] = (),
+    always: tuple[Rule, ...] = (),
+    action: Any = "run",
+    exact: bool = False,
+    scope: str = "session",
+    denied: Any = (),
+    of: str = "1.0",
+) -> Proposal:
+    whole = session(*events)
+    rules, at = (*own, *always), scope == "always"
+    listed = always if at else own
+    return proposal(whole, whole.call(of), rules, action, exact, listed, denied, always=at)
+
+
+def test_the_rule_for_a_tool_and_the_one_for_its_arguments() -> None:
+    assert proposed(*ONE) == Proposal(HERE, 0, ("1.0",))
+    assert proposed(*ONE, exact=True) == Proposal(EXACT, 0, ("1.0",))
+    assert HERE.said == "run get_weather"
+    assert EXACT.said == 'run get_weather where the arguments are {"city": "Paris"}'
+    deny = Rule("get_weather", "deny", here="s")
+    assert proposed(*ONE, action="deny") == Proposal(deny, 0, ("1.0",))
+
+
+def test_it_tells_which_calls_it_decides_at_once() -> None:
+    rome = '{"city":"Rome"}'
+    events = [*begun(), *turn(1, call(0), call(1, arguments=rome), call(2, "look"), call(3))]
+    events += [checked("1.0"), checked("1.1"), checked("1.2"), checked("1.3", BROKEN)]
+    assert proposed(*events).decides == ("1.0", "1.1")
+    assert proposed(*events, exact=True).decides == ("1.0",)
+    assert proposed(*events, exact=True, action="deny").decides == ("1.0", "1.3")
+
+
+BROKEN = Problem("schema", "/city is missing")
+ASK = Rule("*", "ask")
+DENY_ROME = Rule("get_weather", "deny", when={"/city": "Rome"})
+OTHER = Rule("look", "deny")
+
+PLACES: list[tuple[str, dict[str, Any], int]] = [
+    ("at the end", {"own": (OTHER, OTHER)}, 2),
+    ("before the first that matches", {"own": (OTHER, ASK, OTHER)}, 1),
+    ("after a denial of some of its calls", {"own": (DENY_ROME,)}, 1),
+    ("and one that is switched off", {"own": (replace(DENY_ROME, enabled=False), OTHER)}, 2),
+    ("for these arguments it cannot meet", {"own": (ASK, DENY_ROME), "exact": True}, 0),
+    ("a session's comes before those for always", {"always": (ASK,)}, 0),
+    ("always, at the end", {"own": (OTHER,), "always": (OTHER,), "scope": "always"}, 1),
+    ("always, before what asks", {"own": (OTHER,), "always": (ASK,), "scope": "always"}, 0),
+    ("a denial before what lets through", {"own": (Rule("*", "run"),), "action": "deny"}, 0),
+    ("a denial after a denial", {"own": (DENY_ROME,), "action": "deny"}, 1),
+]
+
+
+@pytest.mark.parametrize(("given", "place"), [p[1:] for p in PLACES], ids=[p[0] for p in PLACES])
+def test_its_place(given: dict[str, Any], place: int) -> None:
+    found = proposed(*ONE, **given)
+    assert (found.place, found.decides, found.why_not) == (place, ("1.0",), "")
+
+
+STOP = Rule("get_weather", "stop")
+BOUND = Rule("get_weather", "run", bound={"get_weather": "another"})
+HUGE = '{"n":0.10000000000000000000001}'
+
+NONE: list[tuple[str, list[Event], dict[str, Any], str]] = [
+    ("not before a denial", ONE, {"own": (ASK, DENY_ROME)}, "must not come before"),
+    ("what denies it comes first", ONE, {"own": (Rule("*", "deny"),)}, "is asked first"),
+    ("nor before a stop", ONE, {"own": (STOP,), "action": "deny"}, "is asked first"),
+    ("over a denial that holds always", ONE, {"always": (DENY_ROME,)}, "which holds always"),
+    ("behind the session's own", ONE, {"own": (ASK,), "scope": "always"}, "for this session"),
+    ("there is one", ONE, {"own": (BOUND,)}, "renew it"),
+    ("denied", ONE, {"denied": [("get_weather", '{ "city": "Paris" }')]}, "by hand"),
+    ("and exactly", ONE, {"denied": [("get_weather", PARIS)], "exact": True}, "by hand"),
+    ("another was denied", ONE, {"denied": [("get_weather", "{}")]}, "these arguments"),
+    ("denied in this session", [*LATER, *turn(2, call(0, arguments="{}")), checked("2.0")],
+     {"of": "2.0"}, "these arguments"),
+    ("the same, here", [*LATER, *turn(2, call(0)), checked("2.0")],
+     {"of": "2.0", "exact": True}, "by hand"),
+    ("unsatisfied", [*ONE[:-1], checked("1.0", BROKEN)], {}, "schema"),
+    ("cautioned", [*ONE[:-1], checked("1.0", Problem("caution", "x"))], {}, "second look"),
+    ("malformed", [*ONE[:-1], checked("1.0", Problem("malformed", "x"))], {}, "not sound"),
+    ("a person's tool", [*begun(), *turn(1, call(0, "ask")), checked("1.0")], {}, "by a person"),
+    ("no tool", [*begun(), *turn(1, call(0, "gone")), checked("1.0")], {}, "no tool gone"),
+    ("cut", [*begun(), *turn(1, call(0), reason="length"), checked("1.0")], {}, "did not end"),
+    ("a word unknown", [*begun(), *turn(1, call(0), reason="other"), checked("1.0")], {},
+     "did not end"),
+    ("doubled", [*begun(), *turn(1, call(0, provider_id="a"), call(1, provider_id="a")),
+     checked("1.0"), checked("1.1")], {}, "same id"),
+    ("every tool is no tool", [*begun(), *turn(1, call(0, "*")), checked("1.0")],
+     {"action": "deny"}, "No rule can name"),
+    ("digits", [*begun(), *turn(1, call(0, arguments=HUGE)), checked("1.0")], {"exact": True},
+     "digits"),
+    ("beyond a double", [*begun(), *turn(1, call(0, arguments='{"n":1e400}')), checked("1.0")],
+     {"exact": True}, "digits"),
+    ("long", [*begun(), *turn(1, call(0, arguments=f'{{"city":"{4_000 * "x"}"}}')),
+     checked("1.0")], {"exact": True}, "longer"),
+    ("no JSON", [*begun(), *turn(1, call(0, arguments="{")), checked("1.0")],
+     {"exact": True, "action": "deny"}, "no JSON"),
+    ("crashed", [*ONE, run("1.0"), CallStarted("1.0", 1), CallInterrupted("1.0")], {}, "by hand"),
+    ("decided", [*ONE, run("1.0")], {}, "any more"),
+    ("stopped", [*ONE, RunStopped()], {}, "Continue"),
+    ("stopped by a rule", [*ONE, RunStopped("x", "1.0"), RunResumed()], {"action": "deny"},
+     "for you to say"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("events", "given", "said"), [n[1:] for n in NONE], ids=[n[0] for n in NONE]
+)
+def test_none_is_offered_and_it_says_why(
+    events: list[Event], given: dict[str, Any], said: str
+) -> None:
+    found = proposed(*events, **given)
+    assert found.rule is None
+    assert said in found.why_not
+    assert found.why_not.endswith(".")
+
+
+def test_what_was_denied_of_another_tool_is_no_matter() -> None:
+    denied = [("look", PARIS), ("get_weather", "{}")]
+    assert proposed(*ONE, exact=True, denied=denied).rule == EXACT
+    assert proposed(*ONE, action="deny", denied=[("get_weather", PARIS)]).rule is not None
+
+
+def test_long_integers_are_named_to_the_digit() -> None:
+    digits = "9" * 300
+    events = [*begun(), *turn(1, call(0, arguments=f'{{"n":{digits}}}')), checked("1.0")]
+    found = proposed(*events, exact=True)
+    assert found.rule is not None
+    assert found.rule.when == {"": {"equals": {"n": int(digits)}}}
