@@ -227,12 +227,15 @@ class Driver:
                 await self._send(live, command)
 
     async def _refuse_changed(self, live: Live, call_id: str, checked: Checked) -> None:
-        """Conflict, and a card with a new digest, where what would answer is not what was seen."""
+        """Conflict, and a card with a new digest, where what would answer is not what was seen.
+
+        What follows from the new look is done at once: a rule may decide the call as it is now."""
         call = live.session.call(call_id)
         if checked.code != call.code:
             await self._hub.append(
                 live, [event_of(live.session, call, checked, self._rules(live.id))]
             )
+            await self._advance(live)
             raise Conflict(
                 "What answers this tool has changed since this card was drawn; look at the call "
                 "again.",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from app.core.errors import BadInput, PlaygroundError
+from app.core.errors import BadInput, Conflict, PlaygroundError
 from app.engine.decisions import Asked
 from app.engine.settings import settings_from
 from app.render.pages import toast
@@ -90,13 +91,14 @@ async def decide_several(request: Request) -> Response:
     """POST /sessions/ID/decisions: each decided for itself; says of each how it went."""
     body = await body_of_list(request)
     driver, session_id = site_of(request).engine.driver, request.path_params["id"]
-    outcomes = []
+    outcomes: list[Mapping[str, Any]] = []
     for call_id, one in body:
         try:
             await driver.decide(session_id, call_id, one)
             outcomes.append({"call": call_id, "ok": True})
         except PlaygroundError as error:
-            outcomes.append({"call": call_id, "ok": False, "error": str(error)})
+            holds = error.outcome if isinstance(error, Conflict) else {}
+            outcomes.append({**holds, "call": call_id, "ok": False, "error": str(error)})
     return answer(request, outcomes, location=_no_htmx(request))
 
 

@@ -1,0 +1,316 @@
+"""Exactly once: whatever is decided at the same moment, a call's effect happens once or not at all.
+
+The first tests ask over HTTP from several connections, the others the driver itself: there the
+order of things is drawn from a seed, so that a failure comes again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx
+import pytest
+
+from app.core.errors import Conflict, PlaygroundError
+from app.core.events import CallDecided, CallEnded, CallStarted
+from app.core.rules import Rule
+from app.core.state import Call, Session, digest
+from app.core.tools import Tool, ToolResult, text_result
+from app.engine.decisions import Asked
+from app.engine.engine import Engine
+from app.executors.executor import Invocation, Report
+from tests.engine.running import asked, begun, events_of, rested, running
+from tests.served import Served, messages, served
+from tests.served import rested as served_rested
+
+pytestmark = pytest.mark.anyio
+
+WISHES = ("run", "answer", "deny")
+TOOL = "def note(text=''):\n    with open({!r}, 'a') as file:\n        file.write('ran\\n')\n"
+PARAMETERS = {"type": "object", "properties": {"text": {"type": "string"}}}
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("once") / "once.db", PLAYGROUND_PACE="0") as running:
+        yield running
+
+
+@pytest.fixture
+async def clients(one: Served) -> AsyncIterator[list[httpx.AsyncClient]]:
+    """Five scripts, each on connections of its own."""
+    async with AsyncExitStack() as opened:
+        yield [await opened.enter_async_context(one.client()) for _ in range(5)]
+
+
+async def noting(client: httpx.AsyncClient, folder: Path) -> tuple[str, Mapping[str, Any]]:
+    """A session whose one call, of a tool that appends a line to `effects`, waits."""
+    file = folder / "tool.py"
+    file.write_text(TOOL.format(str(folder / "effects")))
+    config = {"file": str(file), "function": "note"}
+    tool = {"name": "note", "parameters": PARAMETERS, "answered_by": "python", "config": config}
+    session_id = (await client.post("/sessions", json={"tools": [tool]})).json()["id"]
+    await client.post(f"/sessions/{session_id}/prompts", json={"text": "Use note"})
+    folded = await served_rested(client, session_id)
+    assert folded["state"] == "waiting"
+    return session_id, folded["calls"][0]
+
+
+async def one_decision(client: httpx.AsyncClient, path: str, body: Any) -> tuple[bool, Any]:
+    answer = await client.post(f"{path}/calls/{body['call']}/decision", json=body)
+    assert answer.status_code in (200, 409), answer.text
+    return answer.status_code == 200, answer.json()
+
+
+async def in_a_list(client: httpx.AsyncClient, path: str, body: Any) -> tuple[bool, Any]:
+    answer = await client.post(f"{path}/decisions", json=[body])
+    assert answer.status_code == 200, answer.text
+    (outcome,) = answer.json()
+    return outcome["ok"], outcome
+
+
+@pytest.mark.parametrize("post", [one_decision, in_a_list])
+@pytest.mark.parametrize("first", WISHES)
+async def test_of_fifty_mixed_decisions_one_wins_and_the_others_hear_of_it(
+    clients: list[httpx.AsyncClient], tmp_path: Path, first: str, post: Any
+) -> None:
+    session_id, call = await noting(clients[0], tmp_path)
+    chance = Random(first)
+    wishes = [first, *(chance.choice(WISHES) for _ in range(49))]
+    bodies = [
+        {"call": call["id"], "decision": wish, "digest": call["digest"], "text": wish}
+        for wish in wishes
+    ]
+    told = await asyncio.gather(
+        *(
+            post(clients[place % 5], f"/sessions/{session_id}", body)
+            for place, body in enumerate(bodies)
+        )
+    )
+    (winner,) = [body["decision"] for body, (won, _) in zip(bodies, told, strict=True) if won]
+    lost = [outcome for won, outcome in told if not won]
+    assert len(lost) == 49
+    assert {(one["call"], one["decision"], one["decided_by"]) for one in lost} == {
+        (call["id"], winner, "person")
+    }
+    assert {one["error"] for one in lost} <= {
+        "This call was decided already.",
+        "This card is out of date; look at the call again.",
+    }
+    await served_rested(clients[0], session_id)
+    effects = tmp_path / "effects"
+    assert (effects.read_text() if effects.exists() else "") == "ran\n" * (winner == "run")
+
+
+async def test_the_other_tab_is_shown_what_was_decided(
+    clients: list[httpx.AsyncClient], tmp_path: Path
+) -> None:
+    """Both tabs have the card; one denies, the other's Run is refused, and its card says so."""
+    session_id, call = await noting(clients[0], tmp_path)
+    path = f"/sessions/{session_id}"
+    cursor = (await clients[0].get(path)).json()["seq"]
+    block = f"call-{call['id'].replace('.', '-')}"
+    accept = {"accept": "text/event-stream"}
+    async with (
+        asyncio.timeout(20),
+        clients[1].stream("GET", f"{path}/stream?after={cursor}", headers=accept) as stream,
+    ):
+        body = {"call": call["id"], "digest": call["digest"]}
+        won, _ = await one_decision(
+            clients[0], path, {**body, "decision": "deny", "text": "No, <never>."}
+        )
+        late, outcome = await one_decision(clients[1], path, {**body, "decision": "run"})
+        assert (won, late, outcome["decision"]) == (True, False, "deny")
+        shown = ""
+        async for message in messages(stream):
+            _, card, shown = message.get("data", "").rpartition(f'<article id="{block}"')
+            if card and 'data-status="done"' in shown:
+                break
+        assert "No, &lt;never&gt;." in shown.partition("</article>")[0]
+    assert not (tmp_path / "effects").exists()
+
+
+# The rest asks the driver itself; what a tool does is only counted.
+
+NOTE = Tool("note", "Notes a text.", PARAMETERS, config={"result": "noted"}, parallel_safe=True)
+
+
+class Effects:
+    """In the place of the executors: how often each call was run, and what it was run with."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.ran: list[Invocation] = []
+        engine.executors.run = self  # type: ignore[method-assign, assignment]
+
+    async def __call__(self, invocation: Invocation, report: Report) -> ToolResult:
+        self.ran.append(invocation)
+        await asyncio.sleep(0)
+        return text_result("noted")
+
+
+async def waiting(engine: Engine, prompt: str = "Use note", tool: Tool = NOTE) -> Session:
+    session = await asked(engine, prompt, tool)
+    assert session.state == "waiting"
+    return session
+
+
+async def stop(engine: Engine, session: Session) -> None:
+    await engine.driver.stop(session.id)
+
+
+async def cancel(engine: Engine, session: Session) -> None:
+    await engine.driver.cancel(session.id, "1.0")
+
+
+async def rule(engine: Engine, session: Session) -> None:
+    """As a card's Always does: one written here decides what waits here."""
+    await engine.rules.add(session.id, Rule("note", "run", here=session.id), [NOTE])
+    await engine.driver.advance(session.id)
+
+
+async def change(engine: Engine, session: Session) -> None:
+    assert session.settings is not None
+    changed = replace(session.settings, system="Another.", tools=())
+    await engine.driver.settings(session.id, changed)
+
+
+async def proceed(engine: Engine, session: Session) -> None:
+    await engine.driver.resume(session.id)
+
+
+MEANWHILE = ((stop,), (cancel,), (rule,), (change,), (stop, proceed), (rule, stop, cancel, change))
+
+
+@pytest.mark.parametrize("others", MEANWHILE)
+async def test_whatever_happens_meanwhile_a_call_runs_once_or_not(
+    tmp_path: Path, others: tuple[Any, ...]
+) -> None:
+    async with running(tmp_path) as engine:
+        for seed in range(4):
+            effects, chance = Effects(engine), Random(seed)
+            session = await waiting(engine)
+            (call,) = session.waiting
+
+            async def decide(
+                wish: str, chance: Random = chance, session: Session = session, call: Call = call
+            ) -> None:
+                for _ in range(chance.randrange(12)):
+                    await asyncio.sleep(0)
+                await engine.driver.decide(session.id, call.id, Asked(wish, call.digest))
+
+            work = [decide(chance.choice(WISHES)) for _ in range(20)]
+            work += [other(engine, session) for other in others for _ in range(2)]
+            chance.shuffle(work)
+            outcomes = await asyncio.gather(*work, return_exceptions=True)
+            for outcome in outcomes:
+                assert outcome is None or isinstance(outcome, PlaygroundError), outcome
+                assert outcome is None or len(str(outcome).split()) > 3
+            await rested(engine, session.id)
+            log = await engine.log.events(session.id)
+            decided = events_of(log, CallDecided)
+            runs = sum(one.decision == "run" for one in decided)
+            assert len(decided) <= 1
+            assert len(effects.ran) == len(events_of(log, CallStarted)) <= runs
+            assert len(events_of(log, CallEnded)) <= 1
+
+
+def stale(session: Session, call: Call) -> dict[str, str]:
+    """Digests of what is not this call as it stands."""
+    edited = replace(NOTE, config={"result": "another"})
+    shown = session.call("1.1")
+    return {
+        "no digest of this": "0" * 64,
+        "another call": shown.digest,
+        "another attempt": digest(session, replace(call, interruptions=1), call.code),
+        "an edited tool": digest(session, replace(call, tool=edited), call.code),
+        "another file": digest(session, call, "f" * 64),
+        "other arguments": digest(session, replace(call, part=_with(call, "{}")), call.code),
+        "another session": digest(replace(session, id="another"), call, call.code),
+        "its beginning": call.digest[:32],
+        "in capitals": call.digest.upper(),
+    }
+
+
+def _with(call: Call, text: str) -> Any:
+    return replace(call.part, pieces=[text], length=len(text))
+
+
+@pytest.mark.parametrize("wish", WISHES)
+async def test_a_decision_on_anything_else_is_refused_and_nothing_runs(
+    tmp_path: Path, wish: str
+) -> None:
+    async with running(tmp_path) as engine:
+        effects = Effects(engine)
+        session = await waiting(engine, "[[fault:parallel-2]] Use note")
+        call = session.call("1.0")
+        assert digest(session, call, call.code) == call.digest
+        before = await engine.log.events(session.id)
+        for what, seen in stale(session, call).items():
+            with pytest.raises(Conflict, match="out of date") as caught:
+                await engine.driver.decide(session.id, call.id, Asked(wish, seen))
+            assert caught.value.outcome["digest"] == call.digest, what
+        assert await engine.log.events(session.id) == before
+        assert effects.ran == []
+
+
+async def test_a_tool_that_is_edited_meanwhile_runs_as_the_card_showed_it(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        effects = Effects(engine)
+        session = await waiting(engine)
+        (call,) = session.waiting
+        assert session.settings is not None
+        edited = replace(NOTE, config={"result": "another"})
+        await engine.driver.settings(session.id, replace(session.settings, tools=(edited,)))
+        await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+        await rested(engine, session.id)
+        assert [one.tool for one in effects.ran] == [NOTE]
+
+
+async def test_a_rule_for_always_leaves_other_sessions_calls_to_the_person(tmp_path: Path) -> None:
+    """Two sessions, one rule: it decides what waits where it was written, and what comes later."""
+    async with running(tmp_path) as engine:
+        effects = Effects(engine)
+        here, there = await waiting(engine), await waiting(engine)
+        written = Rule("note", "run", words="always", here=here.id)
+        await engine.rules.add("", written, [NOTE])
+        await asyncio.gather(*(engine.driver.advance(one.id) for one in (here, there) * 3))
+        assert (await rested(engine, here.id)).state == "idle"
+        assert (await rested(engine, there.id)).state == "waiting"
+        assert [one.session for one in effects.ran] == [here.id]
+        new = [await begun(engine, [NOTE]) for _ in range(2)]
+        await asyncio.gather(*(engine.driver.prompt(one, "Use note") for one in new))
+        assert [(await rested(engine, one)).state for one in new] == ["idle", "idle"]
+        assert sorted(one.session for one in effects.ran) == sorted([here.id, *new])
+
+
+async def test_a_rule_that_fits_the_new_file_decides_in_one_hold_with_the_refusal(
+    tmp_path: Path,
+) -> None:
+    """The card is stale, and what the call is now a rule runs: no call waits without a reason."""
+    file = tmp_path / "tool.py"
+    file.write_text(TOOL.format(str(tmp_path / "effects")))
+    tool = replace(NOTE, answered_by="python", config={"file": str(file), "function": "note"})
+    async with running(tmp_path) as engine:
+        session = await waiting(engine, tool=tool)
+        (call,) = session.waiting
+        seen, effects = call.digest, Effects(engine)
+        file.write_text(file.read_text() + "# another\n")
+        await engine.rules.add(session.id, Rule("note", "run", here=session.id), [tool])
+        await engine.driver.advance(session.id)
+        assert call.status == "waiting"  # as it was checked, it is not what the rule is bound to
+        with pytest.raises(Conflict, match="has changed since this card") as caught:
+            await engine.driver.decide(session.id, call.id, Asked("run", seen))
+        assert json.dumps(caught.value.outcome)
+        assert (caught.value.outcome["decision"], caught.value.outcome["decided_by"]) == (
+            "run",
+            "rule",
+        )
+        assert (await rested(engine, session.id)).state == "idle"
+        assert [one.code for one in effects.ran] == [call.code]
