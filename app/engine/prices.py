@@ -39,6 +39,27 @@ def cost(profile: Profile, model: str, usage: Usage) -> float | None:
     return float(price.total_price) or None
 
 
+def why_unknown(profile: Profile, model: str) -> str:
+    """Why nothing that `model` answers has a price here, as a sentence; "" where it has one."""
+    if profile.simulated:
+        return "The simulator costs nothing, so nothing is counted."
+    if is_loopback(profile.base_url):
+        return "A server on this computer sends no bill, so nothing is counted."
+    if not INSTALLED:
+        return (
+            "Prices are not known: their list is not installed (the extra “prices”). Only what a"
+            " provider itself says of its costs is counted."
+        )
+    if not model:
+        return "No model is chosen, so its price is not known."
+    if cost(profile, model, Usage(1_000_000, 1_000_000)) is None:
+        return (
+            f"The list of prices does not know {model} at this provider. Only what the provider"
+            " itself says of its costs is counted."
+        )
+    return ""
+
+
 def counts(protocol: str, usage: Usage) -> dict[str, int] | None:
     """All tokens that were read and written, and what of them was cached; None where not known."""
     read, wrote = usage.input_tokens, usage.output_tokens

@@ -28,7 +28,8 @@ from app.wire.protocols import CODECS
 KNOWN = (
     *("profile", "protocol", "base_url", "key_name", "model", "system", "tools"),
     *("tool_choice", "parallel", "stream", "params", "extra", "max_turns"),
-    *("max_retries", "connect_s", "first_byte_s", "idle_s"),
+    *("max_calls_per_turn", "max_parallel", "max_run_tokens", "max_cost", "max_minutes"),
+    *("max_repeats", "continue_on_error", "max_retries", "connect_s", "first_byte_s", "idle_s"),
 )
 """The fields a script may name."""
 
@@ -51,6 +52,22 @@ KEY_NAMES: Mapping[str, str] = {
 MOST_SECONDS = 3600
 MOST_RETRIES = 10
 MOST_TOKENS = 100_000_000
+
+COUNTS: Mapping[str, tuple[int, int]] = {
+    "max_turns": (1, 1000),
+    "max_calls_per_turn": (1, 1000),
+    "max_parallel": (1, 16),
+    "max_run_tokens": (0, 1_000_000_000),
+    "max_repeats": (0, 1000),
+    "max_retries": (0, MOST_RETRIES),
+}
+"""Limits in whole numbers: the least and the most; where 0 may stand, it is none but of retries."""
+
+AMOUNTS: Mapping[str, tuple[float, float]] = {
+    "max_cost": (0.0001, 1_000_000),
+    "max_minutes": (0.01, 10_080),
+}
+"""Limits that 0 lifts: US dollars and minutes."""
 
 
 async def settings_from(
@@ -134,18 +151,24 @@ def checked_choice(choice: ToolChoice, tools: Sequence[Tool]) -> ToolChoice:
 
 def _limits(data: Mapping[str, Any], limits: Limits) -> Limits:
     """`limits` with what `data` names; times in seconds."""
-    if "max_turns" in data:
-        limits = replace(limits, max_turns=_whole(data["max_turns"], "max_turns", 1, 1000))
-    if "max_retries" in data:
-        retries = _whole(data["max_retries"], "max_retries", 0, MOST_RETRIES)
-        limits = replace(limits, max_retries=retries)
-    if "connect_s" in data:
-        limits = replace(limits, connect_s=seconds(data["connect_s"], "connect_s"))
-    if "first_byte_s" in data:
-        limits = replace(limits, first_byte_s=seconds(data["first_byte_s"], "first_byte_s"))
-    if "idle_s" in data:
-        limits = replace(limits, idle_s=seconds(data["idle_s"], "idle_s"))
-    return limits
+    named: dict[str, Any] = {
+        name: _whole(data[name], name, least, most)
+        for name, (least, most) in COUNTS.items()
+        if name in data
+    }
+    named |= {name: _amount(data[name], name, *AMOUNTS[name]) for name in AMOUNTS if name in data}
+    waits = ("connect_s", "first_byte_s", "idle_s")
+    named |= {name: seconds(data[name], name) for name in waits if name in data}
+    if "continue_on_error" in data:
+        named["continue_on_error"] = _truth(data["continue_on_error"], "continue_on_error")
+    return replace(limits, **named)
+
+
+def _amount(value: Any, name: str, least: float, most: float) -> float:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not (value == 0 or least <= value <= most):
+        raise BadInput(f"{name} must be a number from {least:g} to {most:,}, or 0 for none.")
+    return float(value)
 
 
 def seconds(value: Any, name: str) -> float:

@@ -15,6 +15,7 @@ from app.core.events import RequestSent
 from app.core.settings import Profile
 from app.core.tools import Tool
 from app.render.blocks import block
+from app.render.limits import bounds
 from app.render.request import SHORT_NAMES, NextRequest
 from app.render.setup import offered_tools, setup_form
 from app.render.view import SessionRow, View
@@ -28,6 +29,7 @@ class Surroundings:
     `unconfirmed` is the origin that the session's key may not go to unless the person says so.
     `after` is the cursor at which the page's stream begins. `request` is the next one and `wire`
     the protocol it is shown in, "" for the session's own; `own` is the one that would be sent.
+    `unpriced` says why what the model answers has no price, "" where it has one.
     `heard_ms` is when the last byte came of an answer that streams, in Unix ms, or 0.
     """
 
@@ -43,6 +45,7 @@ class Surroundings:
     wire: str = ""
     request: NextRequest | None = None
     own: NextRequest | None = None
+    unpriced: str = ""
     heard_ms: int = 0
 
 
@@ -69,6 +72,7 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
         request=around.request,
         own=around.own,
         form=setup_form(view.settings),
+        bounds=bounds(view.session, around.unpriced),
         session_id=view.session.id,
     )
 
@@ -133,6 +137,7 @@ def setup_fragment(env: Environment, view: View, around: Surroundings) -> str:
         models=around.models,
         request=around.own,
         form=setup_form(view.settings),
+        bounds=bounds(view.session, around.unpriced),
         session_id=view.session.id,
     )
 

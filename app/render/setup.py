@@ -14,6 +14,7 @@ from markupsafe import Markup
 from app.core.settings import Settings
 from app.core.tools import Tool
 from app.render.filters import pretty, shown
+from app.render.limits import LIFTED, limit_text
 
 MANY_TOOLS = 20
 """More are searched, and stand in groups."""
@@ -47,6 +48,9 @@ def setup_form(settings: Settings) -> SetupForm:
             "thinking": thinking,
             "thinking_budget": budget,
             "max_turns": str(limits.max_turns),
+            "max_calls_per_turn": str(limits.max_calls_per_turn),
+            "max_parallel": str(limits.max_parallel),
+            **{name: limit_text(name, limits) for name in LIFTED},
             "max_retries": str(limits.max_retries),
             "first_byte_s": f"{limits.first_byte_s:g}",
             "idle_s": f"{limits.idle_s:g}",
@@ -55,6 +59,7 @@ def setup_form(settings: Settings) -> SetupForm:
         ticks={
             "parallel": choice.parallel,
             "stream": settings.stream,
+            "continue_on_error": limits.continue_on_error,
             "allowed_only": choice.allowed is not None,
         },
         lists={"tools": tools, "allowed": tools if choice.allowed is None else choice.allowed},

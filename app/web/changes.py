@@ -18,6 +18,7 @@ from app.core.errors import BadInput, NotFound
 from app.core.settings import Settings
 from app.core.state import Session
 from app.core.tools import Tool, ToolChoice
+from app.render.limits import LIFTED
 from app.render.setup import SetupForm, group_of, setup_form
 from app.web.forms import Body, json_of
 
@@ -100,7 +101,11 @@ Step = tuple[str, Data]
 Steps = Sequence[Step]
 
 _PARAMS = {"temperature": False, "max_tokens": True}
-_LIMITS = {"max_turns": True, "max_retries": True, "first_byte_s": False, "idle_s": False}
+_LIMITS = {
+    **dict.fromkeys(("max_turns", "max_calls_per_turn", "max_parallel", "max_retries"), True),
+    **dict.fromkeys(("first_byte_s", "idle_s"), False),
+    **{name: field.whole for name, field in LIFTED.items()},
+}
 """Whether each takes only whole numbers."""
 
 
@@ -155,12 +160,14 @@ class _Change:
         return steps
 
     def rest(self) -> Steps:
-        steps = [(tick, self._tick(tick)) for tick in ("parallel", "stream") if self.of(tick)]
+        ticks = ("parallel", "stream", "continue_on_error")
+        steps = [(tick, self._tick(tick)) for tick in ticks if self.of(tick)]
         steps += [(name, self._param(name)) for name in _PARAMS if self.of(name)]
         if self.of("thinking", "thinking_budget"):
             field = "thinking_budget" if self.text("thinking") == "budget" else "thinking"
             steps.append((field, self._thinking))
-        limits = (name for name in _LIMITS if self.of(name) and self.text(name).strip())
+        # An empty field is no limit; where there must be one, it is none that was typed.
+        limits = (n for n in _LIMITS if self.of(n) and (self.text(n).strip() or n in LIFTED))
         steps += [(name, self._limit(name)) for name in limits]
         if self.of("extra"):
             steps.append(("extra", lambda _: {"extra": _extra(self.text("extra"))}))
@@ -170,7 +177,8 @@ class _Change:
         return lambda _: {name: self.body.flag(name)}
 
     def _limit(self, name: str) -> Data:
-        return lambda _: {name: _number(self.text(name), name, whole=_LIMITS[name])}
+        text = self.text(name).strip() or "0"
+        return lambda _: {name: _number(text, name, whole=_LIMITS[name])}
 
     def _param(self, name: str) -> Data:
         def data(now: Settings) -> Mapping[str, Any]:
@@ -233,7 +241,7 @@ def _extra(text: str) -> Any:
 
 
 def _number(text: str, name: str, *, whole: bool) -> int | float:
-    pattern = r"-?[0-9]{1,15}" if whole else r"-?[0-9]{1,15}(\.[0-9]{1,15})?"
+    pattern = r"-?[0-9]{1,15}" if whole else r"-?([0-9]{1,15}(\.[0-9]{0,15})?|\.[0-9]{1,15})"
     if not re.fullmatch(pattern, text.strip(), re.ASCII):
         kind = "whole number" if whole else "number"
         raise BadInput(f"{name} must be a {kind}, not {text.strip()[:40]!r}.")

@@ -9,6 +9,7 @@ from app.core.settings import Profile
 from app.core.tools import Tool
 from app.engine.hub import Live
 from app.engine.preview import WIRES, notes_alone
+from app.engine.prices import why_unknown
 from app.render.pages import Surroundings, partial, setup_fragment
 from app.render.view import View
 from app.web.pages.request import drawable
@@ -42,6 +43,7 @@ def surroundings(site: Site, live: Live, library: Sequence[Tool]) -> Surrounding
         models=[one.id for one in engine.providers.known_models(settings.profile)],
         wires=WIRES,
         own=drawable(notes_alone(engine, live.session)),
+        unpriced=why_unknown(settings.profile, settings.model or settings.profile.model),
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from app.core.events import Usage
 from app.core.settings import Profile
 from app.engine import prices
-from app.engine.prices import cost, counts
+from app.engine.prices import cost, counts, why_unknown
 
 priced = pytest.mark.skipif(
     not prices.INSTALLED, reason="The list of prices is not installed; pip install -e '.[prices]'."
@@ -82,6 +82,29 @@ def test_what_was_read_from_the_cache_is_cheaper() -> None:
     assert beside is not None
     assert whole is not None
     assert 0 < beside < whole / 4
+
+
+UNKNOWN = [
+    ("sim:", "sim-1", "The simulator"),
+    ("http://127.0.0.1:8000/v1", "gpt-4o", "on this computer"),
+    (OPENAI, "", "No model"),
+    (OPENAI, "no-such-model", "does not know no-such-model"),
+    ("https://llm.example/v1", "gpt-4o", "does not know gpt-4o"),
+    (OPENAI, "gpt-4o", ""),
+]
+
+
+@priced
+@pytest.mark.parametrize(("base_url", "model", "words"), UNKNOWN)
+def test_why_a_price_is_not_known(base_url: str, model: str, words: str) -> None:
+    said = why_unknown(Profile("p", "openai_chat", base_url), model)
+    assert words in said
+    assert bool(said) == bool(words)
+
+
+def test_without_the_extra_no_price_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prices, "INSTALLED", False)
+    assert "not installed" in why_unknown(Profile("p", "openai_chat", OPENAI), "gpt-4o")
 
 
 def test_without_the_extra_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

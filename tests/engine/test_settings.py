@@ -9,8 +9,9 @@ import pytest
 
 from app.core.errors import BadInput, NotFound, PlaygroundError
 from app.core.profiles import SIMULATOR
+from app.core.settings import Limits
 from app.core.tools import ToolChoice
-from app.engine.settings import settings_from
+from app.engine.settings import KNOWN, settings_from
 from tests.engine.running import running
 
 pytestmark = pytest.mark.anyio
@@ -77,6 +78,24 @@ BAD: tuple[dict[str, Any], ...] = (
     {"max_turns": "3"},
     {"max_turns": True},
     {"max_turns": 2.5},
+    {"max_calls_per_turn": 0},
+    {"max_calls_per_turn": 1001},
+    {"max_parallel": 0},
+    {"max_parallel": 17},
+    {"max_run_tokens": -1},
+    {"max_run_tokens": 1.5},
+    {"max_repeats": 1001},
+    {"max_repeats": None},
+    {"max_cost": -0.5},
+    {"max_cost": 0.00001},
+    {"max_cost": "0.5"},
+    {"max_cost": float("nan")},
+    {"max_cost": float("inf")},
+    {"max_cost": 10**400},
+    {"max_cost": True},
+    {"max_minutes": 10_081},
+    {"continue_on_error": 1},
+    {"continue_on_error": None},
     {"max_retries": -1},
     {"max_retries": 11},
     {"first_byte_s": 0},
@@ -119,6 +138,28 @@ async def test_what_is_not_named_stays_as_it_was(tmp_path: Path) -> None:
         assert await settings_from(engine, {}, second) == second
         third = await settings_from(engine, {"tool_choice": "auto"}, second)
         assert third.tool_choice == ToolChoice(parallel=False)
+
+
+async def test_every_limit_of_a_run_is_set_by_its_name_and_lifted_by_0(tmp_path: Path) -> None:
+    asked = {
+        "max_turns": 2,
+        "max_calls_per_turn": 3,
+        "max_parallel": 1,
+        "max_run_tokens": 5000,
+        "max_cost": 1,
+        "max_minutes": 0.5,
+        "max_repeats": 4,
+        "continue_on_error": False,
+    }
+    async with running(tmp_path) as engine:
+        set_all = (await settings_from(engine, asked)).limits
+        assert set_all == Limits(2, 3, 1, 5000, 1.0, 0.5, 4, continue_on_error=False)
+        # The twins of each other: what can be set is what a run has.
+        assert asked.keys() < set(KNOWN)
+        lifted = dict.fromkeys(("max_run_tokens", "max_cost", "max_minutes", "max_repeats"), 0)
+        base = await settings_from(engine, asked)
+        none = (await settings_from(engine, lifted, base)).limits
+        assert none == Limits(2, 3, 1, 0, 0.0, 0.0, 0, continue_on_error=False)
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,16 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
             "params": {"top_p": 0.9, "temperature": 0.75},
         },
     ),
+    "limits, one of them lifted": (
+        {"max_parallel": 2, "max_repeats": 5},
+        {"max_cost": " .5 ", "max_repeats": "", "max_run_tokens": "5000", "max_turns": ""},
+        {"max_parallel": 2, "max_cost": 0.5, "max_repeats": 0, "max_run_tokens": 5000},
+    ),
+    "a tick of the limits": (
+        {"max_minutes": 3},
+        {"continue_on_error": False},
+        {"max_minutes": 3, "continue_on_error": False},
+    ),
     "the same field": ({"model": "m3"}, {"model": "m2"}, {"model": "m2"}),
     "one tool each": (
         {"tools": ["calculator", "get_weather", "slow_report"]},
@@ -156,6 +166,9 @@ async def test_what_cannot_be_saved_keeps_back_nothing_else(engine: Any) -> None
         "thinking_budget": "much",
         "extra": "{",
         "max_turns": "0",
+        "max_cost": "much",
+        "max_minutes": "-1",
+        "max_calls_per_turn": "5",
         "idle_s": "7.5",
         "tools": ["calculator"],
         "tool_choice": "tool",
@@ -163,7 +176,7 @@ async def test_what_cannot_be_saved_keeps_back_nothing_else(engine: Any) -> None
     }
     found = await changed(posted(base, **edits), base, base, partial(settings_from, engine))
     marked = ("profile", "temperature", "thinking_budget", "extra", "max_turns", "tool_choice")
-    assert found.refused.keys() == set(marked)
+    assert found.refused.keys() == {*marked, "max_cost", "max_minutes"}
     assert found.refused["temperature"] == "temperature must be a number, not 'warm'."
     assert found.settings == await settings_from(
         engine,
@@ -171,6 +184,7 @@ async def test_what_cannot_be_saved_keeps_back_nothing_else(engine: Any) -> None
             "system": "New.",
             "params": {**START["params"], "max_tokens": 12},  # type: ignore[dict-item]
             "idle_s": 7.5,
+            "max_calls_per_turn": 5,
             "tools": ["calculator"],
         },
         base,

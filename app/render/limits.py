@@ -1,0 +1,202 @@
+"""What a person reads of the limits of a run: in Setup, while it goes on, and where it paused.
+
+Reads the fold alone. Which limit is reached is for core/limits to say, not for this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from app.core.limits import tokens
+from app.core.settings import Limits
+from app.core.state import Session, Turn
+from app.render.filters import plural
+
+
+@dataclass(frozen=True)
+class Field:
+    """A limit in words: `unit` stands behind its number, `most` is all that may be set."""
+
+    unit: str
+    whole: bool
+    most: float
+
+
+LIFTED: Mapping[str, Field] = {
+    "max_run_tokens": Field("tokens", True, 1_000_000_000),
+    "max_cost": Field("dollars", False, 1_000_000),
+    "max_minutes": Field("minutes", False, 10_080),
+    "max_repeats": Field("times", True, 1000),
+}
+"""The limits of a run that 0 lifts; their fields are empty then."""
+
+_RAISED: Mapping[str, tuple[str, Field]] = {
+    "max_turns": ("max_turns", Field("turns", True, 1000)),
+    "max_calls": ("max_calls_per_turn", Field("calls a turn", True, 1000)),
+    **{name: (name, field) for name, field in LIFTED.items()},
+}
+"""By the name of a pause: the setting that is raised to go on for longer."""
+
+_WORDS: Mapping[str, tuple[str, str]] = {
+    "max_turns": ("The limit of turns is reached", "Continue allows as many again."),
+    "max_calls": ("The limit of calls is reached", "Continue allows as many again."),
+    "max_run_tokens": ("The limit of tokens is reached", "Continue allows as many again."),
+    "max_cost": ("The limit of money is reached", "Continue allows as much again."),
+    "max_minutes": ("The limit of time is reached", "Continue allows as much again."),
+    "max_repeats": ("The same call again", "Continue lets it be called again."),
+    "error": ("A call failed", "Continue goes on with its error."),
+    "restart": (
+        "Paused by a restart",
+        "The program was started anew while this run went on. Nothing was sent or run since then;"
+        " Continue goes on from here.",
+    ),
+    "store": (
+        "Saving failed",
+        "What comes next could not be saved, so it was not done. Make room on the disk and see that"
+        " it can be written; then Continue.",
+    ),
+}
+"""By the name of a pause: its title, and its sentence where the log has none."""
+
+
+def limit_text(name: str, limits: Limits) -> str:
+    """The field of a limit that can be lifted as it stands in the form."""
+    value: float = getattr(limits, name)
+    return _plain(value) if value else ""
+
+
+def limits_summary(limits: Limits) -> str:
+    """All limits in one line: `10 turns · 32 calls · $0.50`. What is as it comes is left out but
+    for the first two."""
+    usual = Limits()
+    words = [plural(limits.max_turns, "turn"), plural(limits.max_calls_per_turn, "call")]
+    if limits.max_parallel != usual.max_parallel:
+        words.append(f"{limits.max_parallel} at once")
+    if limits.max_run_tokens:
+        words.append(f"{limits.max_run_tokens:,} tokens")
+    if limits.max_cost:
+        words.append(money(limits.max_cost))
+    if limits.max_minutes:
+        words.append(f"{_plain(limits.max_minutes)} min")
+    if limits.max_repeats != usual.max_repeats:
+        repeats = f"the same call {limits.max_repeats}×"
+        words.append(repeats if limits.max_repeats else "the same call for ever")
+    if not limits.continue_on_error:
+        words.append("holds at errors")
+    return " · ".join(words)
+
+
+def money(dollars: float) -> str:
+    """`$0.50`, `$0.0123`, `under $0.0001`."""
+    if 0 < dollars < 0.00005:
+        return "under $0.0001"
+    text = f"{dollars:,.4f}"
+    return "$" + text[:-2] + text[-2:].rstrip("0")
+
+
+def spent(session: Session) -> str:
+    """What the run took so far, beside those of its limits that are set:
+    `3 of 10 turns · 4,210 tokens · $0.012 of $0.50`; "" where nothing was sent yet."""
+    return " · ".join(_spent(session))
+
+
+def _spent(session: Session) -> Iterator[str]:
+    settings, run = session.settings, session.run
+    if settings is None or not run:
+        return
+    limits = settings.limits
+    yield f"{sum(not turn.dropped for turn in run)} of {plural(limits.max_turns, 'turn')}"
+    used = [_used(turn) for turn in run]
+    total = sum(one or 0 for one in used)
+    if total or limits.max_run_tokens:
+        least = "at least " if None in used and total else ""
+        bound = f" of {limits.max_run_tokens:,}" if limits.max_run_tokens else ""
+        yield f"{least}{total:,}{bound} tokens" if total or None not in used else "tokens unknown"
+    costs = [turn.end.cost for turn in run if turn.end is not None]
+    known = [one for one in costs if one is not None]
+    if known:
+        least = "at least " if len(known) < len(costs) else ""
+        bound = f" of {money(limits.max_cost)}" if limits.max_cost else ""
+        yield f"{least}{money(sum(known))}{bound}"
+    elif limits.max_cost and costs:
+        yield "cost unknown"
+
+
+def _used(turn: Turn) -> int | None:
+    """What it read and wrote; None where its provider does not say, as core/limits counts."""
+    closed = turn.end or turn.failure
+    if closed is None or (turn.end is None and not turn.parts):
+        return 0
+    return tokens(turn.request.protocol, closed.usage)
+
+
+def counts_no_tokens(session: Session) -> bool:
+    """Whether the last answer that came to its end, by the model of now, counted no tokens."""
+    for turn in reversed(session.turns):
+        if turn.end is not None:
+            same = turn.settings.profile == getattr(session.settings, "profile", None)
+            return same and tokens(turn.request.protocol, turn.end.usage) is None
+    return False
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Why nothing goes on, and what there is to press. `raises` is the setting that Continue can
+    raise along, to `value`; "" where there is none."""
+
+    title: str
+    sentence: str
+    raises: str = ""
+    value: str = ""
+    field: Field | None = None
+    forgives: bool = False
+
+
+def pause(session: Session) -> Pause | None:
+    """The notice at the end of the flow; None while the run goes on or is over."""
+    if session.paused:
+        title, usual = _WORDS.get(session.paused, ("Paused", "Continue goes on."))
+        sentence = session.paused_because or usual
+        raises, field = _RAISED.get(session.paused, ("", None))
+        value = _raised(session, raises, field) if field is not None else ""
+        forgives = session.paused == "error"
+        return Pause(title, sentence, raises if value else "", value, field, forgives)
+    still_open = [call for call in session.current_calls if call.status != "done"]
+    if not session.stopped or not still_open:
+        return None
+    count = f"{plural(len(still_open), 'call')} {'is' if len(still_open) == 1 else 'are'} open"
+    rule = next((call.stopped_by for call in still_open if call.stopped_by), "")
+    by = f"The rule “{rule}” stopped the run here" if rule else "You stopped the run"
+    return Pause("Stopped", f"{by}; {count}. Continue lets you decide them.")
+
+
+def _raised(session: Session, name: str, field: Field) -> str:
+    """Twice of what it is, which is what Continue allows anyway, from now on."""
+    value: float = getattr(session.settings.limits, name) if session.settings is not None else 0
+    return _plain(min(2 * value, field.most)) if 0 < value < field.most else ""
+
+
+def _plain(value: float) -> str:
+    """A number as a person types it: no exponent, no idle zeros."""
+    return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What Setup says of the limits: all in one line, and why one of them cannot hold."""
+
+    summary: str
+    money: str
+    tokens: str
+
+
+def bounds(session: Session, unpriced: str) -> Bounds:
+    """`unpriced` says why what the model answers has no price, "" where it has one."""
+    assert session.settings is not None
+    uncounted = "The last answer came without a count of its tokens."
+    return Bounds(
+        limits_summary(session.settings.limits),
+        unpriced,
+        uncounted if counts_no_tokens(session) else "",
+    )
