@@ -91,7 +91,8 @@ def _apply(session: Session, logged: Logged) -> None:
             _require(session.state != "running", "This session is still running; stop it or wait.")
             session.prompts += 1
             session.items.append(Prompt(session.prompts, text, logged.seq, at_ms, images))
-            session.stopped, session.paused, session.retries = False, "", 0
+            session.stopped, session.paused, session.paused_because = False, "", ""
+            session.retries = 0
         case RequestSent():
             _request_sent(session, event, logged)
         case ResponseStarted():
@@ -154,15 +155,15 @@ def _apply(session: Session, logged: Logged) -> None:
         case RunStopped(rule=rule, call_id=call_id):
             if call_id:
                 _call_in(session, call_id, "waiting").stopped_by = rule
-            session.stopped = True
+            session.stopped, session.paused = True, ""
             _not_retried(session)
         case TurnDropped(turn=number):
             last = session.turn
             if last is None or last.open or last.number != number:
                 raise IllegalEvent("Only the last turn, and one that has ended, can be dropped.")
             _require(not any(c.status == "running" for c in last.calls), "A call is running.")
-            last.dropped, session.stopped, session.paused = True, False, ""
-            session.retrying = None
+            last.dropped, session.stopped = True, False
+            session.paused, session.paused_because, session.retrying = "", "", None
             if not event.automatic:
                 session.retries = 0
 

@@ -6,10 +6,11 @@ looked at between requests: what is under way comes to its end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any
 
 from app.core.events import RunPaused, Usage, Warned
-from app.core.matching import equal, values_of
+from app.core.matching import ABSENT, values_of
 from app.core.state import Call, Session, Turn
 
 
@@ -35,7 +36,7 @@ def _of_run(session: Session) -> Iterator[RunPaused | Warned]:
         if None in used:
             yield from _cannot_hold(session, f"of {limits.max_run_tokens:,} tokens", "tokens")
     if limits.max_cost:
-        costs = [turn.end.cost if turn.end is not None else None for turn in run]
+        costs = [_cost(turn) for turn in run]
         spent = sum(one or 0.0 for one in costs)
         if spent >= limits.max_cost:
             said = f"${spent:.4g} of ${limits.max_cost:g} were spent"
@@ -75,9 +76,14 @@ def going_in_circles(session: Session, turn: Turn) -> RunPaused | None:
     before = [one for one in session.run if one.number < turn.number and not one.dropped]
     if not most or len(before) < most or turn.number <= session.resumed_turn:
         return None
-    for call in turn.calls:
-        times = sum(any(same(call, one) for one in other.calls) for other in before)
-        if call.status != "done" and times >= most:
+    undone = [call for call in turn.calls if call.status != "done"]
+    names = {call.name for call in undone}
+    # Each text is read once, however many it is compared with.
+    made = [{_key(one) for one in other.calls if one.name in names} for other in before]
+    for call in undone:
+        key = _key(call)
+        times = sum(key in keys for keys in made)
+        if times >= most:
             said = f"{call.name} was called with these arguments {times} times in this run"
             return RunPaused("max_repeats", f"{said}; Continue lets it be called again.")
     return None
@@ -107,10 +113,31 @@ def same(one: Call, other: Call) -> bool:
 
 def same_arguments(one: str, other: str) -> bool:
     """Whether two texts spell the same arguments; what is no JSON is the same to the letter."""
-    one, other = (text if text.strip() not in ("", "null") else "{}" for text in (one, other))
-    if one == other:
-        return True
-    return equal(values_of(one), values_of(other))
+    return one == other or _spelled(one) == _spelled(other)
+
+
+def _key(call: Call) -> tuple[str, Hashable]:
+    return call.name, _spelled(call.written)
+
+
+def _spelled(arguments: str) -> Hashable:
+    """The same for two texts exactly where they spell the same values, as JSON compares."""
+    if arguments.strip() in ("", "null"):
+        return _frozen({})
+    values = values_of(arguments)
+    try:
+        return arguments if values is ABSENT else _frozen(values)
+    except RecursionError:
+        return arguments
+
+
+def _frozen(value: Any) -> Hashable:
+    match value:
+        case dict():
+            return "object", frozenset((name, _frozen(item)) for name, item in value.items())
+        case list():
+            return "array", tuple(map(_frozen, value))
+    return type(value), value
 
 
 def busy_ms(session: Session) -> int:
@@ -130,6 +157,13 @@ def _spans(turns: Iterable[Turn]) -> Iterator[tuple[int, int]]:
         for call in turn.calls:
             if call.started_ms is not None and call.ended_ms is not None:
                 yield call.started_ms, call.ended_ms
+
+
+def _cost(turn: Turn) -> float | None:
+    """In US dollars; None where it is not known. What failed before any output cost nothing."""
+    if turn.end is not None:
+        return turn.end.cost
+    return None if turn.parts else 0.0
 
 
 def _tokens(turn: Turn) -> int | None:

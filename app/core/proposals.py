@@ -68,10 +68,9 @@ def proposal(
         said = f"There is the rule “{there.said}” already"
         return Proposal(why_not=f"{said}; renew it where it asks because a tool has changed.")
     place, hindrance = _place(call, rule, scope_rules)
-    if always:
-        before, after = rules[: len(rules) - len(scope_rules)], ()
-    else:
-        before, after = (), rules[len(scope_rules) :]
+    count = len(scope_rules)
+    before = rules[: len(rules) - count] if always else ()
+    after = () if always else rules[count:]
     if not hindrance:
         hindrance = _hindrance(call, rule, before, after)
     whole = (*before, *scope_rules[:place], rule, *scope_rules[place:], *after)

@@ -317,7 +317,7 @@ class Session:
         """How many calls of the last turn may be decided by rules and run, by now."""
         assert self.settings is not None
         continued = self.turn.continued if self.turn is not None else 0
-        return self.settings.limits.max_calls_per_turn * (1 + continued)
+        return max(1, self.settings.limits.max_calls_per_turn) * (1 + continued)
 
     @property
     def run(self) -> list[Turn]:
