@@ -254,6 +254,15 @@ function tick() {
   }
 }
 
+// At what o'clock something was, in the reader's own zone.
+function clocked() {
+  for (const time of document.querySelectorAll("time[data-clock]")) {
+    const at = new Date(Number(time.dataset.clock));
+    time.textContent = at.toLocaleTimeString();
+    time.title = at.toLocaleString();
+  }
+}
+
 // How long a running call has run, counted here so that nothing need be sent.
 function count() {
   for (const place of document.querySelectorAll("[data-since]")) {
@@ -305,11 +314,13 @@ offerUndo();
 composed();
 titled();
 tick();
+clocked();
 setInterval(tick, 30_000);
 setInterval(count, 500);
 document.addEventListener("htmx:after:swap", () => {
   composed();
   titled();
+  clocked();
 });
 
 // A filter over what stands in the page already (the tools' list), by a row's text or its words. A

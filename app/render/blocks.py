@@ -14,7 +14,7 @@ added travels). Many events at once are united: what lies inside a block that is
 dropped, so a slow reader gets fewer and larger frames and ends with the same page. The session
 given may be further on than the event: all numbers are looked up by the event's place in the log.
 
-    head  bar  dock  tasks  list
+    head  bar  dock  tasks  list  pause
     flow  > prompt-N
           > turn-N > turnhead-N, parts-N > part-N-I | call-N-I > text-N-I, prefix-N-I, doubt-N-I
                      turnfoot-N
@@ -64,6 +64,7 @@ from app.core.state import Part, Prompt, Session, Turn
 from app.render.draw import drawn
 from app.render.filters import shown
 from app.render.view import View
+from app.render.why import behind
 
 How = Literal["new", "changed", "grown"]
 Grow = tuple[str, int, int, str, int, str]
@@ -174,15 +175,18 @@ def ancestors(block_id: str) -> Iterator[str]:
 
 
 _RANK = {"new": 0, "changed": 1, "grown": 2}
-_STATE = ("head", "dock", "list")
-_RUN = ("head", "dock", "bar", "list")
+_STATE = ("head", "dock", "list", "pause")
+_RUN = ("head", "dock", "bar", "list", "pause")
 
 
 def _touched(logged: Logged, session: Session) -> Iterator[Touch]:
     event = logged.event
     match event:
-        case SessionStarted() | SettingsChanged():
+        case SessionStarted():
             yield from _changed(*_STATE)
+        case SettingsChanged():
+            # How many calls may run, and how many at once, is told at those that wait.
+            yield from _changed(*_STATE, *_left_open(_turn_before(session, logged.seq)))
         case PromptAdded():
             prompt = _prompt_at(session, logged.seq)
             yield Touch(f"prompt-{prompt.number}", "new", "flow")
@@ -217,6 +221,8 @@ def _touched(logged: Logged, session: Session) -> Iterator[Touch]:
         case CallChecked() | CallDecided() | CallStarted() | CallEnded() | CallInterrupted():
             number = event.call_id.split(".")[0]
             yield from _changed(*_RUN, _call_block(event.call_id), f"turnfoot-{number}")
+            checked = isinstance(event, CallChecked)
+            yield from _changed(*_behind(session, event.call_id, checked=checked))
         case TaskStarted() | TaskEnded():
             yield Touch("tasks", "changed")
         case CallProgressed(call_id=call_id) | CallExtended(call_id=call_id):
@@ -260,6 +266,13 @@ def _left_open(turn: Turn | None) -> Iterator[str]:
     for call in turn.calls:
         if call.status != "done":
             yield _part_block(turn, call.part)
+
+
+def _behind(session: Session, call_id: str, *, checked: bool) -> Iterator[str]:
+    """The cards that say what they wait for, and may say another thing now."""
+    call = session.by_call[call_id]
+    turn = session.turns[call.turn - 1]
+    return (_part_block(turn, one.part) for one in behind(turn, call, checked=checked))
 
 
 def _wire_touched(view: View, since: int) -> Iterator[Touch]:

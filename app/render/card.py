@@ -18,6 +18,7 @@ from app.render.fields import Row, rows_of
 from app.render.filters import duration, exposed_count, is_padded
 from app.render.timeline import call_block
 from app.render.view import SHOWN_ARGUMENTS, View
+from app.render.why import Fact, waits_for, why
 from app.schema.fields import fields
 from app.schema.verdict import verdict
 
@@ -82,6 +83,7 @@ class Card:
     hint: str
     answers: tuple[Row, ...] = ()
     """The form of an answer by hand, where the tool says what its result is."""
+    why: tuple[Fact, ...] = ()
 
     @property
     def editable(self) -> str:
@@ -125,8 +127,9 @@ def card(view: View, turn: Turn, call: Call) -> Card:
         edited=edited[:limit],
         edited_more=max(len(edited) - limit, 0),
         offer=offer,
-        hint=_hint(view, turn, call),
+        hint=" ".join(filter(None, (_hint(view, turn, call), *_waits(view, turn, call)))),
         answers=_answers(call) if offer is not None else (),
+        why=why(turn, call),
     )
 
 
@@ -310,6 +313,14 @@ def _hint(view: View, turn: Turn, call: Call) -> str:
             "edit it, answer it or deny it."
         )
     return _unseen_hint(turn, call)
+
+
+def _waits(view: View, turn: Turn, call: Call) -> tuple[str, str]:
+    """Why it asks, where a rule is about it, and what it waits for besides the person."""
+    if view.replay or not view.live:
+        return "", ""
+    asks = call.asks if call.status == "waiting" and _decidable(view, call) else ""
+    return asks, waits_for(view.session, turn, call)
 
 
 def _unseen_hint(turn: Turn, call: Call) -> str:

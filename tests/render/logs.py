@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from app.core.events import (
+    CallChecked,
     CallDecided,
     CallDoubted,
     CallEnded,
+    CallExtended,
     CallInterrupted,
     CallProgressed,
     CallStarted,
@@ -27,6 +29,7 @@ from app.core.events import (
     Usage,
     Warned,
 )
+from app.core.settings import Limits
 from app.core.tools import text_result
 from tests.factories import DIGEST, WEATHER, Log, settings, turn_with_calls
 
@@ -83,4 +86,33 @@ def interleaved() -> list[Logged]:
     return log.check("1.1").check("1.2").add(RunPaused("max_calls")).events
 
 
-STORIES = {"waiting": waiting(), "troubled": troubled(), "interleaved": interleaved()}
+def side_by_side() -> list[Logged]:
+    """Calls that wait for each other, for rules, for a limit and for a person."""
+    paris = [("get_weather", {"city": f"Paris {n}"}) for n in range(3)]
+    log = turn_with_calls(*paris, ("add_event", {"title": NASTY}), *paris, checked=False)
+    for n in range(1, 8):
+        asks = f"The rule “{NASTY}” asks." if n == 4 else ""
+        log.add(CallChecked(f"1.{n}", parallel_safe=n != 4, digest=DIGEST, asks=asks))
+    for n in (7, 5, 2, 3, 1):
+        log.add(CallDecided(f"1.{n}", "run", "rule", NASTY, rule_id="r1", digest=DIGEST))
+    log.add(CallChecked("1.6", parallel_safe=False, digest=DIGEST), RunPaused("max_calls", NASTY))
+    log.add(SettingsChanged(settings(limits=Limits(max_calls_per_turn=2, max_parallel=1))))
+    log.add(RunResumed(), CallStarted("1.1", 1), CallStarted("1.2", 1), CallExtended("1.2", 30.0))
+    log.add(SettingsChanged(settings(limits=Limits(max_parallel=3))))
+    log.add(CallProgressed("1.2", "half", 0.5, NASTY), CallProgressed("1.2", "more", output="x"))
+    log.add(CallEnded("1.2", text_result(NASTY), real=text_result("12")), CallInterrupted("1.1"))
+    log.add(RunPaused("restart"), RunResumed(), CallDecided("1.1", "run", digest=DIGEST))
+    log.add(CallStarted("1.1", 2), CallEnded("1.1", text_result("11")), RunStopped(NASTY, "1.4"))
+    log.add(RunResumed(), CallDecided("1.4", "deny", digest=DIGEST, text=NASTY))
+    log.add(CallEnded("1.4", text_result(NASTY, is_error=True, kind="denied")))
+    log.add(CallStarted("1.3", 1), CallEnded("1.3", text_result("x")), CallStarted("1.5", 1))
+    log.add(CallDecided("1.6", "run", digest=DIGEST, fault="timeout"), RunStopped())
+    return log.events
+
+
+STORIES = {
+    "waiting": waiting(),
+    "troubled": troubled(),
+    "interleaved": interleaved(),
+    "side by side": side_by_side(),
+}

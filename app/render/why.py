@@ -1,0 +1,191 @@
+"""Why a call ran, asks or waits, in sentences: who decided and when, what the check said, what it
+waits for. Pure, and from the fold alone: of rules it knows what the log says of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from app.core.events import CallDecided
+from app.core.faults import fault
+from app.core.state import Call, Session, Turn, held
+from app.render.filters import duration, plural
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One line of the answer. `at_ms` (Unix ms) is when it was so, None where that says nothing."""
+
+    label: str
+    text: str
+    at_ms: int | None = None
+
+
+def waits_for(session: Session, turn: Turn, call: Call) -> str:
+    """What `call` waits for besides the person, as a sentence; "" where nothing holds it back.
+
+    Of a call that is not decided yet it is what it will wait for then.
+    """
+    if turn is not session.last_item or turn.end is None:
+        return ""
+    will_run = call.decided is not None and call.decided.decision == "run"
+    if call.status == "decided" and will_run:
+        return _held_back(session, turn, call)
+    if call.status not in ("waiting", "interrupted") or session.stopped:
+        return ""
+    before = held(turn.calls, call)
+    if before is None:
+        return _beyond(session, turn, call)
+    return f"If you run it, it waits for {_told(turn, before)}."
+
+
+def _held_back(session: Session, turn: Turn, call: Call) -> str:
+    if session.stopped:
+        return "The run is stopped; Continue lets this call run."
+    if session.paused:
+        return "The run is paused; Continue lets this call run."
+    if beyond := _beyond(session, turn, call):
+        return beyond
+    before = held(turn.calls, call)
+    if before is not None:
+        return f"Waits for {_told(turn, before)}."
+    assert session.settings is not None
+    most = max(1, session.settings.limits.max_parallel)
+    return f"Waits for its turn: at most {plural(most, 'call')} at once."
+
+
+def _beyond(session: Session, turn: Turn, call: Call) -> str:
+    allowed = session.calls_allowed
+    if any(one is call for one in turn.calls[:allowed]):
+        return ""
+    return f"It is beyond the limit of {plural(allowed, 'call')}; Continue will allow more."
+
+
+def _told(turn: Turn, call: Call) -> str:
+    doing = {
+        "proposed": "is being checked",
+        "waiting": "waits for you",
+        "interrupted": "was running when the server stopped and waits for you",
+        "decided": "waits itself",
+        "running": "runs",
+    }
+    return f"{_named(turn, call)}, which {doing.get(call.status, 'is not done')}"
+
+
+def _named(turn: Turn, call: Call) -> str:
+    number = next(place for place, one in enumerate(turn.calls, 1) if one is call)
+    return f"{call.name[:80]} ({number} of {len(turn.calls)})"
+
+
+def behind(turn: Turn, call: Call, *, checked: bool) -> Iterator[Call]:
+    """The calls whose `waits_for` may be another one once `call` has changed. `checked`: it may
+    have become parallel-safe just now, or have ceased to be.
+
+    Each names the first call that it waits for, so what stands behind another one that lets
+    nothing pass says nothing of `call`.
+    """
+    after = False
+    for other in turn.calls:
+        if other is call:
+            after = True
+        elif not after and other.status != "done" and not other.parallel_safe:
+            return
+        elif not after or other.status not in ("decided", "waiting", "interrupted"):
+            continue
+        elif checked or not (call.parallel_safe and other.parallel_safe):
+            yield other
+
+
+def why(turn: Turn, call: Call) -> tuple[Fact, ...]:
+    """Who decided the call and what came of it; of one that waits, why it asks. Empty before it
+    was checked."""
+    if call.checked_ms is None and call.decided is None:
+        return ()
+    if turn.failure is not None:
+        return ()
+    return tuple(_facts(turn, call))
+
+
+def _facts(turn: Turn, call: Call) -> Iterator[Fact]:
+    decided = call.decided
+    if decided is None:
+        yield Fact("asks", call.asks or "No rule was about it when it was checked, so it asks you.")
+    else:
+        yield Fact("decided", _decided(decided), call.decided_ms)
+    yield Fact("checked", checked(call), call.checked_ms)
+    if decided is None or decided.decision != "run":
+        return
+    if waited := _waited(turn, call):
+        yield Fact("waited", waited)
+    if call.started_ms is not None:
+        again = f"Attempt {call.attempt}: it was interrupted before. " if call.interruptions else ""
+        yield Fact("started", f"{again}{_alone(call)}", call.started_ms)
+    if call.status == "done" and call.started_ms is not None and call.ended_ms is not None:
+        yield Fact("ended", _ended(call, call.ended_ms - call.started_ms), call.ended_ms)
+
+
+def _decided(decided: CallDecided) -> str:
+    done = {"run": "ran it", "answer": "answered it", "deny": "denied it"}[decided.decision]
+    if decided.by == "rule":
+        by = f"The rule “{decided.rule}” {done}." if decided.rule else f"A rule {done}."
+    else:
+        how = " with edited arguments" if decided.arguments is not None else " on this card"
+        anyway = ", although the schema is not satisfied" if decided.anyway else ""
+        bare = ", without the sandbox" if decided.lift else ""
+        by = f"You {done}{how}{anyway}{bare}."
+    row = fault(decided.fault) if decided.fault else None
+    return (
+        f"{by} Staged on purpose: {row.title if row else decided.fault}." if decided.fault else by
+    )
+
+
+def checked(call: Call) -> str:
+    """What the check said, in a sentence or two."""
+    kinds = [problem.kind for problem in call.problems]
+    if "unknown_tool" in kinds:
+        said = "There is no such tool."
+    elif "malformed" in kinds:
+        said = "The arguments are no sound JSON object."
+    elif faults := kinds.count("schema"):
+        said = f"Sound JSON; the schema is not satisfied ({plural(faults, 'fault')})."
+    else:
+        said = "Sound JSON; the schema is satisfied."
+    return f"{said} There was a caution." if "caution" in kinds else said
+
+
+def _alone(call: Call) -> str:
+    if call.parallel_safe:
+        return "It may run beside other calls that say so."
+    return "It runs alone: nothing beside it, and nothing after it before it is done."
+
+
+def _waited(turn: Turn, call: Call) -> str:
+    """How long it was held back after the decision, and by what."""
+    if call.started_ms is None or call.decided_ms is None or call.started_ms <= call.decided_ms:
+        return ""
+    last: Call | None = None
+    for other in turn.calls:
+        if other is call:
+            break
+        ended = other.ended_ms
+        holds = not (other.parallel_safe and call.parallel_safe)
+        if holds and ended is not None and call.decided_ms < ended <= call.started_ms:
+            last = other if last is None or ended >= (last.ended_ms or 0) else last
+    took = call.started_ms - call.decided_ms
+    if last is not None:
+        return f"{duration(took)} for {_named(turn, last)} to be done."
+    return f"{duration(took)} for a place." if took >= NOTABLE_MS else ""
+
+
+NOTABLE_MS = 250
+"""A wait that is shorter, with no call before it, is the program's own and says nothing."""
+
+
+def _ended(call: Call, took_ms: int) -> str:
+    result = call.result
+    what = "an error" if result is not None and result.is_error else "a result"
+    if result is not None and result.staged:
+        real = " What the tool itself returned is kept beside it." if call.real else ""
+        return f"After {duration(took_ms)}; what the model read is staged.{real}"
+    return f"After {duration(took_ms)}, with {what} of the tool itself."

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.core.events import (
+    CallChecked,
+    CallDecided,
+    CallEnded,
+    CallInterrupted,
+    CallStarted,
+    Event,
+    Problem,
+    ResponseFailed,
+    RunPaused,
+    RunStopped,
+    SettingsChanged,
+)
+from app.core.settings import Limits
+from app.core.tools import text_result
+from app.render.blocks import block
+from app.render.view import View
+from app.render.why import behind, checked, waits_for, why
+from app.render.wire_rows import WireRows
+from tests.factories import DIGEST, Log, settings, turn_with_calls
+from tests.render.page import ENV
+
+
+def three(safe: str = "", **limits: int) -> Log:
+    """Three checked calls of get_weather; those whose number is in `safe` are parallel-safe."""
+    log = turn_with_calls(*[("get_weather", {"city": str(n)}) for n in range(3)], checked=False)
+    for n in "123":
+        log.add(CallChecked(f"1.{n}", parallel_safe=n in safe, digest=DIGEST))
+    return log.add(SettingsChanged(settings(limits=Limits(**limits)))) if limits else log
+
+
+def decided(number: int, **changes: object) -> CallDecided:
+    return replace(CallDecided(f"1.{number}", "run", digest=DIGEST), **changes)  # type: ignore[arg-type]
+
+
+def started(*numbers: int) -> list[Event]:
+    return [event for n in numbers for event in (decided(n), CallStarted(f"1.{n}", 1))]
+
+
+def ended(number: int, text: str = "x") -> CallEnded:
+    return CallEnded(f"1.{number}", text_result(text))
+
+
+def waits(log: Log, number: int) -> str:
+    session = log.session()
+    return waits_for(session, session.turns[0], session.call(f"1.{number}"))
+
+
+ONE = "get_weather (1 of 3)"
+
+
+@pytest.mark.parametrize(
+    ("log", "number", "said"),
+    [
+        (three(), 1, ""),
+        (three(), 2, f"If you run it, it waits for {ONE}, which waits for you."),
+        (three(), 3, f"If you run it, it waits for {ONE}, which waits for you."),
+        (three("123"), 3, ""),
+        (three("12"), 3, f"If you run it, it waits for {ONE}, which waits for you."),
+        (three().add(*started(1)), 2, f"If you run it, it waits for {ONE}, which runs."),
+        (three().add(decided(2)), 2, f"Waits for {ONE}, which waits for you."),
+        (three().add(decided(2)), 3, f"If you run it, it waits for {ONE}, which waits for you."),
+        (three().add(*started(1), decided(2)), 2, f"Waits for {ONE}, which runs."),
+        (three().add(*started(1), ended(1), decided(3)), 3,
+         "Waits for get_weather (2 of 3), which waits for you."),
+        (three().add(*started(1), ended(1), decided(2), decided(3)), 3,
+         "Waits for get_weather (2 of 3), which waits itself."),
+        (three().add(*started(1), CallInterrupted("1.1"), decided(2)), 2,
+         f"Waits for {ONE}, which was running when the server stopped and waits for you."),
+        (three("123", max_parallel=2).add(*started(1, 2), decided(3)), 3,
+         "Waits for its turn: at most 2 calls at once."),
+        (three("123", max_calls_per_turn=2).add(decided(3)), 3,
+         "It is beyond the limit of 2 calls; Continue will allow more."),
+        (three("123", max_calls_per_turn=2), 3,
+         "It is beyond the limit of 2 calls; Continue will allow more."),
+        (three().add(decided(2), RunPaused("restart")), 2,
+         "The run is paused; Continue lets this call run."),
+        (three().add(decided(2), RunStopped()), 2,
+         "The run is stopped; Continue lets this call run."),
+        (three().add(RunStopped()), 2, ""),
+        (three().add(decided(2, decision="deny")), 2, ""),
+        (three().add(*started(1)), 1, ""),
+        (three().add(*started(1), ended(1)), 1, ""),
+    ],
+)  # fmt: skip
+def test_what_a_call_waits_for(log: Log, number: int, said: str) -> None:
+    assert waits(log, number) == said
+
+
+def test_a_call_of_an_earlier_answer_waits_for_nothing() -> None:
+    log = turn_with_calls(("get_weather", {}))
+    log.add(*started(1), ended(1)).request().call(0, "get_weather", {}).end().check("2.0")
+    session = log.session()
+    assert waits_for(session, session.turns[0], session.call("1.1")) == ""
+
+
+@pytest.mark.parametrize(
+    ("log", "number", "checked", "names"),
+    [
+        (three(), 1, False, ["1.2", "1.3"]),
+        (three(), 2, False, []),
+        (three("123"), 1, False, []),
+        (three("123"), 1, True, ["1.2", "1.3"]),
+        (three("12"), 1, False, ["1.3"]),
+        (three("23"), 1, False, ["1.2", "1.3"]),
+        (three().add(*started(1), ended(1)), 2, False, ["1.3"]),
+    ],
+)  # fmt: skip
+def test_what_is_drawn_again_behind_a_call(
+    log: Log, number: int, checked: bool, names: list[str]
+) -> None:
+    session = log.session()
+    call = session.call(f"1.{number}")
+    assert [one.id for one in behind(session.turns[0], call, checked=checked)] == names
+
+
+def facts(log: Log, number: int = 1) -> dict[str, str]:
+    session = log.session()
+    return {one.label: one.text for one in why(session.turns[0], session.call(f"1.{number}"))}
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (decided(1), "You ran it on this card."),
+        (decided(1, arguments="{}"), "You ran it with edited arguments."),
+        (decided(1, anyway=True),
+         "You ran it on this card, although the schema is not satisfied."),
+        (decided(1, lift=True), "You ran it on this card, without the sandbox."),
+        (decided(1, by="rule", rule="read-only tools"), "The rule “read-only tools” ran it."),
+        (decided(1, by="rule", rule="no", decision="deny"), "The rule “no” denied it."),
+        (decided(1, by="rule"), "A rule ran it."),
+        (decided(1, decision="answer", text="x"), "You answered it on this card."),
+    ],
+)  # fmt: skip
+def test_who_decided(event: CallDecided, said: str) -> None:
+    assert facts(three().add(event))["decided"] == said
+
+
+def test_what_was_staged_is_told() -> None:
+    log = three().add(decided(1, fault="error"), CallStarted("1.1", 1))
+    assert "Staged on purpose: " in facts(log)["decided"]
+    result = replace(text_result("no"), staged="error")
+    log.add(CallEnded("1.1", result, real=text_result("yes")))
+    assert "what the model read is staged. What the tool itself returned" in facts(log)["ended"]
+
+
+@pytest.mark.parametrize(
+    ("problems", "said"),
+    [
+        ((), "Sound JSON; the schema is satisfied."),
+        ((Problem("note", "x"),), "Sound JSON; the schema is satisfied."),
+        ((Problem("caution", "x"),), "Sound JSON; the schema is satisfied. There was a caution."),
+        ((Problem("schema", "x"), Problem("schema", "y")),
+         "Sound JSON; the schema is not satisfied (2 faults)."),
+        ((Problem("malformed", "x"),), "The arguments are no sound JSON object."),
+        ((Problem("unknown_tool", "x"),), "There is no such tool."),
+    ],
+)  # fmt: skip
+def test_what_the_check_said(problems: tuple[Problem, ...], said: str) -> None:
+    log = turn_with_calls(("get_weather", {}), checked=False).check("1.1", *problems)
+    assert checked(log.session().call("1.1")) == said
+
+
+def test_how_long_it_waited_and_for_what() -> None:
+    log = three().add(decided(2), *started(1))
+    log.now_ms += 3_000
+    log.add(ended(1), CallStarted("1.2", 1))
+    assert facts(log, 2)["waited"] == "3.04 s for get_weather (1 of 3) to be done."
+    safe = three("123").add(*started(1), decided(2))
+    safe.now_ms += 400
+    assert facts(safe.add(CallStarted("1.2", 1)), 2)["waited"] == "410 ms for a place."
+    assert "waited" not in facts(three().add(*started(1)))
+
+
+def test_a_second_attempt_says_so() -> None:
+    log = three().add(*started(1), CallInterrupted("1.1"), decided(1), CallStarted("1.1", 2))
+    assert facts(log)["started"].startswith("Attempt 2: it was interrupted before. It runs alone")
+    assert facts(log.add(ended(1)))["ended"] == "After 10 ms, with a result of the tool itself."
+
+
+def test_a_call_that_waits_says_why_it_asks() -> None:
+    assert facts(three())["asks"] == "No rule was about it when it was checked, so it asks you."
+    said = "get_weather has changed since the rule “x” was written, so it asks."
+    log = turn_with_calls(("get_weather", {}), checked=False)
+    log.add(CallChecked("1.1", digest=DIGEST, asks=said))
+    assert facts(log)["asks"] == said
+    session = log.session()
+    html = block(ENV, View(session, "", WireRows(), log.now_ms), "call-1-1")
+    assert html.count(said) == 2  # in sight, and in its "Why?"
+
+
+def test_nothing_is_said_of_what_was_not_checked_or_was_cut() -> None:
+    assert not facts(turn_with_calls(("get_weather", {}), checked=False))
+    cut = Log().start().prompt().request().part(0, "text", "x").call(1, "get_weather", {})
+    assert not facts(cut.add(ResponseFailed("interrupted", "The bytes stopped.")))
