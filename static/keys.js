@@ -132,6 +132,7 @@ const plain = {
   e: () => decide("e"),
   h: () => decide("h"),
   d: () => decide("d"),
+  c: () => press('[data-key="c"]'),
 };
 
 function escape(event) {

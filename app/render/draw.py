@@ -15,6 +15,7 @@ from app.core.state import Part, Prompt, Session, Turn
 from app.render.arguments import token_length
 from app.render.card import card
 from app.render.filters import shown
+from app.render.limits import pause, spent
 from app.render.logprobs import odds
 from app.render.parts import block_of, cited, cited_by, sealed, served
 from app.render.timeline import Segment, clock, segments
@@ -42,7 +43,7 @@ def drawn(view: View, block_id: str) -> Drawn:
     numbers = [int(number) for number in match.groups()[1:] if number is not None]
     try:
         match name, numbers:
-            case (("head" | "bar" | "dock" | "tasks" | "list" | "flow" | "wire"), []):
+            case (("head" | "bar" | "dock" | "tasks" | "list" | "pause" | "flow" | "wire"), []):
                 return _single(view, name)
             case "prompt", [number]:
                 return "_prompt.html", {"prompt": _prompt(view.session, number)}
@@ -81,7 +82,10 @@ def _single(view: View, name: str) -> Drawn:
     match name:
         case "head":
             at_once = runnable_at_once(session) if view.acts else []
-            return "_head.html", {"words": state_words(session), "at_once": at_once}
+            words = {"words": state_words(session), "spent": spent(session)}
+            return "_head.html", words | {"at_once": at_once}
+        case "pause":
+            return "_pause.html", {"pause": pause(session)}
         case "bar":
             on = clock(session)
             return "_bar.html", {"clock": on, "segments": bar_segments(session)}

@@ -171,6 +171,12 @@ def pause(session: Session) -> Pause | None:
     return Pause("Stopped", f"{by}; {count}. Continue lets you decide them.")
 
 
+def paused_words(name: str) -> str:
+    """What the head says of a pause of that name: `paused: the limit of turns is reached`."""
+    title, _ = _WORDS.get(name, (name, ""))
+    return title.lower() if name == "restart" else f"paused: {title[:1].lower()}{title[1:]}"
+
+
 def _raised(session: Session, name: str, field: Field) -> str:
     """Twice of what it is, which is what Continue allows anyway, from now on."""
     value: float = getattr(session.settings.limits, name) if session.settings is not None else 0

@@ -27,7 +27,7 @@ FRAME_MS = 33
 Chunks = Mapping[int, Sequence[tuple[int, bytes]]]
 """By recording: (Unix ms, bytes) in order of arrival."""
 
-_EMPTIED = ("flow", "wire", "head")
+_EMPTIED = ("flow", "wire", "head", "pause")
 _NOT_REPLAYED = frozenset({"bar", "dock", "tasks", "list"})
 
 

@@ -12,6 +12,7 @@ from app.core.decide import doubled_ids, may_run_unseen
 from app.core.settings import Settings
 from app.core.state import Call, Session, SessionState
 from app.render.filters import plural
+from app.render.limits import paused_words
 from app.render.wire_rows import WireRows
 
 
@@ -82,7 +83,7 @@ def state_words(session: Session) -> str:
         case "running":
             return _running_words(session)
         case "paused":
-            return _PAUSED.get(session.paused, f"paused: {session.paused}")
+            return paused_words(session.paused)
         case "waiting":
             count = len(session.waiting)
             return f"{plural(count, 'call')} {'waits' if count == 1 else 'wait'} for you"
@@ -92,14 +93,6 @@ def state_words(session: Session) -> str:
             return "stopped" if session.stopped else "interrupted"
         case "idle":
             return "done" if session.turns else "new"
-
-
-_PAUSED = {
-    "max_turns": "paused: the limit of turns is reached",
-    "max_calls": "paused: the limit of calls is reached",
-    "restart": "paused by a restart",
-    "store": "paused: saving failed",
-}
 
 
 def _running_words(session: Session) -> str:

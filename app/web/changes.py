@@ -94,6 +94,31 @@ async def changed(body: Body, shown: Settings, now: Settings, save: Save) -> Out
     return Outcome(settings, refused)
 
 
+RUN_LIMITS = (
+    *("max_turns", "max_calls_per_turn", "max_parallel", *LIFTED),
+    "continue_on_error",
+)
+"""What may be raised where a run is let go on."""
+
+
+def limits_along(body: Body) -> Mapping[str, Any]:
+    """The limits given with Continue, in the words of docs/contract.md; BadInput where there is
+    anything else, for nobody is to wonder what became of it."""
+    others = sorted(body.data.keys() - set(RUN_LIMITS))
+    if others:
+        known = ", ".join(RUN_LIMITS)
+        raise BadInput(f"Continue takes no {others[0][:80]!r}; along with it go {known}.")
+    if body.is_json:
+        return body.data
+    texts = {name: body.text(name).strip() or "0" for name in _LIMITS if name in body.data}
+    limits: dict[str, Any] = {
+        name: _number(text, name, whole=_LIMITS[name]) for name, text in texts.items()
+    }
+    if "continue_on_error" in body.data:
+        limits["continue_on_error"] = body.flag("continue_on_error")
+    return limits
+
+
 Data = Callable[[Settings], Mapping[str, Any]]
 """What of the settings of now is to change, in the words of docs/contract.md."""
 

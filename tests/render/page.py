@@ -87,7 +87,7 @@ def roots(html: str) -> list[Node]:
     return [child for child in children if isinstance(child, Node)]
 
 
-BLOCKS = ("head", "flow", "bar", "dock", "tasks", "wire")
+BLOCKS = ("head", "flow", "pause", "bar", "dock", "tasks", "wire")
 
 
 class Page:
