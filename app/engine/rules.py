@@ -96,14 +96,15 @@ class Rules:
     async def add(
         self, session_id: str, rule: Rule, tools: Sequence[Tool], place: int | None = None
     ) -> Rule:
-        """Write one rule into a list, at `place` or at its end; the rule as it is kept.
+        """Write one rule into a list, at `place` or at its end; the rule as it is kept. One that
+        is bound already, to what a person saw, stays so.
 
         BadInput where the list is full, or the rule holds a known key.
         """
         self.check([rule])
         here = rule.here or session_id
         rule = replace(rule, id=self._new_id(), here=here, since_ms=self._clock())
-        rule = await self.bound(rule, tools)
+        rule = await self.bound(rule, tools) if rule.bound is None else rule
         async with self._writing:
             await self._insert(session_id, rule, place)
         return rule
