@@ -130,12 +130,15 @@ class Driver:
             self.waits.end(session_id)
             await self._advance(live)
 
-    async def resume(self, session_id: str) -> None:
-        """Go on after a limit, a restart or Stop."""
+    async def resume(self, session_id: str, settings: Settings | None = None) -> None:
+        """Go on after a limit, a restart or Stop; by `settings` from here on, where they differ."""
         async with self._holding(session_id) as live:
             if not live.session.paused and not live.session.stopped:
                 raise Refused("Nothing is paused here.")
-            await self._hub.append(live, [RunResumed()])
+            events: list[Event] = [RunResumed()]
+            if settings is not None and settings != live.session.settings:
+                events.insert(0, SettingsChanged(settings))
+            await self._hub.append(live, events)
             await self._advance(live)
 
     async def stop(self, session_id: str) -> None:
@@ -152,7 +155,7 @@ class Driver:
         await self._over(session_id)
 
     async def _stop(self, live: Live) -> None:
-        if live.session.state in ("running", "waiting") and not live.session.stopped:
+        if live.session.state in ("running", "waiting", "paused") and not live.session.stopped:
             await self._hub.append(live, [RunStopped()])
         self.waits.end(live.id)
 
