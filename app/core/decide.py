@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from app.core.events import CallChecked, CallDecided, CallEnded, Event, RunPaused, RunStopped
-from app.core.faults import staged
+from app.core.faults import unstageable
 from app.core.limits import (
     after_error,
     before_request,
@@ -20,6 +20,7 @@ from app.core.limits import (
     same,
 )
 from app.core.rules import Rule, first_match, unbound
+from app.core.staging import scene, staged
 from app.core.state import Call, Prompt, Session, Turn, held
 from app.core.tools import ToolChoice, ToolResult, text_result
 
@@ -78,7 +79,9 @@ def next_commands(session: Session, rules: Sequence[Rule] = ()) -> list[Command]
     if isinstance(item, Prompt):
         return [next_request(session)]
     if item.end is None:
-        left = session.retries < session.settings.limits.max_retries
+        # By what held when it was sent, too: a change of settings sends nothing by itself.
+        most = min(one.limits.max_retries for one in (session.settings, item.settings))
+        left = session.retries < most
         return [Retry(item.number, session.retries + 1)] if left and retryable(item) else []
     commands = list(_call_commands(session, item, rules))
     if commands or any(call.status != "done" for call in item.calls):
@@ -134,16 +137,19 @@ def _call_commands(session: Session, turn: Turn, rules: Sequence[Rule]) -> Itera
         if not proposed and not settled and not (error and running):
             yield Record(circle or error or RunPaused("error"))
         return
+    allowed = turn.calls[: session.calls_allowed]
+    waiting = [call for call in allowed if call.status == "waiting"]
+    events = (_by_rule(session, turn, call, rules) for call in waiting)
+    ruled = [event for event in events if event is not None]
+    stop = next((event for event in ruled if isinstance(event, RunStopped)), None)
+    if stop is not None:  # before anything else is decided or begins, wherever its call stands
+        yield Record(stop)
+        return
+    yield from map(Record, ruled)
     assert session.settings is not None
     most = max(1, session.settings.limits.max_parallel)
-    for call in turn.calls[: session.calls_allowed]:
-        if call.status == "waiting":
-            event = _by_rule(session, turn, call, rules)
-            if event is not None:
-                yield Record(event)
-            if isinstance(event, RunStopped):
-                return
-        elif _to_run(call) and running < most and not held(turn.calls, call):
+    for call in allowed:
+        if _to_run(call) and running < most and not held(turn.calls, call):
             running += 1
             yield RunCall(call.id, call.attempt, call.arguments)
     beyond = beyond_calls(session, turn)
@@ -188,9 +194,7 @@ def _by_rule(
 def asks(session: Session, call: Call, checked: CallChecked, rules: Sequence[Rule]) -> str:
     """Why a rule that is about `call`, as `checked` finds it, leaves it to the person; "" where
     none is about it, or the one that is decides."""
-    found = replace(
-        call, problems=checked.problems, code=checked.code, checked_ms=session.updated_ms
-    )
+    found = replace(call, problems=checked.problems, code=checked.code)
     rule = first_match(rules, found)
     if rule is None:
         return ""
@@ -201,7 +205,7 @@ def asks(session: Session, call: Call, checked: CallChecked, rules: Sequence[Rul
 
 def obstacle(session: Session, turn: Turn, call: Call, rule: Rule) -> str:
     """Why `rule`, which is about `call`, does not decide it, as a sentence; "" where it does."""
-    if rule.here != session.id and (call.checked_ms or 0) < rule.since_ms:
+    if rule.here != session.id and (call.part.ended_ms or 0) < rule.since_ms:
         return f"The rule “{rule.said}” was written after this call was made, so it asks."
     if call.stopped_by:
         return "A rule stopped the run here; what becomes of the call is for you to say."
@@ -209,6 +213,8 @@ def obstacle(session: Session, turn: Turn, call: Call, rule: Rule) -> str:
         return changed
     if rule.proposed and rule.action == "run" and _was_denied(session, call):
         return f"You denied this call before, so the rule “{rule.said}” asks."
+    if said := unstageable(session, call, rule.fault):
+        return said
     if rule.action == "run":
         return _unseen_obstacle(turn, call)
     return ""
@@ -273,8 +279,7 @@ def repeats(session: Session, call: Call) -> bool:
 def decided_result(session: Session, call: Call, decided: CallDecided) -> ToolResult:
     """The result of a call that was answered or denied instead of run."""
     if decided.fault:
-        past = (one for one in session.calls() if one is not call and one.name == call.name)
-        return staged(decided.fault, None, [one.result for one in past if one.result is not None])
+        return staged(decided.fault, scene(session, call))
     if decided.decision == "deny":
         reason = decided.text.strip() or "The person did not allow this call."
         return text_result(reason, is_error=True, kind="denied")

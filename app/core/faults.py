@@ -2,15 +2,23 @@
 
 Some alter what the tool really returned (`runs`), the others stand in for it and run nothing. Both
 stay in the log: `CallEnded.real` is what the tool returned, `CallEnded.result` what the model read.
-Knows no clock: `slow` is waited for by who runs the call.
+What each is made of stands in staging.py; knows no clock: who runs the call waits for `slow`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from app.core.tools import Content, ToolResult, text_result
+from app.core.errors import BadInput
+from app.core.events import Decision
+from app.core.state import Call, Session
+from app.core.tools import ToolResult
+
+SLOW_S = 10.0
+"""How long a slow answer is held back, in seconds."""
+
+LARGE = 100_000
+"""Characters of a very large result."""
 
 
 @dataclass(frozen=True)
@@ -22,24 +30,28 @@ class Fault:
     runs: bool
     says: str
 
+    @property
+    def decision(self) -> Decision:
+        """The decision it goes with."""
+        return "run" if self.runs else "answer"
+
 
 FAULTS: tuple[Fault, ...] = (
-    Fault("timeout", "a time-out", False, "Nothing runs; the model reads that time was up."),
-    Fault("error", "an error", False, "Nothing runs; the model reads that the tool failed."),
-    Fault("empty", "an empty result", False, "Nothing runs; the model reads nothing at all."),
-    Fault("very_large", "a very large result", False, "Nothing runs; the model reads 100 kB."),
-    Fault("stale", "a stale result", False, "Nothing runs; the model reads an older result."),
-    Fault("cut_json", "cut JSON", True, "The tool runs; the model reads half of its result."),
-    Fault("wrong_type", "a wrong type", True, "The tool runs; its result changes its types."),
-    Fault("slow", "a slow answer", True, "The tool runs; its result is held back for 10 s."),
-    Fault("injection", "an injected instruction", True, "The tool runs; an order is added."),
+    Fault("timeout", "a time-out", False, "The model reads that the tool's time was up."),
+    Fault("error", "an error", False, "The model reads that the tool failed."),
+    Fault("empty", "an empty result", False, "The model reads a result without a word."),
+    Fault("very_large", "a very large result", False, "The model reads 100 kB of rows."),
+    Fault("stale", "a stale result", False, "The model reads what an earlier call returned."),
+    Fault("cut_json", "cut JSON", True, "The model reads the first half of the result."),
+    Fault("wrong_type", "a wrong type", True, "Numbers become text, text numbers, lists objects."),
+    Fault("slow", "a slow answer", True, f"The result is held back for {SLOW_S:g} s."),
+    Fault("injection", "an injected instruction", True, "An order to the model is added."),
 )
 
-SLOW_S = 10.0
-"""How long a slow answer is held back, in seconds."""
-
-LARGE = 100_000
-"""Characters of a very large result."""
+OTHER_WAY = {
+    True: "needs the tool to run: decide run, or choose a fault that runs nothing.",
+    False: "stands in for the tool: decide answer, or choose a fault that runs it.",
+}
 
 
 def fault(name: str) -> Fault | None:
@@ -47,29 +59,38 @@ def fault(name: str) -> Fault | None:
     return next((one for one in FAULTS if one.name == name), None)
 
 
-def staged(name: str, real: ToolResult | None, past: Sequence[ToolResult] = ()) -> ToolResult:
-    """What the model reads. `real` is there for those that run; `past` are earlier results of the
-    same tool, newest last."""
-    result = real if real is not None else text_result("")
-    match name:
-        case "timeout":
-            said = "The tool was stopped after 30 s, its limit."
-            result = text_result(said, is_error=True, kind="timeout")
-        case "error":
-            result = text_result("The tool failed: internal error.", is_error=True, kind="failed")
-        case "empty":
-            result = ToolResult(())
-        case "very_large":
-            line = "All work and no play makes a very large result. "
-            result = text_result((line * (LARGE // len(line) + 1))[:LARGE])
-        case "stale":
-            result = past[-1] if past else text_result("")
-        case "cut_json":
-            result = replace(result, content=tuple(_halved(piece) for piece in result.content))
-        case _:
-            pass
-    return replace(result, staged=True)
+def known(name: str) -> Fault:
+    """The row of that name; BadInput names all there are."""
+    row = fault(name)
+    if row is None:
+        names = ", ".join(one.name for one in FAULTS)
+        raise BadInput(f"There is no fault {name[:60]!r}; it is one of {names}.")
+    return row
 
 
-def _halved(piece: Content) -> Content:
-    return replace(piece, text=piece.text[: len(piece.text) // 2])
+def unstageable(session: Session, call: Call, name: str) -> str:
+    """Why the fault cannot be staged at `call`, as a sentence; "" where it can."""
+    if name == "stale" and earlier(session, call) is None:
+        return f"No earlier turn has a result of {call.name}, so there is no stale one to stage."
+    return ""
+
+
+def earlier(session: Session, call: Call) -> tuple[int, ToolResult] | None:
+    """The turn and the newest good result of the same tool in the turns before that of `call`; one
+    of the same arguments goes first. What was staged does not count, what was real does."""
+    found = [
+        (one.arguments == call.arguments, one.turn, result)
+        for one in session.calls()
+        if one.name == call.name and one.turn < call.turn
+        if (result := returned(one)) is not None and not result.is_error and result.content
+    ]
+    if not found:
+        return None
+    _, turn, result = max(enumerate(found), key=lambda one: (one[1][0], one[0]))[1]
+    return turn, result
+
+
+def returned(call: Call) -> ToolResult | None:
+    """What came of the call without any fault: None where nothing did."""
+    faulty = call.decided is not None and call.decided.fault
+    return call.real if faulty else call.result

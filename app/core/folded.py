@@ -41,4 +41,6 @@ def _folded_call(call: Call) -> dict[str, Any]:
         "decided_by": decided and (decided.by if not decided.rule else decided.rule),
         "decision": decided and decided.decision,
         "result": to_data(call.result) if call.result is not None else None,
+        "fault": decided.fault if decided is not None else "",
+        "real": to_data(call.real) if call.real is not None else None,
     }

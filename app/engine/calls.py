@@ -7,13 +7,14 @@ import hashlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from app.core.errors import IllegalEvent, StoreError
 from app.core.events import CallEnded, CallInterrupted, CallProgressed
-from app.core.faults import staged
 from app.core.tools import ToolResult, text_result
 from app.engine.hub import Hub, Live
+from app.engine.staging import Staging
 from app.executors.executor import Invocation
 from app.executors.table import Executors
 
@@ -102,8 +103,10 @@ class Calls:
         )
         key = (live.id, call_id)
         progress = Progress(self._hub, invocation)
-        work = asyncio.ensure_future(self._executors.run(invocation, progress.report))
-        follow = self._follow(invocation, progress, work)
+        staging = Staging(call.decided.fault if call.decided is not None else "")
+        run = partial(self._executors.run, invocation, progress.report)
+        work = asyncio.ensure_future(staging.run(run, progress.report))
+        follow = self._follow(invocation, progress, work, staging)
         tended = self._tended(live.id, follow, lambda: self._running.pop(key))
         self._running[key] = Running(asyncio.ensure_future(tended), work)
 
@@ -130,7 +133,11 @@ class Calls:
         return {session for session, _ in self._running}
 
     async def _follow(
-        self, invocation: Invocation, progress: Progress, work: asyncio.Future[ToolResult]
+        self,
+        invocation: Invocation,
+        progress: Progress,
+        work: asyncio.Future[ToolResult],
+        staging: Staging,
     ) -> None:
         pump = asyncio.create_task(progress.pump())
         await asyncio.wait([work])
@@ -138,10 +145,7 @@ class Calls:
         await asyncio.wait([pump])
         async with self._hub.holding(invocation.session) as live:
             ended = outcome_of(invocation.call, work, self.closing)
-            decided = live.session.call(invocation.call).decided
-            if isinstance(ended, CallEnded) and decided is not None and decided.fault:
-                made = staged(decided.fault, ended.result)
-                ended = CallEnded(ended.call_id, made, real=ended.result)
+            ended = staging.ended(ended, live.session, self._hub.masker(), MAX_OUTPUT)
             await self._hub.append(live, [ended])
 
 

@@ -8,8 +8,10 @@ from typing import Any, get_args
 from app.core.decide import may_run
 from app.core.errors import BadInput, Conflict, Refused
 from app.core.events import CallDecided, Decision
+from app.core.faults import OTHER_WAY, known, unstageable
 from app.core.rows import to_data
 from app.core.state import Call, Session
+from app.core.tools import Content
 from app.schema.verdict import verdict
 
 
@@ -18,7 +20,9 @@ class Asked:
     """What a person (or a script in a person's name) wants. `arguments` is JSON text or None.
 
     `seen` is how many characters of the model's arguments the page showed; a script has read all.
-    `lift` lifts the sandbox of a workspace tool for this call.
+    `lift` lifts the sandbox of a workspace tool for this call. `images` are part of an answer.
+    `fault` is one to stage (faults.py): it says itself whether the tool runs, so `decision` may be
+    left out then.
     """
 
     decision: str
@@ -29,6 +33,8 @@ class Asked:
     is_error: bool = False
     seen: int | None = None
     lift: bool = False
+    images: tuple[Content, ...] = ()
+    fault: str = ""
 
 
 def decided(session: Session, call_id: str, asked: Asked) -> CallDecided:
@@ -38,17 +44,21 @@ def decided(session: Session, call_id: str, asked: Asked) -> CallDecided:
     instead. Refused: the table forbids it. BadInput: no decision at all.
     """
     call = session.call(call_id)
-    decision = _decision(asked.decision)
+    decision = _decision(asked)
     _check_time(session, call)
     if not asked.digest:
         raise BadInput("A decision needs the digest of the card it was made on.")
     if asked.digest != call.digest:
         raise Conflict("This card is out of date; look at the call again.", outcome(call))
+    if asked.images and decision != "answer":
+        raise BadInput("Only an answer has images; leave them out, or answer by hand.")
     arguments = asked.arguments if decision == "run" else None
     if decision == "run":
         if arguments is None and asked.seen is not None and asked.seen < len(call.written):
             raise Refused("Not all of the arguments were shown; press Show all and read them.")
         _check_run(session, call, arguments, anyway=asked.anyway)
+    if said := unstageable(session, call, asked.fault):
+        raise Refused(said)
     return CallDecided(
         call.id,
         decision,
@@ -58,6 +68,8 @@ def decided(session: Session, call_id: str, asked: Asked) -> CallDecided:
         is_error=asked.is_error,
         anyway=asked.anyway,
         lift=decision == "run" and asked.lift,
+        images=asked.images,
+        fault=asked.fault,
     )
 
 
@@ -74,11 +86,23 @@ def outcome(call: Call) -> dict[str, Any]:
     }
 
 
-def _decision(word: str) -> Decision:
-    for known in get_args(Decision):
-        if word == known:
-            return known  # type: ignore[no-any-return]
-    raise BadInput(f"A decision is run, answer or deny, not {word!r}.")
+def _decision(asked: Asked) -> Decision:
+    if asked.fault:
+        row = known(asked.fault)
+        if asked.text or asked.is_error or asked.images:
+            said = "is staged with words of its own: leave out text, is_error and images."
+            raise BadInput(f"{_begun(row.title)} {said}")
+        if asked.decision not in ("", row.decision):
+            raise Refused(f"{_begun(row.title)} {OTHER_WAY[row.runs]}")
+        return row.decision
+    for word in get_args(Decision):
+        if word == asked.decision:
+            return word  # type: ignore[no-any-return]
+    raise BadInput(f"A decision is run, answer or deny, not {asked.decision!r}.")
+
+
+def _begun(title: str) -> str:
+    return title[:1].upper() + title[1:]
 
 
 def _check_time(session: Session, call: Call) -> None:

@@ -100,7 +100,7 @@ class Hub:
         self.log = log
         self.clock = clock
         self._new_id = new_id
-        self._masker = masker
+        self.masker = masker
         self._live: dict[str, Live] = {}
         self._bell = asyncio.Event()
         self.recent: deque[Seen] = deque(maxlen=RECENT)
@@ -109,7 +109,7 @@ class Hub:
 
     async def create(self, settings: Settings, title: str = "") -> str:
         """A new session; its id."""
-        title = self._masker().mask_text(title)
+        title = self.masker().mask_text(title)
         live = Live(self._new_id(), title=title, created_ms=self.clock())
         live.folded = Session(live.id)
         async with live.lock:
@@ -152,7 +152,7 @@ class Hub:
         now = self.clock() if at_ms is None else at_ms
         session = live.session
         if not all(isinstance(event, PartDelta) for event in events):
-            masker = self._masker()
+            masker = self.masker()
             events = [masked(event, masker) for event in events]
         logged = [
             Logged(
@@ -185,7 +185,7 @@ class Hub:
         return live.wire
 
     async def rename(self, live: Live, title: str) -> None:
-        live.title = self._masker().mask_text(title)
+        live.title = self.masker().mask_text(title)
         await self.log.rename(live.id, live.title)
         self.ring_list()
 

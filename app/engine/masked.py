@@ -38,8 +38,9 @@ def masked(event: Event, masker: Masker) -> Event:
         case CallDecided(arguments=arguments):
             edited = None if arguments is None else text(arguments)
             return replace(event, text=text(event.text), arguments=edited)
-        case CallEnded(result=result):
-            return replace(event, result=_masked_result(result, masker))
+        case CallEnded(result=result, real=real):
+            kept = None if real is None else _masked_result(real, masker)
+            return replace(event, result=_masked_result(result, masker), real=kept)
         case ResponseFailed():
             error = masker.mask_data(event.error)
             return replace(event, message=text(event.message), error=error)

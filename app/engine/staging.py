@@ -1,0 +1,89 @@
+"""A fault on its way: the call is run, what it returned is kept, and what the model reads is made.
+
+What is held back is lost in no case: it stands in the log beside what the model read instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from app.core.events import CallEnded, CallInterrupted
+from app.core.faults import SLOW_S
+from app.core.staging import scene, staged
+from app.core.state import Session
+from app.core.tools import ToolResult
+from app.engine.masked import masked
+from app.executors.executor import Report
+from app.net.mask import Masker
+from app.schema import strict
+from app.schema.validate import schema_problems
+
+STEP_S = 1.0
+"""How often it is told how long a result is held back still, in seconds."""
+
+Sleep = Callable[[float], Awaitable[object]]
+
+
+class Staging:
+    """The fault of one call, "" for none. `real` is what the tool returned, as soon as it did."""
+
+    def __init__(self, fault: str, sleep: Sleep = asyncio.sleep) -> None:
+        self.fault = fault
+        self._sleep = sleep
+        self._real: ToolResult | None = None
+
+    async def run(self, run: Callable[[], Awaitable[ToolResult]], report: Report) -> ToolResult:
+        """Run the tool; a slow answer is held back, which counts for no limit of the tool."""
+        result = await run()
+        if self.fault:
+            self._real = result
+        if self.fault == "slow":
+            await self._hold(report)
+        return result
+
+    async def _hold(self, report: Report) -> None:
+        held_s = 0.0
+        while held_s < SLOW_S:
+            report(f"Held back on purpose, {SLOW_S - held_s:g} s to go.", held_s / SLOW_S)
+            await self._sleep(STEP_S)
+            held_s += STEP_S
+
+    def ended(
+        self,
+        ended: CallEnded | CallInterrupted,
+        session: Session,
+        masker: Masker,
+        most: int,
+    ) -> CallEnded | CallInterrupted:
+        """`ended` with what was staged. A call that was cancelled, or cut off by the end of the
+        program, after its tool had returned did return: nothing has to be run again."""
+        if not self.fault or self._real is None:
+            return ended
+        real = _masked(ended.call_id, self._real, masker)
+        if self.fault == "slow" and isinstance(ended, CallEnded) and ended.result != self._real:
+            return replace(ended, real=real)  # cancelled while it was held back
+        call = session.call(ended.call_id)
+        schema = call.tool.config.get("output_schema") if call.tool is not None else None
+
+        def fits(text: str) -> bool:
+            return schema is not None and _satisfies(schema, text)
+
+        made = staged(self.fault, scene(session, call), real, fits=fits, most=most)
+        return CallEnded(ended.call_id, made, real=real)
+
+
+def _masked(call_id: str, result: ToolResult, masker: Masker) -> ToolResult:
+    # Before anything is cut: half of a key is not known as one.
+    event = masked(CallEnded(call_id, result), masker)
+    assert isinstance(event, CallEnded)
+    return event.result
+
+
+def _satisfies(schema: dict[str, object], text: str) -> bool:
+    try:
+        value = strict.parse(text)
+    except strict.Unsound:
+        return False
+    return not schema_problems(schema, value)
