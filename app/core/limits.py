@@ -28,7 +28,7 @@ def _of_run(session: Session) -> Iterator[RunPaused | Warned]:
         said = f"{_many(turns, 'turn')} made, which is the limit; Continue allows as many again."
         yield RunPaused("max_turns", said)
     if limits.max_run_tokens:
-        used = [_tokens(turn) for turn in run]
+        used = [turn_tokens(turn) for turn in run]
         total = sum(one or 0 for one in used)
         if total >= limits.max_run_tokens:
             said = f"{total:,} tokens of {limits.max_run_tokens:,} were used"
@@ -36,7 +36,7 @@ def _of_run(session: Session) -> Iterator[RunPaused | Warned]:
         if None in used:
             yield from _cannot_hold(session, f"of {limits.max_run_tokens:,} tokens", "tokens")
     if limits.max_cost:
-        costs = [_cost(turn) for turn in run]
+        costs = [turn_cost(turn) for turn in run]
         spent = sum(one or 0.0 for one in costs)
         if spent >= limits.max_cost:
             said = f"${spent:.4g} of ${limits.max_cost:g} were spent"
@@ -159,14 +159,14 @@ def _spans(turns: Iterable[Turn]) -> Iterator[tuple[int, int]]:
                 yield call.started_ms, call.ended_ms
 
 
-def _cost(turn: Turn) -> float | None:
+def turn_cost(turn: Turn) -> float | None:
     """In US dollars; None where it is not known. What failed before any output cost nothing."""
     if turn.end is not None:
         return turn.end.cost
     return None if turn.parts else 0.0
 
 
-def _tokens(turn: Turn) -> int | None:
+def turn_tokens(turn: Turn) -> int | None:
     """All that a turn read and wrote; None where the provider does not say."""
     closed = turn.end or turn.failure
     if closed is None or (turn.end is None and not turn.parts):

@@ -5,12 +5,12 @@ Reads the fold alone. Which limit is reached is for core/limits to say, not for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.core.limits import tokens
+from app.core.limits import tokens, turn_cost, turn_tokens
 from app.core.settings import Limits
-from app.core.state import Session, Turn
+from app.core.state import Session
 from app.render.filters import plural
 
 
@@ -107,28 +107,23 @@ def _spent(session: Session) -> Iterator[str]:
         return
     limits = settings.limits
     yield f"{sum(not turn.dropped for turn in run)} of {plural(limits.max_turns, 'turn')}"
-    used = [_used(turn) for turn in run]
+    closed = [turn for turn in run if not turn.open]
+    used = [turn_tokens(turn) for turn in closed]
     total = sum(one or 0 for one in used)
     if total or limits.max_run_tokens:
-        least = "at least " if None in used and total else ""
         bound = f" of {limits.max_run_tokens:,}" if limits.max_run_tokens else ""
-        yield f"{least}{total:,}{bound} tokens" if total or None not in used else "tokens unknown"
-    costs = [turn.end.cost for turn in run if turn.end is not None]
-    known = [one for one in costs if one is not None]
-    if known:
-        least = "at least " if len(known) < len(costs) else ""
+        known = total or None not in used
+        yield f"{_least(used, total)}{total:,}{bound} tokens" if known else "tokens unknown"
+    costs = [turn_cost(turn) for turn in closed]
+    paid = sum(one or 0.0 for one in costs)
+    if paid or limits.max_cost:
         bound = f" of {money(limits.max_cost)}" if limits.max_cost else ""
-        yield f"{least}{money(sum(known))}{bound}"
-    elif limits.max_cost and costs:
-        yield "cost unknown"
+        known = paid or None not in costs
+        yield f"{_least(costs, paid)}{money(paid)}{bound}" if known else "cost unknown"
 
 
-def _used(turn: Turn) -> int | None:
-    """What it read and wrote; None where its provider does not say, as core/limits counts."""
-    closed = turn.end or turn.failure
-    if closed is None or (turn.end is None and not turn.parts):
-        return 0
-    return tokens(turn.request.protocol, closed.usage)
+def _least(counted: Sequence[float | None], total: float) -> str:
+    return "at least " if total and None in counted else ""
 
 
 def counts_no_tokens(session: Session) -> bool:
