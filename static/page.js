@@ -67,7 +67,7 @@ document.addEventListener("click", (event) => {
 document.addEventListener(
   "toggle",
   (event) => {
-    const field = event.target.matches("details:is(.act, .way)[open]") && event.target.querySelector("textarea, select, input:not([type=hidden])");
+    const field = event.target.matches("details:is(.act, .way)[open]") && event.target.querySelector("textarea, select, input:not([type=hidden], [type=radio])");
     if (field) {
       fit(field);
       field.focus();

@@ -1,6 +1,7 @@
 // The Request tab follows the draft, the settings and the flow while it is open; the composer takes
 // images by its button, by paste and by drop, and keeps them in its own file field until they go.
 
+import { carried, thumb, whyNot } from "./images.js";
 import { say } from "./page.js";
 import { applyFrame } from "./stream.js";
 
@@ -99,28 +100,11 @@ async function copy(button) {
 // Images --------------------------------------------------------------------------------------
 
 const field = $("images");
-const MOST = 10;
-const MOST_BYTES = 5 * 1024 * 1024;
-const MOST_TOGETHER = 20 * 1024 * 1024;
 let kept = [];
-
-// What a file is called, and what the system takes it for, says little: its first bytes do.
-async function isImage(file) {
-  const head = String.fromCharCode(...new Uint8Array(await file.slice(0, 12).arrayBuffer()));
-  return /^(\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|RIFF[^]{4}WEBP)/.test(head);
-}
-
-async function whyNot(file) {
-  if (!(await isImage(file))) return `${file.name} is no PNG, JPEG, WebP or GIF; convert it first.`;
-  if (file.size > MOST_BYTES) return `${file.name} is larger than 5 MB; make it smaller.`;
-  if (kept.length >= MOST) return `A prompt takes ${MOST} images.`;
-  const together = kept.reduce((sum, one) => sum + one.size, file.size);
-  return together > MOST_TOGETHER ? "The images of a prompt may have 20 MB together; send fewer." : "";
-}
 
 async function add(files) {
   for (const file of files) {
-    const sentence = await whyNot(file);
+    const sentence = await whyNot(file, kept, "a prompt");
     if (sentence) say(sentence);
     else kept.push(file);
   }
@@ -151,9 +135,7 @@ async function recall() {
 }
 
 function keep() {
-  const carrier = new DataTransfer();
-  for (const file of kept) carrier.items.add(file);
-  field.files = carrier.files;
+  field.files = carried(kept);
   prompt.required = kept.length === 0;
   remember();
   drawThumbs();
@@ -162,27 +144,13 @@ function keep() {
 
 function drawThumbs() {
   $("thumbs").hidden = kept.length === 0;
-  $("thumbs").replaceChildren(...kept.map(thumb));
+  $("thumbs").replaceChildren(...kept.map((file) => thumb(file, () => removed(file))));
 }
 
-function thumb(file) {
-  const box = document.createElement("div");
-  const image = document.createElement("img");
-  const remove = document.createElement("button");
-  box.className = "thumb";
-  box.role = "listitem";
-  image.alt = file.name;
-  Object.assign(remove, { type: "button", textContent: "✕", ariaLabel: `Remove ${file.name}` });
-  remove.addEventListener("click", () => {
-    kept = kept.filter((one) => one !== file);
-    keep();
-    prompt.focus();
-  });
-  const reader = new FileReader();
-  reader.addEventListener("load", () => (image.src = reader.result));
-  reader.readAsDataURL(file);
-  box.append(image, remove);
-  return box;
+function removed(file) {
+  kept = kept.filter((one) => one !== file);
+  keep();
+  prompt.focus();
 }
 
 if (composer) {

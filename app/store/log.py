@@ -54,6 +54,20 @@ class PastCall:
     arguments: str
 
 
+@dataclass(frozen=True)
+class PastResult:
+    """What a call once came to. `seq` is the event that holds it, `arguments` the text that ran
+    (or would have), `result` the JSON of its ToolResult."""
+
+    session: str
+    title: str
+    seq: int
+    at_ms: int
+    call_id: str
+    arguments: str
+    result: str
+
+
 PAST_ROWS = 200_000
 """How many of the newest rows are looked through for past calls."""
 
@@ -174,10 +188,63 @@ class Log:
         )
         return [PastCall(*row) for row in rows]
 
+    async def past_results(self, name: str, here: str, *, limit: int = 20) -> list[PastResult]:
+        """The last results of the tool `name`: of the session `here` first, then of all others,
+        newest first; not of deleted sessions."""
+        rows = await self._db.rows(
+            _PAST_RESULTS,
+            (self.position - PAST_ROWS, kind_of(PartEnded), name, here, 3 * limit, here),
+        )
+        return [PastResult(*row) for row in rows][:limit]
+
+    async def denied_calls(self, name: str, *, limit: int = 100) -> list[str]:
+        """The arguments of the calls of the tool `name` that a person denied, newest first, as
+        JSON; of deleted sessions, too: what was denied stays so."""
+        rows = await self._db.rows(
+            _DENIED, (self.position - PAST_ROWS, kind_of(CallDecided), kind_of(PartEnded), name, limit)
+        )
+        return [json.dumps({"input": text}) if kind == "custom" else text for text, kind in rows]
+
     async def unfinished(self) -> list[str]:
         """Sessions in which something was under way when they were last written."""
         rows = await self._db.rows("SELECT id FROM sessions WHERE state = 'running' OR tasks > 0")
         return [row[0] for row in rows]
+
+
+_PAST_RESULTS = """
+    WITH made AS (
+        SELECT e.pos, e.session, s.title, e.seq, json_extract(e.body, '$.text') AS written,
+            e.recording || '.' || json_extract(e.body, '$.index') AS call
+        FROM events AS e JOIN sessions AS s ON s.id = e.session
+        WHERE e.pos > ? AND e.kind = ? AND s.deleted_ms IS NULL
+            AND json_extract(e.body, '$.name') = ?
+        ORDER BY e.session = ? DESC, e.pos DESC LIMIT ?)
+    SELECT made.session, title, ended.seq, ended.at_ms, call, coalesce((
+            SELECT json_extract(body, '$.arguments') FROM events AS decided
+            WHERE decided.session = made.session AND decided.kind = 'call_decided'
+                AND decided.seq BETWEEN made.seq AND ended.seq
+                AND json_extract(body, '$.call_id') = call
+            ORDER BY decided.seq DESC LIMIT 1), written),
+        json_extract(ended.body, '$.result')
+    FROM made JOIN events AS ended ON ended.session = made.session AND ended.seq > made.seq
+        AND ended.seq < made.seq + 20000 AND ended.kind = 'call_ended'
+        AND json_extract(ended.body, '$.call_id') = call
+    ORDER BY made.session = ? DESC, ended.pos DESC
+"""
+"""A call's id is its turn's number, which is its recording's, and its place in it."""
+
+_DENIED = """
+    SELECT json_extract(made.body, '$.text'), json_extract(made.body, '$.meta.type')
+    FROM events AS denied JOIN events AS made ON made.session = denied.session
+    WHERE denied.pos > ? AND denied.kind = ?
+        AND json_extract(denied.body, '$.decision') = 'deny'
+        AND coalesce(json_extract(denied.body, '$.by'), 'person') = 'person'
+        AND made.seq BETWEEN denied.seq - 20000 AND denied.seq AND made.kind = ?
+        AND made.recording || '.' || json_extract(made.body, '$.index')
+            = json_extract(denied.body, '$.call_id')
+        AND json_extract(made.body, '$.name') = ?
+    ORDER BY denied.pos DESC LIMIT ?
+"""
 
 
 def _statements(batch: Batch, first: int) -> list[Statement]:

@@ -1,17 +1,20 @@
-"""Answers by hand to a call whose tool says what its result is: from a form's fields to JSON."""
+"""Answers by hand: what a form's fields or its text say, whether that fits the tool's own word
+for its results, and one answer that goes to several calls."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from jinja2 import Environment
 
-from app.core.errors import Refused
+from app.core.errors import Conflict, PlaygroundError, Refused
 from app.core.events import Problem
+from app.core.matching import ABSENT, value_at
 from app.engine.decisions import Asked
-from app.render.fields import as_typed, flat_rows, rows_of
+from app.render.fields import as_typed, flat, flat_rows, rows_of
 from app.render.pages import partial
 from app.schema import strict
 from app.schema.fields import Form, fields, value_of
@@ -35,8 +38,10 @@ class Misfit(Refused):
 async def written(site: Site, session_id: str, call_id: str, asked: Asked, body: Body) -> Asked:
     """`asked` with the text that the page's form spells. Refused where it does not fit the schema
     and the person did not say that it should go all the same. A script's text goes as it is."""
-    if body.form is None or asked.decision != "answer" or asked.is_error:
+    if body.form is None or asked.decision != "answer":
         return asked
+    # A browser sends a line's end as CR LF, whatever the person typed.
+    asked = replace(asked, text=asked.text.replace("\r\n", "\n"))
     async with site.engine.hub.holding(session_id) as live:
         call = live.session.call(call_id)
     schema = call.tool.config.get("output_schema") if call.tool is not None else None
@@ -48,8 +53,8 @@ async def written(site: Site, session_id: str, call_id: str, asked: Asked, body:
     try:
         if form is not None:
             text = await asyncio.to_thread(_text, schema, form)
-        if not body.flag("misfit"):
-            await asyncio.to_thread(_check, schema, text)
+        if not (body.flag("misfit") or asked.is_error):
+            await asyncio.to_thread(_check, schema, text, by_form=form is not None)
     except Misfit as misfit:
         misfit.schema, misfit.form = schema, form
         misfit.key = f"{call_id.replace('.', '-')}-{call.digest[:12]}"
@@ -78,16 +83,42 @@ def _text(schema: object, form: Form) -> str:
     return filled.text
 
 
-def _check(schema: dict[str, object], text: str) -> None:
+def _check(schema: dict[str, object], text: str, *, by_form: bool) -> None:
     try:
         value = strict.parse(text)
     except strict.Unsound as error:
         said = "Nothing is answered yet." if not text.strip() else f"This is no JSON. {error}"
-        raise Misfit(f"{said} {_ANYWAY}") from None
-    problems = schema_problems(schema, value)
+        lacking = _lacking(schema, {}) if by_form and not text.strip() else ()
+        raise Misfit(f"{said} {ANYWAY}", lacking) from None
+    problems = misfits(schema, value)
     if problems:
+        if by_form:
+            problems = (*_lacking(schema, value), *problems)
         more = f" And {len(problems) - 1} more." if len(problems) > 1 else ""
-        raise Misfit(f"{_named(problems[0])}{more} {_ANYWAY}", problems)
+        raise Misfit(f"{_named(problems[0])}{more} {ANYWAY}", problems)
+
+
+def misfits(schema: Mapping[str, Any], value: object) -> tuple[Problem, ...]:
+    """What keeps `value` from being a result by `schema`, as a person reads it."""
+    found = schema_problems(schema, value)
+    return tuple(
+        replace(one, message=one.message.replace("The arguments object", "The answer", 1))
+        for one in found
+    )
+
+
+def _lacking(schema: object, value: object) -> tuple[Problem, ...]:
+    """What must be there and is not, each at the field that it is missing from: the schema's own
+    word for it is about the whole."""
+    return tuple(
+        Problem("schema", f"{one.pointer} is missing; it must be given.", one.pointer)
+        for one in flat(fields(schema))
+        if one.required
+        and not one.rest
+        and one.kind != "object"
+        and isinstance(value_at(value, one.pointer.rpartition("/")[0]), dict)
+        and value_at(value, one.pointer) is ABSENT
+    )
 
 
 def _named(problem: Problem) -> str:
@@ -99,4 +130,41 @@ def _named(problem: Problem) -> str:
     return ".".join(steps) + problem.message[len(pointer) :]
 
 
-_ANYWAY = "Correct it, or tick that it may go although it does not fit."
+ANYWAY = "Correct it, or tick that it may go although it does not fit."
+
+
+async def several(
+    site: Site, session_id: str, decisions: Sequence[tuple[str, Asked | PlaygroundError]]
+) -> list[dict[str, Any]]:
+    """Each decided for itself and side by side, so that no check waits for another's; how each
+    went, in their order. One that could not even be read goes with its error."""
+
+    async def one(call_id: str, asked: Asked | PlaygroundError) -> dict[str, Any]:
+        try:
+            if isinstance(asked, PlaygroundError):
+                raise asked
+            await site.engine.driver.decide(session_id, call_id, asked)
+        except PlaygroundError as error:
+            holds = error.outcome if isinstance(error, Conflict) else {}
+            return {**holds, "call": call_id, "ok": False, "error": str(error)}
+        return {"call": call_id, "ok": True}
+
+    # To the end, whatever becomes of one: a bug in one decision takes no other's word away.
+    ends = await asyncio.gather(*(one(*each) for each in decisions), return_exceptions=True)
+    for end in ends:
+        if isinstance(end, BaseException):
+            raise end
+    return [end for end in ends if isinstance(end, dict)]
+
+
+def refusals(outcomes: Sequence[Mapping[str, Any]]) -> str:
+    """What became of those that did not go, each with its call; "" where all went."""
+    return " ".join(f"{one['call']}: {one['error']}" for one in outcomes if not one["ok"])
+
+
+def also(asked: Asked, body: Body) -> list[tuple[str, Asked]]:
+    """The other calls that the page's form ticks for the same answer, each with its own digest."""
+    if body.form is None or asked.decision != "answer":
+        return []
+    named = (one.partition(" ") for one in body.all("also"))
+    return [(call, replace(asked, digest=digest)) for call, _, digest in named]

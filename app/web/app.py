@@ -22,6 +22,7 @@ from app.web.forms import as_json, wants
 from app.web.guard import Guard
 from app.web.pages import (
     actions,
+    answering,
     exports,
     faces,
     files,
@@ -83,6 +84,10 @@ def _routes() -> list[Route]:
         Route(here + "/files/undo", files.undo, methods=["POST"]),
         Route(here + "/tasks/{task}/stop", files.stop_task, methods=["POST"]),
         Route(CALL + "/decision", actions.decide, methods=["POST"]),
+        Route(CALL + "/past", answering.past),
+        Route(CALL + "/like", answering.like),
+        Route(CALL + "/draft", answering.drafted, methods=["POST"]),
+        Route(CALL + "/check", answering.check, methods=["POST"]),
         Route(CALL + "/cancel", actions.cancel, methods=["POST"]),
         Route("/providers", providers.providers),
         Route("/providers", providers.save, methods=["POST"]),

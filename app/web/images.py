@@ -1,4 +1,4 @@
-"""The images of a prompt: what came in is judged by its bytes, never by its name.
+"""The images of a prompt or an answer: what came in is judged by its bytes, never by its name.
 
 Knows forms and JSON bodies; what a provider takes beyond this is the provider's to say.
 """
@@ -22,23 +22,26 @@ MOST_BYTES = 5 * 1024 * 1024
 MOST_TOGETHER = 20 * 1024 * 1024
 """So that ten of them, in base64, still pass the cap on a body."""
 
+_A = {"prompt": "A prompt", "answer": "An answer"}
+
 KINDS = ("image/png", "image/jpeg", "image/webp", "image/gif")
 
 
-async def images_of(body: Body) -> tuple[Content, ...]:
-    """The images that came with a prompt; BadInput with the number of the one that is no good."""
+async def images_of(body: Body, what: str = "prompt") -> tuple[Content, ...]:
+    """The images that came with `what`; BadInput with the number of the one that is no good."""
     raws = await asyncio.to_thread(_of_json, body) if body.is_json else await _of_form(body)
-    return await asyncio.to_thread(_judged, raws)
+    return await asyncio.to_thread(_judged, raws, what) if raws else ()
 
 
-def _judged(raws: Sequence[tuple[bytes, str]]) -> tuple[Content, ...]:
+def _judged(raws: Sequence[tuple[bytes, str]], what: str) -> tuple[Content, ...]:
     """Done in a thread, as all that touches megabytes."""
     if len(raws) > MOST_IMAGES:
-        raise BadInput(f"A prompt takes {MOST_IMAGES} images; these are {len(raws)}.")
+        raise BadInput(f"{_A[what]} takes {MOST_IMAGES} images; these are {len(raws)}.")
     images = [_checked(raw, told, place) for place, (raw, told) in enumerate(raws, 1)]
     if sum(len(raw) for raw, _ in raws) > MOST_TOGETHER:
         raise BadInput(
-            f"The images of a prompt may have {MOST_TOGETHER >> 20} MB together; send fewer."
+            f"The images of {_A[what].lower()} may have {MOST_TOGETHER >> 20} MB together; "
+            "send fewer."
         )
     return tuple(images)
 

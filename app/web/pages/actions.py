@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -17,9 +19,9 @@ from app.engine.settings import settings_from
 from app.render.pages import toast
 from app.render.setup import refused_fields
 from app.render.view import SHOWN_ARGUMENTS
-from app.web.answers import Misfit, at_fields, written
-from app.web.changes import Outcome, changed, shown_settings, with_group
-from app.web.forms import Body, answer, body_of, json_of, wants
+from app.web.answers import Misfit, also, at_fields, refusals, several, written
+from app.web.changes import Outcome, changed, limits_along, shown_settings, with_group
+from app.web.forms import LARGE, Body, answer, body_of, json_of, wants
 from app.web.images import images_of
 from app.web.setup import drawn_setup
 from app.web.site import site_of
@@ -41,16 +43,19 @@ async def prompt(request: Request) -> Response:
 
 
 async def decide(request: Request) -> Response:
-    """POST /sessions/ID/calls/CALL/decision"""
+    """POST /sessions/ID/calls/CALL/decision; an answer of the page's form may go to others, too."""
     body = await body_of(request)
     site, session_id = site_of(request), request.path_params["id"]
     call_id = request.path_params["call"]
+    wanted = replace(asked(body), images=await images_of(body, "answer"))
     try:
-        wanted = await written(site, session_id, call_id, asked(body), body)
+        wanted = await written(site, session_id, call_id, wanted, body)
     except Misfit as misfit:
         if wants(request) != "htmx":
             raise
         return HTMLResponse(at_fields(site.env, misfit) + toast(site.env, str(misfit)), 422)
+    if others := also(wanted, body):
+        return _told(request, await several(site, session_id, [(call_id, wanted), *others]))
     await site.engine.driver.decide(session_id, call_id, wanted)
     return answer(request, {"ok": True, "call": call_id}, location=_no_htmx(request))
 
@@ -76,6 +81,7 @@ def asked(body: Body, *path: int) -> Asked:
         body.flag("is_error"),
         None if body.is_json else _seen(body),
         body.flag("lift"),
+        fault=body.text("fault"),
     )
 
 
@@ -89,35 +95,45 @@ def _seen(body: Body) -> int:
 
 async def decide_several(request: Request) -> Response:
     """POST /sessions/ID/decisions: each decided for itself; says of each how it went."""
-    body = await body_of_list(request)
-    driver, session_id = site_of(request).engine.driver, request.path_params["id"]
-    outcomes: list[Mapping[str, Any]] = []
-    for call_id, one in body:
-        try:
-            await driver.decide(session_id, call_id, one)
-            outcomes.append({"call": call_id, "ok": True})
-        except PlaygroundError as error:
-            holds = error.outcome if isinstance(error, Conflict) else {}
-            outcomes.append({**holds, "call": call_id, "ok": False, "error": str(error)})
+    decisions = await body_of_list(request)
+    site, session_id = site_of(request), request.path_params["id"]
+    return _told(request, await several(site, session_id, decisions))
+
+
+def _told(request: Request, outcomes: list[dict[str, Any]]) -> Response:
+    """A page hears of what did not go; the stream shows it the rest."""
+    refused = refusals(outcomes)
+    if refused and wants(request) == "htmx":
+        return HTMLResponse(toast(site_of(request).env, refused))
+    if refused and wants(request) == "page":
+        raise Conflict(refused)
     return answer(request, outcomes, location=_no_htmx(request))
 
 
-async def body_of_list(request: Request) -> list[tuple[str, Asked]]:
-    """A JSON list of decisions, or a form with `decision` and repeated `call` = "ID DIGEST"."""
+async def body_of_list(request: Request) -> list[tuple[str, Asked | PlaygroundError]]:
+    """A JSON list of decisions, or a form with `decision` and repeated `call` = "ID DIGEST". One
+    of the list that cannot be read is its error."""
     if not request.headers.get("content-type", "").startswith("application/json"):
         body = await body_of(request)
         pairs = [one.partition(" ") for one in body.all("call")]
         decision, seen = body.text("decision"), _seen(body)
         return [(call, Asked(decision, digest, seen=seen)) for call, _, digest in pairs]
     raw = await request.body()
-    listed = json_of(raw)
+    listed = await asyncio.to_thread(json_of, raw) if len(raw) > LARGE else json_of(raw)
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
         raise BadInput("The body must be a list of decisions.")
     quoted = Quoted(raw.decode("utf-8"))
     return [
-        (str(one.get("call", "")), asked(Body(one, quoted=quoted), place))
+        (str(one.get("call", "")), await _listed(Body(one, quoted=quoted), place))
         for place, one in enumerate(listed)
     ]
+
+
+async def _listed(body: Body, place: int) -> Asked | PlaygroundError:
+    try:
+        return replace(asked(body, place), images=await images_of(body, "answer"))
+    except PlaygroundError as error:
+        return error
 
 
 async def cancel(request: Request) -> Response:
@@ -134,8 +150,15 @@ async def stop(request: Request) -> Response:
 
 
 async def resume(request: Request) -> Response:
-    """POST /sessions/ID/continue"""
-    await site_of(request).engine.driver.resume(request.path_params["id"])
+    """POST /sessions/ID/continue; limits beside it hold from here on."""
+    site, session_id = site_of(request), request.path_params["id"]
+    limits, settings = limits_along(await body_of(request)), None
+    async with site.changing:
+        if limits:
+            async with site.engine.hub.holding(session_id) as live:
+                now = live.session.settings
+            settings = await settings_from(site.engine, limits, now)
+        await site.engine.driver.resume(session_id, settings)
     return answer(request, {"ok": True}, location=_no_htmx(request))
 
 

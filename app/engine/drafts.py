@@ -1,0 +1,198 @@
+"""What an answer by hand may begin with: earlier results of the tool, or a made-up one.
+
+A draft is a matter of the call alone: the same call and number give the same text, always. Nothing
+is run and nothing is sent; what a person makes of a draft is theirs.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from app.core.errors import NotFound
+from app.core.events import CallEnded
+from app.core.state import Call
+from app.core.tools import Tool, ToolResult
+from app.executors.filling import Digits, as_json, parsed
+from app.schema import strict
+from app.schema.sample import sample
+from app.schema.validate import schema_problems
+from app.simulator.words import concepts, words
+from app.store.log import Log
+
+_MOST_SEEDS = 16
+"""How many are looked through for one that was not shown yet."""
+
+_MOST_REPEATED = 8
+_LONGEST_REPEATED = 200
+"""Of the arguments that a draft says again: how many, and how long a text may be."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """`text` is what the editor gets; `made_from` what it was made up from."""
+
+    text: str
+    made_from: Literal["schema", "name"]
+
+
+async def past_result(log: Log, session: str, seq: int) -> ToolResult:
+    """The result that event `seq` of `session` holds; NotFound where there is none (any more)."""
+    summary = await log.summary(session)
+    events = await log.events(session, seq - 1, limit=1) if seq > 0 else []
+    if summary is None or summary.deleted or not events:
+        raise NotFound("This result is not there any more; open the list again.")
+    event = events[0].event
+    if events[0].seq != seq or not isinstance(event, CallEnded):
+        raise NotFound("This result is not there any more; open the list again.")
+    return event.result
+
+
+def draft(call: Call, number: int = 0) -> Draft:
+    """Draft `number`, from 0, for `call`: no two after one another are alike where there are two.
+
+    By the tool's output schema; without one, by what its name, or else its description, is about.
+    """
+    tool = call.tool if call.tool is not None else Tool(call.name)
+    arguments = _arguments(call.arguments)
+    schema = tool.config.get("output_schema")
+    if schema is not None:
+        first = zlib.crc32(as_json(arguments).encode()) | 1  # as a mock that makes samples
+        return Draft(_distinct(schema, arguments, first, number, checked=True), "schema")
+    first = zlib.crc32(f"{tool.name} {as_json(arguments)}".encode()) | 1
+    return Draft(_distinct(_shape(tool), arguments, first, number, checked=False), "name")
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        return parsed(text) if isinstance(strict.parse(text), dict) else {}
+    except strict.Unsound:
+        return {}
+
+
+def _distinct(
+    schema: Any, arguments: Mapping[str, Any], first: int, number: int, *, checked: bool
+) -> str:
+    found: dict[str, None] = {}  # an ordered set
+    for step in range(_MOST_SEEDS):
+        value = _echoing(sample(schema, first + step), arguments, schema if checked else None)
+        found[value if isinstance(value, str) and not checked else as_json(value)] = None
+        if len(found) > number:
+            break
+    return list(found)[number % len(found)]
+
+
+def _echoing(value: Any, arguments: Mapping[str, Any], schema: Any) -> Any:
+    """`value` with the arguments that a result would repeat: those that the schema has room for,
+    or where there is no schema the short ones, in front."""
+    if not isinstance(value, dict):
+        return value
+    short = {name: one for name, one in arguments.items() if _is_short(one)}
+    if schema is None:
+        some = dict(list(short.items())[:_MOST_REPEATED]) if "results" not in value else {}
+        return {**some, **value}
+    echoed = {**value, **{name: short[name] for name in value if name in short}}
+    return value if schema_problems(schema, json.loads(as_json(echoed))) else echoed
+
+
+def _is_short(value: Any) -> bool:
+    return isinstance(value, Digits | bool) or (
+        isinstance(value, str) and len(value) <= _LONGEST_REPEATED
+    )
+
+
+def _shape(tool: Tool) -> Any:
+    about = concepts(words(tool.name)) or concepts(words(tool.description[:_LONGEST_REPEATED]))
+    return next((shape for concept, shape in _SHAPES if concept in about), _DONE)
+
+
+def _one_of(*values: Any) -> dict[str, Any]:
+    return {"enum": list(values)}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+def _results(**properties: Any) -> dict[str, Any]:
+    return _object(results={"type": "array", "items": _object(**properties), "minItems": 1})
+
+
+_DONE = _object(ok={"const": True}, id=_one_of("a1b2", "c3d4", "e5f6"))
+
+_SHAPES: tuple[tuple[str, Any], ...] = (
+    (
+        "weather",
+        _object(
+            sky=_one_of("clear", "light rain", "cloudy", "snow"),
+            temperature=_one_of(18, 11, 24, 3),
+            unit={"const": "celsius"},
+            wind_kmh=_one_of(9, 21, 34),
+        ),
+    ),
+    ("event", _object(ok={"const": True}, id=_one_of("evt_4821", "evt_1093", "evt_77"))),
+    ("email", _object(ok={"const": True}, id=_one_of("msg_31", "msg_58"), status=_one_of("sent"))),
+    (
+        "message",
+        _object(ok={"const": True}, id=_one_of("msg_12", "msg_90"), status=_one_of("sent")),
+    ),
+    (
+        "flight",
+        _results(
+            flight=_one_of("XX 1204", "YY 88", "ZZ 417"),
+            departs=_one_of("2026-05-04T07:25", "2026-05-04T13:10"),
+            price=_one_of(129, 84.5, 212),
+            currency=_one_of("EUR"),
+        ),
+    ),
+    *(
+        (
+            concept,
+            _results(
+                name=_one_of("Riverside", "The Old Mill", "Station House"),
+                price=_one_of(89, 34.5, 140),
+                rating=_one_of(4.4, 3.9, 4.8),
+            ),
+        )
+        for concept in ("hotel", "restaurant")
+    ),
+    ("route", _object(distance_km=_one_of(12.4, 3.1, 88), minutes=_one_of(19, 42, 65))),
+    *(
+        (concept, _object(price=_one_of(182.4, 97.15, 1.08), currency=_one_of("USD", "EUR")))
+        for concept in ("stock", "crypto", "price", "currency")
+    ),
+    (
+        "sql",
+        _object(
+            rows=_one_of(
+                [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Alan"}], [{"id": 7, "name": "Grace"}]
+            )
+        ),
+    ),
+    ("translate", _object(text=_one_of("Bonjour", "Hola", "Guten Tag"))),
+    ("math", _one_of("42", "7", "3.5")),
+    (
+        "person",
+        _object(
+            id=_one_of(42, 7), name=_one_of("Ada Lovelace", "Alan Turing"), active=_one_of(True)
+        ),
+    ),
+    ("track", _object(status=_one_of("in transit", "delivered"), days_left=_one_of(2, 1))),
+    ("news", _results(title=_one_of("Notes of the week", "A quiet day"), source=_one_of("Wire"))),
+    (
+        "search",
+        _results(
+            title=_one_of("A short introduction", "Questions and answers", "The manual"),
+            url=_one_of("https://example.com/page", "https://example.org/"),
+            snippet=_one_of("What it is, and how it is used.", "Five steps, with examples."),
+        ),
+    ),
+    ("url", _one_of("# Example\n\nThis page is an example.", "# Welcome\n\nNothing new today.")),
+    ("delete", _object(ok={"const": True}, deleted=_one_of(1, 3))),
+    ("file", _one_of("First line\nSecond line\n", "# Notes\n\n- one\n- two\n")),
+    ("time", _object(time=_one_of("2026-05-04T14:30:00Z", "2026-11-21T08:05:00Z"))),
+)
+"""What a result is about, and a schema that it could have. The first that fits is taken."""

@@ -1,0 +1,139 @@
+"""What helps with an answer by hand, for the eye: earlier results, like calls, what a text is.
+
+Drawn when a person opens the panel, and no part of any block: other sessions change it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from jinja2 import Environment
+
+from app.core.rows import from_data
+from app.core.state import Call, Session
+from app.core.tools import ToolResult
+from app.render.arguments import laid_out
+from app.schema import strict
+from app.schema.fields import fields, form_of
+from app.store.log import PastResult
+
+SHOWN = 300
+"""Characters of a past result in the list; who takes it gets all."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """A past result in one line. `text` is its beginning, `length` how long it is altogether."""
+
+    key: str
+    session: str
+    title: str
+    at_ms: int
+    call: str
+    arguments: str
+    text: str
+    length: int
+    images: int
+    is_error: bool
+    staged: bool
+    here: bool
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a text would be for the model: `broken` begins like JSON and is none, at `line` and
+    `column`, both from 1 (0: nowhere). `fits` the output schema, None where that is no question."""
+
+    form: Literal["empty", "json", "text", "broken"]
+    says: str
+    line: int = 0
+    column: int = 0
+    fits: bool | None = None
+
+
+def past_of(row: PastResult, here: str) -> Past:
+    """A row of the store as the list shows it."""
+    result: ToolResult = from_data(ToolResult, json.loads(row.result))
+    return Past(
+        key=f"{row.session}/{row.seq}",
+        session=row.session,
+        title=row.title,
+        at_ms=row.at_ms,
+        call=row.call_id,
+        arguments=row.arguments,
+        text=result.text[:SHOWN],
+        length=len(result.text),
+        images=sum(piece.type == "image" for piece in result.content),
+        is_error=result.is_error,
+        staged=result.staged,
+        here=row.session == here,
+    )
+
+
+def past_list(env: Environment, past: Sequence[Past], now_ms: int) -> str:
+    """The list of past results, to choose one from."""
+    return env.get_template("_answer_past.html").render(past=past, now_ms=now_ms)
+
+
+def alike(session: Session, call: Call) -> list[Call]:
+    """The other calls of the same tool that wait for a person now."""
+    if session.stopped or not any(one is call for one in session.current_calls):
+        return []
+    return [
+        one
+        for one in session.current_calls
+        if one is not call and one.status == "waiting" and one.name == call.name
+    ]
+
+
+def like_list(env: Environment, calls: Sequence[Call]) -> str:
+    """A box to tick for each call that could have the same answer."""
+    return env.get_template("_answer_like.html").render(calls=calls)
+
+
+def said(text: str, problems: Sequence[str] | None) -> Said:
+    """What `text` is. `problems` are what keeps its value from fitting the output schema, () if
+    nothing does; None where the tool has none, or an error is answered."""
+    if not text.strip():
+        return Said("empty", "Nothing written: the model reads an empty result.")
+    try:
+        value = strict.parse(text)
+    except strict.Unsound as error:
+        return _no_json(text, error, wants_json=problems is not None)
+    if problems is None:
+        if isinstance(value, dict | list):
+            return Said("json", "JSON, valid.")
+        return Said("text", "Text: the model reads it as it is.")
+    if not problems:
+        return Said("json", "JSON, valid; it fits the output schema.", fits=True)
+    more = f" And {len(problems) - 1} more." if len(problems) > 1 else ""
+    return Said("json", f"JSON, but it does not fit: {problems[0]}{more}", fits=False)
+
+
+def _no_json(text: str, error: strict.Unsound, *, wants_json: bool) -> Said:
+    fits = False if wants_json else None
+    if text.lstrip()[:1] in ("{", "["):
+        line, column = strict.line_column(text, error.offset) if error.offset >= 0 else (0, 0)
+        return Said("broken", f"Begins like JSON, but is none. {error}", line, column, fits)
+    if wants_json:
+        return Said("text", "Text; the output schema wants JSON.", fits=False)
+    return Said("text", "Text: the model reads it as it is.")
+
+
+def tidied(text: str) -> str:
+    """JSON laid out, with every digit as it was typed; what is none stays as it is."""
+    return "".join(token.text for token in laid_out(text))
+
+
+def form_values(schema: Any, text: str) -> Mapping[str, Sequence[str]] | None:
+    """What the fields of the answer's form hold where the answer is `text`; None where they cannot
+    show it."""
+    if schema is None:
+        return None
+    try:
+        return form_of(fields(schema, text)) if text.strip() else None
+    except strict.Unsound:
+        return None
