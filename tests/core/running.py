@@ -1,0 +1,315 @@
+"""A driver without a program: the fold, `next_commands`, and what may happen to them in any order.
+
+It performs commands as engine/driver.py does, in one hold, and looks at the laws at each event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from app.core.decide import (
+    CheckCall,
+    Command,
+    Record,
+    Retry,
+    RunCall,
+    SendRequest,
+    asks,
+    may_run,
+    next_commands,
+)
+from app.core.events import (
+    CallChecked,
+    CallDecided,
+    CallEnded,
+    CallInterrupted,
+    CallStarted,
+    Event,
+    Logged,
+    Problem,
+    PromptAdded,
+    RequestSent,
+    ResponseEnded,
+    ResponseFailed,
+    RetryScheduled,
+    RunPaused,
+    RunResumed,
+    RunStopped,
+    SessionStarted,
+    TurnDropped,
+    Usage,
+)
+from app.core.fold import apply, fold
+from app.core.messages import model_request, wire_id
+from app.core.rules import Rule
+from app.core.settings import Limits, Settings
+from app.core.state import Call, Prompt, Session
+from app.core.tools import ToolChoice, text_result
+from app.engine.hub import closing_events
+from tests import playbook
+
+
+class Crash(Exception):
+    """The program is killed right after an event."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A call that the model will make, and what its check will find."""
+
+    name: str
+    safe: bool = False
+    problem: str = ""
+    city: str = "Paris"
+    provider_id: str | None = None
+
+
+@dataclass
+class World:
+    """One session. `plans` are the turns that the model answers with, then it says hi."""
+
+    limits: Limits
+    rules: Sequence[Rule]
+    plans: Sequence[Sequence[Planned]]
+    log: list[Logged] = field(default_factory=list)
+    session: Session = field(default_factory=lambda: Session("s"))
+    checks: set[str] = field(default_factory=set)
+    starts: dict[str, int] = field(default_factory=dict)
+    words: dict[str, int] = field(default_factory=dict)
+    """How often a person or a rule said run, of each call; no more starts than words."""
+    answers: int = 0
+    fuse: int = 0
+    """Events until the program is killed; 0: it is not."""
+
+    def begin(self) -> None:
+        tools = (playbook.WEATHER, playbook.SAFE, playbook.PERSON)
+        settings = Settings(playbook.SIMULATOR, tools=tools, limits=self.limits)
+        self.append(SessionStarted(settings))
+        self.append(PromptAdded("hello"))
+        self.advance()
+
+    # What the driver does.
+
+    def append(self, event: Event) -> None:
+        results = {call.id: call.result for call in self.session.calls() if call.result}
+        logged = Logged(len(self.log) + 1, 1_000 + len(self.log), event)
+        apply(self.session, logged)
+        self.log.append(logged)
+        self._look(event)
+        for id_, result in results.items():
+            assert self.session.call(id_).result == result, f"the result of {id_} is lost"
+        if self.fuse:
+            self.fuse -= 1
+            if not self.fuse:
+                raise Crash
+
+    def due(self) -> list[Command]:
+        commands = next_commands(self.session, self.rules)
+        return [
+            one
+            for one in commands
+            if not (isinstance(one, CheckCall) and one.call_id in self.checks)
+        ]
+
+    def advance(self) -> None:
+        for _ in range(100):
+            commands = self.due()
+            if not commands:
+                break
+            for command in commands:
+                self._perform(command)
+        else:
+            raise AssertionError(f"It never comes to rest: {commands}")
+        self.at_rest()
+
+    def at_rest(self) -> None:
+        """The state says running exactly while something is under way."""
+        assert (self.session.state == "running") == self.under_way, self.session.state
+
+    @property
+    def under_way(self) -> bool:
+        session = self.session
+        turn = session.turn
+        open_ = turn is not None and turn.open
+        checks = self.checks and not session.stopped  # what they find is not written then
+        return bool(open_ or self.running or checks or session.retrying)
+
+    @property
+    def running(self) -> list[Call]:
+        return [call for call in self.session.current_calls if call.status == "running"]
+
+    def _perform(self, command: Command) -> None:
+        match command:
+            case Record(event):
+                self.append(event)
+            case CheckCall(call_id):
+                self.checks.add(call_id)
+            case RunCall(call_id, attempt):
+                self.append(CallStarted(call_id, attempt))
+            case Retry(turn, attempt):
+                self.append(RetryScheduled(turn, attempt, 1.0, 9_999, "429"))
+            case SendRequest():
+                self._look_at_request()
+                self.append(playbook.sent(len(self.session.turns) + 1, ToolChoice()))
+
+    # The laws.
+
+    def _look(self, event: Event) -> None:
+        match event:
+            case CallStarted(call_id=call_id):
+                self._look_at_start(self.session.call(call_id))
+            case CallDecided(call_id=call_id, decision="run", by=by):
+                call = self.session.call(call_id)
+                unsound = call.unsatisfied or call.malformed or call.interruptions
+                assert by == "person" or not unsound, f"{call_id} ran by a rule"
+                self.words[call_id] = self.words.get(call_id, 0) + 1
+            case RequestSent():
+                before = self.session.turns[:-1]
+                left = [call.id for turn in before[-1:] for call in turn.calls if not turn.dropped]
+                stopped = isinstance(self.session.items[-2], Prompt)
+                undone = [id_ for id_ in left if self.session.call(id_).status != "done"]
+                assert stopped or not undone or before[-1].failure, f"{undone} were left behind"
+
+    def _look_at_start(self, call: Call) -> None:
+        turn = self.session.turns[call.turn - 1]
+        running = [one for one in turn.calls if one.status == "running"]
+        assert len(running) <= max(1, self.limits.max_parallel), "more at once than the cap"
+        assert len(running) == 1 or all(one.parallel_safe for one in running), "unsafe in company"
+        for earlier in turn.calls[: turn.calls.index(call)]:
+            both = earlier.parallel_safe and call.parallel_safe
+            assert earlier.status == "done" or both, f"{call.id} overtook {earlier.id}"
+        self.starts[call.id] = self.starts.get(call.id, 0) + 1
+        assert self.starts[call.id] <= self.words[call.id], f"{call.id} ran twice"
+
+    def _look_at_request(self) -> None:
+        """Results go back in the order of the calls, each with what came of it."""
+        sent = [
+            (part.call_id, part.content)
+            for message in model_request(self.session, ToolChoice()).messages
+            for part in message.parts
+            if part.kind == "result"
+        ]
+        kept = [turn for turn in self.session.turns if not turn.dropped and turn.end is not None]
+        calls = [call for turn in kept for call in turn.calls]
+        assert [id_ for id_, _ in sent] == [wire_id(call) for call in calls]
+        for call, (_, content) in zip(calls, sent, strict=True):
+            assert call.result is None or content == call.result.content
+
+    # What may happen.
+
+    def restart(self) -> None:
+        """As Hub.recover: what was cut is closed, and nothing goes on by itself."""
+        self.fuse = 0
+        self.checks.clear()
+        self.session = fold("s", self.log)
+        for event in closing_events(self.session, "It was killed."):
+            self.append(event)
+        if next_commands(self.session, self.rules) or self.session.retrying is not None:
+            self.append(RunPaused("restart"))
+        assert not next_commands(self.session, self.rules)
+        self.at_rest()
+
+    def choices(self) -> list[Callable[[], None]]:
+        """All that can happen now, the ways on first."""
+        session, open_ = self.session, bool(self.session.turn and self.session.turn.open)
+        ways: list[Callable[[], None]] = []
+        ways += [lambda id_=id_: self._check(id_) for id_ in sorted(self.checks)]
+        ways += [lambda one=one: self._end(one, "ok") for one in self.running]
+        ways += [self._answer] if open_ else []
+        ways += [self._asked_again] if session.retrying is not None else []
+        if session.paused or session.stopped:
+            ways.append(lambda: self._do(RunResumed()))
+        for call in session.waiting:
+            ways += [lambda one=call, word=word: self._decide(one, word) for word in WORDS]
+        return ways
+
+    def mishaps(self) -> list[Callable[[], None]]:
+        """What may go wrong, or be stopped, at any time."""
+        ways: list[Callable[[], None]] = [self.restart, lambda: setattr(self, "fuse", 2)]
+        ways += [lambda one=one: self._end(one, "failed") for one in self.running]
+        ways += [lambda one=one: self._end(one, "interrupted") for one in self.running]
+        if self.session.turn is not None and self.session.turn.open:
+            ways.append(self._fail)
+        if self.session.state in ("running", "waiting") and not self.session.stopped:
+            ways.append(self._stop)
+        return ways
+
+    @property
+    def over(self) -> bool:
+        last = self.session.turn
+        closed = last is not None and (last.failure is not None or not last.calls)
+        held = self.session.stopped or self.session.paused
+        return not self.under_way and closed and not held
+
+    def _do(self, event: Event) -> None:
+        self.append(event)
+        self.advance()
+
+    def _check(self, call_id: str) -> None:
+        session, call = self.session, self.session.call(call_id)
+        self.checks.discard(call_id)
+        if call.status != "proposed" or call not in session.current_calls or session.stopped:
+            return self.advance()
+        plan = self.plans[self.answered[call.turn]][call.part.index]
+        problems = (Problem(plan.problem, "x"),) if plan.problem else ()  # type: ignore[arg-type]
+        event = CallChecked(call_id, problems, plan.safe, "digest")
+        self._do(replace(event, asks=asks(session, call, event, self.rules)))
+        return None
+
+    def _end(self, call: Call, kind: str) -> None:
+        is_error = kind != "ok"
+        result = text_result(f"{call.id} {kind} {call.attempt}", is_error=is_error)
+        self._do(CallEnded(call.id, replace(result, kind=kind if is_error else "")))  # type: ignore[arg-type]
+
+    def _decide(self, call: Call, word: str) -> None:
+        turn = self.session.turns[call.turn - 1]
+        edited = '{"city":"Oslo"}' if word == "edited" else None
+        if word in ("run", "edited") and not may_run(turn, call):
+            word = "deny"
+        decision = "run" if word == "edited" else word
+        text = f"{call.id} {word}"
+        self._do(
+            CallDecided(call.id, decision, digest="digest", arguments=edited, text=text)  # type: ignore[arg-type]
+        )
+
+    answered: dict[int, int] = field(default_factory=dict)
+    """Which plan each turn was answered by."""
+
+    def _answer(self) -> None:
+        number = len(self.session.turns)
+        plan = self.plans[self.answers] if self.answers < len(self.plans) else ()
+        self.answered[number] = self.answers
+        self.answers += 1
+        parts = [
+            event
+            for index, one in enumerate(plan)
+            for event in playbook.call(index, one.name, f'{{"city":"{one.city}"}}', one.provider_id)
+        ] or playbook.part(0)
+        usage = Usage(400, 100)
+        for event in (*parts, ResponseEnded("calls" if plan else "stop", usage=usage, cost=0.01)):
+            self.append(event)
+        self.advance()
+
+    def _fail(self) -> None:
+        self.append(ResponseFailed("http", "Too many.", 429))
+        self.advance()
+
+    def _asked_again(self) -> None:
+        waited = self.session.retrying
+        assert waited is not None
+        self._do(TurnDropped(waited.turn, automatic=True))
+
+    def _stop(self) -> None:
+        """As Driver.stop: what runs is cancelled, the answer is closed, the checks are given up."""
+        self.append(RunStopped())
+        self.checks.clear()
+        for call in self.running:
+            self.append(CallEnded(call.id, text_result("stopped", is_error=True)))
+        for event in closing_events(self.session, "It was stopped.", stopped=True):
+            assert not isinstance(event, CallInterrupted)
+            self.append(event)
+        self.advance()
+
+
+WORDS = ("run", "answer", "deny", "edited")
