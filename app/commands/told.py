@@ -36,9 +36,12 @@ class Teller:
         self._names: dict[str, str] = {}
         self._turn = 0
         self._retries = 0
+        self._paused = ""
         self._open_line = False
 
     def tell(self, logged: Logged) -> None:
+        if isinstance(logged.event, RunPaused):
+            self._paused = logged.event.message or f"The run was paused ({logged.event.limit})."
         if self._json:
             self._print(json.dumps(logged_data(logged)))
             if isinstance(logged.event, ResponseFailed):
@@ -53,7 +56,7 @@ class Teller:
         if state == "waiting":
             self._say(f"A person must decide: {', '.join(waiting)}. {here}")
         elif state == "paused":
-            self._say(f"Paused at a limit. {here}")
+            self._say(f"{self._paused or 'The run is paused.'} {here}")
 
     def _tell(self, event: Event) -> None:
         match event:

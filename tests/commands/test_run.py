@@ -117,12 +117,11 @@ def test_a_failed_run_is_1_and_a_limit_is_3(tmp_path: Path) -> None:
     code, events, said = run(tmp_path, prompt="[[fault:http-400]] hello")
     assert (code, of(events, "response_failed")[0]["status"]) == (1, 400)
     assert said.startswith("playground: ")
-    code, events, _ = run(
-        tmp_path,
-        *("--tools", "examples", "--allow", "all", "--max-turns", "2"),
-        prompt="[[fault:loop]] 17 * 23",
-    )
+    limited = ("--tools", "examples", "--allow", "all", "--max-turns", "2")
+    code, events, said = run(tmp_path, *limited, prompt="[[fault:loop]] 17 * 23")
     assert (code, events[-1]["kind"], events[-1]["limit"]) == (3, "run_paused", "max_turns")
+    assert said.startswith(f"playground: {events[-1]['message']} Open session ")
+    assert events[-1]["message"].startswith("2 turns were made, which is the limit")
     code, events, _ = run(tmp_path, "--profile", "openai")
     assert (code, of(events, "response_failed")[0]["failure"]) == (1, "no_key")
 
