@@ -195,6 +195,8 @@ def _done_words(call: Call) -> tuple[str, Tone]:
         return "done", "ran"
     if result.kind == "denied":
         return "denied", "failed"
+    if decided is not None and decided.fault and decided.decision == "answer":
+        return "not run", "failed" if result.is_error else ""
     if decided is not None and decided.decision == "answer":
         return ("answered with an error", "failed") if result.is_error else ("answered", "ran")
     if result.is_error:

@@ -18,6 +18,7 @@ from app.render.filters import shown
 from app.render.limits import pause, spent
 from app.render.logprobs import odds
 from app.render.parts import block_of, cited, cited_by, sealed, served
+from app.render.staged import choices, told
 from app.render.timeline import Segment, clock, segments
 from app.render.view import View, runnable_at_once, state_words
 from app.schema.partial import readable_prefix
@@ -132,7 +133,10 @@ def _part(view: View, name: str, turn: Turn, part: Part) -> Drawn:
         raise IndexError
     if name == "call":
         call = view.session.by_call[f"{turn.number}.{part.index}"]
-        return "_call.html", values | {"card": card(view, turn, call), "call": call}
+        drawn_card, past = card(view, turn, call), told(view.session, call)
+        menu = choices(view.session, call, drawn_card.offer)
+        values |= {"card": drawn_card, "call": call, "staging": menu, "staged": past}
+        return "_call.html", values
     if name == "doubt":
         return "_doubt.html", values | {"marked": _marked(part)}
     if name == "prefix":
