@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from app.core.errors import BadInput, StoreError
-from app.core.events import Logged, PartDelta, PartEnded, Source
+from app.core.events import CallDecided, Logged, PartDelta, PartEnded, Source
 from app.core.rows import from_row, kind_of, to_row
 from app.store.database import Database, Statement
 
@@ -201,7 +202,8 @@ class Log:
         """The arguments of the calls of the tool `name` that a person denied, newest first, as
         JSON; of deleted sessions, too: what was denied stays so."""
         rows = await self._db.rows(
-            _DENIED, (self.position - PAST_ROWS, kind_of(CallDecided), kind_of(PartEnded), name, limit)
+            _DENIED,
+            (self.position - PAST_ROWS, kind_of(CallDecided), kind_of(PartEnded), name, limit),
         )
         return [json.dumps({"input": text}) if kind == "custom" else text for text, kind in rows]
 

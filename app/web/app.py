@@ -22,6 +22,7 @@ from app.web.forms import as_json, wants
 from app.web.guard import Guard
 from app.web.pages import (
     actions,
+    always,
     answering,
     exports,
     faces,
@@ -29,6 +30,7 @@ from app.web.pages import (
     imports,
     providers,
     request,
+    rules,
     servers,
     session,
     sessions,
@@ -88,6 +90,9 @@ def _routes() -> list[Route]:
         Route(CALL + "/like", answering.like),
         Route(CALL + "/draft", answering.drafted, methods=["POST"]),
         Route(CALL + "/check", answering.check, methods=["POST"]),
+        Route(CALL + "/always", always.show),
+        Route(CALL + "/always", always.write, methods=["POST"]),
+        Route(CALL + "/rule", always.rule),
         Route(CALL + "/cancel", actions.cancel, methods=["POST"]),
         Route("/providers", providers.providers),
         Route("/providers", providers.save, methods=["POST"]),
@@ -95,6 +100,9 @@ def _routes() -> list[Route]:
         Route("/providers/{name}/test", providers.test, methods=["POST"]),
         Route("/providers/{name}/models", providers.models, methods=["POST"]),
         Route("/providers/{name}/delete", providers.delete, methods=["POST"]),
+        *(route for path in ("/rules", here + "/rules") for route in _rules(path)),
+        Route(here + "/rules/{rule}/always", rules.always, methods=["POST"]),
+        Route(here + "/rules/{rule}/here", rules.here, methods=["POST"]),
         Route("/servers", servers.servers),
         Route("/servers", servers.save, methods=["POST"]),
         Route("/servers/{name}", servers.server),
@@ -121,6 +129,22 @@ def _routes() -> list[Route]:
         Route("/tools/{name}/duplicate", tools.duplicate, methods=["POST"]),
         Route("/tools/{name}/restore", tools.restore, methods=["POST"]),
         Route("/tools/{name}/versions/{number}/restore", tools.return_to, methods=["POST"]),
+    ]
+
+
+def _rules(path: str) -> list[Route]:
+    """Those of one list of rules."""
+    rule = path + "/{rule}"
+    return [
+        Route(path, rules.rules),
+        Route(path, rules.add, methods=["POST"]),
+        Route(path + "/look", rules.preview, methods=["POST"]),
+        Route(rule, rules.edit, methods=["POST"]),
+        Route(rule + "/delete", rules.delete, methods=["POST"]),
+        Route(rule + "/restore", rules.restore, methods=["POST"]),
+        Route(rule + "/move", rules.move, methods=["POST"]),
+        Route(rule + "/switch", rules.switch, methods=["POST"]),
+        Route(rule + "/renew", rules.renew, methods=["POST"]),
     ]
 
 

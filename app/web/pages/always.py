@@ -1,0 +1,178 @@
+"""Rules from a card: the one that "Always…" would write is shown first, then written; and what the
+rules say of a call as they stand now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from app.core.errors import BadInput, Conflict
+from app.core.proposals import Proposal, proposal
+from app.core.rows import to_data
+from app.core.rules import Rule, content, told
+from app.core.state import Call
+from app.engine.decisions import outcome
+from app.engine.hub import Live
+from app.engine.rules import ALWAYS, MOST_WORDS
+from app.render.always import About, Choice, about, drawn_about, drawn_panel, panel, print_of
+from app.render.pages import toast
+from app.web.forms import Body, answer, as_json, body_of, wants
+from app.web.site import Site, site_of
+
+
+async def show(request: Request) -> Response:
+    """GET /sessions/ID/calls/CALL/always?action=run|deny&exact=true|false&scope=session|always:
+    the rule that would be written, or why none is offered. Writes nothing."""
+    site, session_id = site_of(request), request.path_params["id"]
+    choice = _choice(request.query_params)
+    denied = await _denied(site, session_id, request.path_params["call"], choice)
+    async with site.engine.hub.holding(session_id) as live:
+        call = live.session.call(request.path_params["call"])
+        offered, there = _offered(site, live, call, choice, denied)
+        shown = panel(live.session, call, choice, offered, there)
+    if wants(request) == "json":
+        return as_json(_told(choice, offered, there, call))
+    return HTMLResponse(drawn_panel(site.env, shown, whole=wants(request) == "page"))
+
+
+async def write(request: Request) -> Response:
+    """POST /sessions/ID/calls/CALL/always: writes the rule, which decides what it is about.
+
+    `digest` is the card's, `print` that of the rule as it was shown: another one is a 409 and
+    nothing is written. `text` is the reason of a denial.
+    """
+    body, site = await body_of(request), site_of(request)
+    session_id, call_id = request.path_params["id"], request.path_params["call"]
+    choice, reason = _choice(body.data), _reason(body)
+    denied = await _denied(site, session_id, call_id, choice)
+    async with site.engine.hub.holding(session_id) as live:
+        live.check_open()
+        call = live.session.call(call_id)
+        _check_card(call, body.text("digest"))
+        offered, there = _offered(site, live, call, choice, denied)
+        if offered.rule is None:
+            raise BadInput(f"No such rule is written. {offered.why_not}")
+        if body.text("print", print_of(choice, offered, there)) != print_of(choice, offered, there):
+            raise Conflict("The rules or the calls have changed meanwhile; look at the rule again.")
+        rule = _bound(replace(offered.rule, text=reason), call)
+        into = _list(choice, session_id)
+        # Inside the hold: what was looked at is still so when the rule stands.
+        rule = await site.engine.rules.add(into, rule, (), offered.place)
+    await site.engine.driver.advance(session_id)
+    undo = f"/{'' if into == ALWAYS else f'sessions/{quote(session_id)}/'}rules/{rule.id}/delete"
+    if wants(request) == "htmx":
+        said = f"From now on: {told(rule)}."
+        return HTMLResponse(toast(site.env, said, "", undo))
+    decided = list(offered.decides)
+    data = {"rule": to_data(rule), "said": told(rule), "decides": decided, "undo": undo}
+    return answer(request, data, status=201, location=f"/sessions/{quote(session_id)}")
+
+
+async def rule(request: Request) -> Response:
+    """GET /sessions/ID/calls/CALL/rule: the rule that is about the call now, or that decided it,
+    as it stands."""
+    site, session_id = site_of(request), request.path_params["id"]
+    rules = site.engine.rules
+    async with site.engine.hub.holding(session_id) as live:
+        call = live.session.call(request.path_params["call"])
+        own, always = rules.listed(session_id), rules.listed(ALWAYS)
+        found = about(live.session, call, own, always)
+    if wants(request) == "json":
+        return as_json(_about(found))
+    whole = wants(request) == "page"
+    return HTMLResponse(drawn_about(site.env, session_id, call, found, whole=whole))
+
+
+def _about(found: About) -> dict[str, Any]:
+    tests = [{"test": test, "value": value} for test, value in found.tests]
+    return {"said": found.words, "tests": tests, "why": found.why, "renew": found.renew}
+
+
+def _choice(data: Mapping[str, Any]) -> Choice:
+    """BadInput where a field says none of what there is."""
+    exact = data.get("exact", False)
+    chosen = (data.get("action", "run"), data.get("scope", "session"))
+    match chosen:
+        case (("run" | "deny") as action, ("session" | "always") as scope):
+            if exact in (True, False, "true", "false"):
+                return Choice(action, exact in (True, "true"), scope)
+            raise BadInput("exact must be true (these arguments) or false (this tool).")
+        case (("run" | "deny"), _):
+            raise BadInput("scope must be session or always.")
+    raise BadInput("action must be run or deny.")
+
+
+def _reason(body: Body) -> str:
+    text = body.text("text").strip()
+    if len(text) > MOST_WORDS:
+        raise BadInput(f"A reason has at most {MOST_WORDS} characters.")
+    return text
+
+
+async def _denied(
+    site: Site, session_id: str, call_id: str, choice: Choice
+) -> Sequence[tuple[str, str]]:
+    """What a person denied of this tool in any session, so that no proposal lets it through."""
+    if choice.action != "run":
+        return ()
+    async with site.engine.hub.holding(session_id) as live:
+        name = live.session.call(call_id).name
+    return [(name, text) for text in await site.engine.log.denied_calls(name)]
+
+
+def _list(choice: Choice, session_id: str) -> str:
+    return session_id if choice.scope == "session" else ALWAYS
+
+
+def _offered(
+    site: Site, live: Live, call: Call, choice: Choice, denied: Sequence[tuple[str, str]]
+) -> tuple[Proposal, Sequence[Rule]]:
+    """The proposal, and the rules of the list that it would be written into."""
+    rules = site.engine.rules
+    there = rules.listed(_list(choice, live.id))
+    return (
+        proposal(
+            live.session,
+            call,
+            rules.of(live.id),
+            choice.action,
+            choice.exact,
+            there,
+            denied,
+            always=choice.scope == "always",
+        ),
+        there,
+    )
+
+
+def _check_card(call: Call, digest: str) -> None:
+    if not digest:
+        raise BadInput("A rule from a card needs the digest of that card.")
+    if digest != call.digest:
+        raise Conflict("This card is out of date; look at the call again.", outcome(call))
+
+
+def _bound(rule: Rule, call: Call) -> Rule:
+    """Bound to the tool that the card showed, not to what it may be by now."""
+    if rule.action != "run":
+        return rule
+    assert call.tool is not None  # no rule that runs is proposed for a tool there is not
+    return replace(rule, bound={call.name: content(call.tool, call.code)})
+
+
+def _told(choice: Choice, offered: Proposal, there: Sequence[Rule], call: Call) -> dict[str, Any]:
+    rule = offered.rule
+    return {
+        "rule": to_data(rule) if rule is not None else None,
+        "said": told(rule) if rule is not None else "",
+        "place": offered.place,
+        "decides": list(offered.decides),
+        "why_not": offered.why_not,
+        "digest": call.digest,
+        "print": print_of(choice, offered, there) if rule is not None else "",
+    }
