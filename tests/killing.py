@@ -1,8 +1,8 @@
 """Rounds of kill -9: what a server has told must hold after it was killed at any instant.
 
 A round starts a server, lets sessions stream and tools run while it listens to all it is told,
-kills the server at an instant drawn from the seed, starts it again and compares. See the state
-contract in docs/safety.md.
+kills the server at an instant drawn from the seed, starts it again and compares. Each effect of a
+tool leaves a line with its call. See the state contract in docs/safety.md.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import asyncio
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import closing, suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -23,24 +23,40 @@ import httpx
 from tests.served import messages, rested, served, start
 
 PACE = "0.05"
-SOONEST_S, LATEST_S = 0.0, 1.2
+SOONEST_S, LATEST_S = 0.0, 1.8
 """The kill comes so long after the last prompt, in seconds."""
 
 RUN_ALL = [{"tool": "*", "action": "run", "text": "", "words": "--allow all"}]
-PROMPTS: tuple[tuple[str, list[Any]], ...] = (
-    ("[[fault:many-deltas-20000]] Write something long.", []),
-    ("[[fault:parallel-5]] Use note, please.", RUN_ALL),
-    ("[[fault:loop]] Use note, please.", RUN_ALL),
-    ("[[fault:parallel-3]] Use note, please.", []),
+STAGED = [{"tool": "note", "action": "run", "fault": "cut_json", "words": "cut"}]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a session does before the kill; without `rules` a script decides its calls."""
+
+    prompt: str
+    rules: list[Any]
+    http: bool = False
+    max_turns: int = 100
+
+
+PLANS = (
+    Plan("[[fault:many-deltas-6000]] Write something long.", []),
+    Plan("[[fault:parallel-5]] Use note, please.", RUN_ALL),
+    Plan("[[fault:loop]] Use note, please.", RUN_ALL, max_turns=3),
+    Plan("[[fault:parallel-3]] Use note, please.", []),
+    Plan("[[fault:parallel-6]] Use note, please.", RUN_ALL, http=True),
+    Plan("[[fault:loop]] Use note, please.", STAGED, http=True, max_turns=4),
 )
-"""(prompt, rules): a long text, calls side by side, turn after turn, and calls a script decides."""
+"""A long text; calls side by side; turn after turn, with a limit that a script lifts; calls a
+script decides; and the same of a tool on another server, where results are staged, too."""
 
 TOOL = """
-import time
+import os, time
 
-def note(text="nothing", wait_s=0):
+def note(text="nothing"):
     with open({effects!r}, "a") as file:
-        file.write("ran\\n")
+        file.write(os.environ["PLAYGROUND_CALL"] + "\\n")
     time.sleep({wait_s})
     return "noted"
 """
@@ -51,13 +67,15 @@ class Told:
     """One session, and all the server said about it before it was killed."""
 
     id: str
+    plan: Plan
     effects: Path
     lines: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     cursor: int = 0
 
     @property
-    def ran(self) -> int:
-        return self.effects.read_text().count("\n") if self.effects.exists() else 0
+    def ran(self) -> Counter[str]:
+        """How often each call had its effect."""
+        return Counter(self.effects.read_text().split() if self.effects.exists() else ())
 
 
 @dataclass(frozen=True)
@@ -73,67 +91,99 @@ async def kill_round(folder: Path, seed: int) -> Outcome:
     """One round in `folder`, which is empty."""
     chance = Random(seed)
     db = folder / "kill.db"
-    one = start(db, PLAYGROUND_PACE=PACE)
     told: list[Told] = []
-    try:
-        async with one.client() as client:
-            tasks = []
-            for place, (prompt, rules) in enumerate(PROMPTS):
-                this = await _session(client, folder, place, rules, chance)
-                told.append(this)
-                tasks += [asyncio.create_task(_listen(client, this, decide=not rules))]
-                tasks += [asyncio.create_task(_watch(client, this))]
-                await client.post(f"/sessions/{this.id}/prompts", json={"text": prompt})
-            await asyncio.sleep(chance.uniform(SOONEST_S, LATEST_S))
+    async with _other_server(folder, chance.choice([0, 0.3, 1.0])) as url:
+        one = start(db, PLAYGROUND_PACE=PACE)
+        try:
+            async with one.client() as client:
+                tasks = []
+                for plan in PLANS:
+                    this = await _session(client, folder, plan, url, chance)
+                    told.append(this)
+                    tasks += [asyncio.create_task(_listen(client, this))]
+                    tasks += [asyncio.create_task(_watch(client, this))]
+                    await client.post(f"/sessions/{this.id}/prompts", json={"text": plan.prompt})
+                await asyncio.sleep(chance.uniform(SOONEST_S, LATEST_S))
+                one.kill()
+                await asyncio.wait(tasks, timeout=10)
+        finally:
             one.kill()
-            await asyncio.wait(tasks, timeout=10)
+            assert one.process.stdout is not None
+            one.process.stdout.close()
+        with served(db, PLAYGROUND_PACE="0") as again:
+            async with again.client() as client:
+                return await _compared(client, db, told, chance)
+
+
+@asynccontextmanager
+async def _other_server(folder: Path, wait_s: float) -> AsyncIterator[str]:
+    """The address of a server that HTTP tools call: it notes the call that each key names."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+            fields = dict(line.lower().split(": ", 1) for line in head[1:] if line)
+            await reader.readexactly(int(fields["content-length"]))
+            session, call, _ = fields["idempotency-key"].split("/")
+            with (folder / f"effects-{session}").open("a") as file:
+                file.write(call + "\n")
+            await asyncio.sleep(wait_s)
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nnoted")
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/note"
     finally:
-        one.kill()
-        assert one.process.stdout is not None
-        one.process.stdout.close()
-    with served(db, PLAYGROUND_PACE="0") as again:
-        async with again.client() as client:
-            return await _compared(client, db, told)
+        server.close()
 
 
 async def _session(
-    client: httpx.AsyncClient, folder: Path, place: int, rules: list[Any], chance: Random
+    client: httpx.AsyncClient, folder: Path, plan: Plan, url: str, chance: Random
 ) -> Told:
+    place = len(list(folder.glob("tool*.py")))
     effects, file = folder / f"effects{place}", folder / f"tool{place}.py"
-    wait_s = chance.choice([0, 0.05, 0.3])
+    wait_s = chance.choice([0, 0.3, 1.0])
     file.write_text(TOOL.format(effects=str(effects), wait_s=wait_s))
     tool = {
         "name": "note",
         "description": "Notes a text.",
         "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
-        "answered_by": "python",
-        "config": {"file": str(file), "function": "note"},
+        "answered_by": "http" if plan.http else "python",
+        "config": {"method": "POST", "url": url, "private": True}
+        if plan.http
+        else {"file": str(file), "function": "note"},
         "parallel_safe": chance.random() < 0.5,
     }
-    body = {"title": f"Round {place}", "tools": [tool], "rules": rules, "max_turns": 100}
-    answer = await client.post("/sessions", json=body)
+    body = {"title": f"Round {place}", "tools": [tool], "rules": plan.rules}
+    answer = await client.post("/sessions", json={**body, "max_turns": plan.max_turns})
     assert answer.status_code == 201, answer.text
-    return Told(answer.json()["id"], effects)
+    session_id = answer.json()["id"]
+    return Told(session_id, plan, folder / f"effects-{session_id}" if plan.http else effects)
 
 
-async def _listen(client: httpx.AsyncClient, told: Told, *, decide: bool) -> None:
-    """Keep every line of the log as it is told; decide calls that wait, where nobody else does."""
+async def _listen(client: httpx.AsyncClient, told: Told) -> None:
+    """Keep every line of the log as it is told; decide calls that wait, where nobody else does,
+    and go on where a limit is reached."""
     headers = {"accept": "text/event-stream"}
-    deciding: set[asyncio.Task[Any]] = set()
+    doing: set[asyncio.Task[Any]] = set()
+    here = f"/sessions/{told.id}"
     with suppress(httpx.HTTPError):
-        path = f"/sessions/{told.id}/events?after=0"
-        async with client.stream("GET", path, headers=headers) as answer:
+        async with client.stream("GET", f"{here}/events?after=0", headers=headers) as answer:
             async for one in messages(answer):
                 if "data" not in one:
                     continue
                 line = json.loads(one["data"])
                 told.lines[line["seq"]] = line
-                if decide and line["kind"] == "call_checked":
+                if line["kind"] == "call_checked" and not told.plan.rules:
                     body = {"decision": "run", "digest": line["digest"]}
-                    call = f"/sessions/{told.id}/calls/{line['call_id']}/decision"
-                    deciding.add(asyncio.create_task(_posted(client, call, body)))
-    if deciding:
-        await asyncio.wait(deciding, timeout=10)
+                    call = f"{here}/calls/{line['call_id']}/decision"
+                    doing.add(asyncio.create_task(_posted(client, call, body)))
+                if line["kind"] == "run_paused":
+                    doing.add(asyncio.create_task(_posted(client, f"{here}/continue", {})))
+    if doing:
+        await asyncio.wait(doing, timeout=10)
 
 
 async def _posted(client: httpx.AsyncClient, path: str, body: Any) -> None:
@@ -150,7 +200,9 @@ async def _watch(client: httpx.AsyncClient, told: Told) -> None:
                 told.cursor = max(told.cursor, int(one.get("id", 0)))
 
 
-async def _compared(client: httpx.AsyncClient, db: Path, told: list[Told]) -> Outcome:
+async def _compared(
+    client: httpx.AsyncClient, db: Path, told: list[Told], chance: Random
+) -> Outcome:
     violations: list[str] = _sound(db)
     caught: Counter[str] = Counter()
     logs = [await _log(client, this.id) for this in told]
@@ -158,14 +210,17 @@ async def _compared(client: httpx.AsyncClient, db: Path, told: list[Told]) -> Ou
         folded = (await client.get(f"/sessions/{this.id}")).json()
         violations += [f"{this.id}: {one}" for one in _kept(this, log)]
         violations += [f"{this.id}: {one}" for one in _at_rest(this, log, folded, caught)]
+        violations += [f"{this.id}: {one}" for one in _effects(this, log)]
     # A whole run on the restarted server: time enough for a run to go on by itself, if any did.
+    before = [this.ran for this in told]
     new = (await client.post("/sessions", json={})).json()["id"]
     await client.post(f"/sessions/{new}/prompts", json={"text": "hello"})
     await rested(client, new)
-    for this, log in zip(told, logs, strict=True):
-        if await _log(client, this.id) != log:
+    for this, log, ran in zip(told, logs, before, strict=True):
+        if await _log(client, this.id) != log or this.ran != ran:
             violations.append(f"{this.id}: went on by itself after the restart")
-        violations += [f"{this.id}: {one}" for one in await _run_again(client, this)]
+        chosen = await _chosen(client, this, chance, caught)
+        violations += [f"{this.id}: {one}" for one in chosen]
     return Outcome(violations, sum(len(this.lines) for this in told), caught)
 
 
@@ -224,12 +279,23 @@ def _at_rest(
             caught["cut calls"] += 1
             if folded["state"] not in ("waiting", "paused"):
                 found.append(f"call {call['id']} asks nobody: {folded['state']}")
-    started = sum(line["kind"] == "call_started" for line in log.values())
-    ended = sum(
-        line["kind"] == "call_ended" and not line["result"]["is_error"] for line in log.values()
-    )
-    if not ended <= told.ran <= started:
-        found.append(f"{started} starts, {told.ran} effects, {ended} results")
+    pauses = [line["limit"] for line in log.values() if line["kind"] == "run_paused"]
+    caught["limits reached"] += sum(limit == "max_turns" for limit in pauses)
+    caught["held by the restart"] += "restart" in pauses
+    return found
+
+
+def _effects(told: Told, log: Mapping[int, Mapping[str, Any]]) -> list[str]:
+    """Each call ran once at most, and only where its start was written; what has a result ran."""
+    lines = log.values()
+    started = Counter(line["call_id"] for line in lines if line["kind"] == "call_started")
+    decided = Counter(line["call_id"] for line in lines if line["kind"] == "call_decided")
+    ended = {line["call_id"] for line in lines if line["kind"] == "call_ended"}
+    found = []
+    for call in started.keys() | told.ran.keys() | ended:
+        starts, ran = started[call], told.ran[call]
+        if not ran <= starts <= decided[call] <= 1 or (call in ended and ran != 1):
+            found.append(f"call {call}: {decided[call]} decisions, {starts} starts, {ran} effects")
     return found
 
 
@@ -255,31 +321,51 @@ def _partial_text(number: int, events: list[Mapping[str, Any]]) -> list[str]:
     return found
 
 
-async def _run_again(client: httpx.AsyncClient, told: Told) -> list[str]:
-    """A person runs a cut call again: once, and not from the card of before the crash."""
+CHOICES = ("run", "answer", "deny")
+"""Of a call that was cut; "done with this result" is an answer."""
+
+
+async def _chosen(
+    client: httpx.AsyncClient, told: Told, chance: Random, caught: Counter[str]
+) -> list[str]:
+    """A person decides every cut call: once, not from the card of before the crash, and what was
+    not to run again did not."""
     folded = (await client.get(f"/sessions/{told.id}")).json()
-    call = next((one for one in folded["calls"] if one["status"] == "interrupted"), None)
-    if call is None:
-        return []
+    cut = [one for one in folded["calls"] if one["status"] == "interrupted"]
+    before, found = told.ran, []
+    choices = {call["id"]: chance.choice(CHOICES) for call in cut}
+    for call in cut:
+        found += await _decided(client, told, call, choices[call["id"]])
+        caught[f"chosen: {choices[call['id']]}"] += 1
+    if not cut:
+        return found
+    if folded["state"] == "paused":
+        if told.ran != before:
+            found.append("a paused run ran a call")
+        await client.post(f"/sessions/{told.id}/continue", json={})
+    folded = await rested(client, told.id)
+    status = {call["id"]: call["status"] for call in folded["calls"]}
+    for call_id, choice in choices.items():
+        again = told.ran[call_id] - before[call_id]
+        if status[call_id] != "done" or again != (choice == "run"):
+            found.append(f"{choice}: call {call_id} is {status[call_id]}, and ran {again} times")
+    return found
+
+
+async def _decided(
+    client: httpx.AsyncClient, told: Told, call: Mapping[str, Any], choice: str
+) -> list[str]:
     path = f"/sessions/{told.id}/calls/{call['id']}/decision"
-    ran, before = told.ran, "0" * 64
+    seen = "0" * 64
     for line in told.lines.values():
         if line["kind"] == "call_checked" and line["call_id"] == call["id"]:
-            before = line["digest"]
-    stale = await client.post(path, json={"decision": "run", "digest": before})
+            seen = line["digest"]
+    stale = await client.post(path, json={"decision": choice, "digest": seen})
     if stale.status_code != 409:
         return [f"a card from before the crash was taken: {stale.status_code}"]
-    fresh = [
-        client.post(path, json={"decision": "run", "digest": call["digest"]}) for _ in range(5)
-    ]
-    statuses = sorted(answer.status_code for answer in await asyncio.gather(*fresh))
+    body = {"decision": choice, "digest": call["digest"], "text": "It was done."}
+    fresh = await asyncio.gather(*(client.post(path, json=body) for _ in range(5)))
+    statuses = sorted(answer.status_code for answer in fresh)
     if statuses != [200, 409, 409, 409, 409]:
         return [f"five clicks on one card: {statuses}"]
-    if folded["state"] == "paused":
-        await client.post(f"/sessions/{told.id}/stop", json={})
-        return []
-    folded = await rested(client, told.id)
-    status = next(one["status"] for one in folded["calls"] if one["id"] == call["id"])
-    if status != "done" or told.ran < ran + 1:
-        return [f"run again: the call is {status}, {told.ran - ran} effects"]
     return []
