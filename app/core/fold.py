@@ -129,7 +129,9 @@ def _apply(session: Session, logged: Logged) -> None:
         case Warned():
             if session.turns:
                 session.turns[-1].warnings.append(event)
-        case CallChecked() | CallDecided() | CallStarted() | CallProgressed() | CallEnded():
+        case CallProgressed():
+            _progressed(session, event, logged.seq)
+        case CallChecked() | CallDecided() | CallStarted() | CallEnded():
             _call_changed(session, event, at_ms)
         case CallExtended(call_id=call_id, by_s=by_s):
             _call_in(session, call_id, "running").extended_s += by_s
@@ -147,6 +149,7 @@ def _apply(session: Session, logged: Logged) -> None:
             if task is None or task.ended_ms is not None:
                 raise IllegalEvent(f"No task {task_id} is running.")
             task.ended_ms, task.how, task.result = at_ms, how, result
+            task.ended_seq = logged.seq
         case RunPaused(limit=limit, message=message):
             session.paused, session.paused_because = limit, message
             _not_retried(session)
@@ -260,9 +263,23 @@ def _call_in(session: Session, call_id: str, *statuses: CallStatus) -> Call:
     return call
 
 
+def _progressed(session: Session, event: CallProgressed, seq: int) -> None:
+    """A call that goes on in the background tells of itself, too."""
+    call = session.by_call.get(event.call_id)
+    task = session.tasks.get(call.task_id) if call is not None else None
+    if call is None or task is None or task.ended_ms is not None:
+        call = _call_in(session, event.call_id, "running")
+    call.progress = event
+    call.output += event.output
+    call.printed += len(event.output)
+    if len(call.output) > MOST_OUTPUT:
+        # Half at once, so that a page seldom has to be given it anew.
+        call.output, call.cut_seq = call.output[-MOST_OUTPUT // 2 :], seq
+
+
 def _call_changed(
     session: Session,
-    event: CallChecked | CallDecided | CallStarted | CallProgressed | CallEnded,
+    event: CallChecked | CallDecided | CallStarted | CallEnded,
     at_ms: int,
 ) -> None:
     match event:
@@ -280,12 +297,7 @@ def _call_changed(
             _require(call.decided is not None and call.decided.decision == "run", "Not to be run.")
             _require(event.attempt == call.attempt, "This attempt is over.")
             call.status, call.started_ms, call.ended_ms = "running", at_ms, None
-            call.output, call.extended_s = "", 0.0
-        case CallProgressed():
-            call = _call_in(session, event.call_id, "running")
-            call.progress = event
-            if event.output:
-                call.output = (call.output + event.output)[-MOST_OUTPUT:]
+            call.output, call.printed, call.extended_s = "", 0, 0.0
         case CallEnded():
             call = _call_in(session, event.call_id, "decided", "running", "waiting", "interrupted")
             call.result, call.status, call.ended_ms = event.result, "done", at_ms

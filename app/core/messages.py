@@ -2,6 +2,8 @@
 
 Turns that were dropped or failed without a word are left out; of a turn that was cut only its
 text remains; every call that goes back is followed by its result, in the order of the calls.
+What came of a call in the background is told once, by the person's side, before the first answer
+that came after it.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from app.core.settings import Settings
-from app.core.state import Call, Prompt, Session, Turn
+from app.core.state import Call, Prompt, Session, Task, Turn
 from app.core.tools import Content, Tool, ToolChoice, text_result
 
 Role = Literal["user", "assistant", "results"]
@@ -96,7 +98,11 @@ def model_request(session: Session, choice: ToolChoice) -> ModelRequest:
 
 def _messages(session: Session) -> Iterator[Message]:
     assert session.settings is not None
+    over = _over(session)
     for item in session.items:
+        if isinstance(item, Turn) and not item.dropped:
+            while over and over[0].ended_seq < item.seq:
+                yield Message("user", _told(session, over.pop(0)))
         if isinstance(item, Prompt):
             parts = tuple(MessagePart("image", content=(image,)) for image in item.images)
             if item.text.strip() or not parts:
@@ -109,6 +115,28 @@ def _messages(session: Session) -> Iterator[Message]:
             yield Message("assistant", parts)
             if item.end is not None and item.calls:
                 yield Message("results", tuple(_result(call) for call in item.calls))
+    for task in over:
+        yield Message("user", _told(session, task))
+
+
+def _over(session: Session) -> list[Task]:
+    """The calls that went on in the background and are over, in the order of their ends."""
+    dropped = {turn.number for turn in session.turns if turn.dropped}
+    behind = {call.task_id for call in session.calls() if call.turn not in dropped}
+    ended = [one for one in session.tasks.values() if one.ended_ms is not None and one.id in behind]
+    return sorted(ended, key=lambda task: task.ended_seq)
+
+
+def _told(session: Session, task: Task) -> tuple[MessagePart, ...]:
+    """What came of a call in the background, as the model reads it."""
+    call = session.by_call[task.call]
+    said = f"[Task {task.id}, the call of {call.name} that went on in the background, is over: "
+    if task.result is None:
+        words = f"{said}{task.how}. It has no result, and what it had done by then stands.]"
+        return (MessagePart("text", words),)
+    words = f"{said}{task.how}. Its result:]\n{task.result.text}"
+    images = (piece for piece in task.result.content if piece.type == "image")
+    return (MessagePart("text", words), *(MessagePart("image", content=(i,)) for i in images))
 
 
 def _merged(messages: Iterator[Message]) -> Iterator[Message]:

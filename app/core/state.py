@@ -72,7 +72,8 @@ class Call:
     """A tool call. Its own id is `TURN.PART`; the provider's stands beside it on the part.
 
     `asks` is why a rule that fits does not decide it, `stopped_by` the rule that stopped the run
-    at it. `output` is the end of what it printed, `extended_s` what its time was prolonged by.
+    at it. `output` is the end of the `printed` characters that it printed, cut with event
+    `cut_seq`; `extended_s` is what its time was prolonged by.
     `real` is what the tool returned where `result` was staged.
     """
 
@@ -92,6 +93,8 @@ class Call:
     asks: str = ""
     stopped_by: str = ""
     output: str = ""
+    printed: int = 0
+    cut_seq: int = 0
     extended_s: float = 0.0
     interruptions: int = 0
     checked_ms: int | None = None
@@ -111,6 +114,11 @@ class Call:
     def raw(self) -> str:
         """The arguments exactly as the model wrote them; may be unfinished or malformed."""
         return self.part.text
+
+    @property
+    def task_id(self) -> str:
+        """The id of the task that it goes on as in the background, where it does."""
+        return "call-" + self.id.replace(".", "-")
 
     @property
     def freeform(self) -> bool:
@@ -158,6 +166,7 @@ class Task:
     title: str
     started_ms: int
     ended_ms: int | None = None
+    ended_seq: int = 0
     how: str = ""
     result: ToolResult | None = None
 

@@ -6,16 +6,26 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from app.core.errors import IllegalEvent, StoreError
-from app.core.events import CallEnded, CallInterrupted, CallProgressed
+from app.core.errors import Conflict, IllegalEvent, StoreError
+from app.core.events import (
+    CallEnded,
+    CallExtended,
+    CallInterrupted,
+    CallProgressed,
+    Event,
+    TaskEnded,
+    TaskStarted,
+)
+from app.core.state import Session
 from app.core.tools import ToolResult, text_result
 from app.engine.hub import Hub, Live
 from app.engine.staging import Staging
-from app.executors.executor import Invocation
+from app.executors.executor import LONGEST_S, Deadline, Invocation
 from app.executors.table import Executors
 
 MAX_OUTPUT = 1024 * 1024
@@ -23,6 +33,11 @@ MAX_OUTPUT = 1024 * 1024
 
 PROGRESS_S = 0.1
 """The least time between two progress events of one call, in seconds."""
+
+MOST_BEHIND = 4
+"""Calls in the background, over all sessions: half of the places that there are for calls."""
+
+TITLE = 200
 
 log = logging.getLogger(__name__)
 
@@ -34,38 +49,58 @@ def idempotency_key(session_id: str, call_id: str, arguments: str) -> str:
 
 
 class Progress:
-    """The newest word of a running call, saved at most every PROGRESS_S."""
+    """The newest word of a running call and what it printed, saved at most every PROGRESS_S."""
 
     def __init__(self, hub: Hub, invocation: Invocation) -> None:
         self._hub = hub
         self._invocation = invocation
         self._newest: CallProgressed | None = None
         self._there = asyncio.Event()
+        self._over = asyncio.Event()
 
-    def report(self, text: str, fraction: float | None = None) -> None:
-        self._newest = CallProgressed(self._invocation.call, text, fraction)
+    def report(self, text: str, fraction: float | None = None, output: str = "") -> None:
+        if self._newest is not None:
+            output = self._newest.output + output
+        self._newest = CallProgressed(self._invocation.call, text, fraction, output)
         self._there.set()
+
+    def end(self) -> None:
+        """No more is saved by `pump`, which is let finish what it does: nothing is told twice."""
+        self._over.set()
+        self._there.set()
+
+    def rest(self) -> list[Event]:
+        """What was not saved yet; from here on that is nothing."""
+        newest, self._newest = self._newest, None
+        return [] if newest is None else [newest]
 
     async def pump(self) -> None:
         while True:
             await self._there.wait()
             self._there.clear()
-            newest = self._newest
+            if self._over.is_set():
+                return
             async with self._hub.holding(self._invocation.session) as live:
-                if newest is not None:
-                    try:
-                        await self._hub.append(live, [newest])
-                    except (IllegalEvent, StoreError) as error:
-                        log.warning("progress of %s was not saved: %s", newest.call_id, error)
-            await asyncio.sleep(PROGRESS_S)
+                try:
+                    await self._hub.append(live, self.rest())
+                except (IllegalEvent, StoreError) as error:
+                    log.warning("progress of %s was not saved: %s", self._invocation.call, error)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PROGRESS_S):
+                    await self._over.wait()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Running:
-    """A call under way: `work` can be cancelled, `task` writes down how it ended."""
+    """A call under way: `work` can be cancelled, `task` writes down how it ended. `behind` is the
+    task it goes on as, "" while its turn waits for it; `why` is why it was ended."""
 
     task: asyncio.Future[None]
     work: asyncio.Future[ToolResult]
+    deadline: Deadline
+    staged: bool = False
+    behind: str = ""
+    why: str = "stopped with the run"
 
 
 Tended = Callable[[str, Awaitable[None], Callable[[], object]], Awaitable[None]]
@@ -108,14 +143,74 @@ class Calls:
         work = asyncio.ensure_future(staging.run(run, progress.report))
         follow = self._follow(invocation, progress, work, staging)
         tended = self._tended(live.id, follow, lambda: self._running.pop(key))
-        self._running[key] = Running(asyncio.ensure_future(tended), work)
+        self._running[key] = Running(
+            asyncio.ensure_future(tended), work, invocation.deadline, bool(staging.fault)
+        )
+
+    async def extend(self, live: Live, call_id: str, by_s: float) -> None:
+        """Give a running call `by_s` more seconds. Conflict where it does not run any more."""
+        running = self._under_way(live, call_id)
+        call = live.session.call(call_id)
+        assert call.tool is not None
+        if call.tool.timeout_s + call.extended_s + by_s > LONGEST_S:
+            raise Conflict(f"A call runs for at most {LONGEST_S / 3600:g} hours in all; ask less.")
+        if not running.deadline.extend(by_s):
+            raise Conflict("The time of this call was over a moment ago.")
+        await self._hub.append(live, [CallExtended(call_id, by_s)])
+
+    async def put_behind(self, live: Live, call_id: str) -> str:
+        """Let a running call go on in the background, where its turn does not wait for it; the id
+        of its task. Conflict where that cannot be."""
+        running = self._under_way(live, call_id)
+        call = live.session.call(call_id)
+        if running.staged:
+            raise Conflict("A fault is staged of this call, so its result is waited for.")
+        if sum(bool(one.behind) for one in self._running.values()) >= MOST_BEHIND:
+            raise Conflict(f"{MOST_BEHIND} calls are in the background already; stop one of them.")
+        task_id = call.task_id
+        title = f"{call.name} {call.arguments}"[:TITLE]
+        said = (
+            f"It goes on in the background as task {task_id}; its result comes with a later "
+            "message. Do not call it again for that."
+        )
+        events = [TaskStarted(task_id, call_id, title), CallEnded(call_id, text_result(said))]
+        await self._hub.append(live, events)
+        running.behind = task_id
+        # Nobody waits for it, so its own limit has no sense any more.
+        running.deadline.extend(LONGEST_S)
+        return task_id
+
+    def _under_way(self, live: Live, call_id: str) -> Running:
+        running = self._running.get((live.id, call_id))
+        if running is None or live.session.call(call_id).status != "running":
+            raise Conflict("This call is not running.")
+        return running
 
     async def cancel(self, session_id: str, call_id: str) -> None:
-        """End one call, where it still runs."""
+        """End one call, where it still runs, in the background or not."""
         running = self._running.get((session_id, call_id))
         if running is not None:
+            running.why = "stopped by you"
             running.work.cancel()
             await asyncio.wait([running.task])
+
+    async def stop_task(self, session_id: str, task_id: str) -> bool:
+        """End the call that goes on as this task; False where there is none."""
+        for (session, call_id), running in list(self._running.items()):
+            if session == session_id and running.behind == task_id:
+                await self.cancel(session, call_id)
+                return True
+        return False
+
+    def lost(self, session: Session) -> list[Event]:
+        """The ends of calls in the background that nobody follows: a write had failed."""
+        behind = {one.behind for (where, _), one in self._running.items() if where == session.id}
+        known = {call.task_id for call in session.calls()}
+        return [
+            TaskEnded(task.id, "its end could not be saved")
+            for task in session.open_tasks
+            if task.id in known - behind
+        ]
 
     def end(self, session_id: str) -> list[asyncio.Future[None]]:
         """Begin to end the session's calls; what is returned is done when they are over."""
@@ -125,8 +220,12 @@ class Calls:
         return [one.task for one in ended]
 
     def of(self, session_id: str) -> list[str]:
-        """The ids of the session's calls that are under way."""
-        return [call_id for session, call_id in self._running if session == session_id]
+        """The ids of the session's calls that are under way and waited for."""
+        return [
+            call_id
+            for (session, call_id), one in self._running.items()
+            if session == session_id and not one.behind
+        ]
 
     @property
     def sessions(self) -> set[str]:
@@ -141,12 +240,18 @@ class Calls:
     ) -> None:
         pump = asyncio.create_task(progress.pump())
         await asyncio.wait([work])
-        pump.cancel()
+        progress.end()
         await asyncio.wait([pump])
         async with self._hub.holding(invocation.session) as live:
+            running = self._running[invocation.session, invocation.call]
+            if running.behind:
+                why = "ended with the program" if self.closing else running.why
+                over = task_ended(running.behind, work, why)
+                await self._hub.append(live, [*progress.rest(), over])
+                return
             ended = outcome_of(invocation.call, work, self.closing)
             ended = staging.ended(ended, live.session, self._hub.masker(), MAX_OUTPUT)
-            await self._hub.append(live, [ended])
+            await self._hub.append(live, [*progress.rest(), ended])
 
 
 def outcome_of(
@@ -159,6 +264,17 @@ def outcome_of(
         log.error("The executor of call %s broke.", call_id, exc_info=error)
         return CallEnded(call_id, _BROKEN)
     return CallEnded(call_id, work.result())
+
+
+def task_ended(task_id: str, work: asyncio.Future[ToolResult], why: str) -> TaskEnded:
+    """How a call in the background came to its end; `why` where it was ended."""
+    if work.cancelled():
+        return TaskEnded(task_id, why)
+    if (error := work.exception()) is not None:
+        log.error("The executor of %s broke.", task_id, exc_info=error)
+        return TaskEnded(task_id, "the program that runs it broke", _BROKEN)
+    result = work.result()
+    return TaskEnded(task_id, "ended with an error" if result.is_error else "done", result)
 
 
 _CANCELLED = text_result(

@@ -160,10 +160,14 @@ class Driver:
         self.waits.end(live.id)
 
     async def _over(self, session_id: str) -> None:
-        await self._end_tasks(session_id, ResponseFailed("stopped", STOPPED))
-        await self._executors.forget(session_id)
+        # Side by side: what ignores a signal takes its time, and Stop is to be done in a second.
+        await asyncio.gather(
+            self._end_tasks(session_id, ResponseFailed("stopped", STOPPED)),
+            self._executors.forget(session_id),
+        )
         async with self._hub.holding(session_id) as live:
             events = closing_events(live.session, STOPPED, stopped=True)
+            events += self._running.lost(live.session)
             if events and not self._busy(session_id):  # its task is gone: a write had failed
                 await self._hub.append(live, events)
 
@@ -173,6 +177,22 @@ class Driver:
             if live.session.call(call_id).status != "running":
                 raise Conflict("This call is not running.")
         await self._running.cancel(session_id, call_id)
+
+    async def extend(self, session_id: str, call_id: str, seconds: float) -> None:
+        """Give a running call `seconds` more."""
+        async with self._holding(session_id) as live:
+            await self._running.extend(live, call_id, seconds)
+
+    async def put_behind(self, session_id: str, call_id: str) -> str:
+        """Let a running call go on in the background, and the run without it; its task's id."""
+        async with self._holding(session_id) as live:
+            task_id = await self._running.put_behind(live, call_id)
+            await self._advance(live)
+            return task_id
+
+    async def stop_task(self, session_id: str, task_id: str) -> bool:
+        """End the call that goes on as this task; False where there is none."""
+        return await self._running.stop_task(session_id, task_id)
 
     async def close(self) -> None:
         """End everything because the program ends; the log says interrupted."""
@@ -329,6 +349,7 @@ class Driver:
             async with self._hub.holding(session_id) as live:
                 if session_id not in self._answers:
                     events = closing_events(live.session, _NOT_SAVED, alive=alive)
+                    events += self._running.lost(live.session)
                     await self._hub.append(live, events)
                 going = next_commands(live.session, self._rules(session_id))
                 if going or live.session.retrying is not None:

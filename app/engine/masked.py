@@ -19,6 +19,7 @@ from app.core.events import (
     ResponseFailed,
     SessionStarted,
     SettingsChanged,
+    TaskEnded,
 )
 from app.core.tools import Content, ToolResult
 from app.net.mask import Masker
@@ -33,8 +34,12 @@ def masked(event: Event, masker: Masker) -> Event:
             return event
         case SessionStarted(settings) | SettingsChanged(settings):
             return replace(event, settings=replace(settings, system=text(settings.system)))
-        case PromptAdded() | PartEnded() | CallProgressed():
+        case PromptAdded() | PartEnded():
             return replace(event, text=text(event.text))
+        case CallProgressed():
+            return replace(event, text=text(event.text), output=text(event.output))
+        case TaskEnded(result=ToolResult() as result):
+            return replace(event, result=_masked_result(result, masker))
         case CallDecided(arguments=arguments):
             edited = None if arguments is None else text(arguments)
             return replace(event, text=text(event.text), arguments=edited)

@@ -59,7 +59,7 @@ class Http:
                 private=bool(config.get("private", False)),
                 hosts=tuple(config.get("hosts", ())),
                 max_bytes=invocation.max_output,
-                timeout_s=invocation.timeout_s + 1,  # the limit of all executors comes first
+                timeout_s=None,  # the limit of all executors can be put off, and it decides
                 report=lambda came, whole: progress.tell(*_so_far(came, whole)),
                 resolve=self._resolve,
             )

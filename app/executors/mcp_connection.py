@@ -7,6 +7,7 @@ come from other tasks. A connection that has ended is never opened again, anothe
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from app import __version__
 from app.core.errors import PlaygroundError
 from app.core.tools import ToolResult, text_result
-from app.executors.executor import Report
 from app.executors.mcp_results import Listed, listed, result_of
 from app.executors.mcp_stdio import Words
+from app.executors.progress import Progress
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -52,7 +53,7 @@ class Connection:
         self.listed: tuple[Listed, ...] | None = None
         self.listed_at = 0.0
         self.stale = True
-        self.calls = 0
+        self._calls: list[Progress] = []
         self._transport = transport
         self._idle_s = IDLE_S if idle_s is None else idle_s
         self._loop = asyncio.get_running_loop()
@@ -66,6 +67,10 @@ class Connection:
     @property
     def open(self) -> bool:
         return self._client is not None
+
+    @property
+    def calls(self) -> int:
+        return len(self._calls)
 
     async def connect(self, limit_s: float) -> None:
         """Gone where that does not succeed within `limit_s`, or it was closed before."""
@@ -117,15 +122,15 @@ class Connection:
         self.listed, self.listed_at = listed(tools), self._loop.time()
         return self.listed
 
-    async def call(self, name: str, arguments: Mapping[str, Any], report: Report) -> ToolResult:
+    async def call(self, name: str, arguments: Mapping[str, Any], progress: Progress) -> ToolResult:
         """Call a tool once. Cancelled, it tells the server so, and raises on."""
         from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
 
-        async def told(progress: float, total: float | None, message: str | None) -> None:
+        async def told(so_far: float, total: float | None, message: str | None) -> None:
             known = total is not None and total > 0
-            fraction = min(1.0, max(0.0, progress / total)) if known and total else None
-            words = f"{progress:g} of {total:g}" if known else f"{progress:g}"
-            report(message or words, fraction)
+            fraction = min(1.0, max(0.0, so_far / total)) if known and total else None
+            words = f"{so_far:g} of {total:g}" if known else f"{so_far:g}"
+            progress.tell(message or words, fraction)
 
         async def asked() -> CallToolResult:
             # Not `call_tool`: that judges the result by a schema of the server's, in our own
@@ -136,7 +141,7 @@ class Connection:
             )
 
         self._use()
-        self.calls += 1
+        self._calls.append(progress)
         try:
             return result_of(await self._first(asked()))
         except Refusal as error:
@@ -145,7 +150,7 @@ class Connection:
             said = f"The server did not finish this call, and its effect is unknown. {gone}"
             return text_result(said, is_error=True, kind="failed")
         finally:
-            self.calls -= 1
+            self._calls.remove(progress)
             self._use()
 
     def _use(self) -> None:
@@ -238,8 +243,12 @@ class Connection:
 
     async def _told(self, message: object) -> None:
         """What the server tells without being asked."""
-        if getattr(message, "method", "") == "notifications/tools/list_changed":
-            self.stale = True
+        match getattr(message, "method", ""):
+            case "notifications/tools/list_changed":
+                self.stale = True
+            case "notifications/message" if len(self._calls) == 1:
+                # A line of a log does not say which call it is about; of several it is unknown.
+                self._calls[0].printed(logged_line(getattr(message, "params", None)))
 
     async def _until_idle(self) -> None:
         while not self._closing.is_set():
@@ -257,6 +266,14 @@ def _loaded() -> None:
     from mcp import Client
 
     assert Client is not None
+
+
+def logged_line(params: object) -> str:
+    """`level logger: text` of a message of the server's log, as a line."""
+    level, logger = getattr(params, "level", ""), getattr(params, "logger", None)
+    data = getattr(params, "data", "")
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
+    return f"{level}{' ' + str(logger) if logger else ''}: {text}\n"
 
 
 def reason_of(error: BaseException) -> str:

@@ -1,16 +1,20 @@
 """A function of the person's own file, in a child process. No sandbox: it runs as the user.
 
 The child is `runner.py`, which ends everything the function started as soon as its stdin closes.
-What the function prints, or tells `report`, is progress; the result travels on a pipe of its own:
-a text as it is, the bytes of a PNG, JPEG, WebP or GIF as an image, everything else as JSON.
+What the function prints is shown while it runs, what it tells `report` is progress. Its result
+is a text as it is, the bytes of a PNG, JPEG, WebP or GIF as an image, everything else as JSON.
 Where Linux offers namespaces it sees and can signal only its own processes (see `apart.py`).
 config: {"file", "function", "interpreter"}; `file` may be `shipped:NAME` for one of our examples.
+In its environment a function finds which call it answers: PLAYGROUND_SESSION, PLAYGROUND_CALL,
+PLAYGROUND_ATTEMPT, and PLAYGROUND_IDEMPOTENCY_KEY, the same for all attempts at a call with the
+same arguments. Typed code (sandboxed.py) has no environment, and so none of these.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import codecs
 import hashlib
 import json
 import os
@@ -23,7 +27,7 @@ from typing import Any, BinaryIO
 
 from app.core.tools import SHIPPED, Content, Tool, ToolResult, text_result
 from app.executors import sandboxed
-from app.executors.executor import Checked, Invocation, Report
+from app.executors.executor import LONGEST_S, Checked, Invocation, Report
 from app.executors.images import image
 from app.executors.progress import Progress
 
@@ -62,7 +66,7 @@ async def run(invocation: Invocation, report: Report) -> ToolResult:
     async with _channel() as (channel, theirs):
         descriptor = theirs.fileno()
         try:
-            process = await _started(interpreter, file.parent, descriptor)
+            process = await _started(invocation, file.parent, descriptor)
         except OSError as error:
             name = interpreter or sys.executable
             return _failed(f"{name} cannot be started: {error.strerror}. Name another Python.")
@@ -111,7 +115,8 @@ async def _channel() -> AsyncIterator[tuple[asyncio.StreamReader, BinaryIO]]:
             pipe.close()
 
 
-async def _started(interpreter: str, folder: Path, writer: int) -> asyncio.subprocess.Process:
+async def _started(invocation: Invocation, folder: Path, writer: int) -> asyncio.subprocess.Process:
+    interpreter = str(invocation.tool.config.get("interpreter", ""))
     # Our own interpreter comes without its site-packages: nothing that we installed is a tool's.
     command = [os.path.expanduser(interpreter)] if interpreter else [sys.executable, "-S"]
     return await asyncio.create_subprocess_exec(
@@ -124,7 +129,7 @@ async def _started(interpreter: str, folder: Path, writer: int) -> asyncio.subpr
         pass_fds=(writer,),
         start_new_session=True,
         cwd=folder,
-        env=_environment(os.environ),
+        env=_environment(os.environ) | _call_of(invocation),
     )
 
 
@@ -143,6 +148,16 @@ def _environment(ours: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def _call_of(invocation: Invocation) -> dict[str, str]:
+    """Which call it is, so that a function that has had its effect before can tell."""
+    return {
+        "PLAYGROUND_SESSION": invocation.session,
+        "PLAYGROUND_CALL": invocation.call,
+        "PLAYGROUND_ATTEMPT": str(invocation.attempt),
+        "PLAYGROUND_IDEMPOTENCY_KEY": invocation.idempotency_key,
+    }
+
+
 def _job(invocation: Invocation, file: Path, channel: int) -> bytes:
     """The line the runner reads first, then the arguments exactly as they were shown."""
     arguments = invocation.arguments.encode("utf-8")
@@ -154,7 +169,7 @@ def _job(invocation: Invocation, file: Path, channel: int) -> bytes:
         "channel": channel,
         "size": len(arguments),
         "report": "report" not in properties,
-        "timeout_s": invocation.timeout_s,
+        "longest_s": LONGEST_S,
         "max_output": invocation.max_output,
     }
     return json.dumps(head).encode("ascii") + b"\n" + arguments
@@ -258,13 +273,14 @@ class _Talk:
                 self.answer = message
 
     async def read_prints(self, stream: asyncio.StreamReader) -> None:
-        """What is printed becomes progress; all of it counts against the cap on output."""
+        """What is printed is shown as it comes; all of it counts against the cap on output."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
         while data := await stream.read(_CHUNK):
             self.printed += len(data)
             if self.printed > self.most:
                 self.flooded.set()
                 continue
-            self.progress.printed(data.decode("utf-8", "replace"))
+            self.progress.printed(decoder.decode(data))
             if stream is self.process.stderr:
                 self.tail = (self.tail + data)[-2000:]
 

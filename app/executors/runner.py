@@ -209,7 +209,7 @@ def work(job: dict[str, Any], arguments: bytes, others: int) -> int:
     prints: Any
     for prints in (sys.stdout, sys.stderr):
         prints.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
-    set_limits(job["timeout_s"], others)
+    set_limits(job["longest_s"], others)
     try:
         answer = result_of(job, json.loads(arguments, parse_float=exact))
     except BaseException as error:  # SystemExit and KeyboardInterrupt are the tool's own here
@@ -228,11 +228,15 @@ def work(job: dict[str, Any], arguments: bytes, others: int) -> int:
     return 0
 
 
-def set_limits(timeout_s: float, others: int) -> None:
-    """Caps against accidents. The number of processes may count those the user has already."""
+def set_limits(longest_s: float, others: int) -> None:
+    """Caps against accidents. The number of processes may count those the user has already.
+
+    The time to compute is that of the longest call there can be: how long this one may run can
+    be changed while it runs, and is for those to say who hold the lifeline.
+    """
     cores = os.cpu_count() or 1
     limit(resource.RLIMIT_CORE, 0)
-    limit(resource.RLIMIT_CPU, int(timeout_s * cores) + 5)
+    limit(resource.RLIMIT_CPU, int(longest_s * cores))
     limit(resource.RLIMIT_FSIZE, 1 << 30)
     limit(resource.RLIMIT_NOFILE, 1024)
     if sys.platform == "linux":

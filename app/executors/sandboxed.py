@@ -20,11 +20,10 @@ import sysconfig
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from app.core.errors import BadInput
 from app.core.tools import Tool, ToolResult, text_result
-from app.executors.executor import Checked, Invocation, Report
+from app.executors.executor import LONGEST_S, Checked, Invocation, Report
 
 MISSING = (
     "Python typed in the page needs the sandbox, which is not installed: "
@@ -32,6 +31,13 @@ MISSING = (
 )
 MAX_MEMORY = 256 << 20
 MAX_DEPTH = 400
+# The limit of all executors ends the process before, and can be put off; these are behind it.
+_LIMITS = {
+    "max_feed_duration_secs": LONGEST_S,
+    "max_total_sleep_secs": LONGEST_S,
+    "max_memory": MAX_MEMORY,
+    "max_recursion_depth": MAX_DEPTH,
+}
 _FUNCTION = re.compile(r"^(async +)?def +(\w+)", re.M)
 _CHILD = Path(__file__).with_name("typed_code.py")
 
@@ -54,7 +60,7 @@ async def run(invocation: Invocation, report: Report, in_child: InChild) -> Tool
         "name": name,
         "waits": waits,
         "arguments": invocation.arguments,
-        "limits": _limits(invocation.timeout_s),
+        "limits": _LIMITS,
         "site": str(Path(monty.__file__).parent.parent),
         "binary": _binary(),
     }
@@ -88,16 +94,6 @@ def _binary() -> str:
     if "MONTY_BIN" not in os.environ and beside.is_file():
         return str(beside)
     return os.environ.get("MONTY_BIN") or shutil.which("monty") or str(beside)
-
-
-def _limits(timeout_s: float) -> dict[str, Any]:
-    # The limit of all executors comes first and ends the process; this one is behind it.
-    return {
-        "max_feed_duration_secs": timeout_s + 1,
-        "max_total_sleep_secs": timeout_s + 1,
-        "max_memory": MAX_MEMORY,
-        "max_recursion_depth": MAX_DEPTH,
-    }
 
 
 def _failed(text: str) -> ToolResult:

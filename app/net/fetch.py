@@ -99,11 +99,12 @@ async def fetch(
     private: bool,
     hosts: Sequence[str] = (),
     max_bytes: int,
-    timeout_s: float,
+    timeout_s: float | None,
     report: Callable[[int, int | None], None] | None = None,
     resolve: Resolve = looked_up,
 ) -> Fetched:
     """Send it and read the answer whole, within `timeout_s` seconds; a 3xx is an answer, too.
+    Without `timeout_s` it is whoever asked that ends it.
 
     `report` is told how many bytes of the body have come, and of how many (None: nobody said).
     Refused where the address may not be reached. NetTrouble: `bad_request` (nothing was sent),

@@ -50,7 +50,7 @@ class World:
         executors = Executors({"mcp": self.mcp}, [self.mcp])
         with anyio.fail_after(40):
             return await executors.run(
-                replace(call, **more), lambda text, fraction: self.told.append((text, fraction))
+                replace(call, **more), lambda text, fraction, *_: self.told.append((text, fraction))
             )
 
     async def checked(self, name: str, arguments: str = "{}") -> Checked:

@@ -11,7 +11,7 @@ from app.executors import progress
 from app.executors.progress import Progress
 
 pytestmark = pytest.mark.anyio
-Told = list[tuple[str, float | None]]
+Told = list[tuple[str, float | None, str]]
 
 
 async def test_the_first_at_once_and_the_last_at_the_end() -> None:
@@ -21,44 +21,74 @@ async def test_the_first_at_once_and_the_last_at_the_end() -> None:
         some.tell(f"step {step}", step / 1000)
     some.close()
     some.tell("too late", 1.0)
-    assert told == [("step 0", 0.0), ("step 999", 0.999)]
+    some.printed("too late")
+    some.close()
+    assert told == [("step 0", 0.0, ""), ("step 999", 0.999, "")]
 
 
-async def test_prints_add_up_and_keep_the_fraction() -> None:
+async def test_prints_add_up_beside_the_last_words() -> None:
     told: Told = []
     some = Progress(lambda *said: told.append(said))
     some.tell("start", 0.1)
     some.printed("a\n")
     some.printed("\n")
-    some.printed("b\n")
+    some.printed("b\nhalf a li")
+    some.printed("ne")
     some.close()
-    assert told == [("start", 0.1), ("a\nb", 0.1)]
+    assert told == [("start", 0.1, ""), ("start", 0.1, "a\n\nb\nhalf a line")]
 
 
 async def test_an_interval_later_the_pending_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "INTERVAL_S", 0.001)
+    """Up to the last end of a line: a word is not cut where it can wait."""
+    monkeypatch.setattr(progress, "PACES", ((1_000, 0.001),))
     told: Told = []
-    both = asyncio.Event()
+    third = asyncio.Event()
 
-    def report(text: str, fraction: float | None) -> None:
-        told.append((text, fraction))
-        if len(told) == 2:
-            both.set()
+    def report(text: str, fraction: float | None, output: str = "", /) -> None:
+        told.append((text, fraction, output))
+        if len(told) == 3:
+            third.set()
 
     some = Progress(report)
     some.tell("one", None)
     some.tell("two", None)
+    some.printed("line\nhal")
     with anyio.fail_after(5):
-        await both.wait()
+        await third.wait()
+    some.printed("f\n")
     some.close()
-    assert told == [("one", None), ("two", None)]
+    assert told[:3] == [("one", None, ""), ("two", None, "line\n"), ("two", None, "hal")]
+    assert "".join(output for _, _, output in told) == "line\nhalf\n"
 
 
-async def test_there_is_an_end_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "MAX_REPORTS", 1)
+async def test_there_is_an_end_to_it_but_the_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PACES", ((1, 0.0),))
     told: Told = []
     some = Progress(lambda *said: told.append(said))
     some.tell("x" * 10_000, None)
-    some.tell("two", None)
+    await asyncio.sleep(0)
+    for _ in range(3):
+        some.printed("y\n")
+        await asyncio.sleep(0)
     some.close()
-    assert told == [("x" * progress.MAX_TEXT, None)]
+    assert told == [("x" * progress.MAX_TEXT, None, ""), ("x" * progress.MAX_TEXT, None, "y\n" * 3)]
+
+
+@pytest.mark.parametrize(
+    ("printed_before", "most"),
+    [(0, progress.MAX_PIECE), (progress.MAX_WHOLE, progress.SMALL_PIECE)],
+)
+async def test_a_flood_is_cut_and_says_by_how_much(printed_before: int, most: int) -> None:
+    """What is told of 2 MB are its ends, and a sentence that counts the rest."""
+    told: Told = []
+    some = Progress(lambda *said: told.append(said))
+    some._printed = printed_before
+    some.tell("begun", None)
+    for _ in range(1_000):
+        some.printed("z" * 1_999 + "\n")
+    some.close()
+    (_, _, piece) = told[-1]
+    left_out, _, kept = piece.partition("\n")
+    assert len(told) == 2
+    assert left_out == f"[… {2_000_000 - most:,} characters are left out here …]"
+    assert len(kept) == most

@@ -159,12 +159,12 @@ async def test_cancellation_ends_it() -> None:
     await none_left()
 
 
-async def test_prints_are_progress() -> None:
+async def test_prints_are_shown() -> None:
     told: list[str] = []
     code = "def t():\n    print('one')\n    print('two', 2)\n    return 'done'"
-    result = await run(invocation(code), lambda text, _: told.append(text))
+    result = await run(invocation(code), lambda text, _, output="": told.append(output))
     assert result.text == "done"
-    assert "\n".join(told) == "one\ntwo 2"
+    assert "".join(told) == "one\ntwo 2\n"
 
 
 @pytest.mark.parametrize(

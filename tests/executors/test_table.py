@@ -119,7 +119,7 @@ class Answers:
         await writer.drain()
 
 
-def ignore(text: str, fraction: float | None) -> None:
+def ignore(text: str, fraction: float | None, output: str = "", /) -> None:
     pass
 
 

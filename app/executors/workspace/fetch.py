@@ -53,8 +53,11 @@ class Pages:
     def forget(self, session: str) -> None:
         self._kept.pop(session, None)
 
-    async def fetched(self, session: str, url: str, timeout_s: float, most: int) -> ToolResult:
-        """The page as text, from the last 15 minutes of this session or fresh."""
+    async def fetched(
+        self, session: str, url: str, timeout_s: float | None, most: int
+    ) -> ToolResult:
+        """The page as text, from the last 15 minutes of this session or fresh; within
+        `timeout_s` seconds, or until whoever asked ends it."""
         kept = self._kept.setdefault(session, {})
         now = self._clock()
         if url in kept and kept[url].until_s > now:
@@ -68,7 +71,7 @@ class Pages:
                 del kept[next(iter(kept))]
         return result
 
-    async def _answer(self, url: str, timeout_s: float) -> Fetched:
+    async def _answer(self, url: str, timeout_s: float | None) -> Fetched:
         try:
             return await fetch(
                 "GET",

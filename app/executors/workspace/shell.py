@@ -7,6 +7,7 @@ Where there is no sandbox the card says so before anybody decides, and no rule r
 from __future__ import annotations
 
 import asyncio
+import codecs
 import json
 import os
 import signal
@@ -125,6 +126,7 @@ class Running:
             pass  # `follow` reads it still
 
     async def _read(self, stdout: asyncio.StreamReader, printed: Callable[[str], None]) -> None:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
         while data := await stdout.read(_CHUNK):
             self.total += len(data)
             if self.total > MAX_OUTPUT and not self.flooded:
@@ -133,7 +135,7 @@ class Running:
                 self._process.stdin.close()
             if not self.flooded:
                 self.output.add(data)
-                printed(data.decode("utf-8", "replace"))
+                printed(decoder.decode(data))
 
     def _signal(self, number: int) -> None:
         try:

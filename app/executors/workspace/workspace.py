@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from app.core.errors import NotFound
 from app.core.events import Problem
 from app.core.tools import Tool, ToolResult, text_result
-from app.executors.executor import Checked, Invocation, Report
+from app.executors.executor import LONGEST_S, Checked, Deadline, Invocation, Report
 from app.executors.progress import Progress
 from app.executors.workspace import edit, read, search, shell
 from app.executors.workspace.fetch import Pages
@@ -36,7 +36,7 @@ OPEN = "no sandbox"
 """Stands in a check's `code` for a command that would run without one: that is what is decided."""
 
 SHELL_S = 60.0
-TASK_CPU_S = 24 * 3600.0
+FETCH_S = 30.0
 
 _PLAIN = frozenset({"read_file", "list_files", "search_files", "fetch_url"})
 _CONFINED = Problem(
@@ -233,13 +233,12 @@ class Workspace:
         if "\0" in text:
             raise Misfit("command must have no NUL character.")
         Folder(invocation.folder).make()
-        cpu_s = TASK_CPU_S if background else 4 * seconds + 5
-        command = Command(text, invocation.folder.resolve(), not lifted, cpu_s)
+        command = Command(text, invocation.folder.resolve(), not lifted, LONGEST_S)
         if background:
             return await self._begin(invocation, command)
         # The table's own limit would lose what was printed by then.
         limit_s = min(seconds, max(invocation.timeout_s - 5, 0.5 * invocation.timeout_s))
-        return await _ran(command, limit_s, report)
+        return await _ran(command, limit_s, invocation.deadline, report)
 
     async def _begin(self, invocation: Invocation, command: Command) -> ToolResult:
         call, attempt = invocation.call, invocation.attempt
@@ -266,21 +265,27 @@ class Workspace:
 
     async def _fetch(self, invocation: Invocation, given: Given, report: Report) -> ToolResult:
         url, most = given.text("url"), invocation.max_output
-        timeout_s = min(30.0, invocation.timeout_s)
-        return await self._pages.fetched(invocation.session, url, timeout_s, most)
+        limit_s = min(FETCH_S, invocation.timeout_s)
+        try:
+            async with invocation.deadline.within(limit_s):
+                return await self._pages.fetched(invocation.session, url, None, most)
+        except TimeoutError:
+            after_s = limit_s + invocation.deadline.extended_s
+            raise Trouble("E14", f"{url} was not done after {after_s:g} s, its limit.") from None
 
 
-async def _ran(command: Command, limit_s: float, report: Report) -> ToolResult:
-    """The command run to its end, or for `limit_s` seconds."""
+async def _ran(command: Command, limit_s: float, deadline: Deadline, report: Report) -> ToolResult:
+    """The command run to its end, or for `limit_s` seconds and what a person grants."""
     progress = Progress(report)
     begun = time.monotonic()
     try:
         async with shell.running(command) as one:
             try:
-                async with asyncio.timeout(limit_s):
+                async with deadline.within(limit_s):
                     code = await one.follow(progress.printed)
             except TimeoutError:
-                said = f"{one.output.take()}\n[ended after {limit_s:g} s, its limit]"
+                after_s = limit_s + deadline.extended_s
+                said = f"{one.output.take()}\n[ended after {after_s:g} s, its limit]"
                 return text_result(said.lstrip(), is_error=True, kind="timeout")
             output = one.output.take()
             if one.flooded:
