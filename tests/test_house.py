@@ -165,6 +165,7 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "app/web/demos.py": "tests/web/test_api.py starts each",
     "app/web/forms.py": "tests/web/test_api.py, in all three ways of asking",
     "app/web/judged.py": "tests/web/pages/test_faces.py, which asks for judgements",
+    "app/web/rules.py": "tests/web/pages/test_rules.py, both lists and Setup",
     "app/web/site.py": "tests/web/test_api.py",
     "app/web/typed_tool.py": "tests/web/pages/test_faces.py, every button of the editor",
     "app/web/pages/actions.py": "tests/web/test_api.py",

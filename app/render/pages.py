@@ -30,7 +30,8 @@ class Surroundings:
     `after` is the cursor at which the page's stream begins. `request` is the next one and `wire`
     the protocol it is shown in, "" for the session's own; `own` is the one that would be sent.
     `unpriced` says why what the model answers has no price, "" where it has one.
-    `heard_ms` is when the last byte came of an answer that streams, in Unix ms, or 0.
+    `heard_ms` is when the last byte came of an answer that streams, in Unix ms, or 0. `rules` is
+    the section of the rules, as they were at their `rules_version`.
     """
 
     profiles: Sequence[Profile] = ()
@@ -47,6 +48,8 @@ class Surroundings:
     own: NextRequest | None = None
     unpriced: str = ""
     heard_ms: int = 0
+    rules: str = ""
+    rules_version: int = 0
 
 
 def session_page(env: Environment, view: View, around: Surroundings) -> str:
@@ -64,6 +67,8 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
         tab=around.tab,
         after=around.after,
         heard_ms=around.heard_ms,
+        rules=Markup(around.rules),
+        rules_version=around.rules_version,
         unconfirmed=around.unconfirmed,
         groups=around.groups or [("Profiles", around.profiles)],
         models=around.models,

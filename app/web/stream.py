@@ -24,6 +24,7 @@ from app.core.state import Session
 from app.engine.hub import Hub
 from app.render.blocks import Frame, Touch, frame, frame_html
 from app.render.view import SessionRow, View
+from app.web.rules import drawn_rules
 from app.web.setup import drawn_setup
 from app.web.site import Site, site_of
 
@@ -42,7 +43,8 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 @dataclass
 class Cursor:
-    """What this stream's reader has seen: global position, the session's seq, wire, list, title.
+    """What this stream's reader has seen: global position, the session's seq, wire, list, title,
+    and the version of the rules.
 
     `wire` is None until it is known what of the wire the reader has. `behind` is whether
     something may be waiting for the slow beat.
@@ -53,6 +55,7 @@ class Cursor:
     wire: int | None = None
     rows: Sequence[SessionRow] | None = None
     title: str | None = None
+    rules: int = 0
     slow_at: float = 0.0
     behind: bool = True
     by_seq: bool = False
@@ -73,13 +76,14 @@ def message(data: str, *, event: str = "", id: int | None = None) -> str:
 
 
 async def page_stream(request: Request) -> StreamingResponse:
-    """GET /stream?session=ID&after=POSITION: all that one page shows."""
+    """GET /stream?session=ID&after=POSITION&rules=VERSION: all that one page shows."""
     site = site_of(request)
     session_id = request.query_params.get("session", "")
     if session_id:
         await _exists(site, session_id)
-    position = _number(request)
-    return _response(_frames(site, session_id, Cursor(position, -1)))
+    position = _after(request)
+    cursor = Cursor(position, -1, rules=_number(request.query_params.get("rules", "")))
+    return _response(_frames(site, session_id, cursor))
 
 
 async def session_stream(request: Request) -> StreamingResponse:
@@ -87,7 +91,7 @@ async def session_stream(request: Request) -> StreamingResponse:
     site = site_of(request)
     session_id = request.path_params["id"]
     await _exists(site, session_id)
-    return _response(_frames(site, session_id, Cursor(-1, _number(request), by_seq=True)))
+    return _response(_frames(site, session_id, Cursor(-1, _after(request), by_seq=True)))
 
 
 async def events_stream(site: Site, session_id: str, after: int) -> AsyncIterator[str]:
@@ -113,9 +117,13 @@ async def _exists(site: Site, session_id: str) -> None:
         raise NotFound(f"There is no session {session_id!r}.")
 
 
-def _number(request: Request) -> int:
-    """The cursor that was sent; -1, which is never known, for none or junk."""
-    sent = request.headers.get("last-event-id") or request.query_params.get("after", "")
+def _after(request: Request) -> int:
+    """The cursor that was sent."""
+    return _number(request.headers.get("last-event-id") or request.query_params.get("after", ""))
+
+
+def _number(sent: str) -> int:
+    """-1, which is never known, for none or junk."""
     return int(sent) if sent.isascii() and sent.isdigit() and len(sent) < 16 else -1
 
 
@@ -155,9 +163,11 @@ async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> s
             made = _step(site, view, seen, cursor, slow=slow)
         cursor.behind = cursor.behind or bool(seen)
         html = made.html + _titled(site, view, cursor)
-        if not cursor.by_seq and _settled(seen):
+        settled = not cursor.by_seq and _settled(seen)
+        if settled:
             html += await drawn_setup(site, live, view)
         html += _list(site, replace(view, rows=rows), cursor)
+    html += await _rules(site, session_id, cursor, settled=settled)
     return _messages(html, made.grow, cursor.id)
 
 
@@ -179,6 +189,16 @@ def _settled(seen: Sequence[Logged] | None) -> bool:
     """Whether Setup may be another one: it shows more than the session, so the page's stream alone
     draws it."""
     return seen is None or any(isinstance(one.event, SettingsChanged) for one in seen)
+
+
+async def _rules(site: Site, session_id: str, cursor: Cursor, *, settled: bool) -> str:
+    """The rules in Setup where they, or the tools that they are bound to, may be others now: a
+    rule is no event, and its list no block."""
+    version = site.engine.rules.version
+    if cursor.by_seq or (version == cursor.rules and not settled):
+        return ""
+    cursor.rules = version
+    return await drawn_rules(site, session_id)
 
 
 def _messages(html: str, grow: Sequence[object], id: int) -> str:

@@ -55,6 +55,7 @@ def inventory(app: Starlette, session_id: str) -> Iterator[tuple[str, str]]:
         "number": "1",
         "place": "0",
         "task": "task-1-0",
+        "rule": "0123",
     }
     for route in app.routes:
         match route:

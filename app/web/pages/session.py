@@ -25,6 +25,7 @@ from app.render.pages import request_sent as drawn_request
 from app.render.replay import Fixed, replay
 from app.web.forms import as_json, wants
 from app.web.pages.request import drawable
+from app.web.rules import rules_drawn
 from app.web.setup import surroundings
 from app.web.site import Site, site_of
 from app.web.stream import HEADERS, events_stream
@@ -49,6 +50,8 @@ async def page(site: Site, session_id: str, *, tab: str = "", wire: str = "") ->
     """The whole page as the session stands now."""
     rows = await site.rows()
     library = await site.engine.library.tools()
+    version = site.engine.rules.version
+    rules = await rules_drawn(site, session_id)
     async with site.engine.hub.holding(session_id) as live:
         view = await site.view(live, rows)
         if tab not in TABS:
@@ -65,6 +68,8 @@ async def page(site: Site, session_id: str, *, tab: str = "", wire: str = "") ->
             wire=wire,
             request=shown,
             heard_ms=await _heard(site, live),
+            rules=rules,
+            rules_version=version,
         )
         return HTMLResponse(session_page(site.env, view, around))
 

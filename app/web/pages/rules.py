@@ -1,0 +1,282 @@
+"""The rules: those for always and each session's own, and what a person does to them.
+
+One set of functions for both: a path without a session means those for always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from app.core.errors import BadInput, PlaygroundError
+from app.core.rules import Rule
+from app.engine.no_keys import check_rule
+from app.engine.rules import ALWAYS, Rules, rule_from
+from app.render.pages import partial, toast
+from app.render.rules import (
+    TEMPLATES,
+    Look,
+    RuleForm,
+    TestLine,
+    form_data,
+    fresh_form,
+    looked,
+    rule_data,
+    rule_form,
+    rules_page,
+)
+from app.web.forms import Body, answer, as_json, body_of, wants
+from app.web.rules import drawn_rules, looked_at, path_of, rules_shown, tools_for
+from app.web.site import site_of
+
+
+async def rules(request: Request) -> Response:
+    """GET /rules, GET /sessions/ID/rules: the list in order. The page opens its form for `?edit=`
+    a rule, or filled by `?template=`."""
+    site, session_id = site_of(request), _list(request)
+    if wants(request) == "json":
+        listed = site.engine.rules.listed(session_id)
+        held = await site.engine.rules.holding(listed, await tools_for(site.engine, session_id))
+        return as_json([rule_data(one, state) for one, state in zip(listed, held, strict=True)])
+    form, asked = RuleForm(), request.query_params
+    if asked.get("edit"):
+        form = rule_form(site.engine.rules.rule(session_id, asked["edit"]))
+    elif asked.get("template") in TEMPLATES:
+        form = rule_form(TEMPLATES[asked["template"]][1])
+    told = await _told(request, form) if form != RuleForm() else Look()
+    return await _page(request, form, told, deleted=asked.get("deleted", ""))
+
+
+async def add(request: Request) -> Response:
+    """POST /rules, POST /sessions/ID/rules: a rule, at `place` (from 0) or at the end."""
+    engine, session_id, body = site_of(request).engine, _list(request), await body_of(request)
+    await _open(request)
+    tools = await tools_for(engine, session_id)
+    if body.is_json:
+        data = {name: value for name, value in body.data.items() if name != "place"}
+        place = _place(body) if "place" in body.data else None
+        kept = await engine.rules.add(session_id, rule_from(data), tools, place)
+    else:
+        form = _typed(body)
+        try:
+            rule = rule_from(form_data(form))
+            kept = await engine.rules.add(session_id, rule, tools, 0 if form.first else None)
+        except PlaygroundError as error:
+            return await _refused(request, form, error)
+    return await _done(request, body, kept, status=201, fresh=True)
+
+
+async def edit(request: Request) -> Response:
+    """POST .../rules/RULE: another rule in the place of this one, bound to the tools as they are
+    now."""
+    engine, session_id, body = site_of(request).engine, _list(request), await body_of(request)
+    await _open(request)
+    rule_id, tools = request.path_params["rule"], await tools_for(engine, session_id)
+    if body.is_json:
+        before = engine.rules.rule(session_id, rule_id)
+        rule = rule_from({"enabled": before.enabled, **body.data})
+        kept = await engine.rules.edit(session_id, rule_id, rule, tools)
+    else:
+        form = replace(_typed(body), id=rule_id)
+        try:
+            before = engine.rules.rule(session_id, rule_id)
+            rule = replace(rule_from(form_data(form)), enabled=before.enabled)
+            kept = await engine.rules.edit(session_id, rule_id, rule, tools)
+        except BadInput as error:
+            return await _refused(request, form, error)
+    return await _done(request, body, kept)
+
+
+async def delete(request: Request) -> Response:
+    """POST .../rules/RULE/delete: `restore` has it back while the server runs."""
+    site, session_id, body = site_of(request), _list(request), await body_of(request)
+    await _open(request)
+    gone = await site.engine.rules.change(session_id, request.path_params["rule"], None)
+    undo = f"{path_of(session_id)}/{gone.id}/restore"
+    if session_id and body.data.get("at") == "setup":
+        undo += "?at=setup"
+    return await _done(request, body, gone, undo=undo)
+
+
+async def restore(request: Request) -> Response:
+    """POST .../rules/RULE/restore: in its place, and bound as it was."""
+    return await _act(request, lambda body: _rules(request).restore(*_which(request)))
+
+
+async def move(request: Request) -> Response:
+    """POST .../rules/RULE/move: to `place` (from 0) in its list."""
+
+    async def moved(body: Body) -> Rule:
+        await _rules(request).move(*_which(request), _place(body))
+        return _rules(request).rule(*_which(request))
+
+    return await _act(request, moved)
+
+
+async def switch(request: Request) -> Response:
+    """POST .../rules/RULE/switch: `enabled`."""
+    return await _act(
+        request, lambda body: _rules(request).switch(*_which(request), body.flag("enabled"))
+    )
+
+
+async def renew(request: Request) -> Response:
+    """POST .../rules/RULE/renew: bind it to the tools as they are now."""
+
+    async def renewed(body: Body) -> Rule:
+        tools = await tools_for(site_of(request).engine, _list(request))
+        return await _rules(request).renew(*_which(request), tools)
+
+    return await _act(request, renewed)
+
+
+async def always(request: Request) -> Response:
+    """POST /sessions/ID/rules/RULE/always: it holds in all sessions, bound as it is."""
+    return await _act(request, lambda body: _rules(request).hand(*_which(request), ALWAYS))
+
+
+async def here(request: Request) -> Response:
+    """POST /sessions/ID/rules/RULE/here: a rule for always holds in this session alone."""
+    session_id, rule_id = _which(request)
+    return await _act(request, lambda body: _rules(request).hand(ALWAYS, rule_id, session_id))
+
+
+async def preview(request: Request) -> Response:
+    """POST .../rules/look: what a rule says, and what follows from it. Nothing is written."""
+    site, body = site_of(request), await body_of(request)
+    if body.is_json:
+        rule = rule_from({name: it for name, it in body.data.items() if name != "place"})
+        page = await rules_shown(site.engine, _list(request))
+        first = "place" in body.data and _place(body) == 0
+        told = await looked_at(site.engine, _list(request), page, rule, "", first)
+        return as_json({"said": told.said, "notes": list(told.notes)})
+    form = replace(_typed(body), id=body.text("rule"))
+    told = await _told(request, form)
+    if wants(request) == "htmx":
+        return HTMLResponse(partial("rule-look", "innerHTML", looked(site.env, told)))
+    return await _page(request, form, told)
+
+
+def _list(request: Request) -> str:
+    return str(request.path_params.get("id", ALWAYS))
+
+
+def _which(request: Request) -> tuple[str, str]:
+    return _list(request), request.path_params["rule"]
+
+
+def _rules(request: Request) -> Rules:
+    return site_of(request).engine.rules
+
+
+async def _open(request: Request) -> None:
+    """NotFound where there is no such session, Conflict where it is deleted."""
+    if session_id := _list(request):
+        async with site_of(request).engine.hub.holding(session_id) as live:
+            live.check_open()
+
+
+async def _act(request: Request, doing: Callable[[Body], Awaitable[Rule]]) -> Response:
+    body = await body_of(request)
+    await _open(request)
+    return await _done(request, body, await doing(body))
+
+
+async def _done(
+    request: Request,
+    body: Body,
+    rule: Rule,
+    *,
+    status: int = 200,
+    undo: str = "",
+    fresh: bool = False,
+) -> Response:
+    """The session's calls that wait may be decided by now; and it is said that it is done."""
+    site, session_id = site_of(request), _list(request)
+    if session_id:
+        await site.engine.driver.advance(session_id)
+    match wants(request):
+        case "json":
+            tools = await tools_for(site.engine, session_id)
+            (held,) = await site.engine.rules.holding([rule], tools)
+            path = f"{path_of(session_id)}/{rule.id}"
+            headers = {"Location": path} if status == 201 else None
+            return as_json(rule_data(rule, held), status, headers)
+        case "htmx" if session_id:
+            html = await drawn_rules(site, session_id)
+            if fresh:
+                page = await rules_shown(site.engine, session_id)
+                html += partial("rule-new", "innerHTML", fresh_form(site.env, page))
+            if undo:
+                html += toast(site.env, "The rule was deleted.", "", undo)
+            return HTMLResponse(html)
+    setup = session_id and "setup" in (body.data.get("at"), request.query_params.get("at"))
+    back = f"/sessions/{session_id}?tab=setup" if setup else path_of(session_id)
+    if undo and not setup:
+        back += "?" + urlencode({"deleted": rule.id})
+    return answer(request, {}, location=back + ("" if undo else f"#rule-{rule.id}"))
+
+
+async def _refused(request: Request, form: RuleForm, error: PlaygroundError) -> Response:
+    """What was typed stays in the form, with the sentence below it; a script's rule is raised."""
+    if wants(request) != "page":
+        raise error
+    mask = site_of(request).engine.keys.masker().mask_text
+    page = await _page(request, form, Look(wrong=mask(str(error))), status=422)
+    return HTMLResponse(mask(bytes(page.body).decode()), 422)
+
+
+async def _told(request: Request, form: RuleForm) -> Look:
+    """What the fields would write, or why they cannot."""
+    site, session_id = site_of(request), _list(request)
+    try:
+        rule = rule_from(form_data(form))
+        check_rule(rule, site.engine.keys.masker())
+    except BadInput as error:
+        return Look(wrong=site.engine.keys.masker().mask_text(str(error)))
+    page = await rules_shown(site.engine, session_id)
+    return await looked_at(site.engine, session_id, page, rule, form.id, form.first)
+
+
+async def _page(
+    request: Request, form: RuleForm, told: Look, *, status: int = 200, deleted: str = ""
+) -> HTMLResponse:
+    site, session_id = site_of(request), _list(request)
+    page = await rules_shown(site.engine, session_id)
+    undo = f"{path_of(session_id)}/{deleted}/restore" if deleted.isalnum() else ""
+    page = replace(page, form=form, looked=told, deleted=undo)
+    return HTMLResponse(rules_page(site.env, page), status)
+
+
+def _place(body: Body) -> int:
+    """A place in a list: a number from 0, in a form as text."""
+    place = body.data.get("place")
+    if not body.is_json and isinstance(place, str) and place.isascii() and place.isdigit():
+        return int(place[:6])
+    if isinstance(place, bool) or not isinstance(place, int) or place < 0:
+        raise BadInput("place is a number from 0, which is the first.")
+    return place
+
+
+def _typed(body: Body) -> RuleForm:
+    """What was typed, as it was typed."""
+    lines = zip(body.all("pointer"), body.all("test"), body.all("value"), strict=False)
+    tests = tuple(TestLine(*line) for line in lines if line[0].strip() or line[2])
+    return RuleForm(
+        body.text("tool"),
+        body.text("source"),
+        body.flag("read_only"),
+        tests,
+        body.text("action"),
+        body.text("reason"),
+        body.text("answer"),
+        body.flag("is_error"),
+        body.text("fault_run"),
+        body.text("fault_answer"),
+        body.text("words"),
+        first=body.flag("first"),
+    )

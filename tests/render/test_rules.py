@@ -1,0 +1,173 @@
+"""Rules as rows and as a form: what the form shows for a rule reads back as that rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.core.errors import BadInput
+from app.core.rules import ACTIONS, Rule
+from app.render.rules import (
+    TEMPLATES,
+    WORDS,
+    RuleForm,
+    RuleList,
+    RulesPage,
+    TestLine,
+    form_data,
+    look,
+    read_value,
+    rule_form,
+    rule_rows,
+    rules_page,
+    rules_panel,
+)
+from tests.render.page import ENV
+
+TEXTS = st.one_of(
+    st.text(max_size=8),
+    st.sampled_from(["3", "true", '"x"', "[1]", "a, b", " x ", "", "\n", "null", "{", "1e400"]),
+)
+VALUES = st.recursive(
+    st.one_of(TEXTS, st.integers(), st.booleans(), st.none(), st.floats(allow_nan=False, width=32)),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=4,
+).filter(lambda value: "inf" not in repr(value))
+TESTS = st.one_of(
+    st.builds(lambda value: {"equals": value}, VALUES),
+    st.builds(lambda value: {"prefix": value}, TEXTS),
+    st.builds(lambda value: {"glob": value}, TEXTS),
+    st.builds(lambda values: {"one_of": values}, st.lists(VALUES, max_size=3)),
+)
+
+
+@settings(derandomize=True, max_examples=80, deadline=None)
+@given(st.dictionaries(st.sampled_from(["", "/a", "/b~1c"]), TESTS, max_size=3))
+def test_the_form_reads_back_as_the_rule(when: dict[str, Any]) -> None:
+    data = form_data(rule_form(Rule("x", "deny", when=when)))
+    assert repr(data["when"]) == repr(when)
+
+
+@pytest.mark.parametrize(
+    ("test", "text", "value"),
+    [
+        ("equals", "Paris", "Paris"),
+        ("equals", "3", 3),
+        ("equals", '"3"', "3"),
+        ("equals", "[1", "[1"),
+        ("prefix", "12", "12"),
+        ("prefix", '"a\\nb"', "a\nb"),
+        ("one_of", "Paris, 3", ["Paris", 3]),
+        ("one_of", '["Paris", 3]', ["Paris", 3]),
+    ],
+)
+def test_how_a_value_is_read(test: str, text: str, value: Any) -> None:
+    assert read_value(test, text) == value
+
+
+@pytest.mark.parametrize(
+    ("tests", "said"),
+    [
+        ([TestLine("", "equals", "x")], "Say where 'x' should stand"),
+        ([TestLine("/a", "equals", "")], "Say what /a is compared with"),
+        ([TestLine("/a", "equals", "1"), TestLine("/a", "glob", "2")], "two tests for /a"),
+    ],
+)
+def test_half_a_test_is_refused(tests: list[TestLine], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        form_data(RuleForm(tests=tuple(tests), action="deny"))
+
+
+def test_what_belongs_to_another_action_is_left_out() -> None:
+    form = RuleForm(reason="no", answer="yes", is_error=True, fault_run="slow", fault_answer="x")
+    expected = {
+        "run": {"fault": "slow"},
+        "answer": {"text": "yes", "is_error": True, "fault": "x"},
+        "deny": {"text": "no"},
+    }
+    for action in ACTIONS:
+        data = form_data(RuleForm(**{**vars(form), "action": action}))
+        given = {k: v for k, v in data.items() if k in ("text", "is_error", "fault")}
+        assert given == expected.get(action, {}), action
+    assert set(WORDS) == set(ACTIONS)
+
+
+def test_what_a_binding_says() -> None:
+    names = {"a": "same", "b": "same", "c": "changed", "d": "new", "e": "gone"}
+    many = {str(number): "same" for number in range(9)}
+    rules = [Rule("*", "run"), Rule("*", "run"), Rule("*", "run"), Rule("*", "deny")]
+    rows = rule_rows(rules, [names, many, {}, None], 5)
+    assert [row.number for row in rows] == [5, 6, 7, 8]
+    assert [row.last for row in rows] == [False, False, False, True]
+    assert [row.holds for row in rows] == [
+        "holds for a and b",
+        "holds for 0, 1, 2, 3, 4 and 4 more tools",
+        "holds for no tool now",
+        "",
+    ]
+    said = "changed since: c, asks; newer than the rule: d, asks; not there now: e"
+    assert [row.asks for row in rows] == [said, "", "", ""]
+    assert [row.stale for row in rows] == [True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("first", "rule", "shadowed"),
+    [
+        (Rule("*", "ask"), Rule("a", "run"), True),
+        (Rule("a", "ask"), Rule("a", "run", when={"/x": 1}), True),
+        (Rule("*", "ask", source="mcp"), Rule("*", "run", source="mcp:files"), True),
+        (Rule("*", "ask", read_only=True), Rule("a", "run", read_only=True), True),
+        (Rule("*", "ask", enabled=False), Rule("a", "run"), False),
+        (Rule("*", "ask", when={"/x": 1}), Rule("a", "run"), False),
+        (Rule("b", "ask"), Rule("a", "run"), False),
+        (Rule("b", "ask"), Rule("*", "run"), False),
+        (Rule("*", "ask", read_only=True), Rule("a", "run"), False),
+        (Rule("*", "ask", source="mcp:files"), Rule("*", "run", source="mcp"), False),
+    ],
+)
+def test_a_rule_that_never_decides_is_told(first: Rule, rule: Rule, shadowed: bool) -> None:
+    told = look(rule, 2, rule_rows([first], [None]), ["a"])
+    assert told.said.startswith("Rule 2: run ")
+    assert any("never decides" in note for note in told.notes) is shadowed
+
+
+def test_words_that_lie_stand_beside_what_the_rule_says() -> None:
+    told = look(Rule("a", "run", words="deny everything"), 1, (), [])
+    assert told.said == "Rule 1: deny everything"
+    assert told.notes[-1] == "In its own words: run a."
+    rows = rule_rows([Rule("a", "run", words="deny everything", id="1")], [{}])
+    page = rules_page(ENV, RulesPage([RuleList("/rules", rows)]))
+    assert "deny everything" in page
+    assert "says: run a" in page
+
+
+def test_markup_and_hidden_characters_are_text() -> None:
+    bad = "<script>x</script>\u202e"
+    rule = Rule(bad, "answer", bad, bad, "1", f"mcp:{bad}", when={f"/{bad}": bad})
+    rows = rule_rows([rule], [{bad: "changed"}])
+    page = RulesPage(
+        [RuleList("/rules", rows, "", own=True), RuleList("/rules", rows, "", own=False)],
+        form=rule_form(rule),
+        title=bad,
+    )
+    for html in (rules_page(ENV, page), rules_panel(ENV, page)):
+        assert "<script>x" not in html
+        assert "\\u202e" in html
+
+
+def test_every_template_is_a_rule() -> None:
+    for _, rule in TEMPLATES.values():
+        data = form_data(rule_form(rule))
+        assert Rule(**data) == rule
+
+
+def test_long_values_are_cut_on_the_line_and_whole_in_the_form() -> None:
+    long = "x" * 20_000
+    rule = Rule("a", "deny", long, "", "1", when={"/a": {"equals": long}})
+    page = RulesPage([RuleList("/rules", rule_rows([rule], [None]))], form=rule_form(rule))
+    html = rules_page(ENV, page)
+    assert html.count(long) == 2
+    assert len(html) < 60_000
