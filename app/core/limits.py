@@ -7,6 +7,7 @@ looked at between requests: what is under way comes to its end.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
+from math import fsum
 from typing import Any
 
 from app.core.events import RunPaused, Usage, Warned
@@ -24,7 +25,7 @@ def _of_run(session: Session) -> Iterator[RunPaused | Warned]:
     assert session.settings is not None
     limits, run = session.settings.limits, session.run
     turns = sum(not turn.dropped for turn in run)
-    if turns >= limits.max_turns:
+    if turns >= max(1, limits.max_turns):
         said = f"{_many(turns, 'turn')} made, which is the limit; Continue allows as many again."
         yield RunPaused("max_turns", said)
     if limits.max_run_tokens:
@@ -37,7 +38,7 @@ def _of_run(session: Session) -> Iterator[RunPaused | Warned]:
             yield from _cannot_hold(session, f"of {limits.max_run_tokens:,} tokens", "tokens")
     if limits.max_cost:
         costs = [turn_cost(turn) for turn in run]
-        spent = sum(one or 0.0 for one in costs)
+        spent = fsum(one or 0.0 for one in costs)
         if spent >= limits.max_cost:
             said = f"${spent:.4g} of ${limits.max_cost:g} were spent"
             yield RunPaused("max_cost", f"{said}; Continue allows as much again.")
@@ -74,7 +75,7 @@ def going_in_circles(session: Session, turn: Turn) -> RunPaused | None:
     assert session.settings is not None
     most = session.settings.limits.max_repeats
     before = [one for one in session.run if one.number < turn.number and not one.dropped]
-    if not most or len(before) < most or turn.number <= session.resumed_turn:
+    if not most or len(before) < most:
         return None
     undone = [call for call in turn.calls if call.status != "done"]
     names = {call.name for call in undone}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from app.core.decide import (
     CheckCall,
@@ -42,6 +43,7 @@ from app.core.events import (
 )
 from app.core.fold import apply, fold
 from app.core.messages import model_request, wire_id
+from app.core.profiles import SIMULATOR
 from app.core.rules import Rule
 from app.core.settings import Limits, Settings
 from app.core.state import Call, Prompt, Session
@@ -72,6 +74,8 @@ class World:
     limits: Limits
     rules: Sequence[Rule]
     plans: Sequence[Sequence[Planned]]
+    mishaps_in: float = 0.1
+    """How much of what happens is a mishap, 0..1."""
     log: list[Logged] = field(default_factory=list)
     session: Session = field(default_factory=lambda: Session("s"))
     checks: set[str] = field(default_factory=set)
@@ -84,7 +88,7 @@ class World:
 
     def begin(self) -> None:
         tools = (playbook.WEATHER, playbook.SAFE, playbook.PERSON)
-        settings = Settings(playbook.SIMULATOR, tools=tools, limits=self.limits)
+        settings = Settings(SIMULATOR, tools=tools, limits=self.limits)
         self.append(SessionStarted(settings))
         self.append(PromptAdded("hello"))
         self.advance()
@@ -198,6 +202,18 @@ class World:
 
     # What may happen.
 
+    def killed_after(self, count: int) -> World:
+        """Another world: the program was killed after `count` events, and started again."""
+        other = World(self.limits, self.rules, self.plans)
+        for logged in self.log[:count]:
+            apply(other.session, logged)
+            other._look(logged.event)
+        other.log = self.log[:count]
+        other.answers = sum(turn.end is not None for turn in other.session.turns)
+        other.answered = dict(self.answered)
+        other.restart()
+        return other
+
     def restart(self) -> None:
         """As Hub.recover: what was cut is closed, and nothing goes on by itself."""
         self.fuse = 0
@@ -214,21 +230,21 @@ class World:
         """All that can happen now, the ways on first."""
         session, open_ = self.session, bool(self.session.turn and self.session.turn.open)
         ways: list[Callable[[], None]] = []
-        ways += [lambda id_=id_: self._check(id_) for id_ in sorted(self.checks)]
-        ways += [lambda one=one: self._end(one, "ok") for one in self.running]
+        ways += [partial(self._check, id_) for id_ in sorted(self.checks)]
+        for one in self.running:
+            ways += [partial(self._end, one, kind) for kind in ("ok", "failed")]
         ways += [self._answer] if open_ else []
         ways += [self._asked_again] if session.retrying is not None else []
         if session.paused or session.stopped:
-            ways.append(lambda: self._do(RunResumed()))
+            ways.append(partial(self._do, RunResumed()))
         for call in session.waiting:
-            ways += [lambda one=call, word=word: self._decide(one, word) for word in WORDS]
+            ways += [partial(self._decide, call, word) for word in WORDS]
         return ways
 
     def mishaps(self) -> list[Callable[[], None]]:
         """What may go wrong, or be stopped, at any time."""
-        ways: list[Callable[[], None]] = [self.restart, lambda: setattr(self, "fuse", 2)]
-        ways += [lambda one=one: self._end(one, "failed") for one in self.running]
-        ways += [lambda one=one: self._end(one, "interrupted") for one in self.running]
+        ways: list[Callable[[], None]] = [self.restart, self._light]
+        ways += [partial(self._end, one, "interrupted") for one in self.running]
         if self.session.turn is not None and self.session.turn.open:
             ways.append(self._fail)
         if self.session.state in ("running", "waiting") and not self.session.stopped:
@@ -241,6 +257,10 @@ class World:
         closed = last is not None and (last.failure is not None or not last.calls)
         held = self.session.stopped or self.session.paused
         return not self.under_way and closed and not held
+
+    def _light(self) -> None:
+        """It will be killed in the middle of what is done next."""
+        self.fuse = 2
 
     def _do(self, event: Event) -> None:
         self.append(event)

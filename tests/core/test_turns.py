@@ -3,7 +3,7 @@ run comes to its end."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,66 +12,79 @@ from app.core.rules import Rule
 from app.core.settings import Limits
 from tests.core.running import Crash, Planned, World
 
-SEEN = settings(derandomize=True, deadline=None, max_examples=60)
+RULES: tuple[tuple[Rule, ...], ...] = (
+    (),
+    (Rule("*", "run"),),
+    (Rule("look", "run"), Rule("get_weather", "deny", when={"/city": "Rome"})),
+    (Rule("get_weather", "stop", when={"/city": "Rome"}), Rule("*", "run")),
+    (Rule("look", "ask"), Rule("*", "answer", text="so"), Rule("*", "run")),
+)
 
-CALLS = st.builds(
-    Planned,
-    st.sampled_from(["look", "look", "get_weather", "get_weather", "ask", "gone"]),
-    st.booleans(),
-    st.sampled_from(["", "", "", "", "schema", "malformed"]),
-    st.sampled_from(["Paris", "Rome"]),
-)
-TURNS = st.lists(st.lists(CALLS, min_size=1, max_size=12), min_size=1, max_size=3)
-LIMITS = st.builds(
-    Limits,
-    max_turns=st.sampled_from([1, 2, 10]),
-    max_calls_per_turn=st.sampled_from([1, 3, 32]),
-    max_parallel=st.integers(1, 4),
-    max_run_tokens=st.sampled_from([0, 600]),
-    max_cost=st.sampled_from([0.0, 0.015]),
-    max_repeats=st.sampled_from([0, 1, 12]),
-    continue_on_error=st.booleans(),
-)
-RULES = st.sampled_from(
-    [
-        (),
-        (Rule("*", "run"),),
-        (Rule("look", "run"), Rule("get_weather", "deny", when={"/city": "Rome"})),
-        (Rule("get_weather", "stop", when={"/city": "Rome"}), Rule("*", "run")),
-        (Rule("look", "ask"), Rule("*", "answer", text="so"), Rule("*", "run")),
+
+def world_of(chance: Random) -> World:
+    """A session with 1-4 turns of 1-12 calls before it, and its limits and rules."""
+    limits = Limits(
+        max_turns=chance.choice([2, 10, 10]),
+        max_calls_per_turn=chance.choice([1, 3, 32, 32, 32]),
+        max_parallel=chance.choice([1, 2, 4]),
+        max_run_tokens=chance.choice([0, 0, 600]),
+        max_cost=chance.choice([0.0, 0.0, 0.015]),
+        max_repeats=chance.choice([0, 12, 12, 1]),
+        continue_on_error=chance.choice([True, True, False]),
+    )
+    plans = [
+        [planned(chance) for _ in range(chance.randint(1, 12))] for _ in range(chance.randint(1, 4))
     ]
-)
-TAPE = st.lists(st.integers(0, 999), max_size=60)
+    return World(limits, chance.choice(RULES), plans, mishaps_in=chance.choice([0, 0.05, 0.15]))
 
 
-@SEEN
-@given(LIMITS, RULES, TURNS, TAPE)
-def test_the_laws_hold_in_any_order_and_the_run_ends(
-    limits: Limits, rules: Sequence[Rule], plans: list[list[Planned]], tape: list[int]
-) -> None:
-    world = World(limits, rules, plans)
+def planned(chance: Random) -> Planned:
+    """Mostly sound calls of tools that are there, and as often safe as not."""
+    return Planned(
+        chance.choice([*5 * ["look"], *4 * ["get_weather"], "ask", "gone"]),
+        safe=chance.random() < 0.75,
+        problem=chance.choice([*8 * [""], "schema", "malformed"]),
+        city=chance.choice(["Paris", "Paris", "Rome", "Oslo"]),
+    )
+
+
+@settings(derandomize=True, deadline=None, max_examples=120)
+@given(st.randoms(use_true_random=True))
+def test_the_laws_hold_in_any_order_and_the_run_ends(chance: Random) -> None:
+    to_the_end(played(world_of(chance), chance, 80), chance)
+
+
+@settings(derandomize=True, deadline=None, max_examples=8)
+@given(st.randoms(use_true_random=True))
+def test_killed_after_any_event_the_run_asks_and_ends(chance: Random) -> None:
+    world = played(world_of(chance), chance, 20)
+    for count in range(2, len(world.log) + 1):  # from the first prompt on
+        to_the_end(world.killed_after(count), chance)
+
+
+def played(world: World, chance: Random, steps: int) -> World:
+    """Up to `steps` things happen, some of them mishaps."""
     world.begin()
-    for number in tape:
+    for _ in range(steps):
         if world.over:
             break
-        # Of ten things that happen two are mishaps.
-        ways = world.mishaps() if number % 10 < 2 else world.choices()
+        ways = world.mishaps() if chance.random() < world.mishaps_in else world.choices()
         try:
-            ways[number // 10 % len(ways)]()
+            chance.choice(ways)()
         except Crash:
             world.restart()
-    to_the_end(world)
-
-
-def to_the_end(world: World) -> None:
-    """Nothing goes wrong any more, and a person decides what waits: it ends."""
     world.fuse = 0
-    for place in range(600):
+    return world
+
+
+def to_the_end(world: World, chance: Random) -> None:
+    """Nothing goes wrong any more, and a person decides what waits: it ends."""
+    for _ in range(600):
         if world.over:
             break
         ways = world.choices()
         assert ways, f"It hangs: {world.session.state}"
-        ways[place % len(ways)]()
+        chance.choice(ways)()
     assert world.over
     for turn in world.session.turns:
         if turn.end is not None and not turn.dropped:
