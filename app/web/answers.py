@@ -17,6 +17,7 @@ from app.engine.decisions import Asked
 from app.render.fields import as_typed, flat, flat_rows, rows_of
 from app.render.pages import partial
 from app.schema import strict
+from app.schema.arguments import json_text
 from app.schema.fields import Form, fields, value_of
 from app.schema.validate import schema_problems
 from app.web.forms import Body
@@ -93,9 +94,25 @@ def _check(schema: dict[str, object], text: str, *, by_form: bool) -> None:
     problems = misfits(schema, value)
     if problems:
         if by_form:
-            problems = (*_lacking(schema, value), *problems)
+            problems = _at_their_fields(_lacking(schema, value), problems)
         more = f" And {len(problems) - 1} more." if len(problems) > 1 else ""
         raise Misfit(f"{_named(problems[0])}{more} {ANYWAY}", problems)
+
+
+def _at_their_fields(
+    lacking: tuple[Problem, ...], problems: tuple[Problem, ...]
+) -> tuple[Problem, ...]:
+    """What is lacking told once, at its field, and not of the whole again."""
+    told = [(one.pointer.rpartition("/")[0], _step(one.pointer)) for one in lacking]
+    rest = (
+        problem
+        for problem in problems
+        if not any(
+            problem.pointer == whole and f" has no {json_text(name)}," in problem.message
+            for whole, name in told
+        )
+    )
+    return (*lacking, *rest)
 
 
 def misfits(schema: Mapping[str, Any], value: object) -> tuple[Problem, ...]:
@@ -126,8 +143,12 @@ def _named(problem: Problem) -> str:
     pointer = problem.pointer
     if not pointer or not problem.message.startswith(f"{pointer} "):
         return problem.message
-    steps = (one.replace("~1", "/").replace("~0", "~") for one in pointer[1:].split("/"))
-    return ".".join(steps) + problem.message[len(pointer) :]
+    return ".".join(map(_step, pointer[1:].split("/"))) + problem.message[len(pointer) :]
+
+
+def _step(pointer: str) -> str:
+    """The last name of a pointer."""
+    return pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
 
 
 ANYWAY = "Correct it, or tick that it may go although it does not fit."

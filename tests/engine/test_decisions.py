@@ -7,6 +7,7 @@ import pytest
 from app.core.errors import BadInput, Conflict, NotFound, Refused
 from app.core.events import CallDecided, Problem, ResponseEnded
 from app.core.state import Session
+from app.core.tools import Content
 from app.engine.decisions import Asked, decided, outcome
 from tests.playbook import (
     PERSON,
@@ -146,3 +147,12 @@ def test_the_loser_is_told_what_holds() -> None:
 def test_a_call_that_is_not_there() -> None:
     with pytest.raises(NotFound):
         decided(session(*begun(), *opened(1), ResponseEnded("stop")), "7.7", wish("run", "x"))
+
+
+def test_only_an_answer_has_images() -> None:
+    dot = Content("image", media_type="image/png", data="AA==")
+    answer = decided(SOUND, "1.0", Asked("answer", SEEN, images=(dot,)))
+    assert answer.images == (dot,)
+    for word in ("run", "deny"):
+        with pytest.raises(BadInput, match="Only an answer has images"):
+            decided(SOUND, "1.0", Asked(word, SEEN, images=(dot,)))

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from app.core.errors import StoreError
-from app.core.events import Logged, PartDelta, PartEnded, ResponseFailed, Source
+from app.core.events import CallDecided, Logged, PartDelta, PartEnded, ResponseFailed, Source
 from app.core.fold import fold
 from app.core.folded import folded
 from app.store.database import Statement
 from app.store.log import Batch, Chunk, Log, Summary
+from tests import factories
 from tests.playbook import begun, call, checked, failed, logged, part, run, turn
 from tests.store.test_database import opened
 
@@ -107,3 +108,42 @@ async def test_past_calls_of_a_tool_newest_first(tmp_path: Path) -> None:
         ]
         assert past[0].arguments == '{"n": 2.10}'
         assert await log.past_calls("%") == []
+
+
+async def test_past_results_of_a_tool_those_of_this_session_first(tmp_path: Path) -> None:
+    def made(city: str, name: str = "get_weather", edited: str | None = None) -> list[Logged]:
+        log = factories.Log().start().prompt().request()
+        log.call(0, "look", {}).call(1, name, {"city": city}).end().check("1.0").check("1.1")
+        log.run("1.0", "never")
+        decided = CallDecided("1.1", "run", arguments=edited)
+        return log.run("1.1", f"in {city}", arguments=decided.arguments).events
+
+    async with opened(tmp_path / "a.db") as database:
+        log = await Log.open(database)
+        for session, city, edited in (
+            ("here", "Rome", None),
+            ("old", "Oslo", None),
+            ("gone", "Bonn", None),
+            ("new", "Kyoto", '{"city": "Kobe"}'),
+        ):
+            events = made(city, edited=edited)
+            await log.append(Batch(session, events, summary=summary(session, title=city)))
+        await log.append(Batch("other", made("Paris", "other"), summary=summary("other")))
+        open_ = factories.Log().start().prompt().request().call(0, "get_weather", {}).end()
+        await log.append(Batch("open", open_.events, summary=summary("open")))
+        await log.mark_deleted("gone", 1)
+        past = await log.past_results("get_weather", "here")
+        assert [(one.session, one.title, one.call_id) for one in past] == [
+            ("here", "Rome", "1.1"),
+            ("new", "Kyoto", "1.1"),
+            ("old", "Oslo", "1.1"),
+        ]
+        assert [one.arguments for one in past] == [
+            '{"city": "Rome"}',
+            '{"city": "Kobe"}',
+            '{"city": "Oslo"}',
+        ]
+        assert "in Kyoto" in past[1].result
+        (event,) = await log.events("new", past[1].seq - 1, limit=1)
+        assert event.at_ms == past[1].at_ms
+        assert len(await log.past_results("get_weather", "here", limit=1)) == 1

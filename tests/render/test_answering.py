@@ -1,0 +1,91 @@
+"""What a text is for the model, which calls are alike, and how past results stand in a list."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from app.core.rows import to_data
+from app.core.tools import Content, ToolResult
+from app.render.answering import Said, alike, form_values, past_of, said, tidied
+from app.store.log import PastResult
+from tests.factories import Log
+
+
+@pytest.mark.parametrize(
+    ("text", "problems", "told"),
+    [
+        ("", None, Said("empty", "Nothing written: the model reads an empty result.")),
+        ("Sunny", None, Said("text", "Text: the model reads it as it is.")),
+        ("42", None, Said("text", "Text: the model reads it as it is.")),
+        ('{"a": 1}', None, Said("json", "JSON, valid.")),
+        (" [1] ", None, Said("json", "JSON, valid.")),
+        (
+            '{"a": 1,\n "b" 2}',
+            None,
+            Said(
+                "broken",
+                "Begins like JSON, but is none. Line 2, column 6: a colon should stand here.",
+                2,
+                6,
+            ),
+        ),
+        ("[NaN]", None, Said("broken", "Begins like JSON, but is none. Line 1, column 2", 1, 2)),
+        ('{"a": 1}', [], Said("json", "JSON, valid; it fits the output schema.", fits=True)),
+        ("42", [], Said("json", "JSON, valid; it fits the output schema.", fits=True)),
+        (
+            "{}",
+            ["x.", "y."],
+            Said("json", "JSON, but it does not fit: x. And 1 more.", fits=False),
+        ),
+        ("Sunny", [], Said("text", "Text; the output schema wants JSON.", fits=False)),
+        ("[", [], Said("broken", "Begins like JSON, but is none. Line 1, column 2", 1, 2, False)),
+    ],
+)
+def test_what_a_text_is(text: str, problems: list[str] | None, told: Said) -> None:
+    got = said(text, problems)
+    assert got.says.startswith(told.says)
+    assert (got.form, got.line, got.column, got.fits) == (
+        told.form,
+        told.line,
+        told.column,
+        told.fits,
+    )
+
+
+def test_laying_out_keeps_every_digit_and_what_is_no_json() -> None:
+    long = '{"n": 1.10000000000000000000001, "text": "' + "x" * 80 + '"}'
+    assert "\n" in tidied(long)
+    assert "1.10000000000000000000001" in tidied(long)
+    assert tidied("no {json") == "no {json"
+
+
+def test_the_calls_of_the_same_tool_that_wait_are_alike() -> None:
+    log = Log().start().prompt().request()
+    for index, name in enumerate(("ask_me", "add_event", "ask_me", "ask_me")):
+        log.call(index, name, {"n": index})
+    log.end()
+    for index in range(4):
+        log.check(f"1.{index}")
+    log.run("1.3")
+    session = log.session()
+    assert [one.id for one in alike(session, session.call("1.0"))] == ["1.2"]
+    assert alike(session, session.call("1.1")) == []
+
+
+def test_a_past_result_is_cut_in_the_list_and_says_what_is_left_out() -> None:
+    image = Content("image", media_type="image/png", data="AA==")
+    result = ToolResult((Content(text="x" * 5_000), image), is_error=True, staged=True)
+    row = PastResult("s", "Title", 7, 1_000, "1.0", "{}", json.dumps(to_data(result)))
+    past = past_of(row, "s")
+    assert (past.key, past.here, past.is_error, past.staged) == ("s/7", True, True, True)
+    assert (len(past.text), past.length, past.images) == (300, 5_000, 1)
+    assert not past_of(row, "t").here
+
+
+def test_a_form_holds_an_answer_that_its_fields_can_show() -> None:
+    schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
+    assert form_values(schema, '{"ok": true}') == {"boolean:/ok": ["true"]}
+    for text, given in (("no json", schema), ("", schema), ('{"ok": true}', None)):
+        assert form_values(given, text) is None
