@@ -91,7 +91,7 @@ def failure(tool: Tool | None) -> str:
         case "http":
             return "The server answered 500 Internal Server Error."
         case "mcp":
-            return "The server refused the call: Internal error (-32603)."
+            return "The server answered with an error: Internal error (-32603)."
         case "workspace":
             return "Input/output error: the disk did not answer."
         case "person":
@@ -164,7 +164,8 @@ def cut(text: str) -> str:
     text = text.rstrip()
     found, value = _read(text)
     if found and not isinstance(value, dict | list | str):
-        return _halved(f'{{"result": {text.strip()}}}')
+        text = text.strip()
+        return f'{{"result": {text[: max(1, len(text) // 2)]}'
     if found:
         return _halved(text)
     for kept in (text[: len(text) // 2], text[:-1]):

@@ -6,7 +6,6 @@ It is a pleasant and honest little program: it never claims to know what a tool 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -14,6 +13,7 @@ from typing import Any
 
 from app.core.messages import MessagePart, arguments_object
 from app.simulator.plan import Wanted
+from app.simulator.reading import Reading, elsewhere, forbidden, odd, passing, reading
 from app.simulator.roles import role
 from app.simulator.words import concepts, spaced, words
 
@@ -44,8 +44,16 @@ def answered(call: MessagePart, result: MessagePart) -> Answered:
     return Answered(call.name, arguments_object(call.text) or {}, result)
 
 
-def lead(calls: Sequence[Wanted], chance: Random, *, again: bool) -> str:
-    """The sentence before the calls."""
+def lead(
+    calls: Sequence[Wanted], chance: Random, *, again: bool, failed: Sequence[Answered] = ()
+) -> str:
+    """The sentence before the calls. `failed` are calls that are made once more."""
+    if failed:
+        told = [
+            f"I tried to {_doing(one.name, one.arguments)}, but it failed: {_bare(_cut(one.text))}."
+            for one in failed
+        ]
+        return f"{' '.join(told)} I'll try once more."
     opening = (
         "Next, I'll" if again else chance.choice(("I'll", "Let me", "Sure, I'll", "Okay, I'll"))
     )
@@ -67,10 +75,29 @@ def reasoning(prompt: str, calls: Sequence[Wanted], results: Sequence[Answered])
     return "\n".join(steps)
 
 
+def retried(results: Sequence[Answered]) -> list[Answered]:
+    """The failed calls that are worth a second try: once each, and none that was refused."""
+    return [
+        one
+        for one in results
+        if one.result.is_error and passing(one.text) and _times(one, results) == 1
+    ]
+
+
+def _times(one: Answered, results: Sequence[Answered]) -> int:
+    """How often the same call was made."""
+    return sum((one.name, one.arguments) == (other.name, other.arguments) for other in results)
+
+
 def woven(results: Sequence[Answered], chance: Random) -> str:
-    """The results as one friendly answer."""
+    """The results as one friendly answer: of the same call made twice, the last one."""
+    last = {
+        (one.name, json.dumps(one.arguments, sort_keys=True)): place
+        for place, one in enumerate(results)
+    }
+    everything, results = results, [results[place] for place in sorted(last.values())]
     good = [one for one in results if not one.result.is_error]
-    said = [_sentence(one) for one in results]
+    said = [_sentence(one, _times(one, everything)) for one in results]
     opening = ""
     if not good and results:
         opening = "I am sorry. "
@@ -79,13 +106,42 @@ def woven(results: Sequence[Answered], chance: Random) -> str:
     return opening + " ".join(said)
 
 
-def _sentence(one: Answered) -> str:
-    if one.result.is_error:
-        return _trouble(one)
-    if not one.text:
-        images = any(piece.type == "image" for piece in one.result.content)
-        return f"{_title(one)} {'sent an image' if images else 'is done; it gave nothing back'}."
-    said = salient(one.text, one.arguments)
+def _sentence(one: Answered, times: int) -> str:
+    read = reading(one.text)
+    said = _trouble(one, read, times) if one.result.is_error else _told_of(one, read)
+    if read.ordered:
+        said += (
+            " The result also held an order to me; I take orders from you, and from no result, so "
+            "I did not follow it."
+        )
+    return said
+
+
+def _told_of(one: Answered, read: Reading) -> str:
+    """A good result, with what is wrong about its form."""
+    if read.state == "empty":
+        if any(piece.type == "image" for piece in one.result.content):
+            return f"{_title(one)} sent an image."
+        return f"{_title(one)} gave nothing back, so I cannot tell what came of it."
+    if read.state == "cut":
+        known = {str(given).lower() for given in one.arguments.values()}
+        part = _cut(_told(read.value, known, 0)) if read.value is not None else ""
+        could = f"all I could read is: {_bare(part)}" if part else "I could read nothing of it"
+        return f"{_title(one)}: the result broke off in the middle; {could}."
+    said = _good(one, read)
+    if read.large:
+        said = (
+            f"The result is very large ({read.length:,} characters), so I only skimmed it. {said}"
+        )
+    if places := elsewhere(read.value, one.arguments):
+        said += f" Mind that I asked for {places[0]}, and the result tells of {places[1]}."
+    if names := odd(read.value, one.arguments):
+        said += f" Take it with care: {joined(names[:5])} came with a type that I did not expect."
+    return said
+
+
+def _good(one: Answered, read: Reading) -> str:
+    said = salient(read.text, one.arguments)
     if "math" in concepts(words(one.name)) and len(said) < 60:
         if "=" in said:
             return f"{_bare(said)}."
@@ -96,12 +152,17 @@ def _sentence(one: Answered) -> str:
     return f"{f'In {place}' if place else _title(one)}: {said.rstrip('.')}."
 
 
-def _trouble(one: Answered) -> str:
-    reason = _cut(one.text) or "no reason was given"
+def _trouble(one: Answered, read: Reading, times: int) -> str:
+    reason = _cut(read.text) or "no reason was given"
     what = _doing(one.name, one.arguments)
-    if re.search(r"\b(?:denied|not allow|declined|refused|permission)", reason, re.I):
+    if forbidden(reason):
         return (
             f"I wanted to {what}, but that was not allowed ({_bare(reason)}). I leave it at that."
+        )
+    if times > 1:
+        return (
+            f"I tried to {what} {'twice' if times == 2 else f'{times} times'}, but it failed: "
+            f"{_bare(reason)}. I cannot tell you more without it."
         )
     return (
         f"I tried to {what}, but it failed: {_bare(reason)}. "

@@ -15,7 +15,7 @@ from typing import Any
 
 from app.core.messages import Message, MessagePart, ModelRequest, arguments_object
 from app.core.tools import Tool, ToolChoice
-from app.simulator.answer import Answered, answered, lead, reasoning, woven
+from app.simulator.answer import Answered, answered, lead, reasoning, retried, woven
 from app.simulator.plan import Background, Wanted, forced, wanted
 from app.simulator.reply import Block, Reply, call, shortened
 from app.simulator.smalltalk import small_talk
@@ -44,11 +44,14 @@ def reply(request: ModelRequest, *, seed: int, today: date) -> Reply:
     said = f"{seed}\n{len(request.messages)}\n{history.prompt}"
     chance = Random(said.encode("utf-8", "surrogatepass"))  # a prompt may hold half a character
     calls = _calls(request.tools, request.choice, history, today)
+    failed = [] if calls else retried(history.results)
+    calls = calls or _once_more(failed, _offered(request.tools, request.choice), request.choice)
     blocks: list[Block] = []
     if request.params.get("thinking"):
         blocks.append(Block("thinking", reasoning(history.prompt, calls, history.results)))
     if calls:
-        blocks.append(Block("text", lead(calls, chance, again=bool(history.made))))
+        said = lead(calls, chance, again=bool(history.made), failed=failed)
+        blocks.append(Block("text", said))
         blocks += [call(one.tool.name, one.arguments) for one in calls]
         return shortened(Reply(tuple(blocks), "calls"), request.params.get("max_tokens"))
     if history.results:
@@ -72,6 +75,15 @@ def _calls(
     if not pending and choice.forced:
         pending = [forced(prompt, offered, background, today)]
     return pending if choice.parallel else pending[:1]
+
+
+def _once_more(
+    failed: Sequence[Answered], offered: Sequence[Tool], choice: ToolChoice
+) -> list[Wanted]:
+    """The same calls again, where their tools are on offer still."""
+    tools = {tool.name: tool for tool in offered}
+    calls = [Wanted(tools[one.name], one.arguments) for one in failed if one.name in tools]
+    return calls if choice.parallel else calls[:1]
 
 
 def _offered(tools: Sequence[Tool], choice: ToolChoice) -> list[Tool]:

@@ -1,0 +1,88 @@
+"""The table of faults: what each row says, and what a stale result is taken from."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.core.errors import BadInput
+from app.core.events import CallDecided, CallEnded, CallStarted, Event
+from app.core.faults import FAULTS, earlier, fault, known, returned, unstageable
+from app.core.tools import ToolResult, text_result
+from tests.playbook import begun, call, checked, ran, run, session, turn
+
+PARIS, OSLO = '{"city":"Paris"}', '{"city":"Oslo"}'
+
+
+def test_each_row_is_said_in_a_sentence_of_its_own() -> None:
+    assert len({one.name for one in FAULTS}) == len({one.says for one in FAULTS}) == len(FAULTS)
+    for one in FAULTS:
+        assert one.says[0].isupper()
+        assert one.says.endswith(".")
+        assert fault(one.name) is known(one.name) is one
+        assert one.decision == ("run" if one.runs else "answer")
+
+
+def test_an_unknown_one_names_those_there_are() -> None:
+    assert fault("boom") is None
+    with pytest.raises(BadInput, match=r"timeout, error.*injection"):
+        known("boom")
+
+
+def done(
+    number: int, arguments: str, text: str, *, fault: str = "", error: bool = False
+) -> list[Event]:
+    """A turn with one call that ran, its real result `text`."""
+    id_, real = f"{number}.0", text_result(text, is_error=error)
+    made = text_result("staged") if fault else real
+    return [
+        *turn(number, call(0, arguments=arguments)),
+        checked(id_),
+        CallDecided(id_, "run", digest="digest", fault=fault),
+        CallStarted(id_, 1),
+        CallEnded(id_, made, real if fault else None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "found"),
+    [
+        ([], None),
+        ([(OSLO, "old", "", False)], (1, "old")),
+        ([(OSLO, "old", "", False), (OSLO, "newer", "", False)], (2, "newer")),
+        ([(PARIS, "same", "", False), (OSLO, "newer", "", False)], (1, "same")),
+        ([(PARIS, "was real", "cut_json", False)], (1, "was real")),
+        ([(PARIS, "failed", "", True)], None),
+    ],
+)
+def test_a_stale_result_is_the_newest_good_one(
+    before: list[tuple[str, str, str, bool]], found: tuple[int, str] | None
+) -> None:
+    events = begun()
+    for number, (arguments, text, name, error) in enumerate(before, 1):
+        events += done(number, arguments, text, fault=name, error=error)
+    last = len(before) + 1
+    events += [*turn(last, call(0, arguments=PARIS)), checked(f"{last}.0")]
+    one = session(*events)
+    old = earlier(one, one.call(f"{last}.0"))
+    assert (old and (old[0], old[1].text)) == found
+    said = unstageable(one, one.call(f"{last}.0"), "stale")
+    assert bool(said) == (found is None)
+    assert unstageable(one, one.call(f"{last}.0"), "cut_json") == ""
+
+
+def test_what_came_of_a_call_without_its_fault() -> None:
+    answered = CallDecided("1.0", "answer", digest="digest", fault="error")
+    ended = CallEnded("1.0", text_result("made up", is_error=True))
+    one = session(*begun(), *turn(1, call(0)), checked("1.0"), answered, ended)
+    assert returned(one.call("1.0")) is None
+    real = session(*begun(), *turn(1, call(0)), checked("1.0"), run("1.0"), *ran("1.0"))
+    assert returned(real.call("1.0")) == text_result("ok")
+    assert returned(session(*begun(), *turn(1, call(0))).call("1.0")) is None
+
+
+def test_the_same_turn_is_not_earlier() -> None:
+    """What is offered on a card changes with no other card."""
+    events = [*begun(), *turn(1, call(0), call(1)), checked("1.0"), run("1.0"), *ran("1.0")]
+    one = session(*events, checked("1.1"))
+    assert earlier(one, one.call("1.1")) is None
+    assert returned(one.call("1.0")) != ToolResult()
