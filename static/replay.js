@@ -1,5 +1,6 @@
 // Replay: fetches the frames of this session and applies them by the clock, forwards and back.
 
+import { wordsAt } from "./lanes.js";
 import { applyFrame, setReplaying } from "./stream.js";
 
 const SPEEDS = [0.5, 1, 2, 4, 8];
@@ -58,13 +59,15 @@ async function goThere() {
     while (shown < index && wanted === null) await applyFrame(reel.frames[++shown]);
     report();
   }
+  document.dispatchEvent(new Event("replay:shown"));
 }
 
 function report() {
   const position = head();
   if (!position) return;
   position.value = clock;
-  position.setAttribute("aria-valuetext", `${(clock / 1000).toFixed(2)} s`);
+  const on = wordsAt(clock);
+  position.setAttribute("aria-valuetext", `${(clock / 1000).toFixed(2)} s${on && `: ${on}`}`);
   document.querySelector("#bar .clock").textContent = `${(clock / 1000).toFixed(2)} of ${(reel.duration / 1000).toFixed(2)} s`;
   const play = document.querySelector("#bar .play");
   play.textContent = playing ? "❚❚" : "▶";

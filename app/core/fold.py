@@ -138,6 +138,7 @@ def _apply(session: Session, logged: Logged) -> None:
         case CallInterrupted(call_id=call_id):
             call = _call_in(session, call_id, "running")
             call.status, call.decided, call.progress = "interrupted", None, None
+            call.ended_ms = at_ms
             call.interruptions += 1
             call.digest = digest(session, call, call.code)
         case TaskStarted(task_id=task_id, call_id=call_id, title=title):

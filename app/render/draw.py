@@ -15,9 +15,11 @@ from app.core.state import Part, Prompt, Session, Turn
 from app.render.arguments import token_length
 from app.render.card import card
 from app.render.filters import shown
+from app.render.lanes import drawing
 from app.render.limits import pause, spent
 from app.render.logprobs import odds
 from app.render.parts import block_of, cited, cited_by, sealed, served
+from app.render.running import running
 from app.render.staged import choices, told
 from app.render.timeline import Segment, clock, segments
 from app.render.view import View, runnable_at_once, state_words
@@ -50,7 +52,7 @@ def drawn(view: View, block_id: str) -> Drawn:
                 return "_prompt.html", {"prompt": _prompt(view.session, number)}
             case (("turn" | "turnhead" | "parts" | "turnfoot"), [number]):
                 return _turn(view, name, _nth(view.session.turns, number - 1))
-            case (("part" | "call" | "prefix" | "doubt"), [number, index]):
+            case (("part" | "call" | "prefix" | "doubt" | "progress" | "output"), [number, index]):
                 turn = _nth(view.session.turns, number - 1)
                 return _part(view, name, turn, _nth(turn.parts, index))
             case (("wire" | "wirehead" | "wirerows"), [number]):
@@ -89,7 +91,7 @@ def _single(view: View, name: str) -> Drawn:
             return "_pause.html", {"pause": pause(session)}
         case "bar":
             on = clock(session)
-            return "_bar.html", {"clock": on, "segments": bar_segments(session)}
+            return "_bar.html", {"clock": on, "bar": drawing(bar_segments(session), on.duration)}
         case "flow":
             return "_flow.html", {"items": [_item_id(item) for item in session.items]}
         case _:
@@ -136,7 +138,10 @@ def _part(view: View, name: str, turn: Turn, part: Part) -> Drawn:
         drawn_card, past = card(view, turn, call), told(view.session, call)
         menu = choices(view.session, call, drawn_card.offer)
         values |= {"card": drawn_card, "call": call, "staging": menu, "staged": past}
-        return "_call.html", values
+        return "_call.html", values | {"work": running(view.session, call)}
+    if name in ("progress", "output"):
+        call = view.session.by_call[f"{turn.number}.{part.index}"]
+        return f"_{name}.html", values | running(view.session, call)
     if name == "doubt":
         return "_doubt.html", values | {"marked": _marked(part)}
     if name == "prefix":

@@ -6,9 +6,10 @@ Both are computed from the folded session, so that the live page and the replay 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import inf
 from typing import Literal
 
 from app.core.state import Call, Part, Prompt, Session, Turn
@@ -23,12 +24,24 @@ PERSON_MS = 3000
 
 @dataclass(frozen=True)
 class Segment:
-    """Times in ms of the replay clock; `block` is the id of the block it belongs to."""
+    """Times in ms of the replay clock; `block` is the id of the block it belongs to.
+
+    `took_ms` is how long it truly was, dead time and all. `name` and `call` are those of its tool
+    call, "" where it is none; `open` is what still goes on. Of those that overlap each has its own
+    `lane`, from 0: where it begins, the first that is free. `lanes` is how many there are where it
+    stands. What waits for a person has a row of its own, whatever overlaps there.
+    """
 
     kind: SegmentKind
     start_ms: int
     end_ms: int
     block: str
+    took_ms: int = 0
+    name: str = ""
+    call: str = ""
+    open: bool = False
+    lane: int = 0
+    lanes: int = 1
 
 
 @dataclass(frozen=True)
@@ -80,13 +93,29 @@ def clock(session: Session, until_ms: int = 0) -> Clock:
 def segments(session: Session, on: Clock, until_ms: int = 0) -> tuple[Segment, ...]:
     """Every stretch of time that has a name, in order of its start; stretches may overlap."""
     now = max(_latest(session), until_ms)
-    found = [
-        Segment("person", on.at(start), on.at(end), call_block(call))
+    person = [
+        replace(_segment("person", on, start, end, call_block(call)), name=call.name, call=call.id)
         for call, start, end in _decisions(session, now)
     ]
-    for turn in session.turns:
-        found.extend(_turn_segments(turn, on, now))
-    return tuple(sorted(found, key=lambda segment: segment.start_ms))
+    busy = [one for turn in session.turns for one in _turn_segments(turn, on, now)]
+    return tuple(sorted((*person, *in_lanes(busy)), key=lambda segment: segment.start_ms))
+
+
+def in_lanes(found: Sequence[Segment]) -> list[Segment]:
+    """`found` in order of start, each in the first lane that is free where it begins. What came
+    before decides alone, so nothing changes its lane while a run goes on."""
+    laid: list[Segment] = []
+    free: list[float] = []  # by lane: when its last one ends
+    first = 0
+    for one in sorted(found, key=lambda segment: segment.start_ms):
+        if all(end <= one.start_ms for end in free):
+            laid[first:] = [replace(before, lanes=len(free)) for before in laid[first:]]
+            first, free = len(laid), []
+        lane = next((at for at, end in enumerate(free) if end <= one.start_ms), len(free))
+        free[lane : lane + 1] = [inf if one.open else one.end_ms]
+        laid.append(replace(one, lane=lane))
+    laid[first:] = [replace(before, lanes=len(free)) for before in laid[first:]]
+    return laid
 
 
 def call_block(call: Call) -> str:
@@ -97,15 +126,25 @@ def call_block(call: Call) -> str:
 def _turn_segments(turn: Turn, on: Clock, now: int) -> Iterator[Segment]:
     closed = turn.closed_ms if turn.closed_ms is not None else now
     first = turn.first_part_ms if turn.first_part_ms is not None else closed
-    yield Segment("waiting", on.at(turn.sent_ms), on.at(first), f"turnhead-{turn.number}")
+    waits = _segment("waiting", on, turn.sent_ms, first, f"turnhead-{turn.number}")
+    yield replace(waits, open=turn.open and turn.first_part_ms is None)
     for part in turn.parts:
-        block = f"{'call' if part.kind == 'call' else 'part'}-{turn.number}-{part.index}"
+        is_call = part.kind == "call"
+        block = f"{'call' if is_call else 'part'}-{turn.number}-{part.index}"
         end = part.ended_ms if part.ended_ms is not None else closed
-        yield Segment(_kind(part), on.at(part.started_ms), on.at(end), block)
+        call_id = f"{turn.number}.{part.index}" if is_call else ""
+        made = _segment(_kind(part), on, part.started_ms, end, block)
+        yield replace(made, name=part.name, call=call_id, open=not part.ended and turn.open)
     for call in turn.calls:
         if call.started_ms is not None:
             end = call.ended_ms if call.ended_ms is not None else now
-            yield Segment("tool", on.at(call.started_ms), on.at(end), call_block(call))
+            runs = _segment("tool", on, call.started_ms, end, call_block(call))
+            yield replace(runs, name=call.name, call=call.id, open=call.status == "running")
+
+
+def _segment(kind: SegmentKind, on: Clock, start: int, end: int, block: str) -> Segment:
+    """From times in Unix ms."""
+    return Segment(kind, on.at(start), on.at(end), block, max(end - start, 0))
 
 
 def _latest(session: Session) -> int:

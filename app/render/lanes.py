@@ -1,0 +1,132 @@
+"""The time bar as it is drawn: where each segment stands, and what it says of itself.
+
+Which lane a segment has is for timeline.py to say; this file gives lanes their height.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from app.render.filters import clip, duration, plural
+from app.render.timeline import Segment, SegmentKind
+
+MOST_LANES = 6
+"""More share the last one."""
+MOST_ROWS = 60
+"""Of the list beside the bar, the last ones."""
+
+WIDTH, HEIGHT = 1000.0, 20.0
+"""Of the drawing, in its own units; the page stretches it."""
+PERSON = 8.0
+"""What the row of the person takes of the height, where there is one."""
+_GAP = 0.8
+
+_WORDS: Mapping[SegmentKind, str] = {
+    "waiting": "waiting for the model",
+    "thinking": "thinking",
+    "text": "text",
+    "arguments": "writes its arguments",
+    "tool": "runs",
+    "person": "waits for you",
+}
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A segment on the drawing, in its units. `start_ms` and `end_ms` are of the replay clock."""
+
+    kind: SegmentKind
+    block: str
+    words: str
+    start_ms: int
+    end_ms: int
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """`lanes` is how many the bar has; `shared` tells where more would be needed, or is "".
+    `rows` are (words, block) in order of time, and `left_out` how many came before them."""
+
+    bars: Sequence[Bar]
+    lanes: int
+    shared: str
+    rows: Sequence[tuple[str, str]]
+    left_out: int
+
+
+def drawing(found: Sequence[Segment], length_ms: int) -> Drawing:
+    """The time bar of a clock that is `length_ms` long."""
+    if not length_ms:
+        return Drawing((), 1, "", (), 0)
+    bars = tuple(_bars(found, length_ms))
+    most = max((one.lanes for one in found), default=1)
+    shared = f"{most} at once at most; the last of {MOST_LANES} lanes is shared."
+    rows = [(one.words, one.block) for one in bars]
+    return Drawing(
+        bars,
+        min(most, MOST_LANES),
+        shared if most > MOST_LANES else "",
+        rows[-MOST_ROWS:],
+        max(len(rows) - MOST_ROWS, 0),
+    )
+
+
+def _bars(found: Sequence[Segment], length_ms: int) -> Iterator[Bar]:
+    low = _beside_a_person(found)
+    for place, one in enumerate(found):
+        y, height = HEIGHT - PERSON, PERSON
+        if one.kind != "person":
+            whole = HEIGHT - PERSON if place in low else HEIGHT
+            visible = min(one.lanes, MOST_LANES)
+            y = whole * min(one.lane, visible - 1) / visible
+            height = whole / visible - (_GAP if visible > 1 else 0)
+        width = max(WIDTH * (one.end_ms - one.start_ms) / length_ms, 1.5)
+        x = WIDTH * one.start_ms / length_ms
+        words = words_of(one)
+        yield Bar(one.kind, one.block, words, one.start_ms, one.end_ms, x, y, width, height)
+
+
+def words_of(one: Segment) -> str:
+    """`get_weather runs, call 1.2, 182 ms, beside 2 others`."""
+    name = f"{clip(one.name, 60)} " if one.name else ""
+    words = [name + ("calls" if one.kind == "tool" and not one.call else _WORDS[one.kind])]
+    if one.call:
+        words.append(f"call {one.call}")
+    words.append(duration(one.took_ms) + (" so far" if one.open else ""))
+    if one.lanes > 1:
+        words.append(f"beside {plural(one.lanes - 1, 'other')}")
+    return ", ".join(words)
+
+
+def _beside_a_person(found: Sequence[Segment]) -> set[int]:
+    """The places of those that leave room for the row of the person: where one of the segments
+    that stand side by side overlaps it, all of them do, so that lanes are of one height."""
+    person = [one for one in found if one.kind == "person" and one.end_ms > one.start_ms]
+    low: set[int] = set()
+    for group in _side_by_side(found):
+        start = min(found[place].start_ms for place in group)
+        end = max(found[place].end_ms for place in group)
+        if any(one.start_ms < end and start < one.end_ms for one in person):
+            low.update(group)
+    return low
+
+
+def _side_by_side(found: Sequence[Segment]) -> Iterator[list[int]]:
+    """The places of segments that hang together by overlapping, in order of their start."""
+    group: list[int] = []
+    reached = 0
+    for place, one in enumerate(found):
+        if one.kind == "person":
+            continue
+        if group and one.start_ms >= reached:
+            yield group
+            group = []
+        reached = max(reached, one.end_ms) if group else one.end_ms
+        group.append(place)
+    if group:
+        yield group

@@ -1,0 +1,186 @@
+"""Lanes: what overlaps stands side by side, nothing is lost, and nothing moves while it runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.core.events import CallDecided, CallEnded, CallInterrupted, CallStarted
+from app.core.tools import text_result
+from app.render.lanes import HEIGHT, MOST_LANES, MOST_ROWS, PERSON, WIDTH, drawing, words_of
+from app.render.timeline import Segment, clock, in_lanes, segments
+from tests.factories import DIGEST, Log, turn_with_calls
+from tests.render.logs import STORIES
+from tests.render.page import at
+
+SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), max_size=14)
+
+
+def plain(spans: list[tuple[int, int]]) -> list[Segment]:
+    return [
+        Segment("tool", start, start + length, f"call-1-{place}", length)
+        for place, (start, length) in enumerate(spans)
+    ]
+
+
+@settings(deadline=None, derandomize=True, max_examples=150)
+@given(SPANS)
+def test_no_two_of_one_lane_overlap_and_nothing_is_lost(spans: list[tuple[int, int]]) -> None:
+    given_ = plain(spans)
+    laid = in_lanes(given_)
+    assert Counter(replace(one, lane=0, lanes=1) for one in laid) == Counter(given_)
+    by_lane: dict[int, list[Segment]] = {}
+    for one in laid:
+        assert 0 <= one.lane < one.lanes
+        by_lane.setdefault(one.lane, []).append(one)
+    for lane in by_lane.values():
+        assert all(a.end_ms <= b.start_ms for a, b in pairwise(lane))
+    # There are no more lanes than ever overlap.
+    for one in laid:
+        together = [
+            sum(on.start_ms <= moment < max(on.end_ms, on.start_ms + 1) for on in laid)
+            for moment in range(43)
+        ]
+        assert one.lanes <= max(1, *together)
+
+
+@settings(deadline=None, derandomize=True, max_examples=100)
+@given(SPANS, st.integers(0, 40))
+def test_nothing_changes_its_lane_while_time_goes_on(
+    spans: list[tuple[int, int]], now: int
+) -> None:
+    """At every moment the lanes are those that will be: what runs has no end yet."""
+    whole = {one.block: one.lane for one in in_lanes(plain(spans))}
+    begun = [one for one in plain(spans) if one.start_ms <= now]
+    so_far = [replace(one, end_ms=now, open=True) if one.end_ms > now else one for one in begun]
+    assert {one.block: one.lane for one in in_lanes(so_far)} == {
+        one.block: whole[one.block] for one in begun
+    }
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_the_stories_keep_their_lanes(name: str) -> None:
+    events = STORIES[name]
+    seen: dict[tuple[str, str, int], int] = {}
+    for place in range(2, len(events) + 1):
+        session = Log(list(events[:place])).session()
+        if any(call.attempt > 1 and call.status == "running" for call in session.calls()):
+            return  # Of a call that runs again the bar shows the last attempt alone.
+        for one in segments(session, clock(session)):
+            if one.kind != "person":
+                assert seen.setdefault((one.kind, one.block, one.start_ms), one.lane) == one.lane
+
+
+def overlapping(count: int, *, ended: bool = True) -> Log:
+    """So many calls that run at once, the first of them longest."""
+    log = turn_with_calls(*[("get_weather", {"city": str(n)}) for n in range(count)])
+    ids = [f"1.{n}" for n in range(1, count + 1)]
+    for one in ids:
+        log.add(CallDecided(one, "run", "rule", "all", digest=DIGEST))
+    for one in ids:
+        log.add(CallStarted(one, 1))
+        log.now_ms += 50
+    for one in reversed(ids) if ended else ():
+        log.add(CallEnded(one, text_result("x")))
+    return log
+
+
+def tools_of(log: Log) -> list[Segment]:
+    session = log.session()
+    found = segments(session, clock(session))
+    return [one for one in found if one.kind == "tool"]
+
+
+def test_calls_that_overlap_have_lanes_of_their_own_in_the_order_of_their_start() -> None:
+    found = tools_of(overlapping(3))
+    assert [(one.lane, one.lanes, one.call) for one in found] == [
+        (0, 3, "1.1"),
+        (1, 3, "1.2"),
+        (2, 3, "1.3"),
+    ]
+    running = tools_of(overlapping(3, ended=False))
+    assert [(one.lane, one.open) for one in running] == [(0, True), (1, True), (2, True)]
+    alone = tools_of(overlapping(1))
+    assert [(one.lane, one.lanes) for one in alone] == [(0, 1)]
+
+
+def test_an_interrupted_call_is_at_work_no_longer() -> None:
+    log = overlapping(1, ended=False).add(CallInterrupted("1.1"))
+    before = tools_of(log)[0]
+    log.now_ms += 3_600_000
+    log.add(CallDecided("1.1", "run", digest=DIGEST))
+    assert (before.open, tools_of(log)[0].took_ms) == (False, before.took_ms)
+
+
+def test_lanes_share_the_height_and_leave_room_for_the_person() -> None:
+    person = Segment("person", 0, 100, "call-1-9", 100, "ask_me", "1.9")
+    two = in_lanes(plain([(50, 100), (60, 100)]))
+    free = in_lanes(plain([(300, 50)]))
+    bars = drawing([person, *two, *free], 1000).bars
+    assert [(bar.kind, bar.y) for bar in bars] == [
+        ("person", HEIGHT - PERSON),
+        ("tool", 0.0),
+        ("tool", (HEIGHT - PERSON) / 2),
+        ("tool", 0.0),
+    ]
+    assert bars[-1].height == HEIGHT
+    for bar in bars:
+        assert 0 <= bar.x <= bar.x + bar.width <= WIDTH
+        assert bar.y + bar.height <= HEIGHT
+    first, second = bars[1:3]
+    assert first.y + first.height <= second.y
+    assert second.y + second.height <= HEIGHT - PERSON
+
+
+@pytest.mark.parametrize("count", [1, MOST_LANES, MOST_LANES + 1, 40])
+def test_more_calls_than_lanes_share_the_last_and_say_so(count: int) -> None:
+    drawn = drawing(in_lanes(plain([(n, 100) for n in range(count)])), 1000)
+    assert (len(drawn.bars), drawn.lanes) == (count, min(count, MOST_LANES))
+    assert bool(drawn.shared) == (count > MOST_LANES)
+    assert drawn.shared == "" or drawn.shared.startswith(f"{count} at once at most;")
+    assert len({bar.y for bar in drawn.bars}) == min(count, MOST_LANES)
+
+
+def test_the_list_beside_the_bar_is_short() -> None:
+    drawn = drawing(in_lanes(plain([(10 * n, 5) for n in range(200)])), 2000)
+    assert (len(drawn.rows), drawn.left_out) == (MOST_ROWS, 200 - MOST_ROWS)
+    assert drawn.rows[-1][1] == "call-1-199"
+    assert drawing((), 0).bars == ()
+
+
+@pytest.mark.parametrize(
+    ("segment", "words"),
+    [
+        (Segment("tool", 0, 9, "b", 182, "get_weather", "1.2", lane=1, lanes=3),
+         "get_weather runs, call 1.2, 182 ms, beside 2 others"),
+        (Segment("tool", 0, 9, "b", 1240, "get_weather", "1.2", open=True),
+         "get_weather runs, call 1.2, 1.24 s so far"),
+        (Segment("person", 0, 3000, "b", 65_000, "ask_me", "1.3"),
+         "ask_me waits for you, call 1.3, 1 min 05 s"),
+        (Segment("arguments", 0, 9, "b", 9, "add_event", "1.3"),
+         "add_event writes its arguments, call 1.3, 9 ms"),
+        (Segment("tool", 0, 9, "b", 9, "web_search"), "web_search calls, 9 ms"),
+        (Segment("waiting", 0, 9, "b", 410), "waiting for the model, 410 ms"),
+    ],
+)  # fmt: skip
+def test_a_segment_in_words(segment: Segment, words: str) -> None:
+    assert words_of(segment) == words
+
+
+def test_the_bar_and_its_list_say_the_same_and_lead_to_their_blocks() -> None:
+    log = overlapping(3)
+    page = at(log.events, len(log.events))
+    bar = page.tree.find("bar")
+    assert bar is not None
+    assert bar.attributes["data-lanes"] == "3"
+    titles = [one.text for one in bar.walk() if one.name == "title"]
+    links = [one for one in bar.walk() if one.name == "a"]
+    assert [one.text for one in links] == titles
+    assert "get_weather runs, call 1.2, 130 ms, beside 2 others" in titles
+    for link in links:
+        assert page.tree.find(link.attributes["href"].removeprefix("#")) is not None
