@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 from app.core.faults import FAULTS
@@ -69,26 +70,29 @@ class Rule:
 
 def first_match(rules: Iterable[Rule], call: Call) -> Rule | None:
     """The rule that is about `call`, whether it decides it or not; None: ask."""
-    return next((rule for rule in rules if matches(rule, call)), None)
+    values = cache(lambda: values_of(call.arguments))  # read once for all rules, and if need be
+    return next((rule for rule in rules if _meets(rule, call) and _fits(rule, values)), None)
 
 
 def matches(rule: Rule, call: Call) -> bool:
     """Whether `rule` is about `call`. A call of no known tool is met by its name alone."""
+    return first_match([rule], call) is not None
+
+
+def _meets(rule: Rule, call: Call) -> bool:
     if not rule.enabled:
         return False
     if call.tool is None:
-        named = rule.tool in ("*", call.name) and not rule.source and not rule.read_only
-        return named and _fits(rule, call)
-    return rule.covers(call.tool) and _fits(rule, call)
+        return rule.tool in ("*", call.name) and not rule.source and not rule.read_only
+    return rule.covers(call.tool)
 
 
-def _fits(rule: Rule, call: Call) -> bool:
+def _fits(rule: Rule, values: Callable[[], Any]) -> bool:
     if not rule.when:
         return True
-    values = values_of(call.arguments)
-    if not all_hold(rule.when, values):
+    if not all_hold(rule.when, values()):
         return False
-    return rule.action not in LETS_THROUGH or not _climbs(rule.when, values)
+    return rule.action not in LETS_THROUGH or not _climbs(rule.when, values())
 
 
 def _climbs(when: Mapping[str, Any], values: Any) -> bool:
@@ -133,7 +137,7 @@ def unbound(rule: Rule, call: Call) -> str:
 
 def told(rule: Rule) -> str:
     """What the rule says, in words: `run get_weather where /city is "Paris"`."""
-    who = "every tool" if rule.tool == "*" else rule.tool
+    who = "every tool" if rule.tool == "*" else _plain(rule.tool)
     if rule.read_only:
         who = "read-only tools" if rule.tool == "*" else f"{who} where it is read-only"
     if rule.source:
@@ -147,7 +151,7 @@ def told(rule: Rule) -> str:
 
 
 def _test(pointer: str, test: Any) -> str:
-    place = pointer or "the whole"
+    place = _plain(pointer) if pointer else "the whole"
     match test:
         case {"equals": dict() as wanted, **rest} if not pointer and not rest:
             return f"the arguments are {_value(wanted)}"
@@ -160,6 +164,11 @@ def _test(pointer: str, test: Any) -> str:
         case {"one_of": list() | tuple() as options, **rest} if not rest:
             return f"{place} is one of {', '.join(map(_value, options))}"
     return f"{place} is {_value(test)}"
+
+
+def _plain(name: str) -> str:
+    """A name that could be read as words of ours stands in quotes."""
+    return name if re.fullmatch(r"[!-~]+", name) else _value(name)
 
 
 def _value(value: Any) -> str:
