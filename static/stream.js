@@ -27,7 +27,7 @@ export function grow(entries) {
     else element.append(text);
     element.dataset.length = to;
     element.dataset.deltas = deltas;
-    const counter = document.getElementById(id.replace("text-", "deltas-"));
+    const counter = id.startsWith("text-") && document.getElementById(id.replace("text-", "deltas-"));
     if (counter) counter.textContent = deltas;
   }
   mark();

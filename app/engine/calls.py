@@ -173,7 +173,10 @@ class Calls:
             f"It goes on in the background as task {task_id}; its result comes with a later "
             "message. Do not call it again for that."
         )
-        events = [TaskStarted(task_id, call_id, title), CallEnded(call_id, text_result(said))]
+        events: list[Event] = [
+            TaskStarted(task_id, call_id, title),
+            CallEnded(call_id, text_result(said)),
+        ]
         await self._hub.append(live, events)
         running.behind = task_id
         # Nobody waits for it, so its own limit has no sense any more.

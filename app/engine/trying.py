@@ -216,8 +216,10 @@ class Trying:
             lift=wanted.lift,
         )
 
-        def report(text: str, fraction: float | None = None) -> None:
-            one.progress, one.fraction = self._masker().mask_text(text), fraction
+        def report(text: str, fraction: float | None = None, output: str = "") -> None:
+            printed = output.strip().rpartition("\n")[2]  # its last line stands for the words
+            said = printed or text or one.progress
+            one.progress, one.fraction = self._masker().mask_text(said), fraction
             one.ring()
 
         one.work = asyncio.ensure_future(self._executors.run(invocation, report))

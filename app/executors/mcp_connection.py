@@ -122,15 +122,15 @@ class Connection:
         self.listed, self.listed_at = listed(tools), self._loop.time()
         return self.listed
 
-    async def call(self, name: str, arguments: Mapping[str, Any], progress: Progress) -> ToolResult:
+    async def call(self, name: str, arguments: Mapping[str, Any], teller: Progress) -> ToolResult:
         """Call a tool once. Cancelled, it tells the server so, and raises on."""
         from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
 
-        async def told(so_far: float, total: float | None, message: str | None) -> None:
+        async def told(progress: float, total: float | None, message: str | None) -> None:
             known = total is not None and total > 0
-            fraction = min(1.0, max(0.0, so_far / total)) if known and total else None
-            words = f"{so_far:g} of {total:g}" if known else f"{so_far:g}"
-            progress.tell(message or words, fraction)
+            fraction = min(1.0, max(0.0, progress / total)) if known and total else None
+            words = f"{progress:g} of {total:g}" if known else f"{progress:g}"
+            teller.tell(message or words, fraction)
 
         async def asked() -> CallToolResult:
             # Not `call_tool`: that judges the result by a schema of the server's, in our own
@@ -141,7 +141,7 @@ class Connection:
             )
 
         self._use()
-        self._calls.append(progress)
+        self._calls.append(teller)
         try:
             return result_of(await self._first(asked()))
         except Refusal as error:
@@ -150,7 +150,7 @@ class Connection:
             said = f"The server did not finish this call, and its effect is unknown. {gone}"
             return text_result(said, is_error=True, kind="failed")
         finally:
-            self._calls.remove(progress)
+            self._calls.remove(teller)
             self._use()
 
     def _use(self) -> None:

@@ -16,7 +16,8 @@ given may be further on than the event: all numbers are looked up by the event's
 
     head  bar  dock  tasks  list  pause
     flow  > prompt-N
-          > turn-N > turnhead-N, parts-N > part-N-I | call-N-I > text-N-I, prefix-N-I, doubt-N-I
+          > turn-N > turnhead-N, parts-N > part-N-I | call-N-I > text-N-I, prefix-N-I, doubt-N-I,
+                                                              progress-N-I, output-N-I > print-N-I
                      turnfoot-N
     wire  > wire-N > wirehead-N, wirerows-N > wirerow-N-K
 """
@@ -63,6 +64,7 @@ from app.core.events import (
 from app.core.state import Part, Prompt, Session, Turn
 from app.render.draw import drawn
 from app.render.filters import shown
+from app.render.running import tells
 from app.render.view import View
 from app.render.why import behind
 
@@ -157,8 +159,11 @@ def ancestors(block_id: str) -> Iterator[str]:
     name, _, rest = block_id.partition("-")
     number, _, _ = rest.partition("-")
     match name:
-        case "text" | "prefix" | "doubt":
+        case "text" | "prefix" | "doubt" | "progress" | "output":
             yield from (f"part-{rest}", f"call-{rest}")
+            yield from (f"parts-{number}", f"turn-{number}", "flow")
+        case "print":
+            yield from (f"output-{rest}", f"call-{rest}")
             yield from (f"parts-{number}", f"turn-{number}", "flow")
         case "part" | "call":
             yield from (f"parts-{number}", f"turn-{number}", "flow")
@@ -223,10 +228,12 @@ def _touched(logged: Logged, session: Session) -> Iterator[Touch]:
             yield from _changed(*_RUN, _call_block(event.call_id), f"turnfoot-{number}")
             checked = isinstance(event, CallChecked)
             yield from _changed(*_behind(session, event.call_id, checked=checked))
-        case TaskStarted() | TaskEnded():
-            yield Touch("tasks", "changed")
-        case CallProgressed(call_id=call_id) | CallExtended(call_id=call_id):
-            yield from _changed(_call_block(call_id))
+        case TaskStarted(task_id=task_id) | TaskEnded(task_id=task_id):
+            task = session.tasks[task_id]
+            goes_on = task_id == session.by_call[task.call].task_id
+            yield from _changed("tasks", *((_call_block(task.call),) if goes_on else ()))
+        case CallProgressed() | CallExtended():
+            yield from _progressed(session, logged.seq, event)
         case RunPaused() | RunResumed() | RunStopped():
             yield from _changed(*_RUN, *_left_open(_turn_before(session, logged.seq)))
         case RetryScheduled(turn=number):
@@ -256,6 +263,23 @@ def _delta(turn: Turn, index: int) -> Iterator[Touch]:
     yield Touch(f"text-{turn.number}-{index}", "grown")
     if part.kind == "call":
         yield Touch(f"prefix-{turn.number}-{index}", "changed")
+
+
+def _progressed(
+    session: Session, seq: int, event: CallProgressed | CallExtended
+) -> Iterator[Touch]:
+    """Its words are drawn again, what it printed grows; where the session is further on than the
+    event and the call is over, the card is a whole."""
+    call, block_id = session.by_call[event.call_id], _call_block(event.call_id)
+    if not tells(session, call):
+        yield Touch(block_id, "changed")
+        return
+    yield Touch(block_id.replace("call-", "progress-"), "changed")
+    printed = isinstance(event, CallProgressed) and bool(event.output)
+    if printed and seq <= call.cut_seq:
+        yield Touch(block_id.replace("call-", "output-"), "changed")
+    elif printed:
+        yield Touch(block_id.replace("call-", "print-"), "grown")
 
 
 def _left_open(turn: Turn | None) -> Iterator[str]:
@@ -290,20 +314,28 @@ def _wire_touched(view: View, since: int) -> Iterator[Touch]:
 def _grow(session: Session, events: Sequence[Logged], ids: set[str]) -> Iterator[Grow]:
     """What each grown text gained. Counted back from its end, where `events` ended."""
     gained: dict[str, list[str]] = {}
-    parts: dict[str, tuple[str, Part]] = {}
+    ends: dict[str, tuple[int, int, str]] = {}
     for logged in events:
-        if isinstance(logged.event, PartDelta):
-            turn = _turn_at(session, logged.seq)
-            element = f"text-{turn.number}-{logged.event.index}"
-            if element in ids:
-                gained.setdefault(element, []).append(logged.event.text)
-                part = turn.parts[logged.event.index]
-                parts[element] = (_part_block(turn, part), part)
+        event = logged.event
+        match event:
+            case PartDelta(index=index, text=text):
+                turn = _turn_at(session, logged.seq)
+                part = turn.parts[index]
+                element, end = f"text-{turn.number}-{index}", (part.length, part.deltas)
+                block_id = _part_block(turn, part)
+            case CallProgressed(call_id=call_id, output=text):
+                block_id = _call_block(call_id)
+                element = block_id.replace("call-", "print-")
+                end = (session.by_call[call_id].printed, 0)
+            case _:
+                continue
+        if element in ids:
+            gained.setdefault(element, []).append(text)
+            ends[element] = (*end, block_id)
     for element, texts in gained.items():
-        block_id, part = parts[element]
+        length, deltas, block_id = ends[element]
         text = "".join(texts)
-        length = part.length
-        yield element, length - len(text), length, shown(text), part.deltas, block_id
+        yield element, length - len(text), length, shown(text), deltas, block_id
 
 
 def _part_block(turn: Turn, part: Part) -> str:

@@ -16,6 +16,7 @@ from app.core.tools import Tool
 from app.render.arguments import Edit, Token, edits, fixed, laid_out
 from app.render.fields import Row, rows_of
 from app.render.filters import duration, exposed_count, is_padded
+from app.render.running import behind_words, task_of
 from app.render.timeline import call_block
 from app.render.view import SHOWN_ARGUMENTS, View
 from app.render.why import Fact, waits_for, why
@@ -114,7 +115,7 @@ def card(view: View, turn: Turn, call: Call) -> Card:
         words=words,
         tone=tone,
         place=_place(turn, call),
-        took=_took(call),
+        took="" if task_of(view.session, call) else _took(call),
         who=_who(call),
         source=source(call.tool) if call.tool is not None else "",
         tokens=tokens,
@@ -186,7 +187,7 @@ def _words(view: View, turn: Turn, call: Call) -> tuple[str, Tone]:
         case "running":
             return "running", "live"
         case "done":
-            return _done_words(call)
+            return behind_words(view.session, call) or _done_words(call)
 
 
 def _done_words(call: Call) -> tuple[str, Tone]:

@@ -94,6 +94,8 @@ def _routes() -> list[Route]:
         Route(CALL + "/always", always.write, methods=["POST"]),
         Route(CALL + "/rule", always.rule),
         Route(CALL + "/cancel", actions.cancel, methods=["POST"]),
+        Route(CALL + "/extend", actions.extend, methods=["POST"]),
+        Route(CALL + "/background", actions.background, methods=["POST"]),
         Route("/providers", providers.providers),
         Route("/providers", providers.save, methods=["POST"]),
         Route("/providers/{name}", providers.provider),

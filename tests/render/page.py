@@ -116,7 +116,7 @@ class Page:
             element.children = [element.text + text]
             element.attributes |= {"data-length": str(end), "data-deltas": str(deltas)}
             counter = self.tree.find(id.replace("text-", "deltas-"))
-            if counter is not None:
+            if counter is not None and id.startswith("text-"):
                 counter.children = [str(deltas)]
 
     def __str__(self) -> str:

@@ -143,6 +143,27 @@ async def cancel(request: Request) -> Response:
     return answer(request, {"ok": True}, location=_no_htmx(request))
 
 
+async def extend(request: Request) -> Response:
+    """POST /sessions/ID/calls/CALL/extend: `seconds`, 1 to 3600, more for a running call."""
+    params, body = request.path_params, await body_of(request)
+    seconds = body.data.get("seconds")
+    if isinstance(seconds, str) and re.fullmatch("[0-9]{1,4}", seconds, re.ASCII):
+        seconds = int(seconds)
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    seconds = float(seconds) if number and seconds is not None else 0.0
+    if not 1 <= seconds <= 3600:
+        raise BadInput("seconds must be a number from 1 to 3600.")
+    await site_of(request).engine.driver.extend(params["id"], params["call"], seconds)
+    return answer(request, {"ok": True}, location=_no_htmx(request))
+
+
+async def background(request: Request) -> Response:
+    """POST /sessions/ID/calls/CALL/background: the run goes on without it; says its task's id."""
+    params = request.path_params
+    task_id = await site_of(request).engine.driver.put_behind(params["id"], params["call"])
+    return answer(request, {"ok": True, "task": task_id}, location=_no_htmx(request))
+
+
 async def stop(request: Request) -> Response:
     """POST /sessions/ID/stop"""
     await site_of(request).engine.driver.stop(request.path_params["id"])

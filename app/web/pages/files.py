@@ -67,7 +67,9 @@ async def stop_task(request: Request) -> Response:
     async with site.engine.hub.holding(session_id):
         pass
     task_id = request.path_params["task"]
-    how = await site.engine.workspace.tasks.stop(session_id, task_id, "stopped by you")
+    how = "stopped by you"
+    if not await site.engine.driver.stop_task(session_id, task_id):
+        how = await site.engine.workspace.tasks.stop(session_id, task_id, how)
     location = "" if request.headers.get("hx-request") else f"/sessions/{session_id}"
     return answer(request, {"ok": True, "how": how}, location=location)
 
