@@ -247,6 +247,9 @@ class Hub:
         Only for the owner of the database, before anything runs.
         """
         touched = await self.log.unfinished()
+        for session_id in await self.log.waiting():  # a rule may have come just before the end
+            if any(rule.here == session_id for rule in rules(session_id)):
+                touched.append(session_id)
         for session_id in touched:
             async with self.holding(session_id) as live:
                 events = closing_events(live.session, _RESTARTED)

@@ -212,6 +212,11 @@ class Log:
         rows = await self._db.rows("SELECT id FROM sessions WHERE state = 'running' OR tasks > 0")
         return [row[0] for row in rows]
 
+    async def waiting(self) -> list[str]:
+        """Sessions that waited for a person when they were last written."""
+        rows = await self._db.rows("SELECT id FROM sessions WHERE state = 'waiting'")
+        return [row[0] for row in rows]
+
 
 _PAST_RESULTS = """
     WITH made AS (

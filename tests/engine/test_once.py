@@ -147,7 +147,7 @@ class Effects:
 
     def __init__(self, engine: Engine) -> None:
         self.ran: list[Invocation] = []
-        engine.executors.run = self  # type: ignore[method-assign, assignment]
+        engine.executors.run = self  # type: ignore[method-assign]
 
     async def __call__(self, invocation: Invocation, report: Report) -> ToolResult:
         self.ran.append(invocation)

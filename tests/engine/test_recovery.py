@@ -1,0 +1,249 @@
+"""After a crash: what was under way asks, nothing goes on by itself, and a person has every choice.
+
+A crash here is an engine that ends while a tool is at work: the log is that of a killed one, which
+tests/test_kill.py makes in earnest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.core.decide import next_commands
+from app.core.errors import Conflict
+from app.core.events import CallDecided, CallInterrupted, CallStarted, RequestSent, ResponseFailed
+from app.core.rules import Rule
+from app.core.tools import Tool, ToolResult, text_result
+from app.engine.decisions import Asked
+from app.engine.engine import Engine
+from app.executors.executor import Invocation, Report
+from app.render.blocks import block
+from app.render.view import View
+from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running, until
+from tests.net.test_client import serving
+from tests.render.page import ENV, NOW_MS, parse
+
+pytestmark = pytest.mark.anyio
+
+PARAMETERS = {"type": "object", "properties": {"text": {"type": "string"}}}
+NOTE = Tool("note", "Notes a text.", PARAMETERS, config={"result": "noted"}, parallel_safe=True)
+
+
+class Effects:
+    """In the place of the executors: what was run, and a tool that `hangs` until it is ended."""
+
+    def __init__(self) -> None:
+        self.ran: list[Invocation] = []
+        self.hangs = True
+        self.begun = asyncio.Semaphore(0)
+
+    async def __call__(self, invocation: Invocation, report: Report) -> ToolResult:
+        self.ran.append(invocation)
+        self.begun.release()
+        if self.hangs:
+            await asyncio.Event().wait()
+        return text_result("noted")
+
+    @asynccontextmanager
+    async def running(self, folder: Path) -> AsyncIterator[Engine]:
+        async with running(folder) as engine:
+            engine.executors.run = self  # type: ignore[method-assign]
+            yield engine
+
+
+async def crashed(
+    folder: Path, effects: Effects, prompt: str = "Use note", *, calls: int = 1
+) -> str:
+    """A session, with a rule that runs all, that was cut while so many calls ran; its id."""
+    async with effects.running(folder) as engine:
+        session_id = await begun(engine, [NOTE], rules=ALLOW_ALL)
+        await engine.driver.prompt(session_id, prompt)
+        async with asyncio.timeout(40):
+            for _ in range(calls):
+                await effects.begun.acquire()
+    effects.hangs = False
+    return session_id
+
+
+@pytest.mark.parametrize(
+    ("asked", "ran", "result"),
+    [
+        (Asked("run"), 1, "noted"),
+        (Asked("run", arguments='{"text": "again"}'), 1, "noted"),
+        (Asked("answer", text="It was noted."), 0, "It was noted."),
+        (Asked("answer", text="It broke.", is_error=True), 0, "It broke."),
+        (Asked("deny"), 0, "The person did not allow this call."),
+        (Asked("deny", text="Once is enough."), 0, "Once is enough."),
+    ],
+)
+async def test_each_choice_of_a_call_that_was_cut(
+    tmp_path: Path, asked: Asked, ran: int, result: str
+) -> None:
+    effects = Effects()
+    session_id = await crashed(tmp_path, effects)
+    (before,) = effects.ran
+    async with effects.running(tmp_path) as engine:
+        session = await rested(engine, session_id)
+        (call,) = session.waiting
+        assert (session.state, call.status, call.attempt) == ("waiting", "interrupted", 2)
+        # The rule is still there, and does not speak for the person.
+        assert [rule.action for rule in engine.rules.of(session_id)] == ["run"]
+        await engine.driver.advance(session_id)
+        assert (effects.ran, next_commands(session, engine.rules.of(session_id))) == ([before], [])
+        log = await engine.log.events(session_id)
+        (decided,) = events_of(log, CallDecided)
+        with pytest.raises(Conflict, match="out of date"):
+            await engine.driver.decide(session_id, call.id, replace(asked, digest=decided.digest))
+        assert effects.ran == [before]
+
+        await engine.driver.decide(session_id, call.id, replace(asked, digest=call.digest))
+        session = await rested(engine, session_id)
+        done = session.call(call.id)
+        assert session.state == "idle"
+        assert done.result is not None
+        assert (done.result.text, done.result.is_error) == (
+            result,
+            asked.is_error or asked.decision == "deny",
+        )
+        log = await engine.log.events(session_id)
+        assert [one.attempt for one in events_of(log, CallStarted)] == [1, 2][: 1 + ran]
+        assert [one.by for one in events_of(log, CallDecided)] == ["rule", "person"]
+        assert len(effects.ran) == 1 + ran
+    if ran:
+        # Who has had its effect before can tell; who is asked for something else need not.
+        same = asked.arguments is None
+        assert (effects.ran[1].idempotency_key == before.idempotency_key) == same
+        assert effects.ran[1].attempt == 2
+
+
+async def test_the_card_of_a_cut_call_says_what_there_is_to_choose(tmp_path: Path) -> None:
+    session_id = await crashed(tmp_path, Effects())
+    async with running(tmp_path) as engine, engine.hub.holding(session_id) as live:
+        view = View(live.session, live.title, await engine.hub.wire(live), NOW_MS)
+        card = parse(block(ENV, view, "call-1-1")).text
+    for words in (
+        "was running when the server stopped",
+        "It may have had its effect before",
+        "Run again",
+        "Answer",
+        "Deny",
+    ):
+        assert words in card, words
+
+
+async def test_calls_that_were_cut_side_by_side_are_each_decided_by_itself(tmp_path: Path) -> None:
+    effects = Effects()
+    session_id = await crashed(tmp_path, effects, "[[fault:parallel-3]] Use note", calls=3)
+    assert sorted(one.call for one in effects.ran) == ["1.0", "1.1", "1.2"]
+    async with effects.running(tmp_path) as engine:
+        session = await rested(engine, session_id)
+        wishes = {"1.2": "run", "1.0": "deny", "1.1": "answer"}
+        for call_id, wish in wishes.items():
+            assert session.state == "waiting"
+            digest = session.call(call_id).digest
+            await engine.driver.decide(session_id, call_id, Asked(wish, digest, text=call_id))
+            session = await rested(engine, session_id)
+        assert session.state == "idle"
+        assert [one.call for one in effects.ran[3:]] == ["1.2"]
+        body = session.turns[1].request.body
+        assert -1 < body.index('"1.0"') < body.index('"1.1"') < body.index('"noted"')
+
+
+async def test_an_answer_that_was_cut_is_asked_for_again_by_a_click_alone(tmp_path: Path) -> None:
+    async with running(tmp_path, pace=5) as engine:
+        session_id = await begun(engine, [NOTE], rules=ALLOW_ALL)
+        await engine.driver.prompt(session_id, "Use note")
+        await until(engine, session_id, RequestSent)
+    async with running(tmp_path) as engine:
+        session = await rested(engine, session_id)
+        assert session.state == "interrupted"
+        (failed,) = events_of(await engine.log.events(session_id), ResponseFailed)
+        assert failed.failure == "interrupted"
+        await engine.driver.advance(session_id)
+        assert len(session.turns) == 1
+        clicks = [engine.driver.retry(session_id, 1) for _ in range(5)]
+        told = await asyncio.gather(*clicks, return_exceptions=True)
+        assert told.count(None) == 1
+        session = await rested(engine, session_id)
+        assert (session.state, len(session.turns)) == ("idle", 3)
+
+
+async def test_what_rules_would_go_on_with_waits_for_continue(tmp_path: Path) -> None:
+    """A rule that was written, and then the end came: it is there again, and the run is held."""
+    effects = Effects()
+    effects.hangs = False
+    rule = Rule("note", "run", words="always")
+    for place, always in enumerate((False, True)):
+        async with effects.running(tmp_path) as engine:
+            session = await asked(engine, "Use note", NOTE)
+            where = "" if always else session.id
+            await engine.rules.add(where, replace(rule, here=session.id), [NOTE])
+        async with effects.running(tmp_path) as engine:
+            session = await rested(engine, session.id)
+            assert (session.state, session.paused) == ("paused", "restart")
+            await engine.driver.advance(session.id)
+            assert len(effects.ran) == place
+        async with effects.running(tmp_path) as engine:  # and once more: it is said once
+            again = await rested(engine, session.id)
+            assert (again.state, again.seq) == ("paused", session.seq)
+            await engine.driver.resume(session.id)
+            session = await rested(engine, session.id)
+            assert (session.state, len(effects.ran)) == ("idle", place + 1)
+
+
+@pytest.mark.parametrize("rules", [(), ALLOW_ALL])
+async def test_a_call_that_waits_waits_on_after_a_restart(
+    tmp_path: Path, rules: tuple[Rule, ...]
+) -> None:
+    """Nothing was under way, and no rule decides it: not a word is added."""
+    effects = Effects()
+    asking = (Rule("note", "ask"), *rules)
+    async with effects.running(tmp_path) as engine:
+        session = await asked(engine, "Use note", NOTE, rules=asking)
+    async with effects.running(tmp_path) as engine:
+        again = await rested(engine, session.id)
+        assert (again.state, again.seq) == ("waiting", session.seq)
+        (call,) = again.waiting
+        await engine.driver.decide(session.id, call.id, Asked("deny", call.digest))
+        assert (await rested(engine, session.id)).state == "idle"
+    assert effects.ran == []
+
+
+async def test_an_http_tool_is_told_by_a_header_that_it_is_the_same_again(tmp_path: Path) -> None:
+    """The first attempt is cut after the request was read; the second bears the same key."""
+    arrived, hangs = asyncio.Event(), True
+
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        arrived.set()
+        if hangs:
+            await reader.read()  # until the caller is gone
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nnoted")
+        await writer.drain()
+
+    async with serving(play) as server:
+        config = {"method": "POST", "url": f"{server.url}/note", "private": True}
+        tool = replace(NOTE, answered_by="http", config=config)
+        async with running(tmp_path) as engine:
+            session_id = await begun(engine, [tool], rules=ALLOW_ALL)
+            await engine.driver.prompt(session_id, "Use note")
+            async with asyncio.timeout(20):
+                await arrived.wait()
+        hangs = False
+        async with running(tmp_path) as engine:
+            (call,) = (await rested(engine, session_id)).waiting
+            assert events_of(await engine.log.events(session_id), CallInterrupted)
+            await engine.driver.decide(session_id, call.id, Asked("run", call.digest))
+            assert (await rested(engine, session_id)).state == "idle"
+    keys = [_header(request, b"idempotency-key") for request in server.seen]
+    assert keys[0].startswith(f"{session_id}/{call.id}/".encode())
+    assert keys == [keys[0]] * 2
+
+
+def _header(request: bytes, name: bytes) -> bytes:
+    lines = (line.partition(b": ") for line in request.split(b"\r\n"))
+    return next(value for known, _, value in lines if known.lower() == name)
