@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterator
 from html import unescape
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import httpx
 import pytest
 
+from app.core.errors import BadInput, Conflict
+from app.engine.decisions import Asked
+from app.web.answers import refusals, several
 from tests.served import Served, served
 
 pytestmark = pytest.mark.anyio
@@ -73,6 +77,8 @@ async def waiting(script: httpx.AsyncClient) -> tuple[str, dict[str, Any]]:
         ({"text": "no", "misfit": "true"}, 303, "no"),
         ({"text": "broken", "is_error": "true"}, 303, "broken"),
         ({"text": ' {"ok": false}'}, 303, ' {"ok": false}'),
+        ({"text": '{"ok":\r\nfalse}'}, 303, '{"ok":\nfalse}'),
+        ({"by": "form", "integer:/count": "3", "is_error": "true"}, 303, '{"count": 3}'),
     ],
 )
 async def test_an_answer_is_checked_against_the_schema(
@@ -108,6 +114,9 @@ async def test_a_script_s_answer_goes_as_it_is(script: httpx.AsyncClient) -> Non
     [
         ({"integer:/count": "x1"}, ["", "count must be a number like 30, not 'x1'."]),
         ({"boolean:/ok": "true", "integer:/count": "2.5"}, ["", "count "]),
+        ({"integer:/count": "3"}, ["ok is missing; it must be given.", ""]),
+        ({}, ["ok is missing; it must be given.", ""]),
+        ({"integer:/count": "2.5"}, ["ok is missing; it must be given.", "count "]),
     ],
 )
 async def test_a_refused_field_is_told_at_the_field_and_by_its_name(
@@ -127,3 +136,45 @@ async def test_a_refused_field_is_told_at_the_field_and_by_its_name(
         assert bool(hidden) == (words == "") == (said == "")
     assert 'class="toast failed"' in answer.text
     assert "/count" not in answer.text
+
+
+class Meeting:
+    """A driver whose decisions wait for one another: done one by one, none would ever end."""
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted, self.all_here = wanted, anyio.Event()
+
+    async def decide(self, session_id: str, call_id: str, asked: Asked) -> None:
+        self.wanted -= 1
+        if not self.wanted:
+            self.all_here.set()
+        await self.all_here.wait()
+        if asked.digest == "stale":
+            raise Conflict("Too late.", {"status": "done"})
+        if asked.digest == "bug":
+            raise RuntimeError("a bug")
+
+
+def site_of(driver: Meeting) -> Any:
+    return SimpleNamespace(engine=SimpleNamespace(driver=driver))
+
+
+async def test_no_decision_of_several_waits_for_another() -> None:
+    unread = BadInput("text must be a text.")
+    decisions = [("1.0", Asked("run")), ("1.1", Asked("run", "stale")), ("1.2", unread)]
+    with anyio.fail_after(10):
+        told = await several(site_of(Meeting(2)), "s", decisions)
+    assert told == [
+        {"call": "1.0", "ok": True},
+        {"call": "1.1", "ok": False, "error": "Too late.", "status": "done"},
+        {"call": "1.2", "ok": False, "error": "text must be a text."},
+    ]
+    assert refusals(told) == "1.1: Too late. 1.2: text must be a text."
+
+
+async def test_a_bug_in_one_is_told_after_all_are_over() -> None:
+    meeting = Meeting(2)
+    decisions = [("1.0", Asked("run", "bug")), ("1.1", Asked("run"))]
+    with anyio.fail_after(10), pytest.raises(RuntimeError, match="a bug"):
+        await several(site_of(meeting), "s", decisions)
+    assert meeting.wanted == 0
