@@ -271,7 +271,7 @@ def _typed(body: Body) -> RuleForm:
         body.text("source"),
         body.flag("read_only"),
         tests,
-        body.text("action"),
+        body.text("does"),  # a field "action" would hide what the form itself calls so
         body.text("reason"),
         body.text("answer"),
         body.flag("is_error"),

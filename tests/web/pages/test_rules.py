@@ -23,7 +23,7 @@ from tests.web.test_providers import Asked
 pytestmark = pytest.mark.anyio
 CANARY = "canary-55f20b9e1d7c4a36"
 HTMX = ("hx-request", "true")
-FORM = {"tool": "calculator", "action": "deny", "reason": "No sums."}
+FORM = {"tool": "calculator", "does": "deny", "reason": "No sums."}
 
 
 def data(told: Any) -> Any:
@@ -142,7 +142,7 @@ async def test_the_page_without_a_script(tmp_path: Path) -> None:
         made = await asked.post("/rules", FORM, PAGE)
         (rule,) = engine.rules.listed(ALWAYS)
         assert (made.status, made.header("location")) == (303, f"/rules#rule-{rule.id}")
-        run = {"tool": "*", "action": "run", "read_only": "on", "first": "on"}
+        run = {"tool": "*", "does": "run", "read_only": "on", "first": "on"}
         tests = {"pointer": ["/a", "", ""], "test": ["equals"] * 3, "value": ["3", "", ""]}
         assert (await asked.post("/rules", run | tests, PAGE)).status == 303
         top = engine.rules.listed(ALWAYS)[0]
