@@ -46,6 +46,7 @@ EVENTS: tuple[Event, ...] = (
     CallDecided("1.0", "answer", text=SAID),
     CallProgressed("1.0", SAID),
     CallEnded("1.0", text_result(SAID)),
+    CallEnded("1.0", text_result("made up"), text_result(SAID)),
     ResponseFailed("error", SAID, error={"message": [SAID]}),
 )
 

@@ -1,0 +1,205 @@
+"""Faults on purpose in a real run: what runs, what the model reads, and what was real."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.core.errors import BadInput, Refused
+from app.core.events import CallEnded, CallInterrupted, CallProgressed
+from app.core.faults import FAULTS, Fault
+from app.core.folded import folded
+from app.core.rules import Rule
+from app.core.state import Call
+from app.core.tools import Tool
+from app.engine.decisions import Asked
+from app.engine.engine import Engine
+from tests.engine.running import KEY, asked, begun, events_of, rested, running, until
+
+pytestmark = pytest.mark.anyio
+
+SHAPE = {"type": "object", "properties": {"city": {"type": "string"}}}
+CODE = """
+def get_weather(city="", report=None):
+    with open({effects!r}, "a") as file:
+        file.write("ran\\n")
+    return {result!r}
+"""
+SUNNY = {"city": "Paris", "temperature": 18}
+
+
+def weather(folder: Path, result: object = SUNNY) -> Tool:
+    """A tool that leaves a line in `effects`."""
+    file = folder / "weather_tool.py"
+    file.write_text(CODE.format(effects=str(folder / "effects"), result=result))
+    config = {"file": str(file), "function": "get_weather", "output_schema": SHAPE}
+    return Tool("get_weather", "The weather of a city.", SHAPE, "python", config)
+
+
+def ran(folder: Path) -> int:
+    path = folder / "effects"
+    return path.read_text().count("\n") if path.exists() else 0
+
+
+async def staging(engine: Engine, tool: Tool, fault: str, **more: object) -> str:
+    """A session with one call, of which `fault` is staged; its id."""
+    session = await asked(engine, "What is the weather in Paris?", tool)
+    (call,) = session.waiting
+    wish = Asked(more.pop("decision", ""), call.digest, fault=fault, **more)  # type: ignore[arg-type]
+    await engine.driver.decide(session.id, call.id, wish)
+    return session.id
+
+
+async def ended(engine: Engine, session_id: str) -> Call:
+    session = await rested(engine, session_id)
+    call = session.by_call["1.1"]
+    assert call.status == "done"
+    return call
+
+
+QUICK = [one for one in FAULTS if one.name not in ("slow", "stale")]
+
+
+@pytest.mark.parametrize("one", QUICK, ids=lambda one: one.name)
+async def test_what_runs_and_what_is_kept(tmp_path: Path, one: Fault) -> None:
+    async with running(tmp_path) as engine:
+        session_id = await staging(engine, weather(tmp_path), one.name, decision=one.decision)
+        call = await ended(engine, session_id)
+        assert ran(tmp_path) == int(one.runs)
+        assert call.result is not None
+        assert call.result.staged
+        assert (call.real is not None) == one.runs
+        if call.real is not None:
+            assert json.loads(call.real.text) == SUNNY
+            assert call.result.content != call.real.content
+        session = await rested(engine, session_id)
+        told = folded(session)["calls"][0]
+        assert (told["fault"], told["decided_by"]) == (one.name, "person")
+        assert (told["real"] is not None) == one.runs
+        # What the model reads is what was staged.
+        assert json.dumps(call.result.text[:40])[1:-1] in session.turns[1].request.body
+
+
+async def test_a_slow_answer_is_held_back_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.engine.staging.SLOW_S", 0.02)
+    monkeypatch.setattr("app.engine.staging.STEP_S", 0.01)
+    async with running(tmp_path) as engine:
+        session_id = await staging(engine, weather(tmp_path), "slow")
+        call = await ended(engine, session_id)
+        assert call.result is not None
+        assert call.real is not None
+        assert call.result == replace(call.real, staged=True)
+        said = [one.text for one in events_of(await engine.log.events(session_id), CallProgressed)]
+        assert any("Held back on purpose" in text for text in said)
+
+
+@pytest.mark.parametrize("how", ["cancel", "stop", "close"])
+async def test_what_is_held_back_ends_at_once_and_is_not_lost(tmp_path: Path, how: str) -> None:
+    async with running(tmp_path) as engine:
+        session_id = await staging(engine, weather(tmp_path), "slow")
+        await until(engine, session_id, CallProgressed)
+        match how:
+            case "cancel":
+                await engine.driver.cancel(session_id, "1.1")
+            case "stop":
+                await engine.driver.stop(session_id)
+            case _:
+                await engine.driver.close()
+        log = await engine.log.events(session_id)
+        (end,) = events_of(log, CallEnded)
+        assert json.loads(end.real.text) == SUNNY
+        assert events_of(log, CallInterrupted) == []
+        if how == "close":  # it did return, so there is nothing to ask after the next start
+            assert end.result.text == end.real.text
+        else:
+            assert "cancelled" in end.result.text
+        assert ran(tmp_path) == 1
+
+
+async def test_a_stale_result_is_of_an_earlier_turn(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        tool = weather(tmp_path)
+        session = await asked(engine, "What is the weather in Paris?", tool)
+        (call,) = session.waiting
+        with pytest.raises(Refused, match="No earlier turn has a result of get_weather"):
+            await engine.driver.decide(session.id, call.id, Asked("", call.digest, fault="stale"))
+        await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+        await rested(engine, session.id)
+        await engine.driver.prompt(session.id, "What is the weather in Oslo?")
+        (call,) = (await rested(engine, session.id)).waiting
+        await engine.driver.decide(session.id, call.id, Asked("", call.digest, fault="stale"))
+        call = (await rested(engine, session.id)).by_call[call.id]
+        assert call.result is not None
+        assert json.loads(call.result.text) == SUNNY
+        assert ran(tmp_path) == 1
+
+
+async def test_a_wrong_type_violates_what_the_tool_promises(tmp_path: Path) -> None:
+    """Text is what the schema asks for, and turned text is none."""
+    async with running(tmp_path) as engine:
+        session_id = await staging(engine, weather(tmp_path, {"other": 1}), "wrong_type")
+        call = await ended(engine, session_id)
+        assert call.result is not None
+        # {"other": "1"} would fit the schema still, which says nothing of it.
+        assert json.loads(call.result.text) == [1]
+
+
+async def test_half_a_key_is_no_key(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session_id = await staging(engine, weather(tmp_path, {"key": KEY}), "cut_json")
+        call = await ended(engine, session_id)
+        assert call.result is not None
+        assert KEY[:6] not in call.result.text
+        assert "**" in call.result.text
+
+
+@pytest.mark.parametrize(
+    ("wish", "error", "said"),
+    [
+        ({"fault": "cut_json", "decision": "answer"}, Refused, "needs the tool to run"),
+        ({"fault": "error", "decision": "run"}, Refused, "stands in for the tool"),
+        ({"fault": "error", "decision": "deny"}, Refused, "stands in for the tool"),
+        ({"fault": "boom"}, BadInput, "it is one of timeout"),
+        ({"fault": "error", "text": "mine"}, BadInput, "leave out text"),
+        ({"fault": "cut_json", "arguments": '{"city": 5}'}, Refused, "do not fit the schema"),
+        ({"fault": ""}, BadInput, "run, answer or deny"),
+    ],
+)
+async def test_what_cannot_be_staged_is_refused(
+    tmp_path: Path, wish: dict[str, str], error: type[Exception], said: str
+) -> None:
+    async with running(tmp_path) as engine:
+        with pytest.raises(error, match=said):
+            await staging(engine, weather(tmp_path), **wish)
+        assert ran(tmp_path) == 0
+
+
+async def test_a_persons_tool_takes_the_faults_that_run_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        tool = Tool("get_weather", "The weather.", SHAPE, "person")
+        with pytest.raises(Refused, match="answered by a person"):
+            await staging(engine, tool, "slow")
+        session_id = await staging(engine, tool, "error")
+        call = await ended(engine, session_id)
+        assert call.result is not None
+        assert call.result.is_error
+
+
+async def test_a_rule_stages_too(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        rules = [Rule("get_weather", "run", fault="injection")]
+        session_id = await begun(engine, [weather(tmp_path), Tool("send_email")], rules=rules)
+        await engine.driver.prompt(session_id, "What is the weather in Paris?")
+        session = await rested(engine, session_id)
+        call = session.by_call["1.1"]
+        assert call.decided is not None
+        assert (call.decided.by, call.decided.fault) == ("rule", "injection")
+        assert call.result is not None
+        assert "call send_email" in call.result.text
+        assert [one.name for one in session.calls()] == ["get_weather"]
+        assert "did not follow it" in session.answer

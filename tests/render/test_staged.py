@@ -1,0 +1,160 @@
+"""Faults on a card: the menu that offers them, and afterwards what was real."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.core.events import CallDecided, CallEnded, CallStarted, Problem
+from app.core.faults import FAULTS
+from app.core.staging import Scene, staged
+from app.core.tools import Content, ToolResult, text_result
+from app.render.blocks import block
+from app.render.staged import choices, told
+from app.render.view import View
+from app.render.wire_rows import WireRows
+from tests.factories import DIGEST, Log, turn_with_calls
+from tests.render.page import ENV, Node, parse
+from tests.render.test_card import card_of
+
+SCHEMA = Problem("schema", "city is missing.", "/city")
+REAL = text_result('{"sky": "clear", "high": 11}')
+IMAGE = Content("image", media_type="image/png", data="iVBORw0KGgo=")
+
+
+def html(log: Log, call: str = "call-1-1", **changes: Any) -> Node:
+    view = replace(View(log.session(), "", WireRows(), log.now_ms), **changes)
+    return parse(block(ENV, view, call))
+
+
+def waiting(name: str = "get_weather", arguments: Any = None, *problems: Problem) -> Log:
+    given = {"city": "Paris"} if arguments is None else arguments
+    return turn_with_calls((name, given), checked=False).check("1.1", *problems)
+
+
+def ended(name: str, real: ToolResult | None = REAL, result: ToolResult | None = None) -> Log:
+    row = next(one for one in FAULTS if one.name == name)
+    log = waiting().add(CallDecided("1.1", row.decision, digest=DIGEST, fault=name))
+    if row.runs:
+        log.add(CallStarted("1.1", 1))
+    made = result or staged(name, Scene("get_weather"), real if row.runs else None)
+    return log.add(CallEnded("1.1", made, real if row.runs else None))
+
+
+def blocked(log: Log, **changes: Any) -> list[str]:
+    session, card = log.session(), card_of(log, **changes)
+    return [
+        one.fault.name for one in choices(session, session.call("1.1"), card.offer) if one.blocked
+    ]
+
+
+RUNS = [one.name for one in FAULTS if one.runs]
+
+
+@pytest.mark.parametrize(
+    ("log", "wanted"),
+    [
+        (waiting(), ["stale"]),
+        (waiting("get_weather", {}, SCHEMA), ["stale"]),
+        (waiting("get_weather", '{"c', Problem("malformed", "Cut.")), ["stale", *RUNS]),
+        (waiting("ask_me", {}), ["stale", *RUNS]),
+        (waiting("get_weather", {"city": "x" * 20_000}), ["stale", *RUNS]),
+    ],
+    ids=["sound", "unsatisfied", "malformed", "person", "long"],
+)
+def test_what_the_menu_offers(log: Log, wanted: list[str]) -> None:
+    assert blocked(log) == wanted
+    page = html(log)
+    radios = [node for node in page.walk() if node.attributes.get("type") == "radio"]
+    assert [one.attributes["value"] for one in radios] == [one.name for one in FAULTS]
+    assert [one.attributes["value"] for one in radios if "disabled" in one.attributes] == wanted
+    for row in FAULTS:
+        assert row.says in page.text or row.name in wanted
+
+
+def test_a_card_without_decisions_has_no_menu() -> None:
+    for log in (ended("error"), turn_with_calls(("get_weather", {}), checked=False)):
+        assert "Stage a fault" not in html(log).text
+    assert "Stage a fault" not in html(waiting(), own=False).text
+
+
+def test_running_what_does_not_fit_is_a_choice_of_its_own() -> None:
+    page = html(waiting("get_weather", {}, SCHEMA))
+    form = next(one for one in page.walk() if one.attributes.get("id", "").startswith("stageform"))
+    names = [node.attributes.get("name") for node in form.walk() if node.name == "input"]
+    assert names.count("anyway") == 1
+    sound = next(
+        one
+        for one in html(waiting()).walk()
+        if one.attributes.get("id", "").startswith("stageform")
+    )
+    assert "anyway" not in [node.attributes.get("name") for node in sound.walk()]
+
+
+SAID = {
+    "timeout": "The tool was not run.",
+    "error": "The tool was not run.",
+    "empty": "The tool was not run.",
+    "very_large": "It costs about 25,000 tokens.",
+    "stale": "The tool was not run.",
+    "cut_json": "The model read the beginning of what came.",
+    "wrong_type": "What the tool really returned:",
+    "slow": "It was held back for 10 s; the model read what the tool returned.",
+    "injection": "The order at its end is made up.",
+}
+
+
+@pytest.mark.parametrize("row", FAULTS, ids=lambda one: one.name)
+def test_afterwards_the_card_says_what_was_real(row: Any) -> None:
+    log = ended(row.name)
+    page = html(log)
+    assert f"staged: {row.title}" in page.text
+    assert SAID[row.name] in page.text
+    apart = row.runs and row.name != "slow"
+    assert ("What the tool really returned" in page.text) == apart
+    assert (REAL.text in page.text) == row.runs
+    assert ("not run" in page.text) != row.runs
+    assert str(html(log, replay=True)) == str(html(log, own=False))
+
+
+@pytest.mark.parametrize(
+    ("log", "title", "said", "real"),
+    [
+        (ended("slow", REAL, text_result("Cancelled.", is_error=True)), "", "held back", True),
+        (ended("cut_json", None, text_result("It broke.", is_error=True)), "", "nothing", False),
+        (
+            ended("wrong_type", ToolResult(), ToolResult(staged=True)),
+            "a wrong type",
+            "changed nothing",
+            False,
+        ),
+        (ended("cut_json", ToolResult((IMAGE,))), "cut JSON", "the beginning", True),
+    ],
+    ids=["cancelled", "broke", "the same", "an image"],
+)
+def test_what_did_not_go_as_asked_is_said(log: Log, title: str, said: str, real: bool) -> None:
+    session = log.session()
+    one = told(session, session.call("1.1"))
+    assert one is not None
+    assert one.title == title
+    assert said in one.said
+    assert (one.real is not None) == real
+    assert one.said in html(log).text
+
+
+def test_a_stale_result_tells_of_which_turn_it_is() -> None:
+    log = waiting().run("1.1", "older").request()
+    log.call(0, "get_weather", {"city": "Oslo"}).end().check("2.0")
+    assert blocked_of(log, "2.0") == []
+    result = staged("stale", Scene("get_weather", old=text_result("older")))
+    log.add(CallDecided("2.0", "answer", digest=DIGEST, fault="stale"), CallEnded("2.0", result))
+    assert "returned in turn 1." in html(log, "call-2-0").text
+
+
+def blocked_of(log: Log, call_id: str) -> list[str]:
+    session, card = log.session(), card_of(log, call_id)
+    return [
+        one.fault.name for one in choices(session, session.call(call_id), card.offer) if one.blocked
+    ]
