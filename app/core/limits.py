@@ -124,20 +124,27 @@ def _key(call: Call) -> tuple[str, Hashable]:
 def _spelled(arguments: str) -> Hashable:
     """The same for two texts exactly where they spell the same values, as JSON compares."""
     if arguments.strip() in ("", "null"):
-        return _frozen({})
+        return _frozen({}, DEEPEST)
     values = values_of(arguments)
     try:
-        return arguments if values is ABSENT else _frozen(values)
+        return arguments if values is ABSENT else _frozen(values, DEEPEST)
     except RecursionError:
         return arguments
 
 
-def _frozen(value: Any) -> Hashable:
+DEEPEST = 64
+"""No sound arguments are nested deeper; others are compared as text."""
+
+
+def _frozen(value: Any, depth: int) -> Hashable:
+    if not depth:
+        raise RecursionError
     match value:
         case dict():
-            return "object", frozenset((name, _frozen(item)) for name, item in value.items())
+            pairs = ((name, _frozen(item, depth - 1)) for name, item in value.items())
+            return "object", frozenset(pairs)
         case list():
-            return "array", tuple(map(_frozen, value))
+            return "array", tuple(_frozen(item, depth - 1) for item in value)
     return type(value), value
 
 

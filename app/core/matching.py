@@ -39,9 +39,12 @@ def fits(when: Mapping[str, Any], arguments: str) -> bool:
 
 def all_hold(when: Mapping[str, Any], values: Any) -> bool:
     """Whether all tests hold for what `values_of` gave; none holds for ABSENT."""
-    return values is not ABSENT and all(
-        holds(test, value_at(values, pointer)) for pointer, test in when.items()
-    )
+    if values is ABSENT:
+        return False
+    try:
+        return all(holds(test, value_at(values, pointer)) for pointer, test in when.items())
+    except RecursionError:
+        return False
 
 
 def value_at(document: Any, pointer: str) -> Any:

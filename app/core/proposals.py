@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from app.core.decide import Record, doubled_ids, may_run, next_commands, obstacle
 from app.core.events import CallDecided
@@ -112,10 +112,9 @@ def _unnameable(call: Call, exact: bool) -> str:
 def _sayable(arguments: str) -> bool:
     """Whether the values that a rule would keep are those of `arguments`, to the last digit."""
     try:
-        values: Any = json.loads(arguments)
+        return equal(json.loads(arguments), values_of(arguments))
     except (ValueError, RecursionError):
         return False
-    return equal(values, values_of(arguments))
 
 
 def _not_to_run(

@@ -118,3 +118,9 @@ def test_pointers() -> None:
     assert value_at([[1, 2]], "/0/1") == 2
     assert value_at([[1, 2]], "/0/2") is ABSENT
     assert value_at("text", "/0") is ABSENT
+
+
+def test_what_is_nested_too_deep_fits_nothing() -> None:
+    text = "[" * 900 + "]" * 900
+    assert not fits({"": json.loads(text)}, text)
+    assert fits({"/0/0": json.loads("[" * 30 + "]" * 30)}, "[" * 32 + "]" * 32)

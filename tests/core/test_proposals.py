@@ -125,6 +125,8 @@ NONE: list[tuple[str, list[Event], dict[str, Any], str]] = [
      checked("1.0")], {"exact": True}, "longer"),
     ("no JSON", [*begun(), *turn(1, call(0, arguments="{")), checked("1.0")],
      {"exact": True, "action": "deny"}, "no JSON"),
+    ("deep", [*begun(), *turn(1, call(0, arguments="[" * 900 + "]" * 900)), checked("1.0")],
+     {"exact": True, "action": "deny"}, "no JSON"),
     ("crashed", [*ONE, run("1.0"), CallStarted("1.0", 1), CallInterrupted("1.0")], {}, "by hand"),
     ("decided", [*ONE, run("1.0")], {}, "any more"),
     ("stopped", [*ONE, RunStopped()], {}, "Continue"),

@@ -1,13 +1,77 @@
-"""Rules: the first that matches wins, and what a command line makes of its flags."""
+"""Rules: which is about which call, what binds them, what they say, and those of a command line."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from app.core.rules import Rule, first_match, rules_from_flags
+from app.core.rules import (
+    ACTIONS,
+    Rule,
+    content,
+    first_match,
+    matches,
+    pointer_fault,
+    rules_from_flags,
+    told,
+    unbound,
+)
+from app.core.state import Call
+from app.core.tools import Tool
 from tests.playbook import begun, call, session, turn
 
 CALL = session(*begun(), *turn(1, call(0))).call("1.0")
+READ = Tool("read", answered_by="workspace", config={"tool": "read_file"}, read_only=True)
+DOCS = Tool("docs", answered_by="mcp", config={"server": "docs", "tool": "find"})
+MAIL = Tool("mail", answered_by="mcp", config={"server": "mail"}, read_only=True)
+
+
+def made(tool: Tool | str, arguments: str = "{}") -> Call:
+    """A call of `tool`, or of a name that no tool has."""
+    tools = [tool] if isinstance(tool, Tool) else []
+    name = tool.name if isinstance(tool, Tool) else tool
+    whole = session(*begun(*tools), *turn(1, call(0, name, arguments)))
+    return whole.call("1.0")
+
+
+FORMS: list[tuple[Rule, list[Tool], list[Tool]]] = [
+    (Rule(), [READ, DOCS, MAIL], []),
+    (Rule("read"), [READ], [DOCS, MAIL]),
+    (Rule("rea*"), [], [READ]),
+    (Rule(source="workspace"), [READ], [DOCS, MAIL]),
+    (Rule(source="mcp"), [DOCS, MAIL], [READ]),
+    (Rule(source="mcp:docs"), [DOCS], [READ, MAIL]),
+    (Rule(source="mcp:Docs"), [], [DOCS]),
+    (Rule(source="mcp:"), [DOCS, MAIL], [READ]),
+    (Rule(source="mc"), [], [DOCS]),
+    (Rule(read_only=True), [READ, MAIL], [DOCS]),
+    (Rule("docs", read_only=True), [], [READ, DOCS, MAIL]),
+    (Rule(source="mcp", read_only=True), [MAIL], [READ, DOCS]),
+    (Rule("read", source="mcp"), [], [READ]),
+    (Rule(enabled=False), [], [READ, DOCS, MAIL]),
+]
+
+
+@pytest.mark.parametrize(("rule", "about", "not_about"), FORMS, ids=[told(f[0]) for f in FORMS])
+def test_forms(rule: Rule, about: list[Tool], not_about: list[Tool]) -> None:
+    assert [one.name for one in about if not matches(rule, made(one))] == []
+    assert [one.name for one in not_about if matches(rule, made(one))] == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "about"),
+    [
+        (Rule(), True),
+        (Rule("gone"), True),
+        (Rule("read"), False),
+        (Rule("gone", source="mcp"), False),
+        (Rule("gone", read_only=True), False),
+    ],
+)
+def test_a_call_of_no_tool_is_met_by_its_name(rule: Rule, about: bool) -> None:
+    assert matches(rule, made("gone")) == about
 
 
 @pytest.mark.parametrize(
@@ -19,11 +83,139 @@ CALL = session(*begun(), *turn(1, call(0))).call("1.0")
         ([Rule("*", "run")], "run"),
         ([Rule("get_weather", "ask"), Rule("*", "run")], "ask"),
         ([Rule("*", "deny"), Rule("get_weather", "run")], "deny"),
+        ([Rule("*", "deny", enabled=False), Rule("get_weather", "run")], "run"),
+        ([Rule("*", "deny", when={"/city": "Rome"}), Rule("*", "run")], "run"),
+        ([Rule("*", "deny", when={"/city": "Paris"}), Rule("*", "run")], "deny"),
     ],
 )
 def test_the_first_that_matches_wins(rules: list[Rule], action: str | None) -> None:
     found = first_match(rules, CALL)
     assert (found.action if found else None) == action
+
+
+CLIMBS = [
+    "notes/../key",
+    "notes/..",
+    "notes\\..\\key",
+    "notes/%2e%2E%2fkey",
+    "notes/.%2e/key",
+    "notes/..%5Ckey",
+]
+
+
+@pytest.mark.parametrize("path", [*CLIMBS, "notes/a..b", "notes/..."])
+@pytest.mark.parametrize("test", [{"prefix": "notes"}, {"glob": "notes*"}])
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_step_up_is_let_through_by_no_beginning(path: str, test: Any, action: Any) -> None:
+    arguments = '{"path": "' + path.replace("\\", "\\\\") + '"}'
+    rule = Rule("*", action, when={"/path": test})
+    free = path not in CLIMBS or action not in ("run", "answer")
+    assert matches(rule, made(READ, arguments)) == free
+    exact = Rule("*", action, when={"/path": path})
+    assert matches(exact, made(READ, arguments))
+
+
+@pytest.mark.parametrize("arguments", ["{", "nonsense", '{"n": ' + 5_000 * "1" + "}", ""])
+def test_odd_arguments_break_no_rule(arguments: str) -> None:
+    one = made(READ, arguments)
+    assert matches(Rule("*", "run"), one)
+    assert not matches(Rule("*", "run", when={"/path": {"prefix": "notes"}}), one)
+    assert not matches(Rule("*", "deny", when={"/path": {"glob": "*"}}), one)
+
+
+def test_a_long_number_beside_a_path() -> None:
+    one = made(READ, '{"path": "notes/../x", "n": ' + 5_000 * "1" + "}")
+    assert not matches(Rule("*", "run", when={"/path": {"prefix": "notes/"}}), one)
+
+
+CHANGED: list[Any] = [
+    {"description": "Another."},
+    {"parameters": {"type": "object", "required": ["x"]}},
+    {"answered_by": "http"},
+    {"config": {"server": "docs", "tool": "other"}},
+    {"config": {"server": "other", "tool": "find"}},
+    {"format": {"type": "text"}},
+    {"read_only": True},
+]
+
+
+@pytest.mark.parametrize("action", ["run", "answer"])
+@pytest.mark.parametrize("changes", CHANGED, ids=[str(one)[:40] for one in CHANGED])
+def test_a_changed_tool_asks(action: Any, changes: dict[str, Any]) -> None:
+    rule = Rule("docs", action, bound={"docs": content(DOCS, "")})
+    assert unbound(rule, made(DOCS)) == ""
+    assert "docs has changed" in unbound(rule, made(replace(DOCS, **changes)))
+
+
+def test_other_code_and_a_newer_tool_ask() -> None:
+    rule = Rule("*", "run", bound={"docs": content(DOCS, "abc")})
+    one = made(DOCS)
+    assert "docs has changed" in unbound(rule, one)
+    one.code = "abc"
+    assert unbound(rule, one) == ""
+    assert "before there was this tool" in unbound(rule, made(MAIL))
+    assert unbound(replace(rule, bound=None), made(MAIL)) == ""
+    assert unbound(rule, made("gone")) == ""
+
+
+@pytest.mark.parametrize("action", ["deny", "stop", "ask"])
+def test_what_keeps_back_holds_for_whatever_bears_the_name(action: Any) -> None:
+    assert unbound(Rule("docs", action, bound={}), made(DOCS)) == ""
+
+
+def test_what_is_no_part_of_a_tool_binds_nothing() -> None:
+    assert content(replace(DOCS, timeout_s=5.0, group="x"), "") == content(DOCS, "")
+
+
+SAID: list[tuple[Rule, str]] = [
+    (Rule("*", "run"), "run every tool"),
+    (Rule("docs", "deny"), "deny docs"),
+    (Rule("docs", "stop"), "stop the run at docs"),
+    (Rule("*", "run", read_only=True), "run read-only tools"),
+    (Rule("docs", "run", read_only=True), "run docs where it is read-only"),
+    (Rule("*", "ask", source="mcp:docs"), "ask every tool of mcp docs"),
+    (Rule("*", "ask", source="mcp"), "ask every tool of mcp"),
+    (Rule("*", "run", source="workspace", read_only=True), "run read-only tools of workspace"),
+    (Rule("a", "run", when={"/city": "Paris"}), 'run a where /city is "Paris"'),
+    (Rule("a", "run", when={"/n": 3, "/m": None}), "run a where /n is 3 and /m is null"),
+    (Rule("a", "run", when={"/p": {"prefix": "x"}}), 'run a where /p begins with "x"'),
+    (Rule("a", "run", when={"/p": {"glob": "*x"}}), 'run a where /p fits "*x"'),
+    (Rule("a", "run", when={"/p": {"one_of": [1, "x"]}}), 'run a where /p is one of 1, "x"'),
+    (Rule("a", "run", when={"": {"equals": {}}}), "run a where the arguments are {}"),
+    (Rule("a", "run", when={"": {"one_of": [1]}}), "run a where the whole is one of 1"),
+    (Rule("a", "answer", fault="error"), "answer a, staged: an error"),
+    # What is odd is said, too, and nothing reads as words of ours.
+    (Rule("every tool", "run"), 'run "every tool"'),
+    (Rule("a", "run", when={"/p is 1 or /q": 2}), 'run a where "/p is 1 or /q" is 2'),
+    (Rule("a", "run", when={"/p": {"one_of": 3}}), 'run a where /p is {"one_of": 3}'),
+    (Rule("a", "run", when={"/p": {"x": 1, "y": 2}}), 'run a where /p is {"x": 1, "y": 2}'),
+    (Rule("a", "run", when={"/p": "\ud800"}), 'run a where /p is "\\ud800"'),
+    (Rule("a", "run", when={"/p": 200 * "x"}), 'run a where /p is "' + 78 * "x" + "…"),
+]
+
+
+@pytest.mark.parametrize(("rule", "words"), SAID, ids=[one[1][:40] for one in SAID])
+def test_what_a_rule_says(rule: Rule, words: str) -> None:
+    assert told(rule) == rule.said == words
+    assert words.encode()
+    assert replace(rule, words="mine").said == "mine"
+
+
+@pytest.mark.parametrize(
+    ("pointer", "sound"),
+    [
+        ("", True),
+        ("/", True),
+        ("/a/0/b~0~1", True),
+        ("city", False),
+        ("/a~", False),
+        ("/a~2", False),
+        ("/x" * 64, True),
+        ("/x" * 65, False),
+    ],
+)
+def test_pointers(pointer: str, sound: bool) -> None:
+    assert (pointer_fault(pointer) == "") == sound
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,308 @@
+"""The playbook of limits: where a run pauses, with which sentence, and what Continue lets it do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.core.decide import Command, Record, RunCall, SendRequest, next_commands
+from app.core.events import (
+    CallDecided,
+    CallEnded,
+    CallStarted,
+    Event,
+    Logged,
+    PromptAdded,
+    ResponseEnded,
+    ResponseFailed,
+    RetryScheduled,
+    RunPaused,
+    RunResumed,
+    SessionStarted,
+    TurnDropped,
+    Usage,
+    Warned,
+)
+from app.core.fold import fold
+from app.core.limits import busy_ms, same_arguments, tokens
+from app.core.rules import Rule
+from app.core.settings import Limits
+from app.core.state import Session
+from app.core.tools import ToolChoice, text_result
+from tests.playbook import call, checked, part, ran, run, sent, session, settings, turn
+
+AUTO = SendRequest(ToolChoice())
+ARGUMENTS = '{"city":"Paris"}'
+ALL = (Rule("*", "run"),)
+
+
+def begun(**limits: Any) -> list[Event]:
+    """A session with one prompt, and other limits."""
+    return [SessionStarted(replace(settings(), limits=Limits(**limits))), PromptAdded("hello")]
+
+
+def answered(number: int, usage: Usage | None = None, cost: float | None = None) -> list[Event]:
+    """A turn with one call, which has run."""
+    one = turn(number, call(0))
+    one[-1] = ResponseEnded("calls", usage=usage or Usage(), cost=cost)
+    id_ = f"{number}.0"
+    return [*one, checked(id_), run(id_), *ran(id_)]
+
+
+def several(count: int, *done: str) -> list[Event]:
+    """A turn of `count` calls that are safe, of which some have run."""
+    calls = [call(n, "look", f'{{"n":{n}}}') for n in range(count)]
+    events = [*turn(1, *calls), *(checked(f"1.{n}", parallel_safe=True) for n in range(count))]
+    return events + [event for id_ in done for event in (run(id_), *ran(id_))]
+
+
+def paused(events: Iterable[Event]) -> list[tuple[str, str]]:
+    """(limit, sentence) of what is recorded next."""
+    found = next_commands(session(*events), ALL)
+    return [
+        (one.event.limit, one.event.message)
+        for one in found
+        if isinstance(one, Record) and isinstance(one.event, RunPaused)
+    ]
+
+
+K = Usage(900, 100)
+FIVE = [*begun(max_calls_per_turn=2), *several(5)]
+TWO_DONE = [*begun(max_calls_per_turn=2), *several(5, "1.0", "1.1")]
+
+PAUSES: list[tuple[str, list[Event], str, str]] = [
+    ("turns", [*begun(max_turns=1), *answered(1)], "max_turns", "1 turn was made"),
+    ("turns, several", [*begun(max_turns=2), *answered(1), *answered(2)], "max_turns",
+     "2 turns were made"),
+    ("turns, none allowed is one", [*begun(max_turns=0), *answered(1)], "max_turns", "1 turn"),
+    ("tokens", [*begun(max_run_tokens=1000), *answered(1, K)], "max_run_tokens",
+     "1,000 tokens of 1,000 were used"),
+    ("tokens of all turns", [*begun(max_run_tokens=1500), *answered(1, K), *answered(2, K)],
+     "max_run_tokens", "2,000 tokens of 1,500"),
+    ("money", [*begun(max_cost=0.25), *answered(1, cost=0.25)], "max_cost",
+     "$0.25 of $0.25 were spent"),
+    ("money in small coin",
+     [*begun(max_cost=0.3), *(e for n in (1, 2, 3) for e in answered(n, cost=0.1))], "max_cost",
+     "$0.3 of $0.3"),
+    ("calls", TWO_DONE, "max_calls", "makes 5 calls; 2 are done"),
+    ("repeats", [*begun(max_repeats=2), *answered(1), *answered(2), *turn(3, call(0)),
+                 checked("3.0")], "max_repeats", "get_weather was called with these arguments 2"),
+    ("repeats, spaced otherwise",
+     [*begun(max_repeats=1), *answered(1), *turn(2, call(0, arguments='{ "city" : "Paris" }')),
+      checked("2.0")], "max_repeats", "1 times"),
+    ("an error", [*begun(continue_on_error=False), *turn(1, call(0)), checked("1.0"), run("1.0"),
+                  CallStarted("1.0", 1), CallEnded("1.0", text_result("no", is_error=True))],
+     "error", "get_weather failed"),
+    ("turns come first", [*begun(max_turns=1, max_run_tokens=1, max_cost=0.1),
+                          *answered(1, K, 9.0)], "max_turns", "turn"),
+    ("then tokens", [*begun(max_run_tokens=1, max_cost=0.1), *answered(1, K, 9.0)],
+     "max_run_tokens", "tokens"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("events", "limit", "said"), [p[1:] for p in PAUSES],
+                         ids=[p[0] for p in PAUSES])  # fmt: skip
+def test_a_limit_pauses_with_a_sentence_and_continue_goes_on(
+    events: list[Event], limit: str, said: str
+) -> None:
+    ((found, message),) = paused(events)
+    assert found == limit
+    assert said in message
+    assert "Continue" in message
+    assert message.endswith(".")
+    halted = session(*events, RunPaused(limit, message))
+    assert (halted.state, halted.paused_because) == ("paused", message)
+    assert next_commands(halted, ALL) == []
+    on = session(*events, RunPaused(limit, message), RunResumed())
+    assert (on.state, on.paused_because) in (("running", ""), ("waiting", ""))
+    assert next_commands(on, ALL) != []
+    assert not paused([*events, RunPaused(limit, message), RunResumed()])
+
+
+ON: list[tuple[str, list[Event]]] = [
+    ("a turn less", [*begun(max_turns=2), *answered(1)]),
+    ("a dropped turn is none", [*begun(max_turns=1), sent(1), ResponseFailed("http", "No.", 429),
+                                TurnDropped(1)]),
+    ("a token less", [*begun(max_run_tokens=1001), *answered(1, K)]),
+    ("no limit of tokens", [*begun(), *answered(1, K)]),
+    ("a cent less", [*begun(max_cost=0.26), *answered(1, cost=0.25)]),
+    ("another prompt begins anew", [*begun(max_turns=1), *answered(1), *turn(2),
+                                    PromptAdded("more"), *turn(3, reason="pause")[:0]]),
+    ("a repeat less", [*begun(max_repeats=2), *answered(1), *answered(2)]),
+    ("cancelled by a person", [
+        *begun(continue_on_error=False), *turn(1, call(0)), checked("1.0"), run("1.0"),
+        CallStarted("1.0", 1),
+        CallEnded("1.0", text_result("no", is_error=True, kind="interrupted"))]),
+    ("a denial is no failure", [*begun(continue_on_error=False), *turn(1, call(0)),
+                                checked("1.0"), CallDecided("1.0", "deny"),
+                                CallEnded("1.0", text_result("no", is_error=True))]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("events", [one[1] for one in ON], ids=[one[0] for one in ON])
+def test_a_run_goes_on(events: list[Event]) -> None:
+    assert next_commands(session(*events)) == [AUTO]
+
+
+# Calls of one turn.
+
+
+def test_the_limit_of_calls_decides_and_runs_so_many_and_continue_as_many_again() -> None:
+    def decided(*places: int) -> list[Command]:
+        return [Record(CallDecided(f"1.{n}", "run", "rule", "run every tool", "digest"))
+                for n in places]  # fmt: skip
+
+    assert next_commands(session(*FIVE), ALL) == decided(0, 1)
+    stop: list[Event] = [RunPaused("max_calls", "x"), RunResumed()]
+    assert next_commands(session(*TWO_DONE, *stop), ALL) == decided(2, 3)
+    four = [*begun(max_calls_per_turn=2), *several(5, "1.0", "1.1"), *stop]
+    four += [event for id_ in ("1.2", "1.3") for event in (run(id_), *ran(id_))]
+    assert [one[0] for one in paused(four)] == ["max_calls"]
+    assert next_commands(session(*four, *stop), ALL) == decided(4)
+
+
+def test_what_is_beyond_the_limit_may_be_answered_but_does_not_run() -> None:
+    assert next_commands(session(*FIVE, run("1.4"))) == []
+    assert session(*FIVE, run("1.4")).state == "waiting"
+    answer = CallDecided("1.4", "answer", digest="digest", text="so")
+    ended = CallEnded("1.4", text_result("so"))
+    assert next_commands(session(*FIVE, answer)) == [Record(ended)]
+    assert session(*FIVE, answer).state == "running"
+
+
+# Errors.
+
+
+def failing(*more: Event) -> list[Event]:
+    """Three safe calls: the first has failed, the second runs, the third is decided."""
+    events = [*begun(continue_on_error=False), *several(3), run("1.0"), run("1.1"), run("1.2")]
+    events += [CallStarted("1.0", 1), CallStarted("1.1", 1)]
+    return [*events, CallEnded("1.0", text_result("no", is_error=True)), *more]
+
+
+def test_a_failure_lets_its_siblings_end_and_starts_nothing() -> None:
+    assert next_commands(session(*failing())) == []
+    assert session(*failing()).state == "running"
+    ended = failing(CallEnded("1.1", text_result("ok")))
+    ((limit, message),) = paused(ended)
+    assert limit == "error"
+    again = [*ended, RunPaused(limit, message), RunResumed()]
+    assert next_commands(session(*again)) == [RunCall("1.2", 1, '{"n":2}')]
+    twice = [*again, CallStarted("1.2", 1), CallEnded("1.2", text_result("no", is_error=True))]
+    assert [one[0] for one in paused(twice)] == ["error"]
+
+
+# What is not known.
+
+
+def warned(events: list[Event]) -> list[str]:
+    found = next_commands(session(*events))
+    return [
+        one.event.message
+        for one in found
+        if isinstance(one, Record) and isinstance(one.event, Warned)
+    ]
+
+
+def test_a_limit_that_cannot_hold_says_so_once_in_a_run() -> None:
+    for limits, said in (({"max_cost": 1.0}, "$1 "), ({"max_run_tokens": 9_000}, "9,000 tokens")):
+        events = [*begun(**limits), *answered(1)]
+        (message,) = warned(events)
+        assert said in message
+        assert "cannot hold" in message
+        (command,) = next_commands(session(*events))
+        assert isinstance(command, Record)
+        assert next_commands(session(*events, command.event)) == [AUTO]
+        second = [*events, command.event, *answered(2)]
+        assert next_commands(session(*second)) == [AUTO]
+        anew = [*second, RunPaused("store"), RunResumed(), *answered(3)]
+        assert warned(anew) == [message]
+
+
+def test_what_is_known_counts_beside_what_is_not() -> None:
+    events = [*begun(max_cost=1.0), *answered(1), *answered(2, cost=1.0)]
+    assert [one[0] for one in paused(events)] == ["max_cost"]
+
+
+def test_a_try_that_failed_before_any_output_cost_nothing() -> None:
+    failed: list[Event] = [sent(1), ResponseFailed("http", "Too many.", 429)]
+    retried = [*failed, RetryScheduled(1, 1, 1.0, 2_000, "429"), TurnDropped(1, automatic=True)]
+    events = [*begun(max_cost=1.0, max_run_tokens=9_000), *retried, *answered(2, K, 0.1)]
+    assert next_commands(session(*events)) == [AUTO]
+    cut: list[Event] = [sent(1), *part(0), ResponseFailed("http", "x", 500), TurnDropped(1)]
+    assert warned([*begun(max_cost=1.0), *cut, *answered(2, K, 0.1)])
+
+
+@pytest.mark.parametrize(
+    ("protocol", "usage", "total"),
+    [
+        ("openai_chat", Usage(100, 10, cached_tokens=90, reasoning_tokens=5), 110),
+        ("anthropic", Usage(100, 10, cached_tokens=90, cache_write_tokens=7), 207),
+        ("anthropic", Usage(100, 10), 110),
+        ("gemini", Usage(100, 10, cached_tokens=90, reasoning_tokens=5), 115),
+        ("ollama", Usage(0, 0), 0),
+        ("ollama", Usage(None, 10), None),
+        ("openai_chat", Usage(100, None), None),
+    ],
+)
+def test_tokens(protocol: str, usage: Usage, total: int | None) -> None:
+    assert tokens(protocol, usage) == total
+
+
+# Time.
+
+
+def timed(*timed: tuple[int, Event]) -> Session:
+    """A session whose events come at these seconds."""
+    return fold("s", [Logged(n, at * 1000, one) for n, (at, one) in enumerate(timed, 1)])
+
+
+def test_minutes_count_work_side_by_side_once_and_no_waiting() -> None:
+    first, prompt = begun(max_minutes=1.0)
+    one, two = call(0, "look"), call(1, "look")
+    events: list[tuple[int, Event]] = [(0, first), (100, prompt), (100, sent(1))]
+    events += [(105, e) for e in (*one, *two, ResponseEnded("calls"))]  # 5 s of the model
+    for id_ in ("1.0", "1.1"):
+        events.append((105, checked(id_, parallel_safe=True)))
+        events.append((200, run(id_)))  # the person took their time
+    events += [(200, CallStarted("1.0", 1)), (210, CallStarted("1.1", 1))]
+    events += [(220, CallEnded("1.0", text_result("ok")))]
+    assert busy_ms(timed(*events)) == 25_000
+    early, late = ((at, CallEnded("1.1", text_result("ok"))) for at in (254, 255))
+    assert busy_ms(timed(*events, early)) == 59_000
+    assert next_commands(timed(*events, early)) == [AUTO]
+    (command,) = next_commands(timed(*events, late))
+    assert command == Record(
+        RunPaused("max_minutes", "1 of 1 minutes were used; Continue allows as many again.")
+    )
+    resumed = timed(*events, late, (300, command.event), (301, RunResumed()))
+    assert busy_ms(resumed) == 0
+    assert next_commands(resumed) == [AUTO]
+
+
+# The same call.
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ('{"a": 1, "b": [true, null]}', '{ "b":[true,null],"a":1.0 }', True),
+        ("", "{}", True),
+        ("null", " ", True),
+        ('{"a": true}', '{"a": 1}', False),
+        ('{"a": "1"}', '{"a": 1}', False),
+        ('{"a": 0.1}', '{"a": 0.10000000000000000001}', False),
+        ('{"a": [1, 2]}', '{"a": [2, 1]}', False),
+        ('{"a": {}}', '{"a": []}', False),
+        ("[]", "{}", False),
+        ("{", "{ ", False),
+        ("{", "{", True),
+        ("[" * 900 + "]" * 900, "[" * 900 + " " + "]" * 900, False),
+    ],
+)
+def test_the_same_arguments(one: str, other: str, same: bool) -> None:
+    assert same_arguments(one, other) == same
+    assert same_arguments(other, one) == same
