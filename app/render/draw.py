@@ -88,7 +88,7 @@ def _single(view: View, name: str) -> Drawn:
             words = {"words": state_words(session), "spent": spent(session)}
             return "_head.html", words | {"at_once": at_once}
         case "pause":
-            return "_pause.html", {"pause": pause(session)}
+            return "_pause.html", {"pause": pause(session), "spent": spent(session)}
         case "bar":
             on = clock(session)
             return "_bar.html", {"clock": on, "bar": drawing(bar_segments(session), on.duration)}

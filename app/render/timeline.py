@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from math import inf
 from typing import Literal
 
@@ -128,13 +128,17 @@ def _turn_segments(turn: Turn, on: Clock, now: int) -> Iterator[Segment]:
     first = turn.first_part_ms if turn.first_part_ms is not None else closed
     waits = _segment("waiting", on, turn.sent_ms, first, f"turnhead-{turn.number}")
     yield replace(waits, open=turn.open and turn.first_part_ms is None)
-    for part in turn.parts:
+    # An answer is one stream: a part is over where the next begins, though it is ended later.
+    following = [part.started_ms for part in turn.parts[1:]]
+    for part, next_ms in zip_longest(turn.parts, following):
         is_call = part.kind == "call"
         block = f"{'call' if is_call else 'part'}-{turn.number}-{part.index}"
-        end = part.ended_ms if part.ended_ms is not None else closed
-        call_id = f"{turn.number}.{part.index}" if is_call else ""
+        ended = part.ended_ms if part.ended_ms is not None else closed
+        end = ended if next_ms is None else min(ended, next_ms)
         made = _segment(_kind(part), on, part.started_ms, end, block)
-        yield replace(made, name=part.name, call=call_id, open=not part.ended and turn.open)
+        call_id = f"{turn.number}.{part.index}" if is_call else ""
+        still = next_ms is None and not part.ended and turn.open
+        yield replace(made, name=part.name, call=call_id, open=still)
     for call in turn.calls:
         if call.started_ms is not None:
             end = call.ended_ms if call.ended_ms is not None else now

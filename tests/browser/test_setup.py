@@ -24,6 +24,7 @@ def test_setup_follows_what_another_tab_changed(server: Server, new_tab: NewTab)
     expect(two.find("#allowed code")).to_have_text(["calculator"])
     # What is half typed stays, with the cursor in it, and takes back nothing of the other tab.
     two.page.keyboard.type("ed.")
+    two.find("#limits > summary").click()
     two.find("[name=max_turns]").fill("3")
     two.find("[name=max_turns]").blur()
     expect(one.find("[name=system]")).to_have_value("Half typed.")
@@ -60,6 +61,7 @@ def test_a_field_that_cannot_be_saved_is_marked_and_holds_up_nothing(
     for _ in range(3):
         tab.find("[name=stream]").click()
         expect(tab.find("#toasts")).to_be_empty()
+    tab.find("#limits > summary").click()
     tab.find("[name=max_turns]").fill("4")
     tab.find("[name=max_turns]").blur()
     expect(tab.find("#dock")).to_contain_text("max 4 turns")

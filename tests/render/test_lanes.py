@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.events import CallDecided, CallEnded, CallInterrupted, CallStarted
+from app.core.events import (
+    CallDecided,
+    CallEnded,
+    CallInterrupted,
+    CallStarted,
+    PartEnded,
+    PartStarted,
+)
 from app.core.tools import text_result
 from app.render.lanes import HEIGHT, MOST_LANES, MOST_ROWS, PERSON, WIDTH, drawing, words_of
 from app.render.timeline import Segment, clock, in_lanes, segments
@@ -107,6 +114,21 @@ def test_calls_that_overlap_have_lanes_of_their_own_in_the_order_of_their_start(
     assert [(one.lane, one.open) for one in running] == [(0, True), (1, True), (2, True)]
     alone = tools_of(overlapping(1))
     assert [(one.lane, one.lanes) for one in alone] == [(0, 1)]
+
+
+def test_an_answer_is_one_stream_whenever_its_parts_are_ended() -> None:
+    log = Log().start().prompt().request()
+    log.add(PartStarted(0, "text"), PartStarted(1, "call", "get_weather", "a"))
+    log.add(PartStarted(2, "call", "get_weather", "b"))
+    log.add(*(PartEnded(n, "{}", "get_weather" * (n > 0), "ab"[n - 1]) for n in (1, 2)))
+    log.add(PartEnded(0, "x")).end()
+    session = log.session()
+    found = [one for one in segments(session, clock(session)) if one.kind != "waiting"]
+    assert [(one.kind, one.took_ms, one.lanes) for one in found] == [
+        ("text", 10, 1),
+        ("arguments", 10, 1),
+        ("arguments", 20, 1),
+    ]
 
 
 def test_an_interrupted_call_is_at_work_no_longer() -> None:
