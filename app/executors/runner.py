@@ -33,7 +33,7 @@ import types  # noqa: E402
 from importlib.machinery import ModuleSpec, PathFinder  # noqa: E402
 from typing import Any, Callable, NoReturn  # noqa: E402, UP035 - as Python 3.8 knows them
 
-GRACE_S = 0.5
+GRACE_S = 0.3
 END_S = 3.0
 OURS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 MAX_DIGITS = 400
