@@ -13,7 +13,6 @@ from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, Conflict
 from app.core.proposals import Proposal, proposal
-from app.core.rows import to_data
 from app.core.rules import Rule, content, told
 from app.core.state import Call
 from app.engine.decisions import outcome
@@ -21,12 +20,13 @@ from app.engine.hub import Live
 from app.engine.rules import ALWAYS, MOST_WORDS
 from app.render.always import About, Choice, about, drawn_about, drawn_panel, panel, print_of
 from app.render.pages import toast
+from app.render.rules import rule_data
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.site import Site, site_of
 
 
 async def show(request: Request) -> Response:
-    """GET /sessions/ID/calls/CALL/always?action=run|deny&exact=true|false&scope=session|always:
+    """GET /sessions/ID/calls/CALL/always?decision=run|deny&exact=true|false&scope=session|always:
     the rule that would be written, or why none is offered. Writes nothing."""
     site, session_id = site_of(request), request.path_params["id"]
     choice = _choice(request.query_params)
@@ -69,7 +69,7 @@ async def write(request: Request) -> Response:
         said = f"From now on: {told(rule)}."
         return HTMLResponse(toast(site.env, said, "", undo))
     decided = list(offered.decides)
-    data = {"rule": to_data(rule), "said": told(rule), "decides": decided, "undo": undo}
+    data = {"rule": _data(rule), "said": told(rule), "decides": decided, "undo": undo}
     return answer(request, data, status=201, location=f"/sessions/{quote(session_id)}")
 
 
@@ -96,7 +96,7 @@ def _about(found: About) -> dict[str, Any]:
 def _choice(data: Mapping[str, Any]) -> Choice:
     """BadInput where a field says none of what there is."""
     exact = data.get("exact", False)
-    chosen = (data.get("action", "run"), data.get("scope", "session"))
+    chosen = (data.get("decision", "run"), data.get("scope", "session"))
     match chosen:
         case (("run" | "deny") as action, ("session" | "always") as scope):
             if exact in (True, False, "true", "false"):
@@ -104,7 +104,7 @@ def _choice(data: Mapping[str, Any]) -> Choice:
             raise BadInput("exact must be true (these arguments) or false (this tool).")
         case (("run" | "deny"), _):
             raise BadInput("scope must be session or always.")
-    raise BadInput("action must be run or deny.")
+    raise BadInput("decision must be run or deny.")
 
 
 def _reason(body: Body) -> str:
@@ -165,10 +165,14 @@ def _bound(rule: Rule, call: Call) -> Rule:
     return replace(rule, bound={call.name: content(call.tool, call.code)})
 
 
+def _data(rule: Rule) -> dict[str, Any]:
+    return rule_data(rule, {rule.tool: "same"} if rule.action == "run" else None)
+
+
 def _told(choice: Choice, offered: Proposal, there: Sequence[Rule], call: Call) -> dict[str, Any]:
     rule = offered.rule
     return {
-        "rule": to_data(rule) if rule is not None else None,
+        "rule": _data(rule) if rule is not None else None,
         "said": told(rule) if rule is not None else "",
         "place": offered.place,
         "decides": list(offered.decides),

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.core.events import CallChecked, CallDecided
+from app.core.proposals import Proposal, proposal
+from app.core.rules import Rule, content
+from app.render.always import (
+    Choice,
+    Panel,
+    about,
+    drawn_about,
+    drawn_panel,
+    lets_through,
+    panel,
+    print_of,
+)
+from tests.factories import DIGEST, WEATHER, Log, turn_with_calls
+from tests.render.logs import NASTY
+from tests.render.page import ENV, roots
+
+READS = Rule("*", "run", id="r1", read_only=True)
+PARIS = {"": {"equals": {"city": "Paris"}}}
+
+
+def two() -> Log:
+    return turn_with_calls(("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Rome"}))
+
+
+def shown(choice: Choice, *there: Rule, log: Log | None = None) -> tuple[Panel, Proposal]:
+    session = (log or two()).session()
+    call = session.call("1.1")
+    always = choice.scope == "always"
+    offered = proposal(session, call, there, choice.action, choice.exact, there, always=always)
+    return panel(session, call, choice, offered, there), offered
+
+
+@pytest.mark.parametrize(
+    ("choice", "there", "words", "line"),
+    [
+        (Choice(), (), "Rule 1 of this session: run get_weather",
+         "It decides at once this call, and of those that wait get_weather (1.2)."),
+        (Choice(exact=True), (),
+         'Rule 1 of this session: run get_weather where the arguments are {"city": "Paris"}',
+         "It decides this call at once, and no other that waits."),
+        (Choice("deny", scope="always"), (), "Rule 1 for always: deny get_weather",
+         "In other sessions it decides the calls that come after it."),
+        (Choice("deny"), (), "Rule 1 of this session: deny get_weather",
+         "It holds for every tool of this name, whatever becomes of it."),
+        (Choice(), (), "Rule 1 of this session: run get_weather",
+         "It holds as long as the definition and the code of get_weather stay as they are; "
+         "where they change, it asks again."),
+        (Choice(), (Rule("*", "ask", words="mine"),), "Rule 1 of this session: run get_weather",
+         "It is asked before the rule “mine”."),
+        (Choice(), (Rule("other", "deny"),), "Rule 2 of this session: run get_weather",
+         "It is asked after the 1 rule that stands there."),
+    ],
+)  # fmt: skip
+def test_a_rule_is_shown_before_it_is_written(
+    choice: Choice, there: tuple[Rule, ...], words: str, line: str
+) -> None:
+    told, _ = shown(choice, *there)
+    assert told.words == words
+    assert line in told.lines
+    html = drawn_panel(ENV, told, whole=False)
+    assert f'name="print" value="{told.print}"' in html
+    assert f"Write this rule, and {choice.action}" in html
+    assert ("Reason, which the model reads" in html) == (choice.action == "deny")
+
+
+def test_what_is_not_offered_says_why_and_has_no_button() -> None:
+    told, _ = shown(Choice(), Rule("get_weather", "deny", words="never"))
+    assert "never" in told.why_not
+    html = drawn_panel(ENV, told, whole=False)
+    assert "No such rule is offered." in html
+    assert 'method="post"' not in html
+
+
+def test_the_print_changes_with_the_rule_its_place_its_list_and_what_it_decides() -> None:
+    _, one = shown(Choice())
+    assert one.rule is not None
+    asks = Rule("other", "ask")
+    prints = [
+        print_of(Choice(), one, ()),
+        print_of(Choice(scope="always"), one, ()),
+        print_of(Choice(), replace(one, rule=replace(one.rule, when=PARIS)), ()),
+        print_of(Choice(), replace(one, place=1), ()),
+        print_of(Choice(), replace(one, decides=("1.1",)), ()),
+        print_of(Choice(), one, (asks,)),
+        print_of(Choice(), one, (replace(asks, enabled=False),)),
+    ]
+    assert len(set(prints)) == len(prints)
+    assert print_of(Choice(), one, ()) == prints[0]
+
+
+def test_hostile_names_and_values_stay_text() -> None:
+    log = turn_with_calls((NASTY, {"city": NASTY}), (NASTY, {}))
+    for choice in (Choice("deny"), Choice("deny", exact=True), Choice()):
+        told, _ = shown(choice, Rule("*", "ask", words=NASTY), log=log)
+        html = drawn_panel(ENV, told, whole=False)
+        assert "<script" not in html
+        assert "<hx-partial" not in html
+        roots(html)
+    session = log.session()
+    rule = Rule(NASTY, "ask", words=NASTY, when={"/city": {"prefix": "<"}})
+    found = about(session, session.call("1.1"), (rule,), ())
+    html = drawn_about(ENV, "s1", session.call("1.1"), found, whole=False)
+    assert "<script" not in html
+    assert len(roots(html)) == 1
+
+
+def decided(rule: str, rule_id: str) -> Log:
+    event = CallDecided("1.1", "run", "rule", rule, rule_id=rule_id, digest=DIGEST)
+    return two().add(event)
+
+
+def test_the_rule_that_decided_a_call_is_told_as_it_stands() -> None:
+    log = decided("x", "r2")
+    session = log.session()
+    call = session.call("1.1")
+    rule = Rule("get_weather", "run", words="mine", id="r2", when={"/city": {"prefix": "Pa"}})
+    found = about(session, call, (), (READS, rule))
+    assert found.words == (
+        "Rule 2 for always, as it stands now: “mine”, which says: "
+        'run get_weather where /city begins with "Pa"'
+    )
+    assert found.tests == (('/city begins with "Pa"', '"Paris"'),)
+    assert about(session, call, (), (READS,)).words.startswith("This rule does not stand any more")
+    person = two().add(CallDecided("1.1", "run", digest=DIGEST)).session()
+    assert about(person, person.call("1.1"), (READS,), ()).words == "You decided it, and no rule."
+
+
+def test_a_waiting_call_is_told_which_rule_is_about_it_and_may_renew_it() -> None:
+    log = turn_with_calls(("get_weather", {"city": "Paris"}), checked=False)
+    log.add(CallChecked("1.1", digest=DIGEST, code="new"))
+    session = log.session()
+    call = session.call("1.1")
+    assert about(session, call, (READS,), ()).words == "No rule is about this call now."
+    rule = Rule(
+        "get_weather", "run", id="r2", here="s1", bound={"get_weather": content(WEATHER, "old")}
+    )
+    changed = about(session, call, (rule,), ())
+    assert "has changed since" in changed.why
+    assert changed.renew == "/sessions/s1/rules/r2/renew"
+    assert about(session, call, (), (rule,)).renew == "/rules/r2/renew"
+    same = replace(rule, bound={"get_weather": content(WEATHER, "new")})
+    assert (about(session, call, (same,), ()).why, about(session, call, (same,), ()).renew) == (
+        "",
+        "",
+    )
+    asks = about(session, call, (Rule("*", "ask", id="r3"),), ())
+    assert (asks.why, asks.renew) == ("It asks.", "")
+
+
+@pytest.mark.parametrize(
+    ("rules", "chips"),
+    [
+        ((), ()),
+        ((READS,), ("auto-run read-only tools",)),
+        ((READS, READS), ("auto-run read-only tools",)),
+        ((replace(READS, enabled=False),), ()),
+        ((Rule("*", "deny"), Rule("*", "ask"), Rule("*", "stop")), ()),
+        ((Rule("a", "run"),), ("1 rule unasked",)),
+        ((READS, Rule("a", "run"), Rule("b", "answer", "x")),
+         ("auto-run read-only tools", "2 more")),
+        ((Rule("*", "answer", "x", source="mcp"),), ("auto-answer every tool of mcp",)),
+        ((Rule("*", "run", when=PARIS),), ("1 rule unasked",)),
+    ],
+)  # fmt: skip
+def test_the_dock_says_what_runs_unasked(rules: tuple[Rule, ...], chips: tuple[str, ...]) -> None:
+    assert lets_through(rules) == chips
