@@ -149,6 +149,7 @@ async function add(form, files) {
 
 function keep(form, files) {
   images.set(form, files);
+  if (files.length) typed.add(form);
   form.elements.namedItem("images").files = carried(files);
   const place = form.querySelector(".thumbs");
   place.hidden = files.length === 0;
@@ -232,7 +233,7 @@ function lost() {
     typed.delete(form);
     const anew = document.querySelector(`form[data-answers="${form.dataset.answers}"]`);
     if (anew && !text(anew).value) carry(form, anew);
-    else if (words(form)) told(form);
+    else if (words(form) || images.get(form)?.length) told(form);
   }
 }
 
@@ -247,6 +248,8 @@ function carry(form, anew) {
   show(anew, byForm(form) ? "form" : "text");
   keep(anew, images.get(form) ?? []);
   typed.add(anew);
+  anew.closest("details").open = true;
+  later(anew, 0);
 }
 
 function words(form) {
@@ -261,7 +264,8 @@ function told(form) {
   const field = document.createElement("textarea");
   const copy = document.createElement("button");
   const away = document.createElement("button");
-  sentence.textContent = `Call ${form.dataset.call} was decided without this answer; its card says how. What you typed:`;
+  const pictures = images.get(form)?.length ? " Its images were not sent." : "";
+  sentence.textContent = `Call ${form.dataset.call} was decided without this answer; its card says how.${pictures} What you typed:`;
   Object.assign(field, { value: words(form), readOnly: true, rows: 3, ariaLabel: `What you typed for call ${form.dataset.call}` });
   Object.assign(copy, { type: "button", textContent: "Copy" });
   copy.addEventListener("click", async () => {

@@ -236,6 +236,7 @@ _PAST_RESULTS = """
     FROM made JOIN events AS ended ON ended.session = made.session AND ended.seq > made.seq
         AND ended.seq < made.seq + 20000 AND ended.kind = 'call_ended'
         AND json_extract(ended.body, '$.call_id') = call
+        AND json_extract(ended.body, '$.result.kind') NOT IN ('denied', 'unknown_tool')
     ORDER BY made.session = ? DESC, ended.pos DESC
 """
 """A call's id is its turn's number, which is its recording's, and its place in it."""

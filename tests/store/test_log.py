@@ -7,9 +7,18 @@ from pathlib import Path
 import pytest
 
 from app.core.errors import StoreError
-from app.core.events import CallDecided, Logged, PartDelta, PartEnded, ResponseFailed, Source
+from app.core.events import (
+    CallDecided,
+    CallEnded,
+    Logged,
+    PartDelta,
+    PartEnded,
+    ResponseFailed,
+    Source,
+)
 from app.core.fold import fold
 from app.core.folded import folded
+from app.core.tools import text_result
 from app.store.database import Statement
 from app.store.log import Batch, Chunk, Log, Summary
 from tests import factories
@@ -131,6 +140,10 @@ async def test_past_results_of_a_tool_those_of_this_session_first(tmp_path: Path
         await log.append(Batch("other", made("Paris", "other"), summary=summary("other")))
         open_ = factories.Log().start().prompt().request().call(0, "get_weather", {}).end()
         await log.append(Batch("open", open_.events, summary=summary("open")))
+        denied = factories.Log().start().prompt().request().call(0, "get_weather", {}).end()
+        refusal = text_result("No.", is_error=True, kind="denied")
+        denied.add(CallDecided("1.0", "deny"), CallEnded("1.0", refusal))
+        await log.append(Batch("denied", denied.events, summary=summary("denied")))
         await log.mark_deleted("gone", 1)
         past = await log.past_results("get_weather", "here")
         assert [(one.session, one.title, one.call_id) for one in past] == [

@@ -55,7 +55,8 @@ async def decide(request: Request) -> Response:
             raise
         return HTMLResponse(at_fields(site.env, misfit) + toast(site.env, str(misfit)), 422)
     if others := also(wanted, body):
-        return _told(request, await several(site, session_id, [(call_id, wanted), *others]))
+        outcomes = await several(site, session_id, [(call_id, wanted), *others])
+        return _told(request, outcomes, 200 if outcomes[0]["ok"] else 409)
     await site.engine.driver.decide(session_id, call_id, wanted)
     return answer(request, {"ok": True, "call": call_id}, location=_no_htmx(request))
 
@@ -100,11 +101,11 @@ async def decide_several(request: Request) -> Response:
     return _told(request, await several(site, session_id, decisions))
 
 
-def _told(request: Request, outcomes: list[dict[str, Any]]) -> Response:
+def _told(request: Request, outcomes: list[dict[str, Any]], status: int = 200) -> Response:
     """A page hears of what did not go; the stream shows it the rest."""
     refused = refusals(outcomes)
     if refused and wants(request) == "htmx":
-        return HTMLResponse(toast(site_of(request).env, refused))
+        return HTMLResponse(toast(site_of(request).env, refused), status)
     if refused and wants(request) == "page":
         raise Conflict(refused)
     return answer(request, outcomes, location=_no_htmx(request))

@@ -190,6 +190,8 @@ async def test_one_answer_goes_to_the_calls_that_are_ticked(
         assert [piece["type"] for piece in call["result"]["content"]] == ["text", "image"]
         assert call["result"]["content"][0]["text"] == "the\nsame"
     assert three["result"] is None
+    late = await page.post(f"{at}/decision", data=sent)
+    assert late.status_code == 409, "the card's own call did not go"
     assert (await page.get(f"{at}/like")).text.strip() == "", "a decided call has none alike"
     picture = await page.get(f"{at}/images/0")
     assert (picture.content, picture.headers["content-type"]) == (PNG, "image/png")
