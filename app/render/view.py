@@ -49,7 +49,8 @@ class View:
 
     `live`: a server stands behind it, so forms make sense. `replay`: it shows the past. `own`: it
     was made here and may be changed. `expanded`: block ids of the calls whose long arguments are
-    shown whole. `rows` is the list beside it, None where there is none.
+    shown whole. `rows` is the list beside it, None where there is none. `unasked` says in few
+    words what runs here without asking: rules are no events, so a stream looks at it by itself.
     """
 
     session: Session
@@ -61,6 +62,7 @@ class View:
     own: bool = True
     expanded: frozenset[str] = frozenset()
     rows: Sequence[SessionRow] | None = None
+    unasked: tuple[str, ...] = ()
 
     @property
     def acts(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jinja2 import Environment
 from starlette.requests import Request
@@ -12,6 +12,7 @@ from starlette.requests import Request
 from app.core.state import Session
 from app.engine.engine import Engine
 from app.engine.hub import Live
+from app.render.always import lets_through
 from app.render.view import SessionRow, View
 from app.render.wire_rows import WireRows
 from app.store.library import Version
@@ -40,7 +41,8 @@ class Site:
     async def view(self, live: Live, rows: Sequence[SessionRow] | None = None) -> View:
         """The View of a session that is held."""
         hub = self.engine.hub
-        return View(live.session, live.title, await hub.wire(live), hub.clock(), rows=rows)
+        view = View(live.session, live.title, await hub.wire(live), hub.clock(), rows=rows)
+        return replace(view, unasked=lets_through(self.engine.rules.of(live.id)))
 
     def no_view(self, rows: Sequence[SessionRow] | None) -> View:
         """The View of a page that shows the list and no session."""

@@ -55,6 +55,7 @@ class Cursor:
     wire: int | None = None
     rows: Sequence[SessionRow] | None = None
     title: str | None = None
+    unasked: tuple[str, ...] | None = None
     rules: int = 0
     slow_at: float = 0.0
     behind: bool = True
@@ -162,7 +163,7 @@ async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> s
         else:
             made = _step(site, view, seen, cursor, slow=slow)
         cursor.behind = cursor.behind or bool(seen)
-        html = made.html + _titled(site, view, cursor)
+        html = made.html + _titled(site, view, cursor) + _docked(site, view, cursor)
         settled = not cursor.by_seq and _settled(seen)
         if settled:
             html += await drawn_setup(site, live, view)
@@ -217,6 +218,14 @@ def _titled(site: Site, view: View, cursor: Cursor) -> str:
         return ""
     cursor.title = view.title
     return frame_html(site.env, view, [Touch("head", "changed")])
+
+
+def _docked(site: Site, view: View, cursor: Cursor) -> str:
+    """The dock where it says another thing of what runs unasked: rules are no events."""
+    if view.unasked == cursor.unasked:
+        return ""
+    cursor.unasked = view.unasked
+    return frame_html(site.env, view, [Touch("dock", "changed")])
 
 
 def _list(site: Site, view: View, cursor: Cursor) -> str:
