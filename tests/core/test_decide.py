@@ -30,6 +30,7 @@ from app.core.events import (
     RunPaused,
     RunResumed,
     RunStopped,
+    SettingsChanged,
     TurnDropped,
 )
 from app.core.rules import Rule
@@ -48,6 +49,7 @@ from tests.playbook import (
     run,
     sent,
     session,
+    settings,
     turn,
 )
 
@@ -287,6 +289,8 @@ RETRIES: list[tuple[str, list[Event], list[Command]]] = [
     ("a second time", [*begun(), *again(1), *refused(2)], [SECOND]),
     ("and that was all", [*begun(), *again(1), *again(2), *refused(3)], []),
     ("none at all", [*begun(max_retries=0), *refused(1)], []),
+    ("a change of settings sends nothing",
+     [*begun(max_retries=0), *refused(1), SettingsChanged(settings())], []),
     ("stopped", [*WAITED, RunStopped()], []),
     ("paused", [*WAITED, RunPaused("restart")], []),
     ("what was not made is made then", [*WAITED, RunPaused("restart"), RunResumed()], [FIRST]),
