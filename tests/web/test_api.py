@@ -262,8 +262,30 @@ async def test_rules_of_a_script_and_the_limit(client: httpx.AsyncClient) -> Non
     found = await folded(client, session_id)
     assert (found["state"], found["turns"]) == ("paused", 2)
     assert found["calls"][0]["decided_by"] == "--allow all"
-    await posted(client, f"/sessions/{session_id}/continue")
+    here = f"/sessions/{session_id}/continue"
+    await posted(client, here)
     assert (await rested(client, session_id))["turns"] == 4
+    for wrong in ({"max_turns": 0}, {"max_turns": "3"}, {"model": "m"}, {"idle_s": 3}):
+        await posted(client, here, wrong, 422)
+    await posted(client, here, {"max_turns": 1, "max_cost": 0.5})
+    assert (await rested(client, session_id))["turns"] == 5
+    # The form of the page, and what it says of a number that is none.
+    for fields, status in (({"max_turns": "much"}, 422), ({"max_turns": " 3 "}, 303)):
+        page = await client.post(here, data=fields, headers={"accept": "text/html"})
+        assert page.status_code == status
+    assert "max_turns must be a whole number, not" not in page.text
+    assert (await rested(client, session_id))["turns"] == 8
+    changes = [
+        json.loads(line)["settings"]["limits"]
+        for line in (await client.get(f"/sessions/{session_id}/events")).text.splitlines()
+        if '"settings_changed"' in line
+    ]
+    assert [(one["max_turns"], one["max_cost"]) for one in changes] == [(1, 0.5), (3, 0.5)]
+    await posted(client, f"/sessions/{session_id}/stop")
+    assert (await folded(client, session_id))["state"] == "interrupted"
+    await posted(client, f"/sessions/{session_id}/prompts", {"text": "hello"}, 202)
+    await rested(client, session_id)
+    await posted(client, here, {"max_turns": 9}, 422)
 
 
 async def test_the_life_of_a_session(client: httpx.AsyncClient) -> None:
