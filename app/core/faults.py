@@ -81,7 +81,7 @@ def earlier(session: Session, call: Call) -> tuple[int, ToolResult] | None:
     found = [
         (one.arguments == call.arguments, one.turn, result)
         for one in session.calls()
-        if one.name == call.name and one.turn < call.turn
+        if one.name == call.name and one.turn < call.turn and one.task_id not in session.tasks
         if (result := returned(one)) is not None and not result.is_error and result.content
     ]
     if not found:

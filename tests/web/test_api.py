@@ -255,6 +255,23 @@ async def test_answer_deny_and_several_at_once(client: httpx.AsyncClient) -> Non
     assert [one["kind"] for one in results] == ["", "", "denied", ""]
 
 
+async def test_a_fault_says_itself_whether_the_tool_runs(client: httpx.AsyncClient) -> None:
+    session_id, call = await waiting(client)
+    path = f"/sessions/{session_id}/calls/{call['id']}/decision"
+    body = {"digest": call["digest"], "fault": "boom"}
+    assert "it is one of timeout" in (await posted(client, path, body, 422))["error"]
+    body |= {"fault": "cut_json", "decision": "answer"}
+    assert "needs the tool to run" in (await posted(client, path, body, 422))["error"]
+    # The page's form has no decision, for it depends on what is chosen.
+    form = {"digest": call["digest"], "fault": "cut_json", "seen": "1000"}
+    assert (await client.post(path, data=form)).status_code in (200, 303)
+    told = (await rested(client, session_id))["calls"][0]
+    assert (told["fault"], told["decision"]) == ("cut_json", "run")
+    assert told["real"]["content"][0]["text"] == "noted"
+    assert told["result"]["content"][0]["text"] == "no"
+    assert told["result"]["staged"]
+
+
 async def test_rules_of_a_script_and_the_limit(client: httpx.AsyncClient) -> None:
     session_id = await session(
         client, "[[fault:loop]] Use note", tools=[NOTE], rules=ALLOW, max_turns=2
