@@ -112,13 +112,13 @@ def _spent(session: Session) -> Iterator[str]:
     total = sum(one or 0 for one in used)
     if total or limits.max_run_tokens:
         bound = f" of {limits.max_run_tokens:,}" if limits.max_run_tokens else ""
-        known = total or None not in used
+        known = total > 0 or None not in used
         yield f"{_least(used, total)}{total:,}{bound} tokens" if known else "tokens unknown"
     costs = [turn_cost(turn) for turn in closed]
     paid = sum(one or 0.0 for one in costs)
     if paid or limits.max_cost:
         bound = f" of {money(limits.max_cost)}" if limits.max_cost else ""
-        known = paid or None not in costs
+        known = paid > 0 or None not in costs
         yield f"{_least(costs, paid)}{money(paid)}{bound}" if known else "cost unknown"
 
 

@@ -269,10 +269,12 @@ class WireRows:
                 self._of_call(logged, call_id, "interrupted", "failed")
             case RetryScheduled(wait_s=wait_s, attempt=attempt):
                 self.note(logged.at_ms, f"retry {attempt} in {wait_s:.2g} s", "waiting")
-            case RunPaused(limit=limit):
-                self.note(logged.at_ms, f"paused: {limit}", "waiting")
-            case RunStopped():
-                self.note(logged.at_ms, "stopped by the person", "waiting")
+            case RunPaused(limit=limit, message=message):
+                why = message or limit
+                self.note(logged.at_ms, f"paused: {clip(why, 160)}", "waiting")
+            case RunStopped(rule=rule):
+                who = f"the rule {clip(rule, 80)}" if rule else "the person"
+                self.note(logged.at_ms, f"stopped by {who}", "waiting")
             case _:
                 pass
 

@@ -19,6 +19,7 @@ from app.core.events import (
     ResponseFailed,
     ResponseStarted,
     RetryScheduled,
+    RunPaused,
     RunStopped,
     Source,
     Warned,
@@ -127,7 +128,8 @@ def test_own_facts_stand_between_the_frames() -> None:
     log.add(CallStarted("1.0", 1))
     log.now_ms += 172
     log.add(CallEnded("1.0", text_result("x")), Warned("odd", "Odd."), RunStopped())
-    log.add(ResponseFailed("stopped", "Stopped."))
+    log.add(ResponseFailed("stopped", "Stopped."), RunPaused("max_turns", "Ten turns were made."))
+    log.add(RunPaused("restart"), RunStopped("no weather"))
     for logged in log.events:
         rows.log(logged)
     own = [(r.label, r.tone) for r in rows.sections[0].rows if r.way == "own"]
@@ -136,6 +138,9 @@ def test_own_facts_stand_between_the_frames() -> None:
         ("Odd.", "waiting"),
         ("stopped by the person", "waiting"),
         ("Stopped.", "failed"),
+        ("paused: Ten turns were made.", "waiting"),
+        ("paused: restart", "waiting"),
+        ("stopped by the rule no weather", "waiting"),
     ]
 
 
