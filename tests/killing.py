@@ -41,7 +41,7 @@ class Plan:
 
 
 PLANS = (
-    Plan("[[fault:many-deltas-6000]] Write something long.", []),
+    Plan("[[fault:many-deltas-2000]] Write something long.", []),
     Plan("[[fault:parallel-5]] Use note, please.", RUN_ALL),
     Plan("[[fault:loop]] Use note, please.", RUN_ALL, max_turns=3),
     Plan("[[fault:parallel-3]] Use note, please.", []),
