@@ -9,7 +9,7 @@ that came after it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -99,10 +99,11 @@ def model_request(session: Session, choice: ToolChoice) -> ModelRequest:
 def _messages(session: Session) -> Iterator[Message]:
     assert session.settings is not None
     over = _over(session)
-    for item in session.items:
-        if isinstance(item, Turn) and not item.dropped:
-            while over and over[0].ended_seq < item.seq:
-                yield Message("user", _told(session, over.pop(0)))
+    for place, item in enumerate(session.items):
+        # Before the prompt that the same request brings, if there is one: what is asked comes last.
+        until = _sent_seq(session.items[place:]) if over and not _dropped(item) else 0
+        while over and (until is None or over[0].ended_seq < until):
+            yield Message("user", _told(over.pop(0)))
         if isinstance(item, Prompt):
             parts = tuple(MessagePart("image", content=(image,)) for image in item.images)
             if item.text.strip() or not parts:
@@ -116,7 +117,18 @@ def _messages(session: Session) -> Iterator[Message]:
             if item.end is not None and item.calls:
                 yield Message("results", tuple(_result(call) for call in item.calls))
     for task in over:
-        yield Message("user", _told(session, task))
+        yield Message("user", _told(task))
+
+
+def _dropped(item: Prompt | Turn) -> bool:
+    return isinstance(item, Turn) and item.dropped
+
+
+def _sent_seq(items: Sequence[Prompt | Turn]) -> int | None:
+    """When the first request went out that has the first of `items`; None where it is to come."""
+    turns = (one for one in items if isinstance(one, Turn) and not one.dropped)
+    turn = next(turns, None)
+    return None if turn is None else turn.seq
 
 
 def _over(session: Session) -> list[Task]:
@@ -127,10 +139,10 @@ def _over(session: Session) -> list[Task]:
     return sorted(ended, key=lambda task: task.ended_seq)
 
 
-def _told(session: Session, task: Task) -> tuple[MessagePart, ...]:
-    """What came of a call in the background, as the model reads it."""
-    call = session.by_call[task.call]
-    said = f"[Task {task.id}, the call of {call.name} that went on in the background, is over: "
+def _told(task: Task) -> tuple[MessagePart, ...]:
+    """What came of a call in the background, as the model reads it; the call's own result, which
+    stands before, has told it the task."""
+    said = f"[Task {task.id}, which went on in the background, is over: "
     if task.result is None:
         words = f"{said}{task.how}. It has no result, and what it had done by then stands.]"
         return (MessagePart("text", words),)

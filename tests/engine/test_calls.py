@@ -1,0 +1,208 @@
+"""A call under way: its time is put off, what it prints is kept, it goes on in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from app.core.errors import Conflict
+from app.core.events import (
+    CallEnded,
+    CallExtended,
+    CallProgressed,
+    Event,
+    TaskEnded,
+    TaskStarted,
+)
+from app.core.state import Session
+from app.core.tools import Tool
+from app.engine.calls import MOST_BEHIND
+from app.engine.engine import Engine
+from app.executors.executor import LONGEST_S
+from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running, until
+
+pytestmark = pytest.mark.anyio
+
+# It prints, tells that it is there, and works until a file says that it may end.
+TOOL = """
+import os, signal, time
+
+def work(report=None):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print("héllo")
+    print("wörld", flush=True)
+    report(str(os.getpid()))
+    while not os.path.exists({go!r}):
+        time.sleep(0.01)
+    print("and on")
+    return "what came of it"
+"""
+
+
+def working(folder: Path) -> Tool:
+    file = folder / "work_tool.py"
+    file.write_text(TOOL.format(go=str(folder / "go")))
+    config = {"file": str(file), "function": "work"}
+    parameters = {"type": "object", "properties": {}}
+    return Tool("work", "Works.", parameters, "python", config, parallel_safe=True)
+
+
+async def under_way(engine: Engine, folder: Path, prompt: str = "Use work") -> str:
+    """A session whose call runs, and has said so."""
+    session_id = await begun(engine, [working(folder)], rules=ALLOW_ALL)
+    await engine.driver.prompt(session_id, prompt)
+    await until(engine, session_id, CallProgressed)
+    return session_id
+
+
+async def session_of(engine: Engine, session_id: str) -> Session:
+    async with engine.hub.holding(session_id) as live:
+        return live.session
+
+
+async def log_of(engine: Engine, session_id: str) -> Sequence[Event]:
+    return [one.event for one in await engine.log.events(session_id)]
+
+
+def call_id(session: Session) -> str:
+    (call,) = [one for one in session.calls() if one.turn == 1]
+    return call.id
+
+
+async def test_time_is_put_off_where_the_call_runs(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session_id = await under_way(engine, tmp_path)
+        session = await session_of(engine, session_id)
+        id = call_id(session)
+        await engine.driver.extend(session_id, id, 30)
+        await engine.driver.extend(session_id, id, 300)
+        under = engine.driver._running._running[session_id, id]
+        assert session.call(id).extended_s == under.deadline.extended_s == 330
+        with pytest.raises(Conflict, match="at most 24 hours"):
+            await engine.driver.extend(session_id, id, LONGEST_S)
+        (tmp_path / "go").touch()
+        session = await rested(engine, session_id)
+        with pytest.raises(Conflict, match="not running"):
+            await engine.driver.extend(session_id, id, 30)
+        log = await engine.log.events(session_id)
+        assert [one.by_s for one in events_of(log, CallExtended)] == [30, 300]
+
+
+async def test_all_that_is_printed_is_in_the_log_before_the_end(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session_id = await under_way(engine, tmp_path)
+        (tmp_path / "go").touch()
+        session = await rested(engine, session_id)
+        call = session.call(call_id(session))
+        told = [one for one in await log_of(engine, session_id) if not isinstance(one, CallEnded)]
+        printed = "".join(one.output for one in told if isinstance(one, CallProgressed))
+        assert printed == call.output == "héllo\nwörld\nand on\n"
+        assert call.printed == len(printed)
+
+
+async def test_in_the_background_the_run_goes_on_and_the_model_reads_the_end_once(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as engine:
+        session_id = await under_way(engine, tmp_path)
+        id = call_id(await session_of(engine, session_id))
+        task_id = await engine.driver.put_behind(session_id, id)
+        with pytest.raises(Conflict, match="not running"):
+            await engine.driver.put_behind(session_id, id)
+        session = await rested(engine, session_id)
+        call = session.call(id)
+        assert call.result is not None
+        assert task_id in call.result.text
+        assert (session.state, [task.id for task in session.open_tasks]) == ("idle", [task_id])
+        assert "in the background as" in session.turns[1].request.body
+        await engine.driver.prompt(session_id, "hello")
+        await rested(engine, session_id)
+        (tmp_path / "go").touch()
+        await until(engine, session_id, TaskEnded)
+        for prompt in ("hello again", "and again"):
+            await engine.driver.prompt(session_id, prompt)
+            await rested(engine, session_id)
+        bodies = [turn.request.body for turn in session.turns]
+        assert [body.count("what came of it") for body in bodies] == [0, 0, 0, 1, 1]
+        task = session.tasks[task_id]
+        assert task.result is not None
+        assert (task.how, task.result.text) == ("done", "what came of it")
+        assert session.call(id).output.endswith("and on\n")
+        log = await engine.log.events(session_id)
+        assert len(events_of(log, TaskStarted)) == len(events_of(log, TaskEnded)) == 1
+
+
+@pytest.mark.parametrize("how", ["stop", "delete", "stop_task", "close"])
+async def test_who_ends_it_ends_all_of_it_and_says_so(tmp_path: Path, how: str) -> None:
+    """Stop, deletion, its own Stop, and the end of the program."""
+    async with running(tmp_path) as engine:
+        session_id = await under_way(engine, tmp_path)
+        session = await session_of(engine, session_id)
+        id = call_id(session)
+        assert session.call(id).progress is not None
+        task_id = await engine.driver.put_behind(session_id, id)
+        await rested(engine, session_id)
+        assert runners(tmp_path)
+        match how:
+            case "stop":
+                await engine.driver.stop(session_id)
+            case "delete":
+                await engine.driver.delete(session_id)
+            case "stop_task":
+                assert not await engine.driver.stop_task(session_id, "call-9-9")
+                assert await engine.driver.stop_task(session_id, task_id)
+            case _:
+                await engine.driver.close()
+        assert runners(tmp_path) == []
+        (ended,) = [one for one in await log_of(engine, session_id) if isinstance(one, TaskEnded)]
+        said = {"stop_task": "stopped by you", "close": "ended with the program"}
+        assert ended == TaskEnded(task_id, said.get(how, "stopped with the run"))
+
+
+def runners(folder: Path) -> list[str]:
+    """Processes that work in `folder`."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{name}/cwd") == str(folder):
+                found.append(name)
+        except OSError:
+            continue
+    return found
+
+
+async def test_the_model_reads_that_an_effect_is_unknown(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session_id = await under_way(engine, tmp_path)
+        id = call_id(await session_of(engine, session_id))
+        await engine.driver.put_behind(session_id, id)
+        await rested(engine, session_id)
+        await engine.driver.stop(session_id)
+        await engine.driver.prompt(session_id, "hello")
+        session = await rested(engine, session_id)
+        body = session.turns[-1].request.body
+        assert body.count("stopped with the run. It has no result") == 1
+
+
+async def test_there_is_an_end_to_the_background(tmp_path: Path) -> None:
+    """Of the places for calls half stay free for those that are waited for."""
+    async with running(tmp_path) as engine:
+        prompt = f"[[fault:parallel-{MOST_BEHIND + 1}]] Use work"
+        session_id = await begun(engine, [working(tmp_path)], rules=ALLOW_ALL, max_parallel=8)
+        await engine.driver.prompt(session_id, prompt)
+        async with asyncio.timeout(40):
+            while len(engine.driver._running.of(session_id)) <= MOST_BEHIND:
+                await engine.hub.wait(engine.hub.position, engine.hub.list_version, 40)
+        calls = [call.id for call in (await session_of(engine, session_id)).current_calls]
+        for id in calls[:-1]:
+            await engine.driver.put_behind(session_id, id)
+        with pytest.raises(Conflict, match="stop one"):
+            await engine.driver.put_behind(session_id, calls[-1])
+        await engine.driver.cancel(session_id, calls[-1])
+        session = await rested(engine, session_id)
+        assert session.state == "idle"
+        (tmp_path / "go").touch()
