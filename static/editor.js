@@ -31,7 +31,8 @@ function unsaved() {
 }
 
 function changed(event) {
-  if (!event.target.closest?.("#tool")) return;
+  // "When called" is no part of the tool, and saved by itself.
+  if (!event.target.closest?.("#tool") || event.target.closest(".when")) return;
   unsaved();
   forgiven(event.target);
   if (event.target.closest(".srows")) undone([]);

@@ -28,6 +28,11 @@ const actions = {
     if (open) delete document.body.dataset.drawer;
     else document.body.dataset.drawer = button.dataset.drawer;
   },
+  rules() {
+    actions.tab($("tab-setup"));
+    document.body.dataset.drawer = "inspector";
+    $("session-rules").scrollIntoView({ block: "start" });
+  },
   latest() {
     pinned = true;
     follow();
@@ -149,7 +154,8 @@ const element = (name, properties) => Object.assign(document.createElement(name)
 
 // A session that was deleted can be had back from the page that comes next.
 document.addEventListener("submit", (event) => {
-  const path = new URL(event.target.action).pathname;
+  // Not its property: a field of that name would stand in its place.
+  const path = new URL(event.target.getAttribute("action") ?? "", location.href).pathname;
   if (/^\/sessions\/[^/]+\/delete$/.test(path)) sessionStorage.setItem("deleted", path);
 });
 

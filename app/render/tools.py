@@ -20,6 +20,7 @@ from app.render.filters import pretty
 from app.render.pages import partial
 from app.render.request import SHORT_NAMES
 from app.render.tool_form import FACES, ToolForm
+from app.render.when import When
 from app.schema.lint import Accepted, Finding
 from app.schema.outline import TYPES, Row
 from app.store.library import Entry, Version
@@ -140,7 +141,8 @@ class Editor:
 class Around:
     """What stands around the editor. `entry` is the tool as it was saved. `hints` counts the
     findings of tools by name; `exports` are (format, label); `deleted` can be had back; `tried` is
-    the panel that tries the tool."""
+    the panel that tries the tool. `when` is what becomes of its calls, `called` that of each
+    tool in a word, by name."""
 
     entries: Sequence[Entry] = ()
     hints: Mapping[str, int] = field(default_factory=dict)
@@ -152,6 +154,8 @@ class Around:
     saved: bool = False
     deleted: str = ""
     now_ms: int = 0
+    when: When | None = None
+    called: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -175,7 +179,7 @@ class Saved:
 def tools_page(env: Environment, editor: Editor, around: Around) -> str:
     """The whole page."""
     return env.get_template("tools.html").render(
-        around=around, groups=listed(around.entries, around.hints),
+        around=around, groups=listed(around.entries, around.hints, around.called),
         history=history(around.versions), **_values(editor),
     )  # fmt: skip
 
@@ -217,11 +221,15 @@ def _values(editor: Editor) -> dict[str, object]:
 # The list -------------------------------------------------------------------------------------
 
 
-def listed(entries: Sequence[Entry], hints: Mapping[str, int]) -> list[tuple[str, list[ListRow]]]:
+def listed(
+    entries: Sequence[Entry], hints: Mapping[str, int], called: Mapping[str, str]
+) -> list[tuple[str, list[ListRow]]]:
     """The tools under the names of their groups: the person's own first, shipped ones last."""
     groups: dict[tuple[int, str], list[ListRow]] = {}
     for entry in entries:
-        groups.setdefault(_group(entry), []).append(_row(entry, hints.get(entry.tool.name, 0)))
+        name = entry.tool.name
+        row = _row(entry, hints.get(name, 0), called.get(name, ""))
+        groups.setdefault(_group(entry), []).append(row)
     return [(title, rows) for (_, title), rows in sorted(groups.items())]
 
 
@@ -236,10 +244,10 @@ def _group(entry: Entry) -> tuple[int, str]:
     return (4 if entry.shipped else 1), tool.group
 
 
-def _row(entry: Entry, hints: int) -> ListRow:
+def _row(entry: Entry, hints: int, called: str) -> ListRow:
     tool = entry.tool
     words: list[str] = ["you" if tool.answered_by == "person" else tool.answered_by]
-    words += ["off"] if not entry.enabled else []
+    words += ["off"] if not entry.enabled else [called] if called else []
     words += ["strict"] if tool.strict else []
     words += ["parallel-safe"] if tool.parallel_safe else []
     words += [f"{hints} hint{'s' if hints > 1 else ''}"] if hints else []

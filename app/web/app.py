@@ -36,6 +36,7 @@ from app.web.pages import (
     sessions,
     tools,
     trying,
+    when,
 )
 from app.web.site import Site, site_of
 from app.web.stream import page_stream, session_stream
@@ -126,6 +127,7 @@ def _routes() -> list[Route]:
         Route("/tools/faces", faces.faces, methods=["POST"]),
         Route("/tools/lint", faces.lint, methods=["POST"]),
         Route("/tools/{name}", tools.tool),
+        Route("/tools/{name}/when", when.set_when, methods=["POST"]),
         Route("/tools/{name}/switch", imports.switch, methods=["POST"]),
         Route("/tools/{name}/delete", tools.delete, methods=["POST"]),
         Route("/tools/{name}/duplicate", tools.duplicate, methods=["POST"]),

@@ -37,7 +37,7 @@ def test_groups_are_headings_with_the_persons_own_first() -> None:
         Entry(ASK_ME),
         Entry(MCP, enabled=False),
     ]
-    groups = listed(entries, {"add_event": 2, "m": 1})
+    groups = listed(entries, {"add_event": 2, "m": 1}, {"add": "runs"})
     assert [title for title, _ in groups] == [
         "yours", "calendar", "mcp · github", "workspace", "examples"
     ]  # fmt: skip

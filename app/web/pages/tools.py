@@ -13,9 +13,11 @@ from app.core.errors import BadInput, BadTool, NotFound
 from app.core.rows import to_data
 from app.core.tools import Tool
 from app.engine.no_keys import check_tools
+from app.engine.rules import ALWAYS
 from app.render.tool_form import ToolForm, tool_form
 from app.render.tools import Around, Editor, clash, state_of, tool_editor, tools_page
 from app.render.trying import try_panel
+from app.render.when import called, when_called
 from app.schema.validate import check_tool
 from app.store.library import Entry
 from app.web.forms import answer, as_json, body_of, wants
@@ -186,15 +188,21 @@ async def around_of(request: Request, original: str) -> Around:
     """What stands around the editor of the tool that was saved as `original`."""
     library, query = site_of(request).engine.library, request.query_params
     entries = await library.entries()
+    entry = next((entry for entry in entries if entry.tool.name == original), None)
+    rules = site_of(request).engine.rules
+    always, every = rules.listed(ALWAYS), [one.tool for one in entries]
+    held = await rules.holding(always, every)
     deleted = query.get("deleted", "")
     return Around(
         entries,
         await hints(entries),
-        entry=next((entry for entry in entries if entry.tool.name == original), None),
+        entry=entry,
         versions=await library.versions(original) if original else (),
         exports=choices(),
         tab=query["tab"] if query.get("tab") in TABS else "try",
         saved="saved" in query,
         deleted=deleted if deleted in site_of(request).deleted else "",
         now_ms=site_of(request).engine.hub.clock(),
+        when=when_called(entry.tool, always, held) if entry is not None else None,
+        called={tool.name: called(tool, always, held) for tool in every},
     )

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.core.rules import Rule
+from app.render.when import Held, When, called, drawn_when, place_for, when_called
+from tests.factories import ASK_ME, WEATHER
+from tests.render.logs import NASTY
+from tests.render.page import ENV
+
+RUN = Rule("get_weather", "run", id="r1", bound={"get_weather": "x"})
+SAME: Held = {"get_weather": "same"}
+CHANGED: Held = {"get_weather": "changed"}
+EVERY = Rule("*", "run", bound={})
+NEVER = Rule("*", "deny", words="never")
+
+
+@pytest.mark.parametrize(
+    ("rules", "held", "word"),
+    [
+        ((), (), "asks"),
+        ((RUN,), (SAME,), "runs"),
+        ((RUN,), (CHANGED,), "asks"),
+        ((replace(RUN, enabled=False),), (SAME,), "asks"),
+        ((EVERY,), ({"get_weather": "new"},), "asks"),
+        ((EVERY,), (SAME,), "runs"),
+        ((NEVER, RUN), (None, SAME), "denied"),
+        ((RUN, NEVER), (SAME, None), "runs"),
+        # A changed rule asks; it is never passed over for the next one.
+        ((RUN, EVERY), (CHANGED, SAME), "asks"),
+        ((replace(RUN, when={"/city": "x"}), NEVER), (SAME, None), "denied"),
+        ((Rule("get_weather", "ask"), EVERY), (None, SAME), "asks"),
+        ((Rule("other", "deny"),), (None,), "asks"),
+        ((Rule("get_weather", "answer", "x", bound={}),), (SAME,), "answered by rule"),
+        ((Rule("get_weather", "stop"),), (None,), "stops the run"),
+    ],
+)
+def test_what_the_list_says(rules: tuple[Rule, ...], held: tuple[Held, ...], word: str) -> None:
+    assert called(WEATHER, rules, held) == word
+
+
+def test_a_tool_answered_by_a_person_asks_whatever_runs() -> None:
+    assert called(ASK_ME, (EVERY,), ({"ask_me": "same"},)) == "asks"
+    when = when_called(ASK_ME, (), ())
+    assert (when.action, when.choices) == ("ask", ("ask", "answer", "deny"))
+
+
+@pytest.mark.parametrize(
+    ("rules", "held", "action", "stale", "before"),
+    [
+        ((), (), "ask", False, ""),
+        ((RUN,), (SAME,), "run", False, ""),
+        ((RUN,), (CHANGED,), "run", True, ""),
+        ((NEVER, RUN), (None, SAME), "run", False, "never"),
+        ((NEVER,), (None,), "ask", False, "never"),
+        ((replace(RUN, enabled=False),), (SAME,), "ask", False, ""),
+        ((replace(RUN, when={"/city": "x"}),), (SAME,), "ask", False,
+         'run get_weather where /city is "x"'),
+        ((Rule("get_weather", "deny", "No."),), (None,), "deny", False, ""),
+    ],
+)  # fmt: skip
+def test_what_the_editor_shows(
+    rules: tuple[Rule, ...], held: tuple[Held, ...], action: str, stale: bool, before: str
+) -> None:
+    when = when_called(WEATHER, rules, held)
+    assert (when.action, when.stale, when.before) == (action, stale, before)
+
+
+@pytest.mark.parametrize(
+    ("rules", "place"),
+    [
+        ((), 0),
+        ((Rule("other", "run"),), 1),
+        ((EVERY,), 0),
+        ((Rule("other", "run"), EVERY), 1),
+        ((NEVER,), 1),
+        ((EVERY, NEVER, EVERY), 2),
+    ],
+)
+def test_a_new_rule_comes_first_but_not_before_what_keeps_back(
+    rules: tuple[Rule, ...], place: int
+) -> None:
+    assert place_for(WEATHER, rules) == place
+
+
+def test_its_field_in_the_editor() -> None:
+    html = drawn_when(ENV, When("x", "deny", NASTY, before=NASTY))
+    assert "<script" not in html
+    assert 'value="deny" id="when-deny" checked data-now="deny"' in html
+    assert "has changed since its rule" in drawn_when(ENV, When("x", "run", stale=True))

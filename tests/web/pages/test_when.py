@@ -1,0 +1,102 @@
+"""When a tool is called, set in its editor, over a real server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.served import Served, rested, served
+
+pytestmark = pytest.mark.anyio
+
+PARAMETERS = {"type": "object", "properties": {}}
+NOTE = {
+    "name": "note",
+    "answered_by": "mock",
+    "config": {"result": "noted"},
+    "parameters": PARAMETERS,
+}
+HTMX = {"hx-request": "true", "accept": "text/html"}
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("when") / "a.db", PLAYGROUND_PACE="0") as running:
+        yield running
+
+
+@pytest.fixture
+async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
+    async with one.client() as made:
+        (await made.post("/tools", json=NOTE)).raise_for_status()
+        for listed in (await made.get("/rules")).json():
+            await made.post(f"/rules/{listed['id']}/delete")
+        yield made
+
+
+async def page_of(script: httpx.AsyncClient) -> str:
+    return (await script.get("/tools/note", headers={"accept": "text/html"})).text
+
+
+async def state_of_a_call(script: httpx.AsyncClient) -> tuple[str, list[Any]]:
+    body = {"tools": ["note"], "tool_choice": "required"}
+    session_id = (await script.post("/sessions", json=body)).json()["id"]
+    await script.post(f"/sessions/{session_id}/prompts", json={"text": "Note it"})
+    folded = await rested(script, session_id)
+    call = folded["calls"][0]
+    return call["status"], call["result"]
+
+
+async def test_it_is_a_rule_for_always_about_just_this_tool(script: httpx.AsyncClient) -> None:
+    assert (await state_of_a_call(script))[0] == "waiting"
+    assert "mock · asks" in await page_of(script)
+    told = (await script.post("/tools/note/when", json={"when": "run"})).json()
+    assert told == {"tool": "note", "when": "run", "text": "", "stale": False, "before": ""}
+    (rule,) = (await script.get("/rules")).json()
+    assert (rule["tool"], rule["action"], rule["bound"]) == ("note", "run", {"note": "same"})
+    assert (await state_of_a_call(script))[0] == "done"
+    assert "mock · runs" in await page_of(script)
+    # A changed tool asks again, and its page says so and offers it.
+    changed = {**NOTE, "description": "Notes things."}
+    (await script.post("/tools", json=changed)).raise_for_status()
+    assert (await state_of_a_call(script))[0] == "waiting"
+    html = await page_of(script)
+    assert "has changed since its rule was written" in html
+    assert "mock · asks" in html
+    assert (await script.post("/tools/note/when", json={"again": "run"})).json()["stale"] is False
+    assert (await state_of_a_call(script))[0] == "done"
+    told = (await script.post("/tools/note/when", json={"when": "deny", "text": "Never."})).json()
+    assert (told["when"], told["text"]) == ("deny", "Never.")
+    assert "Never." in str(await state_of_a_call(script))
+    assert len((await script.get("/rules")).json()) == 1
+    assert (await script.post("/tools/note/when", json={"when": "ask"})).json()["when"] == "ask"
+    assert (await script.get("/rules")).json() == []
+    assert (await state_of_a_call(script))[0] == "waiting"
+
+
+async def test_what_cannot_be_set_is_said(script: httpx.AsyncClient) -> None:
+    answer = await script.post("/tools/note/when", json={"when": "stop"})
+    assert (answer.status_code, "is one of" in answer.text) == (422, True)
+    person = {"name": "ask_me", "answered_by": "person", "config": {}, "parameters": PARAMETERS}
+    (await script.post("/tools", json=person)).raise_for_status()
+    assert (await script.post("/tools/ask_me/when", json={"when": "run"})).status_code == 422
+    assert (await script.post("/tools/nothing/when", json={"when": "run"})).status_code == 404
+    deny = {"tool": "*", "action": "deny", "words": "never at all"}
+    (await script.post("/rules", json=deny)).raise_for_status()
+    told = (await script.post("/tools/note/when", json={"when": "run"})).json()
+    assert (told["when"], told["before"]) == ("run", "never at all")
+    assert "mock · denied" in await page_of(script)
+
+
+async def test_the_forms_of_the_page(one: Served, script: httpx.AsyncClient) -> None:
+    async with httpx.AsyncClient(base_url=one.url, trust_env=False) as page:
+        await page.get(f"/?token={one.token}", follow_redirects=True)
+        page.headers.update({"origin": one.url, "accept": "text/html"})
+        plain = await page.post("/tools/note/when", data={"when": "run", "text": ""})
+        assert (plain.status_code, plain.headers["location"]) == (303, "/tools/note")
+        answer = await page.post("/tools/note/when", data={"when": "ask"}, headers=HTMX)
+        assert 'hx-target="#when-called"' in answer.text
+        assert "note asks, unless another rule decides it." in answer.text
