@@ -39,7 +39,6 @@ TEMPLATES: Mapping[str, tuple[str, Rule]] = {
     ),
     "shell": ("Deny run_shell", Rule("run_shell", "deny", text="No shell commands here.")),
     "servers": ("Ask at every tool of a server", Rule("*", "ask", source="mcp")),
-    "stop": ("Stop the run at run_shell", Rule("run_shell", "stop")),
 }
 """By name: the words on the button, and what it fills the form with."""
 

@@ -181,12 +181,13 @@ async def test_what_cannot_be_told_in_time_is_not_bound(
 
         monkeypatch.setattr(engine.executors.by_kind["mock"], "checked", never)
         adding = engine.rules.add(ALWAYS, Rule("*", "run"), [mock("one")])
-        kept, other = await asyncio.gather(
-            adding, engine.rules.add(ALWAYS, Rule("*", "deny"), [mock("one")])
-        )
-        assert kept.bound == {}
-        assert order(engine) == "**", "others do not wait for it"
-        assert await engine.rules.holding([kept, other], [mock("one")]) == [{"one": "new"}, None]
+        async with asyncio.timeout(20):
+            kept, other = await asyncio.gather(
+                adding, engine.rules.add(ALWAYS, Rule("*", "deny"), [mock("one")])
+            )
+            held = await engine.rules.holding([kept, other], [mock("one")])
+        assert (kept.bound, held) == ({}, [{"one": "new"}, None])
+        assert engine.rules.listed(ALWAYS) == (other, kept), "others do not wait for it"
 
 
 async def test_a_rule_that_was_changed_meanwhile_is_not_renewed(tmp_path: Path) -> None:
