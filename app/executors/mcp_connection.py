@@ -237,6 +237,7 @@ class Connection:
         return Client(
             self._transport(self.words, self._closing.set),
             cache=None,
+            log_level="info",
             message_handler=self._told,
             client_info=Implementation(name="tool-playground", version=__version__),
         )

@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -118,6 +119,20 @@ def fine() -> MCPServer:
         await ctx.report_progress(0, 1, city)
         await anyio.sleep_forever()
         return ""
+
+    @server.tool()
+    async def deaf(file: str) -> str:
+        """Begins, and hears nothing any more: no cancellation either."""
+        note(file, "deaf")
+        time.sleep(600)  # noqa: ASYNC251 - that is what it is for
+        return ""
+
+    @server.tool()
+    async def chatty(ctx: Context[Any, Any]) -> str:
+        """Writes to its log."""
+        await ctx.session.send_log_message("info", "first", "logger")
+        await ctx.session.send_log_message("warning", {"left": 2})
+        return "said"
 
     @server.tool()
     async def change(ctx: Context[Any, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Mapping
@@ -34,6 +35,7 @@ class World:
         self.accepted = Accepted(fingerprint(server)) if accepted is None else accepted
         self.mcp = Mcp(self.known, dict(os.environ, OUR_OWN_KEY="canary"))
         self.told: list[tuple[str, float | None]] = []
+        self.printed: list[str] = []
 
     async def known(self) -> list[tuple[Server, Accepted]]:
         return [(self.server, self.accepted)]
@@ -49,9 +51,11 @@ class World:
         call = Invocation("s", "1.0", 1, self.tool(name), text, 20, 50_000, Path("/"), "k")
         executors = Executors({"mcp": self.mcp}, [self.mcp])
         with anyio.fail_after(40):
-            return await executors.run(
-                replace(call, **more), lambda text, fraction, *_: self.told.append((text, fraction))
-            )
+            return await executors.run(replace(call, **more), self.report)
+
+    def report(self, text: str, fraction: float | None, output: str = "", /) -> None:
+        self.told.append((text, fraction))
+        self.printed.append(output)
 
     async def checked(self, name: str, arguments: str = "{}") -> Checked:
         with anyio.fail_after(40):
@@ -119,6 +123,12 @@ async def test_progress_is_told_with_its_share(way: str) -> None:
         assert (await one.run("count")).text == "counted"
         assert one.told[0] == ("at 1", 1 / 3)
         assert one.told[-1] == ("at 3", 1.0)
+
+
+async def test_its_log_is_what_the_call_prints() -> None:
+    async with over("stdio") as one:
+        assert (await one.run("chatty")).text == "said"
+        assert "".join(one.printed) == 'info logger: first\nwarning: {"left": 2}\n'
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -204,6 +214,19 @@ async def test_a_notification_alone_takes_the_trust_away() -> None:
         result = await one.run("t", code=before.code)
         assert result.is_error
         assert "has changed on its server" in result.text
+
+
+async def test_a_server_that_hears_no_cancellation_holds_up_nobody_and_is_ended(
+    tmp_path: Path,
+) -> None:
+    """The whole server stands still: the call is over at once all the same."""
+    file = tmp_path / "deaf"
+    async with over("stdio") as one:
+        work = asyncio.create_task(one.run("deaf", {"file": str(file)}))
+        assert await lines(file, 1) == ["deaf"]
+        work.cancel()
+        with anyio.fail_after(10), pytest.raises(asyncio.CancelledError):
+            await work
 
 
 @pytest.mark.parametrize("way", ["stdio", "http"])
