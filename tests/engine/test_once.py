@@ -19,14 +19,22 @@ import httpx
 import pytest
 
 from app.core.errors import Conflict, PlaygroundError
-from app.core.events import CallDecided, CallEnded, CallStarted
+from app.core.events import (
+    CallDecided,
+    CallEnded,
+    CallExtended,
+    CallStarted,
+    RunResumed,
+    TaskEnded,
+    TaskStarted,
+)
 from app.core.rules import Rule
 from app.core.state import Call, Session, digest
 from app.core.tools import Tool, ToolResult, text_result
 from app.engine.decisions import Asked
 from app.engine.engine import Engine
 from app.executors.executor import Invocation, Report
-from tests.engine.running import asked, begun, events_of, rested, running
+from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running, until
 from tests.served import Served, messages, served
 from tests.served import rested as served_rested
 
@@ -143,15 +151,17 @@ NOTE = Tool("note", "Notes a text.", PARAMETERS, config={"result": "noted"}, par
 
 
 class Effects:
-    """In the place of the executors: how often each call was run, and what it was run with."""
+    """In the place of the executors: how often each call was run, and what it was run with. What
+    `hangs` runs until it is ended."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, hangs: bool = False) -> None:
         self.ran: list[Invocation] = []
+        self.hangs = hangs
         engine.executors.run = self  # type: ignore[method-assign]
 
     async def __call__(self, invocation: Invocation, report: Report) -> ToolResult:
         self.ran.append(invocation)
-        await asyncio.sleep(0)
+        await (asyncio.Event().wait() if self.hangs else asyncio.sleep(0))
         return text_result("noted")
 
 
@@ -219,6 +229,60 @@ async def test_whatever_happens_meanwhile_a_call_runs_once_or_not(
             assert len(decided) <= 1
             assert len(effects.ran) == len(events_of(log, CallStarted)) <= runs
             assert len(events_of(log, CallEnded)) <= 1
+
+
+async def extend(engine: Engine, session: Session) -> None:
+    await engine.driver.extend(session.id, "1.0", 30)
+
+
+async def put_behind(engine: Engine, session: Session) -> None:
+    await engine.driver.put_behind(session.id, "1.0")
+
+
+async def test_whatever_befalls_a_call_that_runs_it_ends_once(tmp_path: Path) -> None:
+    """Cancelled, given time, put into the background, stopped, all at once and twice."""
+    all_at_once = (cancel, extend, put_behind, stop, change, proceed)
+    async with running(tmp_path) as engine:
+        for seed in range(6):
+            effects, chance = Effects(engine, hangs=True), Random(seed)
+            session = await waiting(engine)
+            (call,) = session.waiting
+            await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+            chosen = chance.sample(all_at_once, 3) * 2
+            chance.shuffle(chosen)
+            outcomes = await asyncio.gather(
+                *(one(engine, session) for one in chosen), return_exceptions=True
+            )
+            for outcome in outcomes:
+                assert outcome is None or isinstance(outcome, PlaygroundError), outcome
+            await engine.driver.stop(session.id)
+            session = await rested(engine, session.id)
+            log = await engine.log.events(session.id)
+            assert len(effects.ran) == len(events_of(log, CallStarted)) == 1
+            assert len(events_of(log, CallEnded)) == 1
+            ends = [one.seq for one in log if isinstance(one.event, CallEnded)]
+            assert all(one.seq < ends[0] for one in log if isinstance(one.event, CallExtended))
+            assert len(events_of(log, TaskStarted)) == len(events_of(log, TaskEnded)) <= 1
+            assert (session.open_tasks, engine.driver._running._running) == ([], {})
+
+
+async def test_of_clicks_on_continue_one_goes_on(tmp_path: Path) -> None:
+    """The others hear that nothing is paused: no limit is lifted twice by one double click."""
+    async with running(tmp_path) as engine:
+        effects = Effects(engine, hangs=True)
+        session_id = await begun(engine, [NOTE], rules=ALLOW_ALL)
+        await engine.driver.prompt(session_id, "[[fault:loop]] Use note")
+        await until(engine, session_id, CallStarted)
+        await engine.driver.stop(session_id)
+        clicks = [engine.driver.resume(session_id) for _ in range(10)]
+        told = await asyncio.gather(*clicks, return_exceptions=True)
+        assert (told.count(None), {str(one) for one in told if one}) == (
+            1,
+            {"Nothing is paused here."},
+        )
+        await engine.driver.stop(session_id)
+        assert len(events_of(await engine.log.events(session_id), RunResumed)) == 1
+        assert len(effects.ran) <= 2
 
 
 def stale(session: Session, call: Call) -> dict[str, str]:
