@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from app.core.events import CallDecided, CallEnded, CallStarted, TaskEnded, TaskStarted
 from app.core.settings import Settings
 from app.core.tools import FREEFORM, Content, Tool, ToolChoice, ToolResult, text_result
 from app.simulator.reply import Block, Reply, call
@@ -105,11 +106,28 @@ def invented(talk: Talk) -> None:
     talk.results([text_result("There is no such tool.", is_error=True), "clear"])
 
 
+def in_the_background(talk: Talk) -> None:
+    """Two calls that went on by themselves: one was over before the next request, with an image;
+    one is told before the prompt that comes after its end."""
+    asked(talk)
+    talk.answer(Reply((LOOK, WRITE), "calls"))
+    behind = {call.id: call.task_id for call in talk.session.turns[-1].calls}
+    for id, task in behind.items():
+        talk.log.check(id).add(CallDecided(id, "run"), CallStarted(id, 1), TaskStarted(task, id))
+        talk.log.add(CallEnded(id, text_result(f"It goes on as {task}.")))
+    first, second = behind.values()
+    came = ToolResult((Content(text="clear"), IMAGE))
+    talk.log.add(TaskEnded(first, "done", came))
+    talk.answer(Reply((Block("text", "It goes on."),)))
+    talk.log.add(TaskEnded(second, "stopped by you"))
+    talk.prompt("Well?")
+
+
 STORIES: Mapping[str, Callable[[Talk], None]] = {
     story.__name__: story
     for story in (
         *(asked, parallel, calls_alone, pictures, picture_alone, thought, errors),
-        *(cut_short, invented),
+        *(cut_short, invented, in_the_background),
     )
 }
 EVERY = pytest.mark.parametrize("protocol", CODECS)
