@@ -12,7 +12,7 @@ import anyio
 import httpx
 import pytest
 
-from app.core.errors import BadInput, Conflict
+from app.core.errors import BadInput, Conflict, PlaygroundError
 from app.engine.decisions import Asked
 from app.web.answers import refusals, several
 from tests.served import Served, served
@@ -161,7 +161,11 @@ def site_of(driver: Meeting) -> Any:
 
 async def test_no_decision_of_several_waits_for_another() -> None:
     unread = BadInput("text must be a text.")
-    decisions = [("1.0", Asked("run")), ("1.1", Asked("run", "stale")), ("1.2", unread)]
+    decisions: list[tuple[str, Asked | PlaygroundError]] = [
+        ("1.0", Asked("run")),
+        ("1.1", Asked("run", "stale")),
+        ("1.2", unread),
+    ]
     with anyio.fail_after(10):
         told = await several(site_of(Meeting(2)), "s", decisions)
     assert told == [
