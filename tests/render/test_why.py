@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ from tests.factories import DIGEST, Log, settings, turn_with_calls
 from tests.render.page import ENV
 
 
-def three(safe: str = "", **limits: int) -> Log:
+def three(safe: str = "", **limits: Any) -> Log:
     """Three checked calls of get_weather; those whose number is in `safe` are parallel-safe."""
     log = turn_with_calls(*[("get_weather", {"city": str(n)}) for n in range(3)], checked=False)
     for n in "123":
@@ -146,7 +147,7 @@ def test_who_decided(event: CallDecided, said: str) -> None:
 def test_what_was_staged_is_told() -> None:
     log = three().add(decided(1, fault="error"), CallStarted("1.1", 1))
     assert "Staged on purpose: " in facts(log)["decided"]
-    result = replace(text_result("no"), staged="error")
+    result = replace(text_result("no"), staged=True)
     log.add(CallEnded("1.1", result, real=text_result("yes")))
     assert "what the model read is staged. What the tool itself returned" in facts(log)["ended"]
 

@@ -13,6 +13,7 @@ from app.core.events import (
     Logged,
     PartDelta,
     PartEnded,
+    PartStarted,
     ResponseFailed,
     Source,
 )
@@ -160,3 +161,31 @@ async def test_past_results_of_a_tool_those_of_this_session_first(tmp_path: Path
         (event,) = await log.events("new", past[1].seq - 1, limit=1)
         assert event.at_ms == past[1].at_ms
         assert len(await log.past_results("get_weather", "here", limit=1)) == 1
+
+
+async def test_what_a_person_denied_of_a_tool_newest_first(tmp_path: Path) -> None:
+    def made(city: str, decided: CallDecided, name: str = "get_weather") -> list[Logged]:
+        log = factories.Log().start().prompt().request()
+        log.call(0, "get_weather", {"city": "never"}).call(1, name, {"city": city}).end()
+        return log.check("1.1").add(decided).events
+
+    deny = CallDecided("1.1", "deny")
+    async with opened(tmp_path / "a.db") as database:
+        log = await Log.open(database)
+        for session, events in (
+            ("old", made("Oslo", deny)),
+            ("ran", made("Rome", CallDecided("1.1", "run"))),
+            ("rule", made("Bonn", CallDecided("1.1", "deny", "rule", "no"))),
+            ("other", made("Paris", deny, "other")),
+            ("gone", made("Kyoto", deny)),
+        ):
+            await log.append(Batch(session, events, summary=summary(session)))
+        await log.mark_deleted("gone", 1)  # what was denied there stays denied
+        assert await log.denied_calls("get_weather") == ['{"city": "Kyoto"}', '{"city": "Oslo"}']
+        assert await log.denied_calls("get_weather", limit=1) == ['{"city": "Kyoto"}']
+        custom = factories.Log().start().prompt().request()
+        custom.add(PartStarted(0, "call", "shell"))
+        custom.add(PartEnded(0, "ls", "shell", meta={"type": "custom"}))
+        custom.end().check("1.0").add(CallDecided("1.0", "deny"))
+        await log.append(Batch("custom", custom.events, summary=summary("custom")))
+        assert await log.denied_calls("shell") == ['{"input": "ls"}']
