@@ -38,6 +38,7 @@ from app.core.events import (
     RunResumed,
     RunStopped,
     SessionStarted,
+    SettingsChanged,
     TurnDropped,
     Usage,
 )
@@ -76,6 +77,9 @@ class World:
     plans: Sequence[Sequence[Planned]]
     mishaps_in: float = 0.1
     """How much of what happens is a mishap, 0..1."""
+    other_limits: Sequence[Limits] = ()
+    other_rules: Sequence[Sequence[Rule]] = ()
+    """What a person may make of them on the way."""
     log: list[Logged] = field(default_factory=list)
     session: Session = field(default_factory=lambda: Session("s"))
     checks: set[str] = field(default_factory=set)
@@ -178,7 +182,9 @@ class World:
     def _look_at_start(self, call: Call) -> None:
         turn = self.session.turns[call.turn - 1]
         running = [one for one in turn.calls if one.status == "running"]
-        assert len(running) <= max(1, self.limits.max_parallel), "more at once than the cap"
+        assert self.session.settings is not None
+        most = max(1, self.session.settings.limits.max_parallel)
+        assert len(running) <= most, "more at once than the cap"
         assert len(running) == 1 or all(one.parallel_safe for one in running), "unsafe in company"
         for earlier in turn.calls[: turn.calls.index(call)]:
             both = earlier.parallel_safe and call.parallel_safe
@@ -247,6 +253,10 @@ class World:
         ways += [partial(self._end, one, "interrupted") for one in self.running]
         if self.session.turn is not None and self.session.turn.open:
             ways.append(self._fail)
+        if self.session.stopped and not self.under_way:
+            ways.append(lambda: self._do(PromptAdded("never mind")))
+        ways += [partial(self._changed, limits) for limits in self.other_limits]
+        ways += [partial(self._ruled, rules) for rules in self.other_rules]
         if self.session.state in ("running", "waiting") and not self.session.stopped:
             ways.append(self._stop)
         return ways
@@ -319,6 +329,14 @@ class World:
         waited = self.session.retrying
         assert waited is not None
         self._do(TurnDropped(waited.turn, automatic=True))
+
+    def _changed(self, limits: Limits) -> None:
+        assert self.session.settings is not None
+        self._do(SettingsChanged(replace(self.session.settings, limits=limits)))
+
+    def _ruled(self, rules: Sequence[Rule]) -> None:
+        self.rules = rules
+        self.advance()
 
     def _stop(self) -> None:
         """As Driver.stop: what runs is cancelled, the answer is closed, the checks are given up."""

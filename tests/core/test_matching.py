@@ -11,7 +11,7 @@ from app.core.matching import ABSENT, equal, fits, steps_of, value_at, values_of
 
 DOCUMENT = """{"city": "Paris", "days": 3, "near": 0.1, "flag": true, "none": null, "": "empty",
 "a/b": "slash", "m~n": "tilde", "~1": "both", "list": ["x", {"deep": [1, 2]}], "0": "zero",
-"path": "notes/today.md", "big": 12345678901234567890123, "nested": {"city": "Rome"}}"""
+"path": "notes/today.md", "big": 12345678901234567890123, "nested": {"city": "Rome"}, "one": 1}"""
 
 HOLDS: list[tuple[dict[str, Any], bool]] = [
     ({}, True),
@@ -41,7 +41,8 @@ HOLDS: list[tuple[dict[str, Any], bool]] = [
     ({"/big": 1.2345678901234568e22}, False),
     ({"/flag": True}, True),
     ({"/flag": 1}, False),
-    ({"/days": True}, False),
+    ({"/one": True}, False),
+    ({"/one": {"one_of": [True, 2]}}, False),
     ({"/none": None}, True),
     ({"/none": {"equals": None}}, True),
     ({"/none": False}, False),

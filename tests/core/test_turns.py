@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from app.core.rules import Rule
 from app.core.settings import Limits
+from app.core.state import Prompt, Turn
 from tests.core.running import Crash, Planned, World
 
 RULES: tuple[tuple[Rule, ...], ...] = (
@@ -23,7 +24,21 @@ RULES: tuple[tuple[Rule, ...], ...] = (
 
 def world_of(chance: Random) -> World:
     """A session with 1-4 turns of 1-12 calls before it, and its limits and rules."""
-    limits = Limits(
+    plans = [
+        [planned(chance) for _ in range(chance.randint(1, 12))] for _ in range(chance.randint(1, 4))
+    ]
+    return World(
+        limits_of(chance),
+        chance.choice(RULES),
+        plans,
+        mishaps_in=chance.choice([0, 0.05, 0.15]),
+        other_limits=[limits_of(chance)],
+        other_rules=[chance.choice(RULES)],
+    )
+
+
+def limits_of(chance: Random) -> Limits:
+    return Limits(
         max_turns=chance.choice([2, 10, 10]),
         max_calls_per_turn=chance.choice([1, 3, 32, 32, 32]),
         max_parallel=chance.choice([1, 2, 4]),
@@ -32,10 +47,6 @@ def world_of(chance: Random) -> World:
         max_repeats=chance.choice([0, 12, 12, 1]),
         continue_on_error=chance.choice([True, True, False]),
     )
-    plans = [
-        [planned(chance) for _ in range(chance.randint(1, 12))] for _ in range(chance.randint(1, 4))
-    ]
-    return World(limits, chance.choice(RULES), plans, mishaps_in=chance.choice([0, 0.05, 0.15]))
 
 
 def planned(chance: Random) -> Planned:
@@ -45,16 +56,17 @@ def planned(chance: Random) -> Planned:
         safe=chance.random() < 0.75,
         problem=chance.choice([*8 * [""], "schema", "malformed"]),
         city=chance.choice(["Paris", "Paris", "Rome", "Oslo"]),
+        provider_id="twin" if chance.random() < 0.1 else None,
     )
 
 
-@settings(derandomize=True, deadline=None, max_examples=120)
+@settings(derandomize=True, deadline=None, max_examples=100)
 @given(st.randoms(use_true_random=True))
 def test_the_laws_hold_in_any_order_and_the_run_ends(chance: Random) -> None:
     to_the_end(played(world_of(chance), chance, 80), chance)
 
 
-@settings(derandomize=True, deadline=None, max_examples=8)
+@settings(derandomize=True, deadline=None, max_examples=6)
 @given(st.randoms(use_true_random=True))
 def test_killed_after_any_event_the_run_asks_and_ends(chance: Random) -> None:
     world = played(world_of(chance), chance, 20)
@@ -86,6 +98,8 @@ def to_the_end(world: World, chance: Random) -> None:
         assert ways, f"It hangs: {world.session.state}"
         chance.choice(ways)()
     assert world.over
-    for turn in world.session.turns:
-        if turn.end is not None and not turn.dropped:
+    items = world.session.items
+    last = max(n for n, item in enumerate(items) if isinstance(item, Prompt))
+    for turn in items[last:]:  # what a prompt after Stop left behind was said so
+        if isinstance(turn, Turn) and turn.end is not None and not turn.dropped:
             assert all(call.status == "done" and call.result for call in turn.calls)
