@@ -225,9 +225,7 @@ async def _refused(request: Request, form: RuleForm, error: PlaygroundError) -> 
     """What was typed stays in the form, with the sentence below it; a script's rule is raised."""
     if wants(request) != "page":
         raise error
-    mask = site_of(request).engine.keys.masker().mask_text
-    page = await _page(request, form, Look(wrong=mask(str(error))), status=422)
-    return HTMLResponse(mask(bytes(page.body).decode()), 422)
+    return await _page(request, form, Look(wrong=str(error)), status=422)
 
 
 async def _told(request: Request, form: RuleForm) -> Look:
@@ -249,7 +247,8 @@ async def _page(
     page = await rules_shown(site.engine, session_id)
     undo = f"{path_of(session_id)}/{deleted}/restore" if deleted.isalnum() else ""
     page = replace(page, form=form, looked=told, deleted=undo)
-    return HTMLResponse(rules_page(site.env, page), status)
+    # What was typed and refused may be a key.
+    return HTMLResponse(site.engine.keys.masker().mask_text(rules_page(site.env, page)), status)
 
 
 def _place(body: Body) -> int:
