@@ -184,8 +184,8 @@ class Calls:
         return task_id
 
     def _under_way(self, live: Live, call_id: str) -> Running:
-        running = self._running.get((live.id, call_id))
-        if running is None or live.session.call(call_id).status != "running":
+        call, running = live.session.call(call_id), self._running.get((live.id, call_id))
+        if running is None or call.status != "running":
             raise Conflict("This call is not running.")
         return running
 

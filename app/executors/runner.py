@@ -229,10 +229,8 @@ def work(job: dict[str, Any], arguments: bytes, others: int) -> int:
 
 
 def set_limits(longest_s: float, others: int) -> None:
-    """Caps against accidents. The number of processes may count those the user has already.
-
-    The time to compute is that of the longest call there can be: how long this one may run can
-    be changed while it runs, and is for those to say who hold the lifeline.
+    """Caps against accidents. The number of processes may count those the user has already; the
+    time is that of the longest call there can be, for who holds the lifeline may put off its end.
     """
     cores = os.cpu_count() or 1
     limit(resource.RLIMIT_CORE, 0)

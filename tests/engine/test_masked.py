@@ -19,6 +19,7 @@ from app.core.events import (
     PromptAdded,
     ResponseFailed,
     SettingsChanged,
+    TaskEnded,
 )
 from app.core.profiles import SIMULATOR
 from app.core.rows import to_row
@@ -45,6 +46,8 @@ EVENTS: tuple[Event, ...] = (
     CallDecided("1.0", "run", arguments=f'{{"a": "{CANARY}"}}'),
     CallDecided("1.0", "answer", text=SAID),
     CallProgressed("1.0", SAID),
+    CallProgressed("1.0", "", output=SAID),
+    TaskEnded("call-1-0", "done", text_result(SAID)),
     CallEnded("1.0", text_result(SAID)),
     CallEnded("1.0", text_result("made up"), text_result(SAID)),
     ResponseFailed("error", SAID, error={"message": [SAID]}),
