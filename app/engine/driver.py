@@ -113,6 +113,7 @@ class Driver:
                 events.append(RunStopped())
             if events:
                 await self._hub.append(live, events)
+                await self._advance(live)  # a limit may have held back what can go on now
 
     async def retry(self, session_id: str, number: int | None = None) -> None:
         """Ask again from the same point; the last answer stays to be read. `number` is the turn

@@ -116,6 +116,21 @@ async def test_results_go_back_in_the_order_of_the_calls(tmp_path: Path) -> None
         assert -1 < body.index('"1.0"') < body.index('"1.1"') < body.index('"1.2"')
 
 
+async def test_a_limit_that_is_raised_lets_go_what_it_held(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session = await waiting(engine, noting(tmp_path), "[[fault:parallel-2]] Use note")
+        before = session.settings
+        assert before is not None
+        limits = replace(before.limits, max_calls_per_turn=1)
+        await engine.driver.settings(session.id, replace(before, limits=limits))
+        second = session.call("1.1")
+        await engine.driver.decide(session.id, second.id, Asked("run", second.digest))
+        assert (await rested(engine, session.id)).call("1.1").status == "decided"
+        await engine.driver.settings(session.id, before)
+        assert (await rested(engine, session.id)).call("1.1").status == "done"
+    assert effects(tmp_path) == 1
+
+
 async def test_a_cancelled_call_tells_the_model(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         session = await waiting(engine, noting(tmp_path, waits=True))
