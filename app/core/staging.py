@@ -101,7 +101,8 @@ def failure(tool: Tool | None) -> str:
 
 def rows() -> str:
     """JSON of LARGE characters at most, and not much less: a list that nobody cut to size."""
-    made, size = [], 2
+    made: list[dict[str, Any]] = []
+    size = 2
     while True:
         number = len(made) + 1
         row = {
@@ -205,7 +206,7 @@ def wrong(text: str, fits: Callable[[str], bool] = lambda _: False) -> str:
     found, value = _read(text)
     value = value if found else text
     leaves = turned(value, 0)
-    others = (leaves, _swapped(value), None, 0, "", [], {}, True)
+    others: tuple[Any, ...] = (leaves, _swapped(value), None, 0, "", [], {}, True)
     for one in others:
         said = json.dumps(one, ensure_ascii=False)
         if not fits(said):

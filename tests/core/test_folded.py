@@ -1,0 +1,52 @@
+"""What a script is told of a session: of each call what the model read, and what was real."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.core.events import CallDecided, CallEnded, CallStarted, Event
+from app.core.folded import folded
+from app.core.tools import text_result
+from tests.playbook import begun, call, checked, ran, run, session, turn
+
+STAGED = CallDecided("1.0", "run", digest="digest", fault="cut_json")
+RULED = CallDecided("1.0", "answer", "rule", "answer all", "digest", text="x")
+
+
+def text(result: Any) -> Any:
+    return result and result["content"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("events", "status", "by", "fault", "result", "real"),
+    [
+        ([], "waiting", None, "", None, None),
+        ([RULED, CallEnded("1.0", text_result("x"))], "done", "answer all", "", "x", None),
+        ([run("1.0"), *ran("1.0")], "done", "person", "", "ok", None),
+        (
+            [
+                *(STAGED, CallStarted("1.0", 1)),
+                CallEnded("1.0", text_result("hal"), text_result("half")),
+            ],
+            *("done", "person", "cut_json", "hal", "half"),
+        ),
+    ],
+    ids=["waits", "by rule", "ran", "staged"],
+)
+def test_a_call_as_a_script_reads_it(
+    events: list[Event], status: str, by: str | None, fault: str, result: Any, real: Any
+) -> None:
+    one = session(*begun(), *turn(1, call(0)), checked("1.0"), *events)
+    (told,) = folded(one, "A title")["calls"]
+    assert (told["status"], told["decided_by"], told["fault"]) == (status, by, fault)
+    assert (text(told["result"]), text(told["real"])) == (result, real)
+    assert told["arguments"] == {"city": "Paris"}
+    assert folded(one, "A title")["title"] == "A title"
+
+
+def test_arguments_that_are_no_json_are_told_as_they_came() -> None:
+    one = session(*begun(), *turn(1, call(0, arguments='{"a')))
+    (told,) = folded(one)["calls"]
+    assert (told["arguments"], told["arguments_raw"]) == (None, '{"a')
