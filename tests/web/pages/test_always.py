@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 
-from tests.served import Served, rested, served
+from tests.served import Served, messages, rested, served
 
 pytestmark = pytest.mark.anyio
 
@@ -184,3 +185,17 @@ async def test_a_deleted_session_takes_no_rule(script: httpx.AsyncClient) -> Non
     answer = await script.post(f"{path}/calls/{call['id']}/always", json=body)
     assert answer.status_code == 409
     assert (await script.get(f"{path}/calls/9.9/always")).status_code == 404
+
+
+async def test_the_dock_of_an_open_page_says_what_runs_unasked(script: httpx.AsyncClient) -> None:
+    path, _ = await waiting(script, "note_dock")
+    stream = f"/stream?session={path.rpartition('/')[2]}&after=0"
+    rule = {"tool": "*", "action": "run", "read_only": True}
+    with anyio.fail_after(20):
+        async with script.stream("GET", stream, headers={"accept": "text/event-stream"}) as answer:
+            told = messages(answer)
+            assert "auto-run read-only tools" not in (await anext(told))["data"]
+            (await script.post(f"{path}/rules", json=rule)).raise_for_status()
+            async for one in told:
+                if "auto-run read-only tools" in one["data"]:
+                    break
