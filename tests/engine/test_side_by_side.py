@@ -66,6 +66,18 @@ async def at_the_gate(engine: Engine, calls: int, **limits: Any) -> tuple[str, G
     return session_id, gate
 
 
+async def at_work(engine: Engine, session_id: str) -> list[str]:
+    """The calls that run, once all are decided and what can begin has begun."""
+    async with asyncio.timeout(BOUND_S):
+        while True:
+            position = engine.hub.position
+            async with engine.hub.holding(session_id) as live:
+                calls = list(live.session.calls())
+                if all(call.status in ("decided", "running", "done") for call in calls):
+                    return [call.id for call in calls if call.status == "running"]
+            await engine.hub.wait(position, engine.hub.list_version, BOUND_S)
+
+
 def in_order(session: Session, turn: int) -> list[str]:
     """The ids of the calls as their results stand in the request of `turn`."""
     body, ids = session.turns[turn].request.body, [f"noted {one.id}" for one in session.calls()]
@@ -79,9 +91,11 @@ async def test_no_more_run_at_once_than_the_limit_and_results_keep_the_order(
     async with running(tmp_path) as engine:
         session_id, gate = await at_the_gate(engine, 5, max_parallel=2)
         assert await gate.started(2) == ["1.0", "1.1"]
+        assert await at_work(engine, session_id) == ["1.0", "1.1"]
         for ends, begins in (("1.1", "1.2"), ("1.2", "1.3"), ("1.3", "1.4")):
             gate.end(ends)
             assert await gate.started(1) == [begins]
+            assert await at_work(engine, session_id) == ["1.0", begins]
         gate.end("1.4")
         gate.end("1.0")
         session = await rested(engine, session_id)
@@ -100,6 +114,7 @@ async def test_a_call_that_fails_loses_no_other_and_holds_the_run_where_it_shoul
     async with running(tmp_path) as engine:
         session_id, gate = await at_the_gate(engine, 4, max_parallel=3, continue_on_error=False)
         assert await gate.started(3) == ["1.0", "1.1", "1.2"]
+        assert await at_work(engine, session_id) == ["1.0", "1.1", "1.2"]
         gate.end("1.1", failure)
         # The others come to their end first; what was not begun is not begun any more.
         gate.end("1.2")
