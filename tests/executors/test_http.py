@@ -40,8 +40,8 @@ async def asked(
     answer: bytes,
     environ: dict[str, str] | None = None,
     confirmed: bool = True,
-) -> tuple[ToolResult, Server, list[tuple[str, float | None]]]:
-    told: list[tuple[str, float | None]] = []
+) -> tuple[ToolResult, Server, list[tuple[str, float | None, str]]]:
+    told: list[tuple[str, float | None, str]] = []
     with anyio.fail_after(20):
         async with serving(answer) as server:
             url = f"http://tools.lan:{server.port}{config.pop('path', '/')}"
@@ -81,7 +81,7 @@ async def test_one_request_as_configured() -> None:
     assert {b"x-city: oslo", b"idempotency-key: key-1", b"content-type: application/json"} <= lines
     assert body == b'{"n": 1.50}'
     assert told[0][0].startswith("POST http://tools.lan")
-    assert told[-1] == ("4 of 4 bytes received", 1.0)
+    assert told[-1] == ("4 of 4 bytes received", 1.0, "")
 
 
 @pytest.mark.parametrize(

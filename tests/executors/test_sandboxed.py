@@ -179,7 +179,7 @@ async def test_prints_are_shown() -> None:
 )
 async def test_output_is_capped(code: str) -> None:
     told: list[str] = []
-    result = await run(invocation(code), lambda text, _: told.append(text))
+    result = await run(invocation(code), lambda text, _, output="": told.append(output))
     assert (result.is_error, result.kind) == (True, "too_large")
     assert sum(map(len, told)) <= 6_000
 

@@ -221,7 +221,7 @@ async def test_so_many_run_at_once_and_the_others_wait() -> None:
     all_of_them = table.Executors({"http": one, "mock": Mock()})
     calls = [
         asyncio.create_task(
-            all_of_them.run(invocation("http", {}), lambda text, _: told.append(text))
+            all_of_them.run(invocation("http", {}), lambda text, *_: told.append(text))
         )
         for _ in range(table.AT_ONCE + 2)
     ]

@@ -22,8 +22,7 @@ from app.core.fold import MOST_OUTPUT
 from app.core.tools import text_result
 from app.render.blocks import touched
 from app.render.running import seconds
-from tests.factories import DIGEST
-from tests.render.logs import turn_with_calls
+from tests.factories import DIGEST, turn_with_calls
 from tests.render.page import Live, Page, at
 
 LINE = "a line that was printed, \u202e and <b>one</b> more\n"
