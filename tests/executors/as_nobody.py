@@ -37,7 +37,7 @@ def main() -> None:
     tool = Tool("t", answered_by="python", config=config)
     folder = Path(file).parent
     call = Invocation("s", "1", 1, tool, "{}", float(timeout_s), 100_000, folder, "k")
-    result = asyncio.run(runs.run(call, lambda text, _: print("told " + text, flush=True)))
+    result = asyncio.run(runs.run(call, lambda text, *_: print("told " + text, flush=True)))
     print(json.dumps([result.text, result.kind]), flush=True)
 
 
