@@ -85,7 +85,7 @@ PAUSES: list[tuple[str, list[Event], str, str]] = [
     ("money", [*begun(max_cost=0.25), *answered(1, cost=0.25)], "max_cost",
      "$0.25 of $0.25 were spent"),
     ("money in small coin", [*begun(max_cost=1.0), *answered(1, cost=0.7),
-                             *answered(2, cost=0.1), *answered(3, cost=0.2)], "max_cost",
+                             *answered(2, cost=0.2), *answered(3, cost=0.1)], "max_cost",
      "$1 of $1"),
     ("calls", TWO_DONE, "max_calls", "makes 5 calls; 2 are done"),
     ("repeats", [*begun(max_repeats=2), *answered(1), *answered(2), *turn(3, call(0)),

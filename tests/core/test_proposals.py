@@ -93,6 +93,8 @@ HUGE = '{"n":0.10000000000000000000001}'
 
 NONE: list[tuple[str, list[Event], dict[str, Any], str]] = [
     ("not before a denial", ONE, {"own": (ASK, DENY_ROME)}, "must not come before"),
+    ("nor before one switched off", ONE, {"own": (ASK, replace(DENY_ROME, enabled=False))},
+     "must not come before"),
     ("what denies it comes first", ONE, {"own": (Rule("*", "deny"),)}, "is asked first"),
     ("nor before a stop", ONE, {"own": (STOP,), "action": "deny"}, "is asked first"),
     ("over a denial that holds always", ONE, {"always": (DENY_ROME,)}, "which holds always"),
