@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from app.core.events import (
     CallDecided,
     CallEnded,
+    CallStarted,
     EndReason,
     Event,
     PartDelta,
@@ -23,6 +24,8 @@ from app.core.events import (
     RunStopped,
     SessionStarted,
     SettingsChanged,
+    TaskEnded,
+    TaskStarted,
     TurnDropped,
 )
 from app.core.messages import Message, model_request
@@ -228,3 +231,22 @@ def test_whether_a_part_came_to_its_end_is_told() -> None:
     said = model_request(session(*events, *failed(2, part(0))), ToolChoice()).messages
     assert [one.complete for one in said[1].parts] == [False, True]
     assert [one.complete for one in said[3].parts] == [False]
+
+
+def test_what_comes_of_a_call_in_the_background_is_told_once_and_keeps_its_place() -> None:
+    """Each request has all messages of the one before it: what was sent once is never moved."""
+    behind: list[Event] = [
+        TaskStarted("call-1-2", "1.2"),
+        CallEnded("1.2", text_result("It goes on.")),
+    ]
+    events = [*begun(), *turn(1, part(0), part(1), call(2)), checked("1.2")]
+    events += [CallDecided("1.2", "run"), CallStarted("1.2", 1), *behind]
+    events += [*turn(2), TaskEnded("call-1-2", "done", text_result("42"))]
+    events += [PromptAdded("well?")]
+    first = model_request(session(*events), ToolChoice()).messages
+    events += [*turn(3), PromptAdded("and?")]
+    later = model_request(session(*events), ToolChoice()).messages
+    assert later[: len(first)] == first
+    told = "[Task call-1-2, which went on in the background, is over: done. Its result:]\n42"
+    assert [one.text for one in first[-1].parts] == [told, "well?"]
+    assert [one.text for one in later[-1].parts] == ["and?"]

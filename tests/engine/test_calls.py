@@ -206,3 +206,29 @@ async def test_there_is_an_end_to_the_background(tmp_path: Path) -> None:
         session = await rested(engine, session_id)
         assert session.state == "idle"
         (tmp_path / "go").touch()
+
+
+async def test_a_task_that_nobody_follows_is_ended_by_stop_and_by_a_restart(tmp_path: Path) -> None:
+    """As after a write that failed, and after a program that was killed."""
+    (tmp_path / "go").touch()
+    said = []
+    async with running(tmp_path) as engine:
+        ids = [await begun(engine, [working(tmp_path)], rules=ALLOW_ALL) for _ in range(2)]
+        for session_id in ids:
+            await engine.driver.prompt(session_id, "Use work")
+            id = call_id(await rested(engine, session_id))
+            async with engine.hub.holding(session_id) as live:
+                await engine.hub.append(live, [TaskStarted("call-" + id.replace(".", "-"), id)])
+        await engine.driver.stop(ids[0])
+    async with running(tmp_path) as engine:
+        for session_id in ids:
+            assert (await session_of(engine, session_id)).open_tasks == []
+            await engine.driver.prompt(session_id, "hello")
+            said.append((await rested(engine, session_id)).turns[-1].request.body)
+    assert [
+        body.count("It has no result, and what it had done by then stands") for body in said
+    ] == [
+        1,
+        1,
+    ]
+    assert "its end could not be saved" in said[0]
