@@ -16,6 +16,7 @@ from app.core.tools import Tool
 from app.engine.decisions import Asked
 from app.engine.servers import Shown, offered
 from app.executors.mcp_results import Listed
+from app.executors.progress import Progress
 from tests.engine.running import ALLOW_ALL, begun, rested, running
 from tests.executors.mcp_servers import by_stdio
 
@@ -63,7 +64,9 @@ async def test_from_kept_to_taken_and_changed(tmp_path: Path) -> None:
         await engine.library.save(replace(entry.tool, name="mine", timeout_s=5), 1, original="t")
         checked = await engine.executors.checked("s", entry.tool, "{}")
         assert checked.problems == ()
-        await engine.servers._mcp.peer(server).connection.call("t", {}, lambda *_: None)  # type: ignore[union-attr]
+        connection = engine.servers._mcp.peer(server).connection
+        assert connection is not None
+        await connection.call("t", {}, Progress(lambda *_: None))
         shown = await listed(servers, "turncoat")
         assert marks(shown) == {"t": "changed"}
         second = shown.offered[0].listed
