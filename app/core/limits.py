@@ -1,18 +1,53 @@
 """Where a run pauses, each with a sentence and a way on. Pure: reads the fold alone.
 
-A run begins with a prompt, and anew with Continue, which so allows as much again. Limits are
-looked at between requests: what is under way comes to its end.
+A run begins with a prompt, and anew with Continue, which so allows as much again; where the limit
+that was reached is raised by then, the run counts on. Limits are looked at between requests: what
+is under way comes to its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from itertools import takewhile
 from math import fsum
 from typing import Any
 
 from app.core.events import RunPaused, Usage, Warned
 from app.core.matching import ABSENT, values_of
 from app.core.state import Call, Session, Turn
+
+SETTING: Mapping[str, str] = {
+    "max_turns": "max_turns",
+    "max_calls": "max_calls_per_turn",
+    "max_run_tokens": "max_run_tokens",
+    "max_cost": "max_cost",
+    "max_minutes": "max_minutes",
+    "max_repeats": "max_repeats",
+}
+"""By the name of a pause: the setting that was reached, where it is a number."""
+
+
+def raised(session: Session) -> bool:
+    """Whether the limit that paused the run is another one by now, and not reached any more."""
+    name = SETTING.get(session.paused)
+    if name is None or session.settings is None or session.turn is None:
+        return False
+    before = [one for seq, one in session.settings_at if seq < session.halted_seq][-1]
+    if getattr(before.limits, name) == getattr(session.settings.limits, name):
+        return False
+    match session.paused:
+        case "max_calls":
+            return beyond_calls(session, session.turn) is None
+        case "max_repeats":
+            return going_in_circles(session, session.turn) is None
+    found = (one for one in _of_run(session) if isinstance(one, RunPaused))
+    return all(one.limit != session.paused for one in found)
+
+
+def continued(session: Session) -> bool:
+    """Whether the run of now began with Continue, and not with a prompt."""
+    since = takewhile(lambda item: isinstance(item, Turn), reversed(session.items))
+    return any(item.number <= session.resumed_turn for item in since)
 
 
 def before_request(session: Session) -> RunPaused | Warned | None:
@@ -24,15 +59,16 @@ def before_request(session: Session) -> RunPaused | Warned | None:
 def _of_run(session: Session) -> Iterator[RunPaused | Warned]:
     assert session.settings is not None
     limits, run = session.settings.limits, session.run
+    since = " since Continue" if continued(session) else ""
     turns = sum(not turn.dropped for turn in run)
     if turns >= max(1, limits.max_turns):
-        said = f"{_many(turns, 'turn')} made, which is the limit; Continue allows as many again."
-        yield RunPaused("max_turns", said)
+        said = f"{_many(turns, 'turn')} made{since}, which is the limit"
+        yield RunPaused("max_turns", f"{said}; Continue allows as many again.")
     if limits.max_run_tokens:
         used = [turn_tokens(turn) for turn in run]
         total = sum(one or 0 for one in used)
         if total >= limits.max_run_tokens:
-            said = f"{total:,} tokens of {limits.max_run_tokens:,} were used"
+            said = f"{total:,} tokens of {limits.max_run_tokens:,} were used{since}"
             yield RunPaused("max_run_tokens", f"{said}; Continue allows as many again.")
         if None in used:
             yield from _cannot_hold(session, f"of {limits.max_run_tokens:,} tokens", "tokens")
@@ -40,14 +76,14 @@ def _of_run(session: Session) -> Iterator[RunPaused | Warned]:
         costs = [turn_cost(turn) for turn in run]
         spent = fsum(one or 0.0 for one in costs)
         if spent >= limits.max_cost:
-            said = f"${spent:.4g} of ${limits.max_cost:g} were spent"
+            said = f"${spent:.4g} of ${limits.max_cost:g} were spent{since}"
             yield RunPaused("max_cost", f"{said}; Continue allows as much again.")
         if None in costs:
             yield from _cannot_hold(session, f"of ${limits.max_cost:g}", "price")
     if limits.max_minutes:
         minutes = busy_ms(session) / 60_000
         if minutes >= limits.max_minutes:
-            said = f"{minutes:.3g} of {limits.max_minutes:g} minutes were used"
+            said = f"{minutes:.3g} of {limits.max_minutes:g} minutes were used{since}"
             yield RunPaused("max_minutes", f"{said}; Continue allows as many again.")
 
 
@@ -85,7 +121,8 @@ def going_in_circles(session: Session, turn: Turn) -> RunPaused | None:
         key = _key(call)
         times = sum(key in keys for keys in made)
         if times >= most:
-            said = f"{call.name} was called with these arguments {times} times in this run"
+            said = f"{call.name} was called with these arguments {times} times"
+            said += " since Continue" if continued(session) else " in this run"
             return RunPaused("max_repeats", f"{said}; Continue lets it be called again.")
     return None
 

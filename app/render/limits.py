@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.core.limits import tokens, turn_cost, turn_tokens
+from app.core.limits import continued, tokens, turn_cost, turn_tokens
 from app.core.settings import Limits
 from app.core.state import Session
 from app.render.filters import plural
@@ -106,7 +106,8 @@ def _spent(session: Session) -> Iterator[str]:
     if settings is None or not run:
         return
     limits = settings.limits
-    yield f"{sum(not turn.dropped for turn in run)} of {plural(limits.max_turns, 'turn')}"
+    made = f"{sum(not turn.dropped for turn in run)} of {plural(limits.max_turns, 'turn')}"
+    yield f"{made} since Continue" if continued(session) else made
     closed = [turn for turn in run if not turn.open]
     used = [turn_tokens(turn) for turn in closed]
     total = sum(one or 0 for one in used)

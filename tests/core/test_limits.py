@@ -21,7 +21,9 @@ from app.core.events import (
     RetryScheduled,
     RunPaused,
     RunResumed,
+    RunStopped,
     SessionStarted,
+    SettingsChanged,
     TurnDropped,
     Usage,
     Warned,
@@ -162,6 +164,28 @@ def test_the_limit_of_calls_decides_and_runs_so_many_and_continue_as_many_again(
     four += [event for id_ in ("1.2", "1.3") for event in (run(id_), *ran(id_))]
     assert [one[0] for one in paused(four)] == ["max_calls"]
     assert next_commands(session(*four, *stop), ALL) == decided(4)
+    stopped = [stop[0], RunStopped(), RunResumed()]
+    assert next_commands(session(*TWO_DONE, *stopped), ALL) == decided(2, 3)
+    to_three = SettingsChanged(replace(settings(), limits=Limits(max_calls_per_turn=3)))
+    assert next_commands(session(*TWO_DONE, stop[0], to_three, stop[1]), ALL) == decided(2)
+
+
+def test_a_raised_limit_counts_on_and_the_same_one_counts_since_continue() -> None:
+    two = [*begun(max_turns=2), *answered(1), *answered(2)]
+    pause = RunPaused("max_turns", paused(two)[0][1])
+    three = SettingsChanged(replace(settings(), limits=Limits(max_turns=3)))
+    on = [*two, pause, three, RunResumed()]
+    assert next_commands(session(*on)) == [AUTO]
+    said = "3 turns were made, which is the limit; Continue allows as many again."
+    assert paused([*on, *answered(3)]) == [("max_turns", said)]
+    assert not paused([*two, pause, RunResumed(), *answered(3)])
+    since = "2 turns were made since Continue, which is the limit; Continue allows as many again."
+    again = [*two, pause, RunResumed(), *answered(3), *answered(4)]
+    assert paused(again) == [("max_turns", since)]
+    # What is raised, and reached all the same, does not pause at once again.
+    dear = [*begun(max_cost=0.1), *answered(1, K, 0.5)]
+    more = SettingsChanged(replace(settings(), limits=Limits(max_cost=0.2)))
+    assert next_commands(session(*dear, RunPaused("max_cost", "x"), more, RunResumed())) == [AUTO]
 
 
 def test_what_is_beyond_the_limit_may_be_answered_but_does_not_run() -> None:

@@ -79,6 +79,12 @@ def run_of(*answers: tuple[Usage, float | None], **limits: Any) -> Log:
 A, B, UNCOUNTED = Usage(1000, 200), Usage(3000, 10), Usage()
 
 
+def continued() -> Log:
+    """A turn, a pause, and one turn more."""
+    log = run_of((A, None), max_turns=1).add(RunPaused("max_turns"), RunResumed()).request()
+    return log.add(ResponseEnded("stop", usage=A))
+
+
 @pytest.mark.parametrize(
     ("log", "words"),
     [
@@ -97,6 +103,7 @@ A, B, UNCOUNTED = Usage(1000, 200), Usage(3000, 10), Usage()
             "1 of 10 turns · tokens unknown · cost unknown",
         ),
         (run_of((A, None), (A, None)).add(RunPaused("max_turns"), RunResumed()), ""),
+        (continued(), "1 of 1 turn since Continue · 1,200 tokens"),
     ],
 )
 def test_what_the_run_took(log: Log, words: str) -> None:
