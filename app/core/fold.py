@@ -51,6 +51,7 @@ from app.core.events import (
     TurnDropped,
     Warned,
 )
+from app.core.limits import beyond_calls, raised
 from app.core.state import Call, CallStatus, Part, Prompt, Session, Task, Turn, digest
 
 MOST_OUTPUT = 16_000
@@ -153,13 +154,14 @@ def _apply(session: Session, logged: Logged) -> None:
             task.ended_seq = logged.seq
         case RunPaused(limit=limit, message=message):
             session.paused, session.paused_because = limit, message
+            session.halted_seq = logged.seq
             _not_retried(session)
         case RunResumed():
             _resumed(session, at_ms)
         case RunStopped(rule=rule, call_id=call_id):
             if call_id:
                 _call_in(session, call_id, "waiting").stopped_by = rule
-            session.stopped, session.paused = True, ""
+            session.stopped, session.paused, session.halted_seq = True, "", logged.seq
             _not_retried(session)
         case TurnDropped(turn=number):
             last = session.turn
@@ -173,12 +175,15 @@ def _apply(session: Session, logged: Logged) -> None:
 
 
 def _resumed(session: Session, at_ms: int) -> None:
-    """The run begins anew: what it took so far, and what failed in it, counts no more."""
-    if session.paused == "max_calls" and session.turn is not None:
-        session.turn.continued += 1
+    """The run begins anew: what it took so far, and what failed in it, counts no more. Only where
+    the limit that it reached was raised, it counts on, up to that."""
+    counts_on, turn = raised(session), session.turn
+    if turn is not None and beyond_calls(session, turn):  # also where Stop came after the pause
+        turn.calls_before = session.calls_allowed
     session.paused, session.paused_because, session.stopped = "", "", False
-    session.resumed_turn = session.turns[-1].number if session.turns else 0
-    session.resumed_ms = at_ms
+    if not counts_on:
+        session.resumed_turn = session.turns[-1].number if session.turns else 0
+        session.resumed_ms = at_ms
     done = (call.id for call in session.current_calls if call.status == "done")
     session.forgiven = frozenset(done)
 

@@ -184,8 +184,8 @@ class Prompt:
 class Turn:
     """One request and its answer. `number` counts from 1 and equals the recording's number.
 
-    `retries` is how many failed attempts by themselves came before it; `continued` how often a
-    person let it go on beyond the limit of its calls.
+    `retries` is how many failed attempts by themselves came before it; `calls_before` how many of
+    its calls were done when a person last let it go on beyond their limit.
     """
 
     number: int
@@ -204,7 +204,7 @@ class Turn:
     closed_ms: int | None = None
     dropped: bool = False
     retries: int = 0
-    continued: int = 0
+    calls_before: int = 0
 
     @property
     def open(self) -> bool:
@@ -223,7 +223,7 @@ class Turn:
 @dataclass
 class Session:
     """`stopped` is set by Stop until the next prompt; `paused` names the limit that was reached,
-    and `paused_because` says it in a sentence.
+    and `paused_because` says it in a sentence; `halted_seq` is the event that did either.
 
     `retrying` is the retry that is being waited for; `retries` counts those since a person acted
     or an answer came. With Continue a run begins anew: after turn `resumed_turn`, at `resumed_ms`,
@@ -238,6 +238,7 @@ class Session:
     stopped: bool = False
     paused: str = ""
     paused_because: str = ""
+    halted_seq: int = 0
     retrying: RetryScheduled | None = None
     retries: int = 0
     resumed_turn: int = 0
@@ -325,8 +326,8 @@ class Session:
     def calls_allowed(self) -> int:
         """How many calls of the last turn may be decided by rules and run, by now."""
         assert self.settings is not None
-        continued = self.turn.continued if self.turn is not None else 0
-        return max(1, self.settings.limits.max_calls_per_turn) * (1 + continued)
+        before = self.turn.calls_before if self.turn is not None else 0
+        return before + max(1, self.settings.limits.max_calls_per_turn)
 
     @property
     def run(self) -> list[Turn]:
