@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,11 @@ from typing import Any
 import pytest
 
 from app.core.errors import BadInput, Conflict, NotFound
-from app.core.rules import Rule, told
+from app.core.rules import Rule
 from app.core.servers import Accepted, Server, fingerprint
 from app.core.tools import Tool
 from app.engine.engine import Engine
-from app.engine.rules import ALWAYS, MOST_RULES, rule_from
+from app.engine.rules import ALWAYS, MOST_RULES
 from app.executors.executor import Checked
 from tests.engine.running import begun, running
 
@@ -203,48 +202,3 @@ async def test_a_rule_that_was_changed_meanwhile_is_not_renewed(tmp_path: Path) 
         with pytest.raises(Conflict, match="changed just now"):
             await engine.rules.renew(ALWAYS, rule.id, [mock("one")])
         assert not engine.rules.listed(ALWAYS)[0].enabled
-
-
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        ([], "list of objects"),
-        ({"tool": "x"}, "with tool and action"),
-        ({"tool": "x", "action": "run", "bound": {}}, "at most"),
-        ({"tool": 1, "action": "run"}, "must be a text"),
-        ({"tool": "x", "action": "deny", "text": "x" * 100_001}, "at most 100,000"),
-        ({"tool": "x", "action": "run", "read_only": "yes"}, "true or false"),
-        ({"tool": "x", "action": "allow"}, "one of run, answer"),
-        ({"tool": "x", "action": "run", "when": []}, "object of at most 20"),
-        ({"tool": "x", "action": "run", "when": {"a": 1}}, "is no JSON pointer"),
-        ({"tool": "x", "action": "run", "when": {"/a": {"like": 1}}}, "A test is one of"),
-        ({"tool": "x", "action": "run", "when": {"/a": {"prefix": 1}}}, "needs a text"),
-        ({"tool": "x", "action": "run", "when": {"/a": {"one_of": 1}}}, "needs a list"),
-        ({"tool": "x", "action": "run", "fault": "no"}, "There is no fault"),
-        ({"tool": "x", "action": "deny", "fault": "slow"}, "whose action is run"),
-        ({"tool": "", "action": "deny"}, "name of a tool"),
-        ({"tool": "x", "action": "deny", "source": "mpc"}, "'mpc' is none"),
-        ({"tool": "x", "action": "deny", "source": "http:a"}, "'http:a' is none"),
-        ({"tool": "x", "action": "deny", "source": "mcp:"}, "'mcp:' is none"),
-        ({"tool": "x", "action": "run", "when": {"/a": "x" * 100_000}}, "compare with less"),
-    ],
-)
-def test_what_is_no_rule_is_refused(data: Any, said: str) -> None:
-    with pytest.raises(BadInput, match=said):
-        rule_from(data)
-
-
-def test_a_rule_is_read_as_it_was_written() -> None:
-    data: Mapping[str, Any] = {
-        "tool": "*",
-        "action": "run",
-        "source": "mcp:files",
-        "read_only": True,
-        "when": {"/path": {"prefix": "notes/"}},
-        "fault": "slow",
-    }
-    rule = rule_from(data)
-    said = (
-        'run read-only tools of mcp files where /path begins with "notes/", staged: a slow answer'
-    )
-    assert (told(rule), rule.enabled, rule.bound) == (said, True, None)

@@ -17,7 +17,8 @@ from app.core.rules import Rule, content, told
 from app.core.state import Call
 from app.engine.decisions import outcome
 from app.engine.hub import Live
-from app.engine.rules import ALWAYS, MOST_WORDS
+from app.engine.rule_from import MOST_WORDS
+from app.engine.rules import ALWAYS
 from app.render.always import About, Choice, about, drawn_about, drawn_panel, panel, print_of
 from app.render.pages import toast
 from app.render.rules import rule_data

@@ -15,7 +15,8 @@ from starlette.responses import HTMLResponse, Response
 from app.core.errors import BadInput, PlaygroundError
 from app.core.rules import Rule
 from app.engine.no_keys import check_rule
-from app.engine.rules import ALWAYS, Rules, rule_from
+from app.engine.rule_from import rule_from
+from app.engine.rules import ALWAYS, Rules
 from app.render.pages import partial, toast
 from app.render.rules import (
     TEMPLATES,

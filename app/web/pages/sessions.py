@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from app.core.errors import NotFound
 from app.core.rows import to_data
 from app.engine.preview import WIRES, profile_on
-from app.engine.rules import rule_from
+from app.engine.rule_from import rule_from
 from app.engine.settings import settings_from
 from app.render.pages import list_fragment, welcome_page
 from app.web.demos import DEMOS, demo

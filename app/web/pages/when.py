@@ -10,7 +10,8 @@ from starlette.responses import HTMLResponse, Response
 from app.core.errors import BadInput
 from app.core.rules import told
 from app.core.tools import Tool
-from app.engine.rules import ALWAYS, rule_from
+from app.engine.rule_from import rule_from
+from app.engine.rules import ALWAYS
 from app.render.pages import toast
 from app.render.when import When, drawn_when, own_rule, place_for, when_called
 from app.web.forms import answer, as_json, body_of, wants

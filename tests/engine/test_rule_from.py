@@ -1,0 +1,57 @@
+"""A rule as it is sent: what is read, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from app.core.errors import BadInput
+from app.core.rules import told
+from app.engine.rule_from import rule_from
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ([], "list of objects"),
+        ({"tool": "x"}, "with tool and action"),
+        ({"tool": "x", "action": "run", "bound": {}}, "at most"),
+        ({"tool": 1, "action": "run"}, "must be a text"),
+        ({"tool": "x", "action": "deny", "text": "x" * 100_001}, "at most 100,000"),
+        ({"tool": "x", "action": "run", "read_only": "yes"}, "true or false"),
+        ({"tool": "x", "action": "allow"}, "one of run, answer"),
+        ({"tool": "x", "action": "run", "when": []}, "object of at most 20"),
+        ({"tool": "x", "action": "run", "when": {"a": 1}}, "is no JSON pointer"),
+        ({"tool": "x", "action": "run", "when": {"/a": {"like": 1}}}, "A test is one of"),
+        ({"tool": "x", "action": "run", "when": {"/a": {"prefix": 1}}}, "needs a text"),
+        ({"tool": "x", "action": "run", "when": {"/a": {"one_of": 1}}}, "needs a list"),
+        ({"tool": "x", "action": "run", "fault": "no"}, "There is no fault"),
+        ({"tool": "x", "action": "deny", "fault": "slow"}, "whose action is run"),
+        ({"tool": "", "action": "deny"}, "name of a tool"),
+        ({"tool": "x", "action": "deny", "source": "mpc"}, "'mpc' is none"),
+        ({"tool": "x", "action": "deny", "source": "http:a"}, "'http:a' is none"),
+        ({"tool": "x", "action": "deny", "source": "mcp:"}, "'mcp:' is none"),
+        ({"tool": "x", "action": "run", "when": {"/a": "x" * 100_000}}, "compare with less"),
+    ],
+)
+def test_what_is_no_rule_is_refused(data: Any, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        rule_from(data)
+
+
+def test_a_rule_is_read_as_it_was_written() -> None:
+    data: Mapping[str, Any] = {
+        "tool": "*",
+        "action": "run",
+        "source": "mcp:files",
+        "read_only": True,
+        "when": {"/path": {"prefix": "notes/"}},
+        "fault": "slow",
+    }
+    rule = rule_from(data)
+    said = (
+        'run read-only tools of mcp files where /path begins with "notes/", staged: a slow answer'
+    )
+    assert (told(rule), rule.enabled, rule.bound) == (said, True, None)
