@@ -77,7 +77,7 @@ document.addEventListener("submit", (event) => {
     put(event.submitter?.value ?? "run").finally(() => delete form.dataset.ui);
   } else if (form.closest("#try-result")) {
     event.preventDefault();
-    ask(form.action, { method: "POST" }).finally(() => delete form.dataset.ui);
+    ask(form.getAttribute("action"), { method: "POST" }).finally(() => delete form.dataset.ui);
   }
 });
 

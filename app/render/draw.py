@@ -22,7 +22,7 @@ from app.render.parts import block_of, cited, cited_by, sealed, served
 from app.render.running import running
 from app.render.staged import choices, told
 from app.render.timeline import Segment, clock, segments
-from app.render.view import View, runnable_at_once, state_words
+from app.render.view import View, busy_words, runnable_at_once, state_words
 from app.schema.partial import readable_prefix
 
 Drawn = tuple[str, Mapping[str, Any]]
@@ -92,6 +92,8 @@ def _single(view: View, name: str) -> Drawn:
         case "bar":
             on = clock(session)
             return "_bar.html", {"clock": on, "bar": drawing(bar_segments(session), on.duration)}
+        case "dock":
+            return "_dock.html", {"busy": busy_words(session)}
         case "flow":
             return "_flow.html", {"items": [_item_id(item) for item in session.items]}
         case _:

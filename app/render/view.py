@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from app.core.decide import doubled_ids, may_run_unseen
 from app.core.settings import Settings
 from app.core.state import Call, Session, SessionState
-from app.render.filters import plural
+from app.render.filters import clip, one_line, plural
 from app.render.limits import paused_words
 from app.render.wire_rows import WireRows
 
@@ -114,6 +114,20 @@ def _running_words(session: Session) -> str:
     if not running:
         words = "working"
     return f"{words} · {plural(waiting, 'call')} for you" if waiting else words
+
+
+def busy_words(session: Session) -> str:
+    """Why a running session takes no message: `the model is answering`, `look_up runs`."""
+    if session.retrying is not None:
+        return "waiting to try again"
+    running = [call.name for call in session.current_calls if call.status == "running"]
+    if not running:
+        return "the model is answering"
+    return (
+        f"{clip(one_line(running[0]), 40)} runs"
+        if len(running) == 1
+        else f"{len(running)} calls run"
+    )
 
 
 def runnable_at_once(session: Session) -> list[Call]:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.events import Problem, ResponseFailed, RunPaused, RunStopped
-from app.render.view import SessionRow, runnable_at_once, state_words
+from app.core.events import CallDecided, CallStarted, Problem, ResponseFailed, RunPaused, RunStopped
+from app.render.view import SessionRow, busy_words, runnable_at_once, state_words
 from tests.factories import Log, session, turn_with_calls
 
 
@@ -24,6 +24,21 @@ from tests.factories import Log, session, turn_with_calls
 )
 def test_the_state_in_words(log: Log, words: str) -> None:
     assert state_words(log.session()) == words
+
+
+@pytest.mark.parametrize(
+    ("running", "words"),
+    [
+        ((), "the model is answering"),
+        (("1.1",), "get_weather runs"),
+        (("1.1", "1.2"), "2 calls run"),
+    ],
+)
+def test_the_dock_says_what_keeps_a_message_waiting(running: tuple[str, ...], words: str) -> None:
+    log = turn_with_calls(("get_weather", {}), ("get_weather", {}))
+    for call_id in running:
+        log.add(CallDecided(call_id, "run"), CallStarted(call_id, 1))
+    assert busy_words(log.session()) == words
 
 
 def test_a_session_that_only_began_is_new() -> None:
