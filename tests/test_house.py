@@ -61,6 +61,7 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "app/commands/told.py": "tests/commands/test_run.py, both forms of output",
     "app/commands/toolfiles.py": "tests/commands/test_run.py, files of tools",
     "app/core/compatible.py": "rows only; tests/core/test_vendors.py reads each",
+    "app/core/digests.py": "tests/engine/test_once.py, what each digest tells apart",
     "app/core/errors.py": "names only; raised all over",
     "app/core/events.py": "values only; tests/core/test_rows.py writes and reads each",
     "app/core/servers.py": "tests/store/test_library.py keeps one and tells it by its print",

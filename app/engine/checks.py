@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from app.core.decide import asks, repeats
+from app.core.digests import digest
 from app.core.events import CallChecked, Problem
 from app.core.rules import Rule
-from app.core.state import Call, Session, digest
+from app.core.state import Call, Session
 from app.engine.calls import Tended
 from app.engine.hub import Hub, Live
 from app.executors.executor import Checked

@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
+from app.core.digests import digest
 from app.core.errors import Conflict, Refused
 from app.core.events import (
     CallDecided,
@@ -29,7 +30,7 @@ from app.core.events import (
     TaskStarted,
 )
 from app.core.rules import Rule
-from app.core.state import Call, Session, digest
+from app.core.state import Call, Session
 from app.core.tools import Tool, ToolResult, text_result
 from app.engine.decisions import Asked
 from app.engine.engine import Engine
