@@ -207,6 +207,8 @@ def obstacle(session: Session, turn: Turn, call: Call, rule: Rule) -> str:
     """Why `rule`, which is about `call`, does not decide it, as a sentence; "" where it does."""
     if rule.here != session.id and (call.part.ended_ms or 0) < rule.since_ms:
         return f"The rule “{rule.said}” was written after this call was made, so it asks."
+    if call.taken_back:
+        return "You took the decision on this call back; what becomes of it is for you to say."
     if call.stopped_by:
         return "A rule stopped the run here; what becomes of the call is for you to say."
     if changed := unbound(rule, call):

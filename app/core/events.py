@@ -60,8 +60,8 @@ class Problem:
 
     kind `malformed` (no sound JSON object), `schema`, `unknown_tool`, `caution` (a person may run
     it, no rule may: the tool is not what was accepted), or `note` (worth saying, no obstacle).
-    `pointer` is the JSON pointer of the place; `offset` the character in the raw
-    text, or -1. `fix` is a safe replacement for the value at `pointer`, as JSON text, or "".
+    `pointer` is the JSON pointer of the place; `offset` the character in the raw text,
+    or -1. `fix` is a safe replacement for the value at `pointer`, as JSON text, or "".
     """
 
     kind: Literal["malformed", "schema", "unknown_tool", "caution", "note"]
@@ -132,8 +132,7 @@ class PartDelta:
 class CallDoubted:
     """The arguments of the open part `index` can no longer satisfy the tool's schema, whatever
     comes: `problem` is the first that is certain, `problem.offset` where the token that made it so
-    begins: a value, a key, or the bracket that closes.
-    """
+    begins: a value, a key, or the bracket that closes."""
 
     index: int
     problem: Problem
@@ -142,10 +141,8 @@ class CallDoubted:
 @dataclass(frozen=True)
 class PartEnded:
     """`text` is the whole text (a call's raw arguments); `name` and `provider_id` are final.
-
     `meta` is opaque provider data that goes back verbatim. `complete` is False where the bytes
-    ended before the part did.
-    """
+    ended before the part did."""
 
     index: int
     text: str
@@ -186,7 +183,7 @@ class ResponseFailed:
 class RetryScheduled:
     """Turn `turn`, which failed, is asked for again at `until_ms` (Unix ms), as retry `attempt`.
 
-    `wait_s` is how long that was from here, in seconds; `reason` is short ("429", "unreachable").
+    `wait_s` is how long that was from here, in seconds; `reason` is short ("429").
     """
 
     turn: int
@@ -227,7 +224,6 @@ Decision = Literal["run", "answer", "deny"]
 @dataclass(frozen=True)
 class CallDecided:
     """`by` is `person` or `rule`; `arguments` the edited raw text, None where it is as it came.
-
     `text` is the answer or the reason of a denial, `images` are part of an answer. `anyway` says
     that a schema problem was seen, `lift` that the person lifted the tool's sandbox for this one
     call. `rule` is the rule in words, `rule_id` its id. `fault` names what is staged (faults.py).
@@ -252,6 +248,17 @@ class CallDecided:
 class CallStarted:
     call_id: str
     attempt: int
+
+
+@dataclass(frozen=True)
+class CallReturned:
+    """The decision to run a call that has not begun is taken back: by a `person`, who alone decides
+    it then, or by a `rule` that would not decide it any more when it is about to begin (deleted,
+    changed, its tool's file is another): it is decided anew. `why` is a sentence."""
+
+    call_id: str
+    by: Literal["person", "rule"] = "person"
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -356,6 +363,7 @@ Event = (
     | Warned
     | CallChecked
     | CallDecided
+    | CallReturned
     | CallStarted
     | CallProgressed
     | CallExtended

@@ -8,7 +8,9 @@ mutable and has one owner; everybody else reads it and keeps nothing.
 A turn is one request and its answer. It goes  sent -> open -> ended | failed.  A call goes
 
     streaming -> proposed -> waiting -> decided -> running -> done
-                                 ^________________ interrupted (asks the person again)
+                                 ^          |          |
+                                 |__________| returned |
+                                 |_____________________| interrupted (asks the person again)
 
 A call that asks a person is checked again where its tool's file changed: the card gets a new
 digest and the decision is still to be made.
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from app.core.digests import digest
 from app.core.errors import IllegalEvent
 from app.core.events import (
     CallChecked,
@@ -30,6 +33,7 @@ from app.core.events import (
     CallExtended,
     CallInterrupted,
     CallProgressed,
+    CallReturned,
     CallStarted,
     Logged,
     PartDelta,
@@ -52,7 +56,7 @@ from app.core.events import (
     Warned,
 )
 from app.core.limits import beyond_calls, raised
-from app.core.state import Call, CallStatus, Part, Prompt, Session, Task, Turn, digest
+from app.core.state import Call, CallStatus, Part, Prompt, Session, Task, Turn
 
 MOST_OUTPUT = 16_000
 """Characters that are kept of what a running call printed: its end. The log has all of it."""
@@ -134,11 +138,14 @@ def _apply(session: Session, logged: Logged) -> None:
             _progressed(session, event, logged.seq)
         case CallChecked() | CallDecided() | CallStarted() | CallEnded():
             _call_changed(session, event, at_ms)
+        case CallReturned():
+            _returned(session, event)
         case CallExtended(call_id=call_id, by_s=by_s):
             _call_in(session, call_id, "running").extended_s += by_s
         case CallInterrupted(call_id=call_id):
             call = _call_in(session, call_id, "running")
-            call.status, call.decided, call.progress = "interrupted", None, None
+            call.cut, call.decided = call.decided, None
+            call.status, call.progress = "interrupted", None
             call.ended_ms = at_ms
             call.interruptions += 1
             call.digest = digest(session, call, call.code)
@@ -267,6 +274,18 @@ def _call_in(session: Session, call_id: str, *statuses: CallStatus) -> Call:
     if call.status not in statuses:
         raise IllegalEvent(f"Call {call_id} is {call.status}, not {' or '.join(statuses)}.")
     return call
+
+
+def _returned(session: Session, event: CallReturned) -> None:
+    """Of a call that has begun nothing is taken back. One that was cut before asks as one that was
+    cut; the card is a new one, so that no click on the old one decides it."""
+    call = _call_in(session, event.call_id, "decided")
+    _require(call.decided is not None and call.decided.decision == "run", "Not to be run.")
+    call.decided, call.decided_ms, call.asks = None, None, event.why
+    call.status = "interrupted" if call.interruptions else "waiting"
+    call.returned += 1
+    call.taken_back = call.taken_back or event.by == "person"
+    call.digest = digest(session, call, call.code)
 
 
 def _progressed(session: Session, event: CallProgressed, seq: int) -> None:

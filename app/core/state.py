@@ -8,7 +8,6 @@ Only the fold (fold.py) changes these; everybody else reads.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +26,6 @@ from app.core.events import (
     RetryScheduled,
     Warned,
 )
-from app.core.rows import to_data
 from app.core.settings import Settings
 from app.core.tools import Content, Tool, ToolResult
 
@@ -72,9 +70,11 @@ class Call:
     """A tool call. Its own id is `TURN.PART`; the provider's stands beside it on the part.
 
     `asks` is why a rule that fits does not decide it, `stopped_by` the rule that stopped the run
-    at it. `output` is the end of the `printed` characters that it printed, cut with event
-    `cut_seq`; `extended_s` is what its time was prolonged by.
-    `real` is what the tool returned where `result` was staged.
+    at it. `cut` is the decision by which it ran when the server stopped.
+    `output` is the end of the `printed` characters that it printed, cut with event `cut_seq`;
+    `extended_s` is what its time was prolonged by.
+    `real` is what the tool returned where `result` was staged. `returned` counts how often its
+    decision was taken back, `taken_back` says that a person did it once: then no rule decides it.
     """
 
     id: str
@@ -87,6 +87,7 @@ class Call:
     digest: str = ""
     code: str = ""
     decided: CallDecided | None = None
+    cut: CallDecided | None = None
     progress: CallProgressed | None = None
     result: ToolResult | None = None
     real: ToolResult | None = None
@@ -97,6 +98,8 @@ class Call:
     cut_seq: int = 0
     extended_s: float = 0.0
     interruptions: int = 0
+    returned: int = 0
+    taken_back: bool = False
     checked_ms: int | None = None
     decided_ms: int | None = None
     started_ms: int | None = None
@@ -379,22 +382,3 @@ def goes_on(calls: Sequence[Call], allowed: int) -> bool:
                     return True
                 stuck.append(call)
     return False
-
-
-def digest(session: Session, call: Call, code: str) -> str:
-    """What a card shows, as 64 hex digits: a decision carries it, so that what was seen is run.
-
-    `code` stands for what the tool's file holds (`CallChecked.code`).
-    """
-    tool = call.tool
-    shown = [
-        session.id,
-        call.id,
-        call.attempt,
-        call.part.name,
-        to_data(tool) if tool is not None else None,
-        call.raw,
-        code,
-    ]
-    text = json.dumps(shown, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("ascii")).hexdigest()

@@ -20,6 +20,7 @@ from app.core.events import (
     CallDecided,
     CallEnded,
     CallInterrupted,
+    CallReturned,
     CallStarted,
     Event,
     Logged,
@@ -43,7 +44,7 @@ from app.store.log import Batch, Chunk, Log, Summary
 
 T = TypeVar("T")
 
-FULL = (CallDecided, CallStarted, CallEnded, CallInterrupted)
+FULL = (CallDecided, CallReturned, CallStarted, CallEnded, CallInterrupted)
 """Decisions and effects are synced to the disk before anything follows from them."""
 
 RECENT = 50_000

@@ -40,6 +40,7 @@ from app.core.events import (
     CallExtended,
     CallInterrupted,
     CallProgressed,
+    CallReturned,
     CallStarted,
     Logged,
     PartDelta,
@@ -223,7 +224,10 @@ def _touched(logged: Logged, session: Session) -> Iterator[Touch]:
         case Warned():
             if _turn_before(session, logged.seq) is not None:
                 yield from _of_turn(session, logged, "turnfoot")
-        case CallChecked() | CallDecided() | CallStarted() | CallEnded() | CallInterrupted():
+        case (
+            CallChecked() | CallDecided() | CallReturned() | CallStarted() | CallEnded()
+            | CallInterrupted()
+        ):  # fmt: skip
             number = event.call_id.split(".")[0]
             yield from _changed(*_RUN, _call_block(event.call_id), f"turnfoot-{number}")
             checked = isinstance(event, CallChecked)

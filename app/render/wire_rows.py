@@ -18,6 +18,7 @@ from app.core.events import (
     CallDoubted,
     CallEnded,
     CallInterrupted,
+    CallReturned,
     CallStarted,
     Logged,
     PartDelta,
@@ -256,7 +257,10 @@ class WireRows:
                 words = f"arguments will not fit: {clip(problem.message, 120)}"
                 self._of_call(logged, f"{self.sections[-1].number}.{index}", words, "waiting")
             case CallDecided(call_id=call_id, decision=decision, by=by, rule=rule):
-                self._of_call(logged, call_id, f"→ {decision}, by {rule or f'the {by}'}")
+                who = f"rule “{clip(rule, 80)}”" if rule else f"the {by}"
+                self._of_call(logged, call_id, f"→ {decision}, by {who}")
+            case CallReturned(call_id=call_id, by=by):
+                self._of_call(logged, call_id, f"decision taken back, by the {by}", "waiting")
             case CallStarted(call_id=call_id):
                 self._started[call_id] = logged.at_ms
             case CallEnded(call_id=call_id, result=result):
@@ -273,7 +277,7 @@ class WireRows:
                 why = message or limit
                 self.note(logged.at_ms, f"paused: {clip(why, 160)}", "waiting")
             case RunStopped(rule=rule):
-                who = f"the rule {clip(rule, 80)}" if rule else "the person"
+                who = f"rule “{clip(rule, 80)}”" if rule else "the person"
                 self.note(logged.at_ms, f"stopped by {who}", "waiting")
             case _:
                 pass

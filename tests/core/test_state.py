@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.core.digests import digest
 from app.core.events import (
     CallDecided,
     CallInterrupted,
@@ -14,7 +15,6 @@ from app.core.events import (
     SessionStarted,
 )
 from app.core.fold import fold
-from app.core.state import digest
 from tests.playbook import (
     WEATHER,
     begun,
