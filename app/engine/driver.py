@@ -131,9 +131,14 @@ class Driver:
             self.waits.end(session_id)
             await self._advance(live)
 
-    async def resume(self, session_id: str, settings: Settings | None = None) -> None:
-        """Go on after a limit, a restart or Stop; by `settings` from here on, where they differ."""
+    async def resume(
+        self, session_id: str, settings: Settings | None = None, halted: int | None = None
+    ) -> None:
+        """Go on after a limit, a restart or Stop; by `settings` from here on, where they differ.
+        Conflict where event `halted` is not what holds the run now: that was not seen."""
         async with self._holding(session_id) as live:
+            if halted not in (None, live.session.halted_seq):
+                raise Conflict("That pause is over; look at how the run stands now.")
             if not live.session.paused and not live.session.stopped:
                 raise Refused("Nothing is paused here.")
             events: list[Event] = [RunResumed()]

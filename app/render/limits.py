@@ -174,7 +174,7 @@ def paused_words(name: str) -> str:
 
 
 def _raised(session: Session, name: str, field: Field) -> str:
-    """Twice of what it is, which is what Continue allows anyway, from now on."""
+    """Twice of what it is: as much again, which the run counts up to."""
     value: float = getattr(session.settings.limits, name) if session.settings is not None else 0
     return _plain(min(2 * value, field.most)) if 0 < value < field.most else ""
 

@@ -104,12 +104,12 @@ RUN_LIMITS = (
 def limits_along(body: Body) -> Mapping[str, Any]:
     """The limits given with Continue, in the words of docs/contract.md; BadInput where there is
     anything else, for nobody is to wonder what became of it."""
-    others = sorted(body.data.keys() - set(RUN_LIMITS))
+    others = sorted(body.data.keys() - {*RUN_LIMITS, "pause"})
     if others:
         known = ", ".join(RUN_LIMITS)
         raise BadInput(f"Continue takes no {others[0][:80]!r}; along with it go {known}.")
     if body.is_json:
-        return body.data
+        return {name: value for name, value in body.data.items() if name != "pause"}
     texts = {name: body.text(name).strip() or "0" for name in _LIMITS if name in body.data}
     limits: dict[str, Any] = {
         name: _number(text, name, whole=_LIMITS[name]) for name, text in texts.items()

@@ -140,7 +140,12 @@ def test_each_pause_has_a_sentence_and_a_way_on(
     notice = at(log.events, len(log.events)).tree.find("pause")
     assert notice is not None
     fields = [one.attributes["name"] for one in notice.walk() if "name" in one.attributes]
-    assert fields == ([raises] if raises else ["continue_on_error"] * found.forgives)
+    assert [one for one in fields if one != "pause"] == (
+        [raises] if raises else ["continue_on_error"] * found.forgives
+    )
+    pauses = [one.attributes["value"] for one in notice.walk()
+              if one.attributes.get("name") == "pause"]  # fmt: skip
+    assert set(pauses) == {str(len(log.events))}
     posts = [one.attributes["action"] for one in notice.walk() if one.name == "form"]
     assert posts[0].endswith("/continue")
     assert posts[-1].endswith("/stop")

@@ -290,9 +290,13 @@ async def test_rules_of_a_script_and_the_limit(client: httpx.AsyncClient) -> Non
     assert (found["state"], found["turns"]) == ("paused", 2)
     assert found["calls"][0]["decided_by"] == "--allow all"
     here = f"/sessions/{session_id}/continue"
-    await posted(client, here)
+    page = (await client.get(f"/sessions/{session_id}", headers={"accept": "text/html"})).text
+    seen = int(page.partition('name="pause" value="')[2].partition('"')[0])
+    await posted(client, here, {"pause": seen})
     assert (await rested(client, session_id))["turns"] == 4
-    for wrong in ({"max_turns": 0}, {"max_turns": "3"}, {"model": "m"}, {"idle_s": 3}):
+    await posted(client, here, {"pause": seen}, 409)  # it lifts no limit that nobody saw
+    assert (await rested(client, session_id))["turns"] == 4
+    for wrong in ({"max_turns": 0}, {"max_turns": "3"}, {"model": "m"}, {"pause": "x"}):
         await posted(client, here, wrong, 422)
     await posted(client, here, {"max_turns": 1, "max_cost": 0.5})
     assert (await rested(client, session_id))["turns"] == 5
@@ -301,7 +305,7 @@ async def test_rules_of_a_script_and_the_limit(client: httpx.AsyncClient) -> Non
         page = await client.post(here, data=fields, headers={"accept": "text/html"})
         assert page.status_code == status
     assert "max_turns must be a whole number, not" not in page.text
-    assert (await rested(client, session_id))["turns"] == 8
+    assert (await rested(client, session_id))["turns"] == 7  # a raised limit counts on
     changes = [
         json.loads(line)["settings"]["limits"]
         for line in (await client.get(f"/sessions/{session_id}/events")).text.splitlines()

@@ -172,25 +172,23 @@ async def stop(request: Request) -> Response:
 
 
 async def resume(request: Request) -> Response:
-    """POST /sessions/ID/continue; limits beside it hold from here on."""
-    site, session_id = site_of(request), request.path_params["id"]
-    limits, settings = limits_along(await body_of(request)), None
+    """POST /sessions/ID/continue; limits beside it hold from here on. `pause` is the number of the
+    event that paused or stopped the run, where the asker means just that one."""
+    site, session_id, body = site_of(request), request.path_params["id"], await body_of(request)
+    limits, settings = limits_along(body), None
+    pause = _number(body, "pause", "the number of the event that paused the run")
     async with site.changing:
         if limits:
             async with site.engine.hub.holding(session_id) as live:
                 now = live.session.settings
             settings = await settings_from(site.engine, limits, now)
-        await site.engine.driver.resume(session_id, settings)
+        await site.engine.driver.resume(session_id, settings, pause)
     return answer(request, {"ok": True}, location=_no_htmx(request))
 
 
 async def retry(request: Request) -> Response:
     """POST /sessions/ID/retry: of the turn it names, or else of the last one."""
-    turn = (await body_of(request)).data.get("turn")
-    if isinstance(turn, str) and re.fullmatch("[0-9]{1,9}", turn, re.ASCII):
-        turn = int(turn)
-    if turn is not None and (isinstance(turn, bool) or not isinstance(turn, int)):
-        raise BadInput("turn must be the number of a turn.")
+    turn = _number(await body_of(request), "turn", "the number of a turn")
     await site_of(request).engine.driver.retry(request.path_params["id"], turn)
     return answer(request, {"ok": True}, location=_no_htmx(request))
 
@@ -267,6 +265,16 @@ async def paste_key(request: Request) -> Response:
     back = urlsplit(request.headers.get("referer", "/")).path or "/"
     location = "" if request.headers.get("hx-request") else back
     return answer(request, {"ok": True}, location=location)
+
+
+def _number(body: Body, name: str, what: str) -> int | None:
+    """A whole number, in a form as text; None where it is not there."""
+    value = body.data.get(name)
+    if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value, re.ASCII):
+        return int(value)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise BadInput(f"{name} must be {what}.")
+    return value
 
 
 def _no_htmx(request: Request) -> str:
