@@ -93,14 +93,14 @@ class Progress:
 @dataclass
 class Running:
     """A call under way: `work` can be cancelled, `task` writes down how it ended. `behind` is the
-    task it goes on as, "" while its turn waits for it; `why` is why it was ended."""
+    task it goes on as, "" while its turn waits for it; `cancelled`: ended alone, not with its run."""
 
     task: asyncio.Future[None]
     work: asyncio.Future[ToolResult]
     deadline: Deadline
     staged: bool = False
     behind: str = ""
-    why: str = "stopped with the run"
+    cancelled: bool = False
 
 
 Tended = Callable[[str, Awaitable[None], Callable[[], object]], Awaitable[None]]
@@ -193,7 +193,7 @@ class Calls:
         """End one call, where it still runs, in the background or not."""
         running = self._running.get((session_id, call_id))
         if running is not None:
-            running.why = "stopped by you"
+            running.cancelled = True
             running.work.cancel()
             await asyncio.wait([running.task])
 
@@ -248,21 +248,24 @@ class Calls:
         async with self._hub.holding(invocation.session) as live:
             running = self._running[invocation.session, invocation.call]
             if running.behind:
-                why = "ended with the program" if self.closing else running.why
+                why = "stopped by you" if running.cancelled else "stopped with the run"
+                why = "ended with the program" if self.closing else why
                 over = task_ended(running.behind, work, why)
                 await self._hub.append(live, [*progress.rest(), over])
                 return
-            ended = outcome_of(invocation.call, work, self.closing)
+            over_by = _CANCELLED if running.cancelled else _STOPPED
+            ended = outcome_of(invocation.call, work, None if self.closing else over_by)
             ended = staging.ended(ended, live.session, self._hub.masker(), MAX_OUTPUT)
             await self._hub.append(live, [*progress.rest(), ended])
 
 
 def outcome_of(
-    call_id: str, work: asyncio.Future[ToolResult], closing: bool
+    call_id: str, work: asyncio.Future[ToolResult], cancelled: ToolResult | None
 ) -> CallEnded | CallInterrupted:
+    """How a call ended; `cancelled` is its result where a person ended it, None where the program
+    ends: then its effect is unknown."""
     if work.cancelled():
-        # Its effect is unknown when the program ends; a person who cancels knows what it did.
-        return CallInterrupted(call_id) if closing else CallEnded(call_id, _CANCELLED)
+        return CallEnded(call_id, cancelled) if cancelled else CallInterrupted(call_id)
     if (error := work.exception()) is not None:
         log.error("The executor of call %s broke.", call_id, exc_info=error)
         return CallEnded(call_id, _BROKEN)
@@ -279,6 +282,12 @@ def task_ended(task_id: str, work: asyncio.Future[ToolResult], why: str) -> Task
     result = work.result()
     return TaskEnded(task_id, "ended with an error" if result.is_error else "done", result)
 
+
+_STOPPED = text_result(
+    "The person stopped the run while this call was running; what it had done by then stands.",
+    is_error=True,
+    kind="interrupted",
+)
 
 _CANCELLED = text_result(
     "The person cancelled this call while it was running; what it had done by then stands.",

@@ -53,10 +53,11 @@ def decided(session: Session, call_id: str, asked: Asked) -> CallDecided:
     if asked.images and decision != "answer":
         raise BadInput("Only an answer has images; leave them out, or answer by hand.")
     arguments = asked.arguments if decision == "run" else None
+    anyway = False
     if decision == "run":
-        if arguments is None and asked.seen is not None and asked.seen < len(call.written):
+        if arguments is None and asked.seen is not None and asked.seen < len(call.judged):
             raise Refused("Not all of the arguments were shown; press Show all and read them.")
-        _check_run(session, call, arguments, anyway=asked.anyway)
+        anyway = _check_run(session, call, arguments, anyway=asked.anyway)
     if said := unstageable(session, call, asked.fault):
         raise Refused(said)
     return CallDecided(
@@ -66,7 +67,7 @@ def decided(session: Session, call_id: str, asked: Asked) -> CallDecided:
         arguments=arguments,
         text=asked.text,
         is_error=asked.is_error,
-        anyway=asked.anyway,
+        anyway=anyway,
         lift=decision == "run" and asked.lift,
         images=asked.images,
         fault=asked.fault,
@@ -119,7 +120,8 @@ def _check_time(session: Session, call: Call) -> None:
         raise Refused("The run was stopped; press Continue to decide its calls.")
 
 
-def _check_run(session: Session, call: Call, arguments: str | None, *, anyway: bool) -> None:
+def _check_run(session: Session, call: Call, arguments: str | None, *, anyway: bool) -> bool:
+    """Whether it runs although the schema is not satisfied; Refused where it does not run."""
     if call.tool is None:
         raise Refused(f"There is no tool {call.name!r} to run; answer by hand or deny.")
     if call.tool.answered_by == "person":
@@ -138,6 +140,10 @@ def _check_run(session: Session, call: Call, arguments: str | None, *, anyway: b
         unsatisfied = any(p.kind == "schema" for p in problems)
         if unsatisfied and not anyway:
             problem = next(p for p in problems if p.kind == "schema")
-            raise Refused(f"The edited arguments do not fit the schema: {problem.message}")
+            raise Refused(
+                f"The edited arguments do not fit the schema: {problem.message} "
+                "Correct them, or run them although they do not fit."
+            )
     if unsatisfied and not anyway:
         raise Refused("The arguments do not fit the schema; edit them, or run anyway.")
+    return unsatisfied

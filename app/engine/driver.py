@@ -24,6 +24,7 @@ from app.core.decide import (
 )
 from app.core.errors import Conflict, IllegalEvent, Refused, StoreError
 from app.core.events import (
+    CallReturned,
     CallStarted,
     Event,
     PromptAdded,
@@ -178,10 +179,17 @@ class Driver:
                 await self._hub.append(live, events)
 
     async def cancel(self, session_id: str, call_id: str) -> None:
-        """End one running call; the model reads that it was cancelled."""
-        async with self._hub.holding(session_id) as live:
-            if live.session.call(call_id).status != "running":
-                raise Conflict("This call is not running.")
+        """End one call that runs: the model reads that it was cancelled. The decision to run one
+        that has not begun is taken back: it waits for the person again."""
+        async with self._holding(session_id) as live:
+            call = live.session.call(call_id)
+            to_run = call.decided is not None and call.decided.decision == "run"
+            if call.status == "decided" and to_run:  # under the lock, so that it never begins
+                await self._hub.append(live, [CallReturned(call_id, "person", TAKEN_BACK)])
+                await self._advance(live)
+                return
+            if call.status != "running":
+                raise Conflict("This call is not running.", outcome(call))
         await self._running.cancel(session_id, call_id)
 
     async def extend(self, session_id: str, call_id: str, seconds: float) -> None:
@@ -385,5 +393,7 @@ class Driver:
         if tasks:
             await asyncio.wait(tasks)
 
+
+TAKEN_BACK = "You took it back before it began, so it waits for you; no rule decides it now."
 
 _NOT_SAVED = "This answer could not be saved to its end; the program's log says why."

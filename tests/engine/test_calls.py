@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from app.core.events import (
     CallEnded,
     CallExtended,
     CallProgressed,
+    CallReturned,
+    CallStarted,
     Event,
     TaskEnded,
     TaskStarted,
@@ -161,6 +164,82 @@ async def test_who_ends_it_ends_all_of_it_and_says_so(tmp_path: Path, how: str) 
         (ended,) = [one for one in await log_of(engine, session_id) if isinstance(one, TaskEnded)]
         said = {"stop_task": "stopped by you", "close": "ended with the program"}
         assert ended == TaskEnded(task_id, said.get(how, "stopped with the run"))
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("stop", "The person stopped the run while this call was running; "),
+        ("delete", "The person stopped the run while this call was running; "),
+        ("cancel", "The person cancelled this call while it was running; "),
+    ],
+)
+async def test_the_model_reads_who_ended_a_call(tmp_path: Path, how: str, said: str) -> None:
+    async with running(tmp_path) as engine:
+        session_id = await under_way(engine, tmp_path)
+        id = call_id(await session_of(engine, session_id))
+        match how:
+            case "cancel":
+                await engine.driver.cancel(session_id, id)
+            case "stop":
+                await engine.driver.stop(session_id)
+            case _:
+                await engine.driver.delete(session_id)
+        result = (await session_of(engine, session_id)).call(id).result
+        assert result is not None
+        assert result.text == f"{said}what it had done by then stands."
+        assert (result.kind, result.is_error) == ("interrupted", True)
+
+
+async def queued(engine: Engine, folder: Path) -> Session:
+    """A session whose second call a rule has decided, and which waits behind the first."""
+    tool = replace(working(folder), parallel_safe=False)
+    prompt = "[[fault:parallel-2]] Use work"
+    session_id = await begun(engine, [tool], rules=ALLOW_ALL)
+    await engine.driver.prompt(session_id, prompt)
+    await until(engine, session_id, CallProgressed)
+    session = await session_of(engine, session_id)
+    assert [call.status for call in session.current_calls] == ["running", "decided"]
+    return session
+
+
+async def test_a_queued_call_is_taken_back_and_waits_for_the_person(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session = await queued(engine, tmp_path)
+        first, second = session.current_calls
+        before = second.digest
+        await engine.driver.cancel(session.id, second.id)
+        with pytest.raises(Conflict, match="not running"):
+            await engine.driver.cancel(session.id, second.id)
+        (tmp_path / "go").touch()
+        session = await rested(engine, session.id)
+        assert (session.state, session.waiting) == ("waiting", [session.call(second.id)])
+        assert session.waiting[0].digest != before
+        log = await log_of(engine, session.id)
+        assert [one.call_id for one in log if isinstance(one, CallStarted)] == [first.id]
+
+
+@pytest.mark.parametrize("first", ["cancel", "start"])
+async def test_a_call_that_is_taken_back_as_it_begins_runs_or_waits(
+    tmp_path: Path, first: str
+) -> None:
+    async with running(tmp_path) as engine:
+        session = await queued(engine, tmp_path)
+        one, two = session.current_calls
+        starts = engine.driver.cancel(session.id, one.id)  # its end lets the second begin
+        back = engine.driver.cancel(session.id, two.id)
+        both = (back, starts) if first == "cancel" else (starts, back)
+        await asyncio.gather(*both)
+        session = await rested(engine, session.id)
+        log = await log_of(engine, session.id)
+        began = [event for event in log if event == CallStarted(two.id, 1)]
+        returned = [event for event in log if isinstance(event, CallReturned)]
+        assert len(began) + len(returned) == 1
+        call = session.call(two.id)
+        assert call.status == ("waiting" if returned else "done")
+        if began:
+            assert call.result is not None
+            assert "cancelled this call" in call.result.text
 
 
 def runners(folder: Path) -> list[str]:

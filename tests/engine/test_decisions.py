@@ -121,6 +121,12 @@ def test_too_late_or_too_early(one: Session, error: type[Exception]) -> None:
         decided(one, "1.0", wish("run", "digest"))
 
 
+@pytest.mark.parametrize(("city", "anyway"), [('"Rome"', False), ("3", True)])
+def test_what_fits_did_not_run_although_it_does_not_fit(city: str, anyway: bool) -> None:
+    wished = wish("run", arguments=f'{{"city":{city}}}', anyway=True)
+    assert decided(SOUND, "1.0", wished).anyway is anyway
+
+
 def test_what_was_not_shown_whole_is_not_run() -> None:
     length = len(SOUND.call("1.0").raw)
     with pytest.raises(Refused, match="Not all of the arguments were shown"):
