@@ -147,6 +147,9 @@ def about(session: Session, call: Call, own: Sequence[Rule], always: Sequence[Ru
         return About("No rule is about this call now.")
     if rule.action == "ask":
         return About(_standing(rule, own, always), _tests(rule, call), "It asks.")
+    if call.cut is not None:
+        said = "No rule decides a call that was cut; it asks you."
+        return About(_standing(rule, own, always), _tests(rule, call), said)
     hindrance = obstacle(session, session.turns[call.turn - 1], call, rule)
     renew = f"{_path(session, rule, own)}/renew" if unbound(rule, call) else ""
     return About(_standing(rule, own, always), _tests(rule, call), hindrance, renew)

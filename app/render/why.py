@@ -109,9 +109,11 @@ def why(turn: Turn, call: Call) -> tuple[Fact, ...]:
 
 def _facts(turn: Turn, call: Call) -> Iterator[Fact]:
     decided = call.decided
-    if decided is None:
+    if call.cut is not None:
+        yield from _before(call, call.cut)
+    elif decided is None:
         yield Fact("asks", call.asks or "No rule was about it when it was checked, so it asks you.")
-    else:
+    if decided is not None:
         yield Fact("decided", _decided(decided), call.decided_ms)
     yield Fact("checked", checked(call), call.checked_ms)
     if decided is None or decided.decision != "run":
@@ -123,6 +125,17 @@ def _facts(turn: Turn, call: Call) -> Iterator[Fact]:
         yield Fact("started", f"{again}{_alone(call)}", call.started_ms)
     if call.status == "done" and call.started_ms is not None and call.ended_ms is not None:
         yield Fact("ended", _ended(call, call.ended_ms - call.started_ms), call.ended_ms)
+
+
+def _before(call: Call, cut: CallDecided) -> Iterator[Fact]:
+    """What became of the attempt that was running when the server stopped. Its times are known
+    until another decision takes their place."""
+    still = call.decided is None
+    yield Fact("before", _decided(cut), call.decided_ms if still else None)
+    began = call.started_ms if still else None
+    yield Fact("cut", "It was running when the server stopped; what it had done stands.", began)
+    if call.status == "interrupted":
+        yield Fact("asks", "A call that was cut asks you, whatever the rules say.")
 
 
 def _decided(decided: CallDecided) -> str:
@@ -155,8 +168,11 @@ def checked(call: Call) -> str:
 
 
 def _alone(call: Call) -> str:
+    over = call.status == "done"
     if call.parallel_safe:
-        return "It may run beside other calls that say so."
+        return f"It {'could' if over else 'may'} run beside other calls that say so."
+    if over:
+        return "It ran alone: nothing beside it, and nothing after it before it was done."
     return "It runs alone: nothing beside it, and nothing after it before it is done."
 
 
@@ -185,7 +201,10 @@ NOTABLE_MS = 250
 def _ended(call: Call, took_ms: int) -> str:
     result = call.result
     what = "an error" if result is not None and result.is_error else "a result"
-    if result is not None and result.staged:
+    staged = result is not None and result.staged
+    if staged and not (call.decided and call.decided.fault):
+        return f"After {duration(took_ms)}, with {what} made up by the mock."
+    if staged:
         real = " What the tool itself returned is kept beside it." if call.real else ""
         return f"After {duration(took_ms)}; what the model read is staged.{real}"
     return f"After {duration(took_ms)}, with {what} of the tool itself."

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.events import CallChecked, CallDecided
+from app.core.events import CallChecked, CallDecided, CallInterrupted, CallStarted
 from app.core.proposals import Proposal, proposal
 from app.core.rules import Rule, content
 from app.render.always import (
@@ -130,6 +130,10 @@ def test_the_rule_that_decided_a_call_is_told_as_it_stands() -> None:
     assert about(session, call, (), (READS,)).words.startswith("This rule does not stand any more")
     person = two().add(CallDecided("1.1", "run", digest=DIGEST)).session()
     assert about(person, person.call("1.1"), (READS,), ()).words == "You decided it, and no rule."
+    log.add(CallStarted("1.1", 1), CallInterrupted("1.1"))
+    session = log.session()
+    cut = about(session, session.call("1.1"), (rule,), ())
+    assert cut.why == "No rule decides a call that was cut; it asks you."
 
 
 def test_a_waiting_call_is_told_which_rule_is_about_it_and_may_renew_it() -> None:

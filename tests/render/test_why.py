@@ -10,6 +10,7 @@ from app.core.events import (
     CallDecided,
     CallEnded,
     CallInterrupted,
+    CallReturned,
     CallStarted,
     Event,
     Problem,
@@ -183,7 +184,36 @@ def test_how_long_it_waited_and_for_what() -> None:
 def test_a_second_attempt_says_so() -> None:
     log = three().add(*started(1), CallInterrupted("1.1"), decided(1), CallStarted("1.1", 2))
     assert facts(log)["started"].startswith("Attempt 2: it was interrupted before. It runs alone")
-    assert facts(log.add(ended(1)))["ended"] == "After 10 ms, with a result of the tool itself."
+    done = facts(log.add(ended(1)))
+    assert "It ran alone" in done["started"]
+    assert done["ended"] == "After 10 ms, with a result of the tool itself."
+
+
+def test_after_a_crash_it_is_told_who_ran_it_and_that_no_rule_decides_now() -> None:
+    by_rule = decided(1, by="rule", rule="read-only tools")
+    log = three().add(by_rule, CallStarted("1.1", 1), CallInterrupted("1.1"))
+    session = log.session()
+    found = {one.label: one for one in why(session.turns[0], session.call("1.1"))}
+    assert list(found) == ["before", "cut", "asks", "checked"]
+    assert found["before"].text == "The rule “read-only tools” ran it."
+    assert found["before"].at_ms == session.call("1.1").decided_ms is not None
+    assert found["cut"].at_ms == session.call("1.1").started_ms is not None
+    assert found["asks"].text == "A call that was cut asks you, whatever the rules say."
+    again = facts(log.add(decided(1), CallStarted("1.1", 2)))
+    assert again["before"] == "The rule “read-only tools” ran it."
+    assert again["decided"] == "You ran it on this card."
+    assert "asks" not in again
+
+
+def test_a_mock_made_its_result_up_and_nobody_staged_it() -> None:
+    log = three().add(*started(1))
+    log.add(CallEnded("1.1", replace(text_result("no"), staged=True)))
+    assert facts(log)["ended"] == "After 10 ms, with a result made up by the mock."
+
+
+def test_a_call_that_was_taken_back_says_so() -> None:
+    log = three().add(decided(2), CallReturned("1.2", why="You took it back."))
+    assert facts(log, 2)["asks"] == "You took it back."
 
 
 def test_a_call_that_waits_says_why_it_asks() -> None:

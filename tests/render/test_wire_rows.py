@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.events import (
+    CallDecided,
     CallDoubted,
     CallEnded,
     CallStarted,
@@ -125,6 +126,7 @@ def test_own_facts_stand_between_the_frames() -> None:
     rows = opened()
     log = Log(turns=1)
     log.add(ResponseStarted(200, {}), PartStarted(0, "call", "get_weather"))
+    log.add(CallDecided("1.0", "run", "rule", "no weather"), CallDecided("1.0", "run"))
     log.add(CallStarted("1.0", 1))
     log.now_ms += 172
     log.add(CallEnded("1.0", text_result("x")), Warned("odd", "Odd."), RunStopped())
@@ -134,13 +136,15 @@ def test_own_facts_stand_between_the_frames() -> None:
         rows.log(logged)
     own = [(r.label, r.tone) for r in rows.sections[0].rows if r.way == "own"]
     assert own == [
+        ("get_weather → run, by rule “no weather”", ""),
+        ("get_weather → run, by the person", ""),
         ("get_weather ran in 182 ms", "ran"),
         ("Odd.", "waiting"),
         ("stopped by the person", "waiting"),
         ("Stopped.", "failed"),
         ("paused: Ten turns were made.", "waiting"),
         ("paused: restart", "waiting"),
-        ("stopped by the rule no weather", "waiting"),
+        ("stopped by rule “no weather”", "waiting"),
     ]
 
 
