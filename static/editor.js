@@ -31,7 +31,7 @@ function unsaved() {
 }
 
 function changed(event) {
-  // "When called" is no part of the tool, and saved by itself.
+  // "When called" is no part of the tool, whose face it does not change; Save sends it along.
   if (!event.target.closest?.("#tool") || event.target.closest(".when")) return;
   unsaved();
   forgiven(event.target);

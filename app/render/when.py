@@ -23,7 +23,8 @@ KEEPS_BACK = ("deny", "stop")
 class When:
     """The rule that names just this tool: `action` is ask where there is none, `text` its answer
     or reason. `stale`: it was written for another version. `before` is the rule that is asked
-    before it, or ""; `choices` are the actions that there are for such a tool."""
+    before it, or ""; `choices` are the actions that there are for such a tool. `chosen` and `typed`
+    are what stands in the form and is not saved."""
 
     tool: str
     action: str = "ask"
@@ -31,6 +32,8 @@ class When:
     stale: bool = False
     before: str = ""
     choices: Sequence[str] = ("ask", "run", "answer", "deny")
+    chosen: str = ""
+    typed: str | None = None
 
 
 def own_rule(name: str, rules: Sequence[Rule]) -> Rule | None:

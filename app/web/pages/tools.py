@@ -20,9 +20,10 @@ from app.render.trying import try_panel
 from app.render.when import called, when_called
 from app.schema.validate import check_tool
 from app.store.library import Entry
-from app.web.forms import answer, as_json, body_of, wants
+from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.judged import hints, judged
 from app.web.pages.exports import choices
+from app.web.pages.when import chosen, set_along, typed_when
 from app.web.site import site_of
 from app.web.trying import first_panel
 from app.web.typed_tool import Typed, as_typed, checked, shown, typed
@@ -67,6 +68,7 @@ async def save(request: Request) -> Response:
     if was.tool is not None:
         try:
             await _check_taken(request, was.tool.name, original)
+            _check_when(body)
             there = await _entry(request, original)
             if not original or not drawn or state_of(there) in (drawn, body.text("over")):
                 return await _saved(request, was.tool, original)
@@ -129,6 +131,14 @@ async def duplicate(request: Request) -> Response:
     return answer(request, {"name": copy.name}, status=201, location=_path(copy.name))
 
 
+def _check_when(body: Body) -> None:
+    """What goes along with the tool is looked at before anything is saved."""
+    try:
+        chosen(body)
+    except BadInput as error:
+        raise BadTool(str(error), "/when") from error
+
+
 async def _saved(request: Request, tool: Tool, original: str = "") -> Response:
     """Saving switches nothing on: a tool that was off stays off."""
     site = site_of(request)
@@ -140,6 +150,9 @@ async def _saved(request: Request, tool: Tool, original: str = "") -> Response:
     )
     if enabled:
         await site.engine.confirm_keys_of(tool)
+    body = await body_of(request)
+    if not body.is_json and (when := chosen(body)) is not None:
+        await set_along(site, tool, *when)
     if wants(request) == "json":
         return as_json(to_data(tool), 201, {"Location": _path(tool.name)})
     return answer(request, {"name": tool.name}, location=_path(tool.name) + "?saved=1")
@@ -193,6 +206,9 @@ async def around_of(request: Request, original: str) -> Around:
     always, every = rules.listed(ALWAYS), [one.tool for one in entries]
     held = await rules.holding(always, every)
     deleted = query.get("deleted", "")
+    when = when_called(entry.tool, always, held) if entry is not None else None
+    if when is not None and request.method == "POST":
+        when = typed_when(when, await body_of(request))
     return Around(
         entries,
         await hints(entries),
@@ -203,6 +219,6 @@ async def around_of(request: Request, original: str) -> Around:
         saved="saved" in query,
         deleted=deleted if deleted in site_of(request).deleted else "",
         now_ms=site_of(request).engine.hub.clock(),
-        when=when_called(entry.tool, always, held) if entry is not None else None,
+        when=when,
         called={tool.name: called(tool, always, held) for tool in every},
     )

@@ -14,7 +14,7 @@ from app.engine.rule_from import rule_from
 from app.engine.rules import ALWAYS
 from app.render.pages import toast
 from app.render.when import When, drawn_when, own_rule, place_for, when_called
-from app.web.forms import answer, as_json, body_of, wants
+from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.site import Site, site_of
 
 
@@ -30,26 +30,8 @@ async def set_when(request: Request) -> Response:
     the reason in it). The rule is bound to the tool as it is saved; ask takes it away."""
     body, site = await body_of(request), site_of(request)
     tool = (await site.engine.library.entry(request.path_params["name"])).tool
-    action = body.text("again") or body.text("when")
-    now = await when_of(site, tool)
-    if action not in now.choices:
-        raise BadInput(f"When {tool.name} is called is one of {', '.join(now.choices)}.")
-    rules = site.engine.rules
-    before = own_rule(tool.name, rules.listed(ALWAYS))
-    if action == "ask":
-        said = f"{tool.name} asks, unless another rule decides it."
-        if before is not None:
-            await rules.change(ALWAYS, before.id, None)
-    else:
-        text = body.text("text") if action != "run" else ""
-        rule = rule_from({"tool": tool.name, "action": action, "text": text})
-        said = f"From now on: {told(rule)}."
-        if before is None:
-            place = place_for(tool, rules.listed(ALWAYS))
-            await rules.add(ALWAYS, rule, [tool], place)
-        else:
-            rule = replace(rule, is_error=before.is_error and action == "answer")
-            await rules.edit(ALWAYS, before.id, rule, [tool])
+    text = body.text("text" if body.is_json else "when_text")
+    said = await _set(site, tool, body.text("again") or body.text("when"), text)
     shown = await when_of(site, tool)
     match wants(request):
         case "json":
@@ -58,3 +40,57 @@ async def set_when(request: Request) -> Response:
         case "htmx":
             return HTMLResponse(drawn_when(site.env, shown) + toast(site.env, said, ""))
     return answer(request, {"ok": True}, location=f"/tools/{request.path_params['name']}")
+
+
+def chosen(body: Body) -> tuple[str, str] | None:
+    """(when, text) as a form of the editor says it; None where it says nothing new. BadInput where
+    it cannot be set."""
+    action, text = body.text("when"), body.text("when_text")
+    if not action or (action, text) == (body.text("when_was"), body.text("text_was")):
+        return None
+    if action in ("ask", "run") and action == body.text("when_was"):
+        return None  # neither takes a text
+    _check_text(action, text)
+    return action, text
+
+
+async def set_along(site: Site, tool: Tool, action: str, text: str) -> None:
+    """Saving the tool sets this, too."""
+    await _set(site, tool, action, text)
+
+
+def typed_when(when: When, body: Body) -> When:
+    """`when` with what stands in the form, where it is drawn anew."""
+    if body.text("when") not in when.choices:
+        return when
+    return replace(when, chosen=body.text("when"), typed=body.text("when_text"))
+
+
+def _check_text(action: str, text: str) -> None:
+    if action == "answer" and not text.strip():
+        raise BadInput("Type the result that a call is given; an answer has a text.")
+
+
+async def _set(site: Site, tool: Tool, action: str, text: str) -> str:
+    """Write, change or delete the tool's own rule; the sentence about it."""
+    now = await when_of(site, tool)
+    if action not in now.choices:
+        raise BadInput(f"When {tool.name} is called is one of {', '.join(now.choices)}.")
+    _check_text(action, text)
+    rules = site.engine.rules
+    before = own_rule(tool.name, rules.listed(ALWAYS))
+    if action == "ask":
+        said = f"{tool.name} asks, unless another rule decides it."
+        if before is not None:
+            await rules.change(ALWAYS, before.id, None)
+    else:
+        text = text if action != "run" else ""
+        rule = rule_from({"tool": tool.name, "action": action, "text": text})
+        said = f"From now on: {told(rule)}."
+        if before is None:
+            place = place_for(tool, rules.listed(ALWAYS))
+            await rules.add(ALWAYS, rule, [tool], place)
+        else:
+            rule = replace(rule, is_error=before.is_error and action == "answer")
+            await rules.edit(ALWAYS, before.id, rule, [tool])
+    return said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -95,8 +96,38 @@ async def test_the_forms_of_the_page(one: Served, script: httpx.AsyncClient) -> 
     async with httpx.AsyncClient(base_url=one.url, trust_env=False) as page:
         await page.get(f"/?token={one.token}", follow_redirects=True)
         page.headers.update({"origin": one.url, "accept": "text/html"})
-        plain = await page.post("/tools/note/when", data={"when": "run", "text": ""})
+        plain = await page.post("/tools/note/when", data={"when": "run", "when_text": ""})
         assert (plain.status_code, plain.headers["location"]) == (303, "/tools/note")
         answer = await page.post("/tools/note/when", data={"when": "ask"}, headers=HTMX)
         assert 'hx-target="#when-called"' in answer.text
         assert "note asks, unless another rule decides it." in answer.text
+
+
+async def test_save_sends_it_along_and_keeps_what_was_chosen(
+    one: Served, script: httpx.AsyncClient
+) -> None:
+    fields = {"original": "note", "name": "note", "answered_by": "mock", "takes": "json",
+              "now": "json", "face": "json", "parameters": '{"type":"object","properties":{}}',
+              "config": "{}", "timeout_s": "60", "when_was": "ask", "text_was": ""}  # fmt: skip
+    async with httpx.AsyncClient(base_url=one.url, trust_env=False) as page:
+        await page.get(f"/?token={one.token}", follow_redirects=True)
+        page.headers.update({"origin": one.url, "accept": "text/html"})
+        # Refused before anything is saved, and the choice stands as it was made.
+        empty = await page.post("/tools", data={**fields, "when": "answer", "when_text": " "})
+        assert (empty.status_code, (await script.get("/rules")).json()) == (422, [])
+        assert "Type the result that a call is given" in empty.text
+        assert re.search('value="answer" id="when-answer" checked', empty.text)
+        refused = await page.post("/tools/note/when", data={"when": "answer"}, headers=HTMX)
+        assert refused.status_code == 422
+        faces = {**fields, "when": "deny", "when_text": "Not now.", "face": "form"}
+        drawn = await page.post("/tools/faces", data=faces, headers=HTMX)
+        assert 'value="deny" id="when-deny" checked' in drawn.text
+        assert 'value="Not now."' in drawn.text
+        saved = await page.post("/tools", data={**fields, "when": "run", "when_text": ""})
+        assert saved.status_code == 303, saved.text
+        (rule,) = (await script.get("/rules")).json()
+        assert (rule["action"], rule["bound"]) == ("run", {"note": "same"})
+        # What is not touched is not written: a rule for an older version goes on asking.
+        same = {**fields, "when_was": "run", "when": "run", "description": "Another one."}
+        assert (await page.post("/tools", data=same)).status_code == 303
+        assert (await script.get("/rules")).json()[0]["bound"] == {"note": "changed"}
