@@ -93,7 +93,7 @@ class Progress:
 @dataclass
 class Running:
     """A call under way: `work` can be cancelled, `task` writes down how it ended. `behind` is the
-    task it goes on as, "" while its turn waits for it; `cancelled`: ended alone, not with its run."""
+    task it goes on as, "" while its turn waits; `cancelled`: ended alone, not with its run."""
 
     task: asyncio.Future[None]
     work: asyncio.Future[ToolResult]
