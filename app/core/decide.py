@@ -7,10 +7,19 @@ returns nothing. A closed tab or a killed server therefore loses nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
-from app.core.events import CallChecked, CallDecided, CallEnded, Event, RunPaused, RunStopped
+from app.core.events import (
+    CallChecked,
+    CallDecided,
+    CallEnded,
+    CallReturned,
+    Event,
+    RunPaused,
+    RunStopped,
+)
 from app.core.faults import unstageable
 from app.core.limits import (
     after_error,
@@ -69,7 +78,18 @@ LONGEST_WAIT_S = 60.0
 """Nobody is kept waiting for longer than this without having asked for it."""
 
 
-def next_commands(session: Session, rules: Sequence[Rule] = ()) -> list[Command]:
+Denied = Callable[[Call], bool]
+"""Whether a person denied the same call before, in whatever session."""
+
+
+def never(call: Call) -> bool:
+    """Of no call is it known that it was denied in another session."""
+    return False
+
+
+def next_commands(
+    session: Session, rules: Sequence[Rule] = (), denied: Denied = never
+) -> list[Command]:
     """All that can be done now; empty while something is under way or a person is needed."""
     if session.settings is None or session.stopped or session.paused:
         return []
@@ -83,7 +103,7 @@ def next_commands(session: Session, rules: Sequence[Rule] = ()) -> list[Command]
         most = min(one.limits.max_retries for one in (session.settings, item.settings))
         left = session.retries < most
         return [Retry(item.number, session.retries + 1)] if left and retryable(item) else []
-    commands = list(_call_commands(session, item, rules))
+    commands = list(_call_commands(session, item, rules, denied))
     if commands or any(call.status != "done" for call in item.calls):
         return commands
     if item.calls or (item.end is not None and item.end.reason == "pause"):
@@ -125,7 +145,9 @@ def next_request(session: Session) -> SendRequest:
     return SendRequest(replace(choice, mode="auto", name=""), note)
 
 
-def _call_commands(session: Session, turn: Turn, rules: Sequence[Rule]) -> Iterable[Command]:
+def _call_commands(
+    session: Session, turn: Turn, rules: Sequence[Rule], denied: Denied
+) -> Iterable[Command]:
     proposed = [CheckCall(call.id) for call in turn.calls if call.status == "proposed"]
     yield from proposed
     settled = [one for call in turn.calls if (one := _settled(session, call)) is not None]
@@ -138,23 +160,63 @@ def _call_commands(session: Session, turn: Turn, rules: Sequence[Rule]) -> Itera
             yield Record(circle or error or RunPaused("error"))
         return
     allowed = turn.calls[: session.calls_allowed]
+    if any(_stops_once_checked(session, call, rules, denied) for call in allowed):
+        return
     waiting = [call for call in allowed if call.status == "waiting"]
-    events = (_by_rule(session, turn, call, rules) for call in waiting)
+    events = (_by_rule(session, turn, call, rules, denied) for call in waiting)
     ruled = [event for event in events if event is not None]
     stop = next((event for event in ruled if isinstance(event, RunStopped)), None)
     if stop is not None:  # before anything else is decided or begins, wherever its call stands
         yield Record(stop)
         return
+    begins = list(_to_begin(session, turn, allowed))
+    returned = [one for call in begins if (one := _returned(session, turn, call, rules, denied))]
+    if returned:  # and what comes of them, which may be a stop, before anything begins
+        yield from map(Record, returned)
+        return
     yield from map(Record, ruled)
-    assert session.settings is not None
-    most = max(1, session.settings.limits.max_parallel)
-    for call in allowed:
-        if _to_run(call) and running < most and not held(turn.calls, call):
-            running += 1
-            yield RunCall(call.id, call.attempt, call.arguments)
+    for call in begins:
+        yield RunCall(call.id, call.attempt, call.arguments)
     beyond = beyond_calls(session, turn)
     if beyond is not None and not proposed and not settled:
         yield Record(beyond)
+
+
+def _to_begin(session: Session, turn: Turn, allowed: Sequence[Call]) -> Iterable[Call]:
+    """The calls whose turn it is to run."""
+    assert session.settings is not None
+    running = sum(call.status == "running" for call in turn.calls)
+    free = max(1, session.settings.limits.max_parallel) - running
+    able = (call for call in allowed if _to_run(call) and not held(turn.calls, call))
+    return islice(able, max(0, free))
+
+
+def _stops_once_checked(
+    session: Session, call: Call, rules: Sequence[Rule], denied: Denied
+) -> bool:
+    """Whether a rule will stop the run at a call that is still looked at. Nothing is decided and
+    nothing begins until then; other checks hold nobody up, for one may take its time."""
+    if call.status != "proposed":
+        return False
+    turn = session.turns[call.turn - 1]
+    return isinstance(_by_rule(session, turn, call, rules, denied), RunStopped)
+
+
+def _returned(
+    session: Session, turn: Turn, call: Call, rules: Sequence[Rule], denied: Denied
+) -> CallReturned | None:
+    """The end of a rule's decision that the rules of now, when the call would begin, do not make:
+    it was held behind others, and the person has changed them meanwhile."""
+    made = call.decided
+    if made is None or made.by != "rule":
+        return None
+    rule = first_match(rules, call)
+    if rule is None or (rule.id, rule.action, rule.fault) != (made.rule_id, "run", made.fault):
+        why = f"The rule “{made.rule}” decided this call, and does not any more."
+    # It decided the call, so it was there in time, whatever else has changed since.
+    elif not (why := obstacle(session, turn, call, replace(rule, since_ms=0), denied)):
+        return None
+    return CallReturned(call.id, "rule", why)
 
 
 def _to_run(call: Call) -> bool:
@@ -170,11 +232,11 @@ def _settled(session: Session, call: Call) -> Command | None:
 
 
 def _by_rule(
-    session: Session, turn: Turn, call: Call, rules: Sequence[Rule]
+    session: Session, turn: Turn, call: Call, rules: Sequence[Rule], denied: Denied
 ) -> CallDecided | RunStopped | None:
     # An interrupted call is never decided by a rule: only a person knows its effect.
     rule = first_match(rules, call)
-    if rule is None or rule.action == "ask" or obstacle(session, turn, call, rule):
+    if rule is None or rule.action == "ask" or obstacle(session, turn, call, rule, denied):
         return None
     if rule.action == "stop":
         return RunStopped(rule.said, call.id)
@@ -191,7 +253,13 @@ def _by_rule(
     )
 
 
-def asks(session: Session, call: Call, checked: CallChecked, rules: Sequence[Rule]) -> str:
+def asks(
+    session: Session,
+    call: Call,
+    checked: CallChecked,
+    rules: Sequence[Rule],
+    denied: Denied = never,
+) -> str:
     """Why a rule that is about `call`, as `checked` finds it, leaves it to the person; "" where
     none is about it, or the one that is decides."""
     found = replace(call, problems=checked.problems, code=checked.code)
@@ -200,10 +268,10 @@ def asks(session: Session, call: Call, checked: CallChecked, rules: Sequence[Rul
         return ""
     if rule.action == "ask":
         return f"The rule “{rule.said}” asks."
-    return obstacle(session, session.turns[call.turn - 1], found, rule)
+    return obstacle(session, session.turns[call.turn - 1], found, rule, denied)
 
 
-def obstacle(session: Session, turn: Turn, call: Call, rule: Rule) -> str:
+def obstacle(session: Session, turn: Turn, call: Call, rule: Rule, denied: Denied = never) -> str:
     """Why `rule`, which is about `call`, does not decide it, as a sentence; "" where it does."""
     if rule.here != session.id and (call.part.ended_ms or 0) < rule.since_ms:
         return f"The rule “{rule.said}” was written after this call was made, so it asks."
@@ -213,7 +281,7 @@ def obstacle(session: Session, turn: Turn, call: Call, rule: Rule) -> str:
         return "A rule stopped the run here; what becomes of the call is for you to say."
     if changed := unbound(rule, call):
         return changed
-    if rule.proposed and rule.action == "run" and _was_denied(session, call):
+    if rule.proposed and rule.action == "run" and (_was_denied(session, call) or denied(call)):
         return f"You denied this call before, so the rule “{rule.said}” asks."
     if said := unstageable(session, call, rule.fault):
         return said
@@ -246,11 +314,11 @@ def _was_denied(session: Session, call: Call) -> bool:
 
 
 def may_run(turn: Turn, call: Call) -> bool:
-    """Whether the call can run as it came (a schema problem aside): the table in docs/house.md."""
+    """Whether the call can run as its card has it (a schema problem aside): the table in
+    docs/house.md. What a person wrote and ran before is theirs, however the answer ended."""
     tool = call.tool
     return (
-        turn.runnable
-        and call.part.complete
+        (turn.runnable and call.part.complete or call.judged != call.written)
         and not call.malformed
         and tool is not None
         and tool.answered_by != "person"

@@ -25,6 +25,7 @@ from app.core.events import (
     CallDecided,
     CallEnded,
     CallInterrupted,
+    CallReturned,
     CallStarted,
     Event,
     Logged,
@@ -45,7 +46,7 @@ from app.core.events import (
 from app.core.fold import apply, fold
 from app.core.messages import model_request, wire_id
 from app.core.profiles import SIMULATOR
-from app.core.rules import Rule
+from app.core.rules import Rule, first_match
 from app.core.settings import Limits, Settings
 from app.core.state import Call, Prompt, Session
 from app.core.tools import ToolChoice, text_result
@@ -154,6 +155,7 @@ class World:
             case CheckCall(call_id):
                 self.checks.add(call_id)
             case RunCall(call_id, attempt):
+                self._look_at_rules(self.session.call(call_id))
                 self.append(CallStarted(call_id, attempt))
             case Retry(turn, attempt):
                 self.append(RetryScheduled(turn, attempt, 1.0, 9_999, "429"))
@@ -172,6 +174,8 @@ class World:
                 unsound = call.unsatisfied or call.malformed or call.interruptions
                 assert by == "person" or not unsound, f"{call_id} ran by a rule"
                 self.words[call_id] = self.words.get(call_id, 0) + 1
+            case CallReturned(call_id=call_id):
+                self.words[call_id] -= 1
             case RequestSent():
                 before = self.session.turns[:-1]
                 left = [call.id for turn in before[-1:] for call in turn.calls if not turn.dropped]
@@ -191,6 +195,14 @@ class World:
             assert earlier.status == "done" or both, f"{call.id} overtook {earlier.id}"
         self.starts[call.id] = self.starts.get(call.id, 0) + 1
         assert self.starts[call.id] <= self.words[call.id], f"{call.id} ran twice"
+
+    def _look_at_rules(self, call: Call) -> None:
+        """What a rule lets run is let run by the rules of the moment when it begins."""
+        assert call.decided is not None
+        rule = first_match(self.rules, call)
+        by_rule = call.decided.by == "rule"
+        assert not by_rule or (rule and rule.action == "run"), f"{call.id} began by no rule"
+        assert not by_rule or not call.taken_back, f"{call.id} was taken back, and began by a rule"
 
     def _look_at_request(self) -> None:
         """Results go back in the order of the calls, each with what came of it."""
@@ -257,6 +269,9 @@ class World:
             ways.append(lambda: self._do(PromptAdded("never mind")))
         ways += [partial(self._changed, limits) for limits in self.other_limits]
         ways += [partial(self._ruled, rules) for rules in self.other_rules]
+        for one in self.session.current_calls:
+            if one.status == "decided" and one.decided and one.decided.decision == "run":
+                ways.append(partial(self._do, CallReturned(one.id, "person")))
         if self.session.state in ("running", "waiting") and not self.session.stopped:
             ways.append(self._stop)
         return ways

@@ -7,12 +7,23 @@ from typing import Any
 
 import pytest
 
-from app.core.decide import Command, Record, SendRequest, asks, next_commands, obstacle
+from app.core.decide import (
+    CheckCall,
+    Command,
+    Record,
+    RunCall,
+    SendRequest,
+    asks,
+    next_commands,
+    obstacle,
+)
+from app.core.errors import IllegalEvent
 from app.core.events import (
     CallChecked,
     CallDecided,
     CallEnded,
     CallInterrupted,
+    CallReturned,
     CallStarted,
     Event,
     Problem,
@@ -118,6 +129,102 @@ def test_another_call_stops_it_again() -> None:
     assert next_commands(session(*again), rules) == [Record(RunStopped("W", "1.1"))]
 
 
+def test_a_stop_waits_for_its_check_and_nothing_else_goes_on_before() -> None:
+    """The calls of a turn are checked side by side; only one that stops holds the others up."""
+    stop, run_all = Rule("look", "stop", words="W"), Rule("*", "run")
+    first = [*TWO[:-1]]  # 1.1 is proposed
+    assert next_commands(session(*first), (stop, run_all)) == [CheckCall("1.1")]
+    assert next_commands(session(*first, run("1.0")), (stop, run_all)) == [CheckCall("1.1")]
+    by_rule = ruled("run", rule="run every tool")
+    for others in ((run_all, stop), (replace(stop, when={"/city": "Rome"}), run_all)):
+        assert next_commands(session(*first), others) == [CheckCall("1.1"), by_rule]
+    assert next_commands(session(*TWO), (stop, run_all)) == [Record(RunStopped("W", "1.1"))]
+
+
+# A call that a rule decided, and that was held behind others.
+
+HELD = [*TWO, CallDecided("1.1", "run", by="rule", rule="W", rule_id="r1", digest="digest")]
+FREE = [*HELD, run("1.0"), *ran("1.0")]
+LOOK = Rule("look", "run", words="W", id="r1")
+BEGINS: list[Command] = [RunCall("1.1", 1, '{"city":"Paris"}')]
+GONE = "The rule “W” decided this call, and does not any more."
+STILL: list[tuple[str, tuple[Rule, ...], str]] = [
+    ("as it was", (LOOK,), ""),
+    ("said otherwise", (replace(LOOK, words="other"),), ""),
+    ("a list for always changed", (replace(LOOK, since_ms=9_000),), ""),
+    ("deleted", (), GONE),
+    ("switched off", (replace(LOOK, enabled=False),), GONE),
+    ("denied first", (Rule("*", "deny", here="s"), LOOK), GONE),
+    ("asked first", (Rule("*", "ask"), LOOK), GONE),
+    ("stopped first", (Rule("*", "stop", here="s"), LOOK), GONE),
+    ("denies now", (replace(LOOK, action="deny"),), GONE),
+    ("stages now", (replace(LOOK, fault="slow"),), GONE),
+    ("is about less now", (replace(LOOK, when={"/city": "Rome"}),), GONE),
+    ("bound to another", (replace(LOOK, bound={"look": "x"}),), "look has changed"),
+]
+
+
+@pytest.mark.parametrize(("rules", "why"), [row[1:] for row in STILL], ids=[n[0] for n in STILL])
+def test_a_rule_must_still_decide_a_call_when_it_begins(rules: tuple[Rule, ...], why: str) -> None:
+    assert next_commands(session(*HELD), rules[:0]) == []  # nothing is due as long as it is held
+    found = next_commands(session(*FREE), rules)
+    if not why:
+        assert found == BEGINS
+        return
+    (command,) = found
+    assert isinstance(command, Record)
+    event = command.event
+    assert isinstance(event, CallReturned)
+    assert (event.call_id, event.by) == ("1.1", "rule")
+    assert why in event.why
+    after = session(*FREE, event)
+    call = after.call("1.1")
+    assert (call.status, call.decided, call.asks) == ("waiting", None, event.why)
+    first = next((rule for rule in rules if rule.enabled), LOOK)
+    match first.action:
+        case "deny":
+            (command,) = next_commands(after, rules)
+            assert isinstance(command, Record)
+            assert isinstance(command.event, CallDecided)
+            assert command.event.decision == "deny"
+        case "stop":
+            assert next_commands(after, rules) == [Record(RunStopped(first.said, "1.1"))]
+    assert next_commands(after, ()) == []
+
+
+def test_what_a_person_decided_needs_no_rule() -> None:
+    assert next_commands(session(*TWO, run("1.1"), run("1.0"), *ran("1.0")), ()) == BEGINS
+
+
+def test_what_a_person_took_back_no_rule_decides() -> None:
+    for events in (HELD, [*TWO, run("1.1")]):
+        before = session(*events).call("1.1").digest
+        back = [*events, CallReturned("1.1", "person", "W"), run("1.0"), *ran("1.0")]
+        after = session(*back)
+        call = after.call("1.1")
+        assert (call.status, call.taken_back, call.asks) == ("waiting", True, "W")
+        assert call.digest != before  # a click on the card of before decides nothing
+        assert after.state == "waiting"
+        for action in ("run", "answer", "deny", "stop"):
+            assert next_commands(after, (rule(action), Rule("*", action))) == []
+        assert next_commands(session(*back, run("1.1"))) == BEGINS
+
+
+@pytest.mark.parametrize(
+    "events",
+    [TWO, [*TWO, run("1.0"), CallStarted("1.0", 1)], [*TWO, run("1.0"), *ran("1.0")],
+     [*TWO, CallDecided("1.0", "answer", digest="digest")]],
+)  # fmt: skip
+def test_nothing_but_a_decision_to_run_is_taken_back(events: list[Event]) -> None:
+    with pytest.raises(IllegalEvent):
+        session(*events, CallReturned("1.0"))
+
+
+def test_one_that_was_cut_asks_as_one_that_was_cut() -> None:
+    cut = [*ONE, run("1.0"), CallStarted("1.0", 1), CallInterrupted("1.0"), run("1.0")]
+    assert session(*cut, CallReturned("1.0")).call("1.0").status == "interrupted"
+
+
 # Where it is left to the person.
 
 BOUND = {"bound": {"get_weather": CONTENT}}
@@ -171,6 +278,15 @@ def test_where_a_rule_leaves_it_to_the_person(events: list[Event], one: Rule, sa
     seen = CallChecked(last.id, last.problems, code=last.code)
     proposed = session(*events[:-1])
     assert asks(proposed, proposed.call(last.id), seen, (one,)) == found
+
+
+def test_a_proposed_rule_runs_nothing_that_was_denied_in_another_session() -> None:
+    whole, proposed = session(*ONE), rule("run", proposed=True)
+    for one, said in ((proposed, "You denied this call before"), (rule("run"), "")):
+        found = obstacle(whole, whole.turns[-1], whole.call("1.0"), one, lambda call: True)
+        assert (said in found) if said else not found
+        assert bool(next_commands(whole, (one,), lambda call: True)) == (not said)
+        assert next_commands(whole, (one,), lambda call: call.id != "1.0") != []
 
 
 def test_a_rule_that_asks_says_so() -> None:
