@@ -123,6 +123,14 @@ def content(tool: Tool, code: str) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
+def base_of(rule: Rule) -> str:
+    """What a person wrote of it, as 32 hex digits: an edit carries that of the rule it was drawn
+    from, so that nobody writes over what was not read."""
+    said = [rule.tool, rule.action, rule.text, rule.words, rule.source, rule.read_only]
+    text = json.dumps(to_data([*said, rule.when, rule.is_error, rule.fault]))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
+
+
 def unbound(rule: Rule, call: Call) -> str:
     """Why the binding of `rule` does not hold for `call`, as a sentence; "" where it does."""
     if rule.bound is None or rule.action not in LETS_THROUGH or call.tool is None:

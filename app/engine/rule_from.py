@@ -36,7 +36,7 @@ def rule_from(data: Any) -> Rule:
         most = MOST_TEXT if name == "text" else MOST_WORDS
         if not isinstance(data[name], str) or len(data[name]) > most:
             raise BadInput(f"The {name} of a rule must be a text of at most {most:,} characters.")
-    if not data["tool"]:
+    if not data["tool"] or not data["tool"].isprintable():
         raise BadInput("The tool of a rule is the name of a tool, or * for every tool.")
     _check_source(data.get("source", ""))
     for name in _TRUTHS & data.keys():
@@ -76,6 +76,14 @@ def _when(value: Any) -> Mapping[str, Any]:
             if text or (name == "one_of" and not isinstance(wanted, list)):
                 kind = "a text" if text else "a list"
                 raise BadInput(f"The test {name} at {pointer} needs {kind}.")
+            if name == "one_of" and not wanted:
+                raise BadInput(
+                    f"The test one_of at {pointer} needs a value; none fits an empty list."
+                )
+            if name == "prefix" and not wanted:
+                raise BadInput(
+                    f"Every text begins with an empty one; leave out the test at {pointer}."
+                )
             if name in TESTS:
                 continue
         if isinstance(test, Mapping):

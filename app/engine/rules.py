@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from app.core.errors import BadInput, Conflict, NotFound
-from app.core.rules import LETS_THROUGH, Rule, content
+from app.core.rules import LETS_THROUGH, Rule, base_of, content, told
 from app.core.tools import Tool
 from app.engine.no_keys import check_rule
 from app.executors.table import Executors
@@ -49,7 +49,7 @@ class Rules:
         self._masker = masker
         self._changed = changed
         self._lists: dict[str, tuple[Rule, ...]] = {}
-        self._deleted: dict[tuple[str, str], tuple[Rule, int]] = {}
+        self._deleted: dict[tuple[str, str], tuple[Rule, int, Sequence[Rule]]] = {}
         self._writing = asyncio.Lock()
         self.version = 0
 
@@ -84,46 +84,74 @@ class Rules:
                 await self._keep(session_id, kept)
 
     async def add(
-        self, session_id: str, rule: Rule, tools: Sequence[Tool], place: int | None = None
+        self,
+        session_id: str,
+        rule: Rule,
+        tools: Sequence[Tool],
+        place: int | None = None,
+        seen: Mapping[str, Sequence[Rule]] | None = None,
     ) -> Rule:
         """Write one rule into a list, at `place` or at its end; the rule as it is kept. One that
-        is bound already, to what a person saw, stays so.
+        is bound already, to what a person saw, stays so. `seen` are the lists by which it was
+        decided what is written and where.
 
-        BadInput where the list is full, or the rule holds a known key.
+        BadInput where the list is full, or the rule holds a known key; Conflict where a list is
+        not the one that was seen any more.
         """
         self.check([rule])
         here = rule.here or session_id
         rule = replace(rule, id=self._new_id(), here=here, since_ms=self._clock())
         rule = await self.bound(rule, tools) if rule.bound is None else rule
         async with self._writing:
+            if any(self.listed(one) != tuple(rules) for one, rules in (seen or {}).items()):
+                raise Conflict("The rules have changed meanwhile; look at the rule again.")
             await self._insert(session_id, rule, place)
         return rule
 
-    async def change(self, session_id: str, rule_id: str, rule: Rule | None) -> Rule:
-        """Put `rule` in the place of one that is there, or take it away; the one that was there.
+    async def delete(self, session_id: str, rule_id: str) -> Rule:
+        """Take a rule away; the one that was there. It can be had back by `restore`.
 
-        NotFound where it is gone. What was taken away can be had back by `restore`.
+        NotFound where it is gone.
         """
         async with self._writing:
             before = self.rule(session_id, rule_id)
             rules = self.listed(session_id)
-            kept = [rule if one is before else one for one in rules]
+            kept = [one for one in rules if one is not before]
             await self._keep(session_id, self._anew(session_id, kept))
-            if rule is None:
-                while len(self._deleted) >= MOST_DELETED:
-                    del self._deleted[next(iter(self._deleted))]
-                self._deleted[session_id, rule_id] = (before, rules.index(before))
+            while len(self._deleted) >= MOST_DELETED:
+                del self._deleted[next(iter(self._deleted))]
+            place = rules.index(before)
+            self._deleted[session_id, rule_id] = (before, place, rules[place + 1 :])
         return before
 
-    async def edit(self, session_id: str, rule_id: str, rule: Rule, tools: Sequence[Tool]) -> Rule:
+    async def edit(
+        self,
+        session_id: str,
+        rule_id: str,
+        rule: Rule,
+        tools: Sequence[Tool],
+        *,
+        base: str = "",
+        enabled: bool | None = None,
+    ) -> Rule:
         """`rule` in the place of one that is there, bound to `tools` as they are now; it is new,
-        but for its id and the session it was written in. As it is kept."""
+        but for its id and the session it was written in. It holds or rests by `enabled`; None: as
+        the one that was there. As it is kept.
+
+        Conflict where that one is not the one that was read: that of `base`, or of this moment.
+        """
         before = self.rule(session_id, rule_id)
+        base = base or base_of(before)
         self.check([rule])
-        rule = replace(rule, id=rule_id, here=before.here, since_ms=self._clock())
-        rule = await self.bound(rule, tools)
-        await self.change(session_id, rule_id, rule)
-        return rule
+        new = await self.bound(replace(rule, bound=before.bound), tools)
+        async with self._writing:
+            now = self.rule(session_id, rule_id)
+            if base_of(now) != base:
+                said = f"The rule was changed meanwhile; it says “{told(now)}” now"
+                raise Conflict(f"{said}. Look at it again, and save again if yours is to hold.")
+            on, now_ms = now.enabled if enabled is None else enabled, self._clock()
+            new = replace(new, id=rule_id, here=now.here, since_ms=now_ms, enabled=on)
+            return await self._exchange(session_id, now, new)
 
     async def switch(self, session_id: str, rule_id: str, enabled: bool) -> Rule:
         """Let a rule rest, or hold again; bound as it was. As it is kept."""
@@ -141,8 +169,23 @@ class Rules:
                 raise Conflict("The rule was changed just now; look at it again.")
             return await self._exchange(session_id, before, rule)
 
-    async def restore(self, session_id: str, rule_id: str) -> Rule:
-        """Put back what was taken away, in its place and bound as it was.
+    async def renew_for(
+        self, into: str, rule_id: str, base: str, name: str, print_: str, session_id: str
+    ) -> Rule:
+        """Bind a rule of the list `into` to the one tool `name` whose content is `print_`, as a
+        person saw it on a card of `session_id`, whose calls it may decide by that; as it is kept.
+        Conflict where it is not the rule of `base` any more."""
+        async with self._writing:
+            before = self.rule(into, rule_id)
+            if base_of(before) != base:
+                raise Conflict("The rule was changed meanwhile; look at it again.")
+            bound = {**(before.bound or {}), name: print_}
+            return await self._exchange(into, before, replace(before, bound=bound), session_id)
+
+    async def restore(self, session_id: str, rule_id: str) -> tuple[Rule, str]:
+        """Put back what was taken away, in its place and bound as it was. Where it lets through,
+        it comes after all that keeps back what it may be about and was written since; then a
+        sentence says so, else "".
 
         NotFound where it is too long ago; BadInput where the list is full.
         """
@@ -150,10 +193,20 @@ class Rules:
             found = self._deleted.get((session_id, rule_id))
             if found is None:
                 raise NotFound("This rule is not kept any more; write it again.")
-            rule, place = found
-            await self._insert(session_id, replace(rule, since_ms=self._clock()), place)
+            rule, place, after = found
+            rules = self.listed(session_id)
+            least = _least(rule, place, after, rules)
+            here = rule.here if session_id != ALWAYS else ""
+            rule = replace(rule, since_ms=self._clock(), here=here)
+            await self._insert(session_id, rule, least)
             del self._deleted[session_id, rule_id]
-        return rule
+        if least == min(place, len(rules)):
+            return rule, ""
+        said = rules[least - 1].said
+        return (
+            rule,
+            f"It stands after the rule “{said}” now, which keeps back what it may be about.",
+        )
 
     async def hand(self, session_id: str, rule_id: str, other: str) -> Rule:
         """Take a rule out of one list and write it at the end of another, bound as it was."""
@@ -183,16 +236,23 @@ class Rules:
         return found
 
     async def bound(self, rule: Rule, tools: Iterable[Tool]) -> Rule:
-        """`rule` bound to those of `tools` that it is about, as they are at this moment. No server
-        is started or asked: a tool of one is bound as it was accepted. One of which it is not
-        known what would answer is left out, and asks."""
+        """`rule` bound to those of `tools` that it is about, as they are at this moment; to one
+        that is not among them as it was. No server is started or asked: a tool of one is bound as
+        it was accepted. One of which it is not known what would answer is left out, and asks."""
         if rule.action not in LETS_THROUGH:
             return replace(rule, bound=None)
+        tools = tuple(tools)
+        here = {tool.name for tool in tools}
+        kept = {
+            name: print_
+            for name, print_ in (rule.bound or {}).items()
+            if name not in here and rule.tool in ("*", name)
+        }
         covered = [tool for tool in tools if rule.covers(tool)]
         codes = await asyncio.gather(*(self._code(tool) for tool in covered))
         pairs = zip(covered, codes, strict=True)
         known = {tool.name: content(tool, code) for tool, code in pairs if code is not None}
-        return replace(rule, bound=known)
+        return replace(rule, bound=kept | known)
 
     async def holding(
         self, rules: Sequence[Rule], tools: Sequence[Tool]
@@ -225,10 +285,14 @@ class Rules:
             return None
         return told.code if told is not None else await self._code(tool)
 
-    async def _exchange(self, session_id: str, before: Rule, rule: Rule) -> Rule:
-        kept = [rule if one is before else one for one in self.listed(session_id)]
-        await self._keep(session_id, self._anew(session_id, kept))
-        return rule
+    async def _exchange(self, session_id: str, before: Rule, rule: Rule, here: str = "") -> Rule:
+        """`rule` in the place of `before`; in the session `here` it may decide what waits."""
+        rules = self.listed(session_id)
+        kept = self._anew(session_id, (rule if one is before else one for one in rules))
+        place = rules.index(before)
+        kept[place] = replace(kept[place], here=here or kept[place].here)
+        await self._keep(session_id, kept)
+        return kept[place]
 
     async def _insert(self, session_id: str, rule: Rule, place: int | None) -> None:
         rules = list(self.listed(session_id))
@@ -237,19 +301,36 @@ class Rules:
         rules.insert(len(rules) if place is None else place, rule)
         await self._keep(session_id, rules)
 
-    def _anew(self, session_id: str, rules: Iterable[Rule | None]) -> list[Rule]:
+    def _anew(self, session_id: str, rules: Iterable[Rule]) -> list[Rule]:
         """The rules of a changed list. What one rule kept from the next is not kept now: in other
-        sessions, whose page nobody may see, no call that waits is decided by that."""
-        kept = [one for one in rules if one is not None]
+        sessions, whose page nobody may see, no call that waits is decided by that. In that for
+        always this ends what a rule may decide of the session it was written in."""
         if session_id != ALWAYS:
-            return kept
-        return [replace(one, since_ms=self._clock()) for one in kept]
+            return list(rules)
+        return [replace(one, since_ms=self._clock(), here="") for one in rules]
 
     async def _keep(self, session_id: str, rules: Sequence[Rule]) -> None:
         await self._library.save_rules(session_id, rules, self._clock())
         self._lists[session_id] = tuple(rules)
         self.version += 1
         self._changed()
+
+
+def _least(rule: Rule, place: int, after: Sequence[Rule], rules: Sequence[Rule]) -> int:
+    """Where in `rules` one that stood at `place`, before `after`, may stand again. What was
+    written, changed or moved since is asked before it, if it keeps back what it may be about."""
+    place = min(place, len(rules))
+    if rule.action not in LETS_THROUGH:
+        return place
+    known = {(one.id, one.enabled, base_of(one)) for one in after}
+    since = (
+        number
+        for number, one in enumerate(rules, 1)
+        if one.action not in LETS_THROUGH
+        and (one.id, one.enabled, base_of(one)) not in known
+        and ("*" in (one.tool, rule.tool) or one.tool == rule.tool)
+    )
+    return max(place, *since, 0)
 
 
 def _holding(

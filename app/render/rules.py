@@ -17,7 +17,7 @@ from app.core.errors import BadInput
 from app.core.faults import FAULTS
 from app.core.matching import TESTS
 from app.core.rows import to_data
-from app.core.rules import LETS_THROUGH, Action, Rule, told
+from app.core.rules import LETS_THROUGH, Action, Rule, base_of, told
 from app.core.tools import ANSWERED_BY
 from app.render.filters import plural
 from app.schema import strict
@@ -87,7 +87,7 @@ class RuleRow:
     @property
     def stale(self) -> bool:
         """Whether binding it to the tools as they are now would make a difference."""
-        return any(one != "same" for one in (self.holding or {}).values())
+        return any(one in ("changed", "new") for one in (self.holding or {}).values())
 
     def _names(self, state: str) -> list[str]:
         return [name for name, one in (self.holding or {}).items() if one == state]
@@ -133,6 +133,7 @@ def rule_data(rule: Rule, holding: Mapping[str, str] | None) -> dict[str, Any]:
         "fault": rule.fault,
         "enabled": rule.enabled,
         "proposed": rule.proposed,
+        "base": base_of(rule),
         "bound": None if holding is None else dict(holding),
     }
 
@@ -151,7 +152,8 @@ class TestLine:
 @dataclass(frozen=True)
 class RuleForm:
     """The fields as text. `reason` goes with deny, `answer` and `is_error` with answer; the two
-    faults with run and answer. `id` is the rule that is changed, "" for a new one."""
+    faults with run and answer. `id` is the rule that is changed, "" for a new one, and `base` says
+    which it was when the form was drawn."""
 
     tool: str = "*"
     source: str = ""
@@ -166,6 +168,7 @@ class RuleForm:
     words: str = ""
     id: str = ""
     first: bool = False
+    base: str = ""
 
     @property
     def lines(self) -> tuple[TestLine, ...]:
@@ -188,6 +191,7 @@ def rule_form(rule: Rule) -> RuleForm:
         fault_answer=rule.fault if rule.action == "answer" else "",
         words=rule.words,
         id=rule.id,
+        base=base_of(rule),
     )
 
 
@@ -316,7 +320,8 @@ def _about_all_of(first: Rule, rule: Rule) -> bool:
 @dataclass(frozen=True)
 class RulesPage:
     """All that is shown. `tools` and `sources` are to choose from; `form` is open where there is
-    something in it; `deleted` is the path at which the rule just deleted is had back."""
+    something in it; `deleted` is the path at which the rule just deleted is had back, and
+    `moved` says that one that was had back stands further down than it did."""
 
     lists: Sequence[RuleList]
     tools: Sequence[str] = ()
@@ -324,6 +329,7 @@ class RulesPage:
     form: RuleForm = field(default_factory=RuleForm)
     looked: Look = field(default_factory=Look)
     deleted: str = ""
+    moved: bool = False
     title: str = ""
 
 

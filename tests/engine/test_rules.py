@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.core.errors import BadInput, Conflict, NotFound
-from app.core.rules import Rule
+from app.core.rules import Rule, base_of
 from app.core.servers import Accepted, Server, fingerprint
 from app.core.tools import Tool
 from app.engine.engine import Engine
@@ -43,9 +43,9 @@ async def test_a_list_is_written_moved_and_had_back(tmp_path: Path) -> None:
         assert order(engine) == "cba"
         await rules.add(ALWAYS, Rule("d", "ask"), (), 1)
         assert order(engine) == "cdba"
-        await rules.change(ALWAYS, b.id, None)
+        await rules.delete(ALWAYS, b.id)
         with pytest.raises(NotFound, match="no such rule any more"):
-            await rules.change(ALWAYS, b.id, None)
+            await rules.delete(ALWAYS, b.id)
         await rules.restore(ALWAYS, b.id)
         assert order(engine) == "cdba"
         with pytest.raises(NotFound, match="write it again"):
@@ -75,7 +75,7 @@ async def test_a_list_has_a_cap(tmp_path: Path) -> None:
         with pytest.raises(BadInput, match="at most 200"):
             await engine.rules.put(session_id, [Rule("x", "deny")] * (MOST_RULES + 1), ())
         first = engine.rules.listed(session_id)[0]
-        await engine.rules.change(session_id, first.id, None)
+        await engine.rules.delete(session_id, first.id)
         await engine.rules.add(session_id, Rule("y", "deny"), ())
         with pytest.raises(BadInput, match="200 rules already"):
             await engine.rules.restore(session_id, first.id)
@@ -121,9 +121,11 @@ async def test_what_lets_through_is_bound_to_the_tools_of_its_day(tmp_path: Path
         switched = await rules.switch(ALWAYS, run.id, enabled=False)
         assert switched.bound == run.bound
         renewed = await rules.renew(ALWAYS, run.id, later)
-        assert await rules.holding([renewed], later) == [{"one": "same", "three": "same"}]
-        await rules.change(ALWAYS, run.id, None)
-        back = await rules.restore(ALWAYS, run.id)
+        assert await rules.holding([renewed], later) == [
+            {"one": "same", "two": "gone", "three": "same"}
+        ]
+        await rules.delete(ALWAYS, run.id)
+        back, _ = await rules.restore(ALWAYS, run.id)
         assert back.bound == renewed.bound, "had back as it was, not bound anew"
 
 
@@ -147,7 +149,7 @@ async def test_a_change_for_always_decides_no_call_that_waits_elsewhere(tmp_path
         ask = await rules.add(ALWAYS, Rule("*", "ask"), ())
         run = await rules.add(ALWAYS, Rule("*", "run"), ())
         rules._clock = lambda: run.since_ms + 1_000
-        await rules.change(ALWAYS, ask.id, None)
+        await rules.delete(ALWAYS, ask.id)
         assert [one.since_ms for one in rules.listed(ALWAYS)] == [run.since_ms + 1_000]
 
 
@@ -202,3 +204,101 @@ async def test_a_rule_that_was_changed_meanwhile_is_not_renewed(tmp_path: Path) 
         with pytest.raises(Conflict, match="changed just now"):
             await engine.rules.renew(ALWAYS, rule.id, [mock("one")])
         assert not engine.rules.listed(ALWAYS)[0].enabled
+
+
+async def test_a_rule_is_written_by_the_lists_that_were_seen_alone(tmp_path: Path) -> None:
+    """A deny may come while a proposed rule waits for its turn to be written."""
+    async with running(tmp_path) as engine:
+        rules = engine.rules
+        for into, other in (("s", ALWAYS), (ALWAYS, "s"), ("s", "s")):
+            seen = {one: rules.listed(one) for one in ("s", ALWAYS)}
+            await rules.add(other, Rule("w", "deny"), ())
+            count = len(rules.listed(into))
+            with pytest.raises(Conflict, match="look at the rule again"):
+                await rules.add(into, Rule("w", "run"), (), 0, seen)
+            assert len(rules.listed(into)) == count
+        seen = {one: rules.listed(one) for one in ("s", ALWAYS)}
+        await rules.add("s", Rule("w", "run"), (), None, seen)
+
+
+async def test_an_edit_replaces_only_what_was_read(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        rules = engine.rules
+        rule = await rules.add("s", Rule("w", "run"), ())
+        base = base_of(rule)
+        await rules.switch("s", rule.id, enabled=False)
+        edited = await rules.edit("s", rule.id, Rule("w", "deny"), (), base=base)
+        assert not edited.enabled, "not switched on by the way"
+        with pytest.raises(Conflict, match="it says “deny w” now"):
+            await rules.edit("s", rule.id, Rule("w", "run"), (), base=base)
+        assert rules.listed("s") == (edited,)
+        bound = rules.bound
+
+        async def slow(rule: Rule, tools: Any) -> Rule:
+            rules.bound = bound  # type: ignore[method-assign]
+            await rules.edit("s", rule.id or edited.id, Rule("w", "stop"), ())
+            await rules.switch("s", edited.id, enabled=True)
+            return await bound(rule, tools)
+
+        rules.bound = slow  # type: ignore[method-assign]
+        with pytest.raises(Conflict, match="it says “stop the run at w” now"):
+            await rules.edit("s", rule.id, Rule("w", "run"), ())
+        assert rules.listed("s")[0].enabled
+
+
+async def test_what_is_not_among_the_tools_stays_bound_as_it_was(tmp_path: Path) -> None:
+    own, other = mock("own"), mock("other")
+    async with running(tmp_path) as engine:
+        rules = engine.rules
+        kept = (await rules.add(ALWAYS, Rule("*", "run"), [own])).bound
+        rule = rules.listed(ALWAYS)[0]
+        renewed = await rules.renew(ALWAYS, rule.id, [other])
+        assert await rules.holding([renewed], [own, other]) == [{"own": "same", "other": "same"}]
+        edited = await rules.edit(ALWAYS, rule.id, Rule("own", "run"), [other])
+        assert edited.bound == kept
+        changed = replace(own, description="Another.")
+        assert (await rules.renew(ALWAYS, rule.id, [changed])).bound != kept
+
+
+@pytest.mark.parametrize(
+    ("since", "place", "note"),
+    [
+        ([], 0, ""),
+        ([Rule("q", "deny"), Rule("w", "run")], 0, ""),
+        ([Rule("w", "deny")], 3, "after the rule “deny w” now"),
+        ([Rule("*", "stop")], 3, "after the rule “stop the run at every tool” now"),
+        ([Rule("w", "ask", enabled=False)], 3, "after the rule “ask w” now"),
+    ],
+)
+async def test_undo_puts_nothing_before_what_was_written_since(
+    tmp_path: Path, since: list[Rule], place: int, note: str
+) -> None:
+    async with running(tmp_path) as engine:
+        rules = engine.rules
+        run = await rules.add("s", Rule("w", "run"), ())
+        for one in ("ask", "run"):
+            await rules.add("s", Rule("w", one), ())
+        await rules.delete("s", run.id)
+        for rule in since:
+            await rules.add("s", rule, ())
+        back, said = await rules.restore("s", run.id)
+        assert (rules.listed("s").index(back), note in said, bool(said)) == (
+            place,
+            True,
+            bool(note),
+        )
+
+
+async def test_a_change_for_always_ends_what_a_rule_had_of_its_session(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        rules = engine.rules
+        rule = await rules.add("s", Rule("w", "run"), ())
+        assert (await rules.hand("s", rule.id, ALWAYS)).here == "s"
+        again = await rules.add(ALWAYS, Rule("x", "ask"), ())
+        assert rules.rule(ALWAYS, rule.id).here == "s", "nothing that stood there has changed"
+        await rules.delete(ALWAYS, again.id)
+        assert rules.rule(ALWAYS, rule.id).here == ""
+        by_card = await rules.renew_for(ALWAYS, rule.id, base_of(rule), "w", "1" * 64, "t")
+        assert (by_card.here, by_card.bound) == ("t", {"w": "1" * 64})
+        await rules.delete(ALWAYS, rule.id)
+        assert (await rules.restore(ALWAYS, rule.id))[0].here == ""

@@ -55,6 +55,7 @@ async def write(request: Request) -> Response:
         live.check_open()
         call = live.session.call(call_id)
         _check_card(call, body.text("digest"))
+        seen = {one: site.engine.rules.listed(one) for one in (session_id, ALWAYS)}
         offered, there = _offered(site, live, call, choice, denied)
         if offered.rule is None:
             raise BadInput(f"No such rule is written. {offered.why_not}")
@@ -62,8 +63,9 @@ async def write(request: Request) -> Response:
             raise Conflict("The rules or the calls have changed meanwhile; look at the rule again.")
         rule = _bound(replace(offered.rule, text=reason), call)
         into = _list(choice, session_id)
-        # Inside the hold: what was looked at is still so when the rule stands.
-        rule = await site.engine.rules.add(into, rule, (), offered.place)
+        # Inside the hold, and only by the lists as they were looked at: who writes a rule at the
+        # same moment does not hold the session.
+        rule = await site.engine.rules.add(into, rule, (), offered.place, seen)
     await site.engine.driver.advance(session_id)
     undo = f"/{'' if into == ALWAYS else f'sessions/{quote(session_id)}/'}rules/{rule.id}/delete"
     if wants(request) == "htmx":

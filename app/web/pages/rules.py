@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
 from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from app.core.errors import BadInput, PlaygroundError
-from app.core.rules import Rule
+from app.core.errors import BadInput, Conflict, PlaygroundError
+from app.core.rules import Rule, base_of
 from app.engine.no_keys import check_rule
 from app.engine.rule_from import rule_from
 from app.engine.rules import ALWAYS, Rules
@@ -49,7 +50,9 @@ async def rules(request: Request) -> Response:
     elif asked.get("template") in TEMPLATES:
         form = rule_form(TEMPLATES[asked["template"]][1])
     told = await _told(request, form) if form != RuleForm() else Look()
-    return await _page(request, form, told, deleted=asked.get("deleted", ""))
+    return await _page(
+        request, form, told, deleted=asked.get("deleted", ""), moved="moved" in asked
+    )
 
 
 async def add(request: Request) -> Response:
@@ -60,11 +63,11 @@ async def add(request: Request) -> Response:
     if body.is_json:
         data = {name: value for name, value in body.data.items() if name != "place"}
         place = _place(body) if "place" in body.data else None
-        kept = await engine.rules.add(session_id, rule_from(data), tools, place)
+        kept = await engine.rules.add(session_id, _read(request, data), tools, place)
     else:
         form = _typed(body)
         try:
-            rule = rule_from(form_data(form))
+            rule = _read(request, form_data(form))
             kept = await engine.rules.add(session_id, rule, tools, 0 if form.first else None)
         except PlaygroundError as error:
             return await _refused(request, form, error)
@@ -73,22 +76,24 @@ async def add(request: Request) -> Response:
 
 async def edit(request: Request) -> Response:
     """POST .../rules/RULE: another rule in the place of this one, bound to the tools as they are
-    now."""
+    now. `base` is that of the rule it was drawn from: where another stands there by now, 409."""
     engine, session_id, body = site_of(request).engine, _list(request), await body_of(request)
     await _open(request)
     rule_id, tools = request.path_params["rule"], await tools_for(engine, session_id)
     if body.is_json:
-        before = engine.rules.rule(session_id, rule_id)
-        rule = rule_from({"enabled": before.enabled, **body.data})
-        kept = await engine.rules.edit(session_id, rule_id, rule, tools)
+        rule = _read(request, {name: it for name, it in body.data.items() if name != "base"})
+        on, base = body.data.get("enabled"), body.text("base")
+        kept = await engine.rules.edit(session_id, rule_id, rule, tools, base=base, enabled=on)
     else:
         form = replace(_typed(body), id=rule_id)
         try:
-            before = engine.rules.rule(session_id, rule_id)
-            rule = replace(rule_from(form_data(form)), enabled=before.enabled)
-            kept = await engine.rules.edit(session_id, rule_id, rule, tools)
+            rule = _read(request, form_data(form))
+            kept = await engine.rules.edit(session_id, rule_id, rule, tools, base=form.base)
         except BadInput as error:
             return await _refused(request, form, error)
+        except Conflict as error:  # who saves again has read what stands there
+            now = base_of(engine.rules.rule(session_id, rule_id))
+            return await _refused(request, replace(form, base=now), error, 409)
     return await _done(request, body, kept)
 
 
@@ -96,7 +101,7 @@ async def delete(request: Request) -> Response:
     """POST .../rules/RULE/delete: `restore` has it back while the server runs."""
     site, session_id, body = site_of(request), _list(request), await body_of(request)
     await _open(request)
-    gone = await site.engine.rules.change(session_id, request.path_params["rule"], None)
+    gone = await site.engine.rules.delete(session_id, request.path_params["rule"])
     undo = f"{path_of(session_id)}/{gone.id}/restore"
     if session_id and body.data.get("at") == "setup":
         undo += "?at=setup"
@@ -104,8 +109,12 @@ async def delete(request: Request) -> Response:
 
 
 async def restore(request: Request) -> Response:
-    """POST .../rules/RULE/restore: in its place, and bound as it was."""
-    return await _act(request, lambda body: _rules(request).restore(*_which(request)))
+    """POST .../rules/RULE/restore: in its place, and bound as it was; `note` says where it had to
+    go further down."""
+    body = await body_of(request)
+    await _open(request)
+    rule, note = await _rules(request).restore(*_which(request))
+    return await _done(request, body, rule, note=note)
 
 
 async def move(request: Request) -> Response:
@@ -150,7 +159,7 @@ async def preview(request: Request) -> Response:
     """POST .../rules/look: what a rule says, and what follows from it. Nothing is written."""
     site, body = site_of(request), await body_of(request)
     if body.is_json:
-        rule = rule_from({name: it for name, it in body.data.items() if name != "place"})
+        rule = _read(request, {name: it for name, it in body.data.items() if name != "place"})
         page = await rules_shown(site.engine, _list(request))
         first = "place" in body.data and _place(body) == 0
         told = await looked_at(site.engine, _list(request), page, rule, "", first)
@@ -194,6 +203,7 @@ async def _done(
     *,
     status: int = 200,
     undo: str = "",
+    note: str | None = None,
     fresh: bool = False,
 ) -> Response:
     """The session's calls that wait may be decided by now; and it is said that it is done."""
@@ -206,7 +216,8 @@ async def _done(
             (held,) = await site.engine.rules.holding([rule], tools)
             path = f"{path_of(session_id)}/{rule.id}"
             headers = {"Location": path} if status == 201 else None
-            return as_json(rule_data(rule, held), status, headers)
+            noted = {} if note is None else {"note": note}
+            return as_json(rule_data(rule, held) | noted, status, headers)
         case "htmx" if session_id:
             html = await drawn_rules(site, session_id)
             if fresh:
@@ -214,27 +225,32 @@ async def _done(
                 html += partial("rule-new", "innerHTML", fresh_form(site.env, page))
             if undo:
                 html += toast(site.env, "The rule was deleted.", "", undo)
+            if note:
+                html += toast(site.env, note, "")
             return HTMLResponse(html)
     setup = session_id and "setup" in (body.data.get("at"), request.query_params.get("at"))
     back = f"/sessions/{session_id}?tab=setup" if setup else path_of(session_id)
+    if note:
+        back = path_of(session_id) + "?moved=1"
     if undo and not setup:
         back += "?" + urlencode({"deleted": rule.id})
     return answer(request, {}, location=back + ("" if undo else f"#rule-{rule.id}"))
 
 
-async def _refused(request: Request, form: RuleForm, error: PlaygroundError) -> Response:
+async def _refused(
+    request: Request, form: RuleForm, error: PlaygroundError, status: int = 422
+) -> Response:
     """What was typed stays in the form, with the sentence below it; a script's rule is raised."""
     if wants(request) != "page":
         raise error
-    return await _page(request, form, Look(wrong=str(error)), status=422)
+    return await _page(request, form, Look(wrong=str(error)), status=status)
 
 
 async def _told(request: Request, form: RuleForm) -> Look:
     """What the fields would write, or why they cannot."""
     site, session_id = site_of(request), _list(request)
     try:
-        rule = rule_from(form_data(form))
-        check_rule(rule, site.engine.keys.masker())
+        rule = _read(request, form_data(form))
     except BadInput as error:
         return Look(wrong=site.engine.keys.masker().mask_text(str(error)))
     page = await rules_shown(site.engine, session_id)
@@ -242,14 +258,31 @@ async def _told(request: Request, form: RuleForm) -> Look:
 
 
 async def _page(
-    request: Request, form: RuleForm, told: Look, *, status: int = 200, deleted: str = ""
+    request: Request,
+    form: RuleForm,
+    told: Look,
+    *,
+    status: int = 200,
+    deleted: str = "",
+    moved: bool = False,
 ) -> HTMLResponse:
     site, session_id = site_of(request), _list(request)
     page = await rules_shown(site.engine, session_id)
     undo = f"{path_of(session_id)}/{deleted}/restore" if deleted.isalnum() else ""
-    page = replace(page, form=form, looked=told, deleted=undo)
+    page = replace(page, form=form, looked=told, deleted=undo, moved=moved)
     # What was typed and refused may be a key.
     return HTMLResponse(site.engine.keys.masker().mask_text(rules_page(site.env, page)), status)
+
+
+def _read(request: Request, data: Any) -> Rule:
+    """BadInput where it is no rule, or holds a known key, which is not said."""
+    masker = site_of(request).engine.keys.masker()
+    try:
+        rule = rule_from(data)
+    except BadInput as error:
+        raise BadInput(masker.mask_text(str(error))) from None
+    check_rule(rule, masker)
+    return rule
 
 
 def _place(body: Body) -> int:
@@ -279,4 +312,5 @@ def _typed(body: Body) -> RuleForm:
         body.text("fault_answer"),
         body.text("words"),
         first=body.flag("first"),
+        base=body.text("base"),
     )

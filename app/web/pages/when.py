@@ -82,7 +82,7 @@ async def _set(site: Site, tool: Tool, action: str, text: str) -> str:
     if action == "ask":
         said = f"{tool.name} asks, unless another rule decides it."
         if before is not None:
-            await rules.change(ALWAYS, before.id, None)
+            await rules.delete(ALWAYS, before.id)
     else:
         text = text if action != "run" else ""
         rule = rule_from({"tool": tool.name, "action": action, "text": text})
@@ -92,5 +92,5 @@ async def _set(site: Site, tool: Tool, action: str, text: str) -> str:
             await rules.add(ALWAYS, rule, [tool], place)
         else:
             rule = replace(rule, is_error=before.is_error and action == "answer")
-            await rules.edit(ALWAYS, before.id, rule, [tool])
+            await rules.edit(ALWAYS, before.id, rule, [tool], enabled=True)
     return said

@@ -53,6 +53,7 @@ async def test_a_script_writes_reads_and_changes_rules(tmp_path: Path, own: bool
             "fault": "",
             "enabled": True,
             "proposed": False,
+            "base": one["base"],
             "bound": {"calculator": "same"},
         }
         body = {"tool": "*", "action": "deny", "place": 0, "when": {"/a": {"one_of": [1]}}}
