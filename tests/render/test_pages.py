@@ -137,7 +137,7 @@ def test_a_page_can_be_used_without_seeing_it(name: str) -> None:
 def test_the_page_says_where_its_stream_begins() -> None:
     stream = tree("waiting").find("stream")
     assert stream is not None
-    assert stream.attributes["hx-sse:connect"] == "/stream?session=s1&after=17"
+    assert stream.attributes["hx-sse:connect"] == "/stream?session=s1&after=17&rules=0"
 
 
 def test_the_list_outside_a_session() -> None:
