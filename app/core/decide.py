@@ -318,7 +318,7 @@ def may_run(turn: Turn, call: Call) -> bool:
     docs/house.md. What a person wrote and ran before is theirs, however the answer ended."""
     tool = call.tool
     return (
-        (turn.runnable and call.part.complete or call.judged != call.written)
+        ((turn.runnable and call.part.complete) or call.judged != call.written)
         and not call.malformed
         and tool is not None
         and tool.answered_by != "person"

@@ -21,7 +21,7 @@ def digest(session: Session, call: Call, code: str) -> str:
         call.attempt,
         call.part.name,
         to_data(tool) if tool is not None else None,
-        call.raw,
+        call.judged,
         code,
     ]
     if call.returned:

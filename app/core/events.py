@@ -223,11 +223,10 @@ Decision = Literal["run", "answer", "deny"]
 
 @dataclass(frozen=True)
 class CallDecided:
-    """`by` is `person` or `rule`; `arguments` the edited raw text, None where it is as it came.
-    `text` is the answer or the reason of a denial, `images` are part of an answer. `anyway` says
-    that a schema problem was seen, `lift` that the person lifted the tool's sandbox for this one
-    call. `rule` is the rule in words, `rule_id` its id. `fault` names what is staged (faults.py).
-    """
+    """`by` is `person` or `rule`; `arguments` the edited raw text, None where nobody edited it,
+    `problems` what is wrong with that. `text` is the answer or the reason of a denial, `images` are
+    part of an answer. `anyway`: a schema problem was seen; `lift`: the sandbox is lifted for this
+    call. `rule` is the rule in words, `rule_id` its id, `fault` the name of what is staged."""
 
     call_id: str
     decision: Decision
@@ -242,6 +241,7 @@ class CallDecided:
     rule_id: str = ""
     fault: str = ""
     images: tuple[Content, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True)

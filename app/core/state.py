@@ -70,7 +70,8 @@ class Call:
     """A tool call. Its own id is `TURN.PART`; the provider's stands beside it on the part.
 
     `asks` is why a rule that fits does not decide it, `stopped_by` the rule that stopped the run
-    at it. `cut` is the decision by which it ran when the server stopped.
+    at it. `cut` is the decision by which it ran when the server stopped, with the arguments that
+    it ran with where a person had edited them.
     `output` is the end of the `printed` characters that it printed, cut with event `cut_seq`;
     `extended_s` is what its time was prolonged by.
     `real` is what the tool returned where `result` was staged. `returned` counts how often its
@@ -138,10 +139,16 @@ class Call:
         return 1 + self.interruptions
 
     @property
+    def judged(self) -> str:
+        """What the card asks about and `problems` are about: it runs where nobody edits it anew."""
+        cut = self.cut.arguments if self.cut is not None else None
+        return self.written if cut is None else cut
+
+    @property
     def arguments(self) -> str:
         """The text that runs: edited if a person edited it, `{}` where there is nothing."""
         edited = self.decided.arguments if self.decided is not None else None
-        text = self.written if edited is None else edited
+        text = self.judged if edited is None else edited
         return text if text.strip() not in ("", "null") else "{}"
 
     @property
@@ -230,7 +237,8 @@ class Session:
 
     `retrying` is the retry that is being waited for; `retries` counts those since a person acted
     or an answer came. With Continue a run begins anew: after turn `resumed_turn`, at `resumed_ms`,
-    with what failed before it (`forgiven`, call ids) behind it.
+    with what failed before it (`forgiven`, call ids) behind it. `alive_ms` is when something last
+    happened that was not the end of what a restart found: from then on nothing was at work.
     """
 
     id: str
@@ -250,6 +258,7 @@ class Session:
     seq: int = 0
     started_ms: int = 0
     updated_ms: int = 0
+    alive_ms: int = 0
     by_call: dict[str, Call] = field(default_factory=dict)
     settings_at: list[tuple[int, Settings]] = field(default_factory=list)
     tasks: dict[str, Task] = field(default_factory=dict)

@@ -104,7 +104,8 @@ def event_of(
     session: Session, call: Call, checked: Checked, rules: Sequence[Rule] = ()
 ) -> CallChecked:
     """All that is to be said of the call, by its schema, its executor, its session and `rules`."""
-    raw = "" if call.part.meta.get("empty") else call.written
+    unsaid = call.part.meta.get("empty") and call.judged == call.written
+    raw = "" if unsaid else call.judged
     problems = (*verdict(call.tool, call.name, raw), *checked.problems)
     if repeats(session, call):
         problems += (_REPEATED,)

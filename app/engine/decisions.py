@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from app.core.decide import may_run
 from app.core.errors import BadInput, Conflict, Refused
-from app.core.events import CallDecided, Decision
+from app.core.events import CallDecided, Decision, Problem
 from app.core.faults import OTHER_WAY, known, unstageable
 from app.core.rows import to_data
 from app.core.state import Call, Session
@@ -53,11 +53,14 @@ def decided(session: Session, call_id: str, asked: Asked) -> CallDecided:
     if asked.images and decision != "answer":
         raise BadInput("Only an answer has images; leave them out, or answer by hand.")
     arguments = asked.arguments if decision == "run" else None
+    edited = () if arguments is None else verdict(call.tool, call.name, arguments)
     anyway = False
     if decision == "run":
         if arguments is None and asked.seen is not None and asked.seen < len(call.judged):
             raise Refused("Not all of the arguments were shown; press Show all and read them.")
-        anyway = _check_run(session, call, arguments, anyway=asked.anyway)
+        anyway = _check_run(
+            session, call, None if arguments is None else edited, anyway=asked.anyway
+        )
     if said := unstageable(session, call, asked.fault):
         raise Refused(said)
     return CallDecided(
@@ -71,6 +74,7 @@ def decided(session: Session, call_id: str, asked: Asked) -> CallDecided:
         lift=decision == "run" and asked.lift,
         images=asked.images,
         fault=asked.fault,
+        problems=edited,
     )
 
 
@@ -120,26 +124,28 @@ def _check_time(session: Session, call: Call) -> None:
         raise Refused("The run was stopped; press Continue to decide its calls.")
 
 
-def _check_run(session: Session, call: Call, arguments: str | None, *, anyway: bool) -> bool:
-    """Whether it runs although the schema is not satisfied; Refused where it does not run."""
+def _check_run(
+    session: Session, call: Call, edited: tuple[Problem, ...] | None, *, anyway: bool
+) -> bool:
+    """Whether it runs although the schema is not satisfied; Refused where it does not run. `edited`
+    is what is wrong with edited arguments, None where it is to run as the card asks."""
     if call.tool is None:
         raise Refused(f"There is no tool {call.name!r} to run; answer by hand or deny.")
     if call.tool.answered_by == "person":
         raise Refused("This tool is answered by a person; answer by hand or deny.")
-    if arguments is None:
+    if edited is None:
         if not may_run(session.turns[call.turn - 1], call):
             raise Refused(
                 "This call cannot run as it came; edit its arguments, answer by hand or deny."
             )
         unsatisfied = call.unsatisfied
     else:
-        problems = verdict(call.tool, call.name, arguments)
-        malformed = next((p for p in problems if p.kind == "malformed"), None)
+        malformed = next((p for p in edited if p.kind == "malformed"), None)
         if malformed is not None:
             raise Refused(f"The edited arguments cannot run: {malformed.message}")
-        unsatisfied = any(p.kind == "schema" for p in problems)
+        unsatisfied = any(p.kind == "schema" for p in edited)
         if unsatisfied and not anyway:
-            problem = next(p for p in problems if p.kind == "schema")
+            problem = next(p for p in edited if p.kind == "schema")
             raise Refused(
                 f"The edited arguments do not fit the schema: {problem.message} "
                 "Correct them, or run them although they do not fit."

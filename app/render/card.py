@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.core.decide import doubled_ids, may_run
-from app.core.events import Problem
+from app.core.events import CallDecided, Problem
 from app.core.state import Call, Turn
 from app.core.tools import Tool
 from app.render.arguments import Edit, Token, edits, fixed, laid_out
@@ -78,7 +78,7 @@ class Card:
     faults: tuple[Fault, ...]
     fixed: str
     edits: tuple[Edit, ...]
-    edited: str
+    edited: str | None
     edited_more: int
     offer: Offer | None
     hint: str
@@ -87,9 +87,15 @@ class Card:
     why: tuple[Fact, ...] = ()
 
     @property
+    def seen(self) -> int:
+        """How many characters are shown of what runs where nobody edits it anew."""
+        own = self.call.judged == self.call.written
+        return len(self.call.judged) - (self.more if own else self.edited_more)
+
+    @property
     def editable(self) -> str:
         """The text the edit form begins with: all of the arguments, laid out where possible."""
-        if self.more:
+        if self.more or self.call.judged != self.call.written:
             return self.call.arguments
         # What a free-form call says is shown as text, but edited as what it is: JSON.
         tokens = laid_out(self.call.written) if self.call.freeform else self.tokens
@@ -100,14 +106,15 @@ def card(view: View, turn: Turn, call: Call) -> Card:
     """The card of `call` as `view` shows it."""
     block = call_block(call)
     words, tone = _words(view, turn, call)
-    changed = call.decided.arguments if call.decided is not None else None
+    changed = next((one.arguments for one in (call.decided, call.cut) if _edits(one)), None)
     edited = changed or ""
     limit = max(len(call.written), len(edited)) if block in view.expanded else SHOWN_ARGUMENTS
     more = max(len(call.written) - limit, 0)
     done = call.part.ended
+    written = call.written + edited if done else ""
     tokens = _tokens(call, limit, whole=not more) if done else ()
     faults = tuple(_fault(call, problem) for problem in call.problems if not _mended(call))
-    offer = _offer(view, turn, call, more > 0)
+    offer = _offer(view, turn, call, max(more, len(edited) - limit) > 0)
     texts = (call.name, *(token.text for token in tokens if token.kind != "mark"))
     return Card(
         call=call,
@@ -120,12 +127,12 @@ def card(view: View, turn: Turn, call: Call) -> Card:
         source=source(call.tool) if call.tool is not None else "",
         tokens=tokens,
         more=more if done else 0,
-        hidden=exposed_count(call.name, lines=True) + (exposed_count(call.written) if done else 0),
+        hidden=exposed_count(call.name, lines=True) + exposed_count(written),
         padded=any(is_padded(text) for text in texts),
         faults=faults,
         fixed=_all_fixed(call, faults) if offer is not None and offer.edit else "",
         edits=edits(call.written, edited) if changed is not None else (),
-        edited=edited[:limit],
+        edited=None if changed is None else edited[:limit],
         edited_more=max(len(edited) - limit, 0),
         offer=offer,
         hint=" ".join(filter(None, (_hint(view, turn, call), *_waits(view, turn, call)))),
@@ -142,7 +149,8 @@ def _answers(call: Call) -> tuple[Row, ...]:
 def _tokens(call: Call, limit: int, *, whole: bool) -> tuple[Token, ...]:
     if call.freeform:  # text, and no JSON to the model that wrote it
         return (Token("raw", call.raw[:limit]),) if call.raw else ()
-    return laid_out(call.written[:limit], call.problems if whole else ())
+    own = whole and call.judged == call.written  # what is wrong with an edit is not marked in it
+    return laid_out(call.written[:limit], call.problems if own else ())
 
 
 def source(tool: Tool) -> str:
@@ -238,10 +246,10 @@ def _who(call: Call) -> str:
 def _fault(call: Call, problem: Problem) -> Fault:
     place = problem.pointer
     if problem.kind == "malformed" and problem.offset >= 0:
-        line = call.written.count("\n", 0, problem.offset) + 1
-        column = problem.offset - call.written.rfind("\n", 0, problem.offset)
+        line = call.judged.count("\n", 0, problem.offset) + 1
+        column = problem.offset - call.judged.rfind("\n", 0, problem.offset)
         place = f"line {line}, character {column}"
-    return Fault(problem, place, fixed(call.written, problem))
+    return Fault(problem, place, fixed(call.judged, problem))
 
 
 def _all_fixed(call: Call, faults: tuple[Fault, ...]) -> str:
@@ -249,7 +257,7 @@ def _all_fixed(call: Call, faults: tuple[Fault, ...]) -> str:
     problems = [fault.problem for fault in faults if fault.fixed]
     if len({problem.pointer for problem in problems}) < 2 or call.tool is None:
         return ""
-    text = call.written
+    text = call.judged
     for problem in problems:
         text = fixed(text, problem) or text
     left = {problem.pointer for problem in verdict(call.tool, call.name, text)}
@@ -258,7 +266,11 @@ def _all_fixed(call: Call, faults: tuple[Fault, ...]) -> str:
 
 def _mended(call: Call) -> bool:
     """What ran is another text than the one that was wrong: the edit tells the story."""
-    return call.status == "done" and call.decided is not None and call.decided.arguments is not None
+    return call.status == "done" and _edits(call.decided)
+
+
+def _edits(decided: CallDecided | None) -> bool:
+    return decided is not None and decided.arguments is not None
 
 
 def _decidable(view: View, call: Call) -> bool:

@@ -140,7 +140,7 @@ def runnable_at_once(session: Session) -> list[Call]:
         if call.status == "waiting"
         and may_run_unseen(session.turns[call.turn - 1], call)
         and call.provider_id not in doubled
-        and len(call.written) <= SHOWN_ARGUMENTS
+        and len(call.judged) <= SHOWN_ARGUMENTS
     ]
 
 

@@ -14,20 +14,25 @@ from app.core.events import (
     CallEnded,
     CallInterrupted,
     CallStarted,
+    Decision,
     Event,
+    Logged,
     PartDelta,
     PartEnded,
     PartStarted,
     PromptAdded,
     ResponseEnded,
+    ResponseFailed,
     RunStopped,
     SessionStarted,
     TurnDropped,
 )
 from app.core.fold import apply, fold
 from app.core.folded import folded
+from app.core.limits import busy_ms
 from app.core.state import Session
 from app.core.tools import text_result
+from app.render.timeline import clock
 from tests.playbook import (
     begun,
     call,
@@ -139,3 +144,40 @@ def test_a_delta_costs_the_same_however_long_the_part_is() -> None:
         apply(one, logged(PartDelta(0, "12345678"))[0].__class__(100 + place, 1, PartDelta(0, "x")))
     assert len(growing.pieces) == 5_000  # kept apart: nothing was joined on the way
     assert growing.length == 5_000
+
+
+EIGHT_HOURS = 8 * 3_600_000
+
+
+@pytest.mark.parametrize("ends", ["answer", "deny"])
+def test_nothing_is_at_work_while_the_program_is_not_there(ends: Decision) -> None:
+    one = session(*ONE, run("1.0"), CallStarted("1.0", 1))
+    last = one.updated_ms
+    for event in (
+        CallInterrupted("1.0"),
+        CallDecided("1.0", ends, text="It had run."),
+        CallEnded("1.0", text_result("It had run.")),
+    ):
+        apply(one, Logged(one.seq + 1, EIGHT_HOURS, event))
+    assert one.call("1.0").ended_ms == last
+    assert busy_ms(one) < 1000
+    assert clock(one).duration < 10_000
+
+
+def test_two_cut_calls_end_when_the_program_did() -> None:
+    both = (checked(id_, parallel_safe=True) for id_ in ("1.0", "1.1"))
+    two = [*begun(), *turn(1, call(0), call(1)), *both]
+    one = session(*two, run("1.0"), run("1.1"), CallStarted("1.0", 1), CallStarted("1.1", 1))
+    last = one.updated_ms
+    for event in (CallInterrupted("1.0"), CallInterrupted("1.1")):
+        apply(one, Logged(one.seq + 1, EIGHT_HOURS, event))
+    assert {call.ended_ms for call in one.calls()} == {last}
+
+
+def test_an_answer_that_a_restart_found_open_ended_with_the_program() -> None:
+    one = session(*begun(), *opened(1), PartStarted(0, "text"), PartDelta(0, "Hel"))
+    last = one.updated_ms
+    for event in (PartEnded(0, "Hel", complete=False), ResponseFailed("interrupted", "x")):
+        apply(one, Logged(one.seq + 1, EIGHT_HOURS, event))
+    assert (one.turns[0].closed_ms, one.turns[0].parts[0].ended_ms) == (last, last)
+    assert busy_ms(one) < 1000

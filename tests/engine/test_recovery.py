@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from app.core.decide import next_commands
-from app.core.errors import Conflict
+from app.core.errors import Conflict, Refused
 from app.core.events import CallDecided, CallInterrupted, CallStarted, RequestSent, ResponseFailed
 from app.core.rules import Rule
 from app.core.tools import Tool, ToolResult, text_result
@@ -119,6 +119,56 @@ async def test_each_choice_of_a_call_that_was_cut(
         same = asked.arguments is None
         assert (effects.ran[1].idempotency_key == before.idempotency_key) == same
         assert effects.ran[1].attempt == 2
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_what_a_person_edited_stays_edited_over_a_crash(tmp_path: Path, times: int) -> None:
+    effects = Effects()
+    async with effects.running(tmp_path) as engine:
+        session_id = (await asked(engine, "Use note", NOTE)).id
+        call = (await rested(engine, session_id)).waiting[0]
+        safe = Asked("run", call.digest, arguments='{"text": "safe"}')
+        await engine.driver.decide(session_id, call.id, safe)
+        await asyncio.wait_for(effects.begun.acquire(), 40)
+    for _ in range(times - 1):
+        async with effects.running(tmp_path) as engine:
+            call = (await rested(engine, session_id)).waiting[0]
+            await engine.driver.decide(session_id, call.id, Asked("run", call.digest))
+            await asyncio.wait_for(effects.begun.acquire(), 40)
+    effects.hangs = False
+    async with effects.running(tmp_path) as engine:
+        call = (await rested(engine, session_id)).waiting[0]
+        assert (call.raw != safe.arguments, call.arguments) == (True, safe.arguments)
+        async with engine.hub.holding(session_id) as live:
+            view = View(live.session, live.title, await engine.hub.wire(live), NOW_MS)
+            card = block(ENV, view, "call-1-1")
+        assert "as you edited it" in parse(card).text
+        assert card.count("safe") >= 3  # what changed, all of it, and where Edit & run begins
+        await engine.driver.decide(session_id, call.id, Asked("run", call.digest))
+        session = await rested(engine, session_id)
+        assert session.turns[-1].request.body.count("safe") == 1  # the model reads what ran
+    assert {one.arguments for one in effects.ran} == {safe.arguments}
+    assert len(effects.ran) == times + 1
+
+
+async def test_a_cut_edit_is_judged_as_it_is(tmp_path: Path) -> None:
+    """Run anyway once is no yes for the next time, and no sound edit is blamed for its origin."""
+    effects = Effects()
+    async with effects.running(tmp_path) as engine:
+        session_id = (await asked(engine, "Use note", NOTE)).id
+        call = (await rested(engine, session_id)).waiting[0]
+        bad = Asked("run", call.digest, arguments='{"text": 7}', anyway=True)
+        await engine.driver.decide(session_id, call.id, bad)
+        await asyncio.wait_for(effects.begun.acquire(), 40)
+    effects.hangs = False
+    async with running(tmp_path) as engine:
+        call = (await rested(engine, session_id)).waiting[0]
+        assert [one.kind for one in call.problems] == ["schema"]
+        with pytest.raises(Refused, match="do not fit the schema"):
+            await engine.driver.decide(session_id, call.id, Asked("run", call.digest))
+        unread = Asked("run", call.digest, anyway=True, seen=3)
+        with pytest.raises(Refused, match="Not all"):
+            await engine.driver.decide(session_id, call.id, unread)
 
 
 async def test_the_card_of_a_cut_call_says_what_there_is_to_choose(tmp_path: Path) -> None:
