@@ -106,3 +106,5 @@ def _check_fault(rule: Rule) -> None:
     fitting = "run" if row.runs else "answer"
     if rule.action != fitting:
         raise BadInput(f"{row.title} is staged by a rule whose action is {fitting}.")
+    if not row.runs and (rule.text or rule.is_error):
+        raise BadInput(f"{row.title} is the whole answer; leave out text and is_error beside it.")

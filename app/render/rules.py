@@ -18,8 +18,9 @@ from app.core.faults import FAULTS
 from app.core.matching import TESTS
 from app.core.rows import to_data
 from app.core.rules import LETS_THROUGH, Action, Rule, base_of, told
-from app.core.tools import ANSWERED_BY
+from app.core.tools import ANSWERED_BY, Tool
 from app.render.filters import plural
+from app.render.rule_places import places, strange
 from app.schema import strict
 
 WORDS: Mapping[Action, tuple[str, str]] = {
@@ -159,7 +160,7 @@ class RuleForm:
     source: str = ""
     read_only: bool = False
     tests: tuple[TestLine, ...] = ()
-    action: str = "ask"
+    action: str = ""
     reason: str = ""
     answer: str = ""
     is_error: bool = False
@@ -197,7 +198,9 @@ def rule_form(rule: Rule) -> RuleForm:
 
 def form_data(form: RuleForm) -> dict[str, Any]:
     """What the fields spell, as a script would send it; what belongs to another action is left
-    out. BadInput where a test is half there."""
+    out. BadInput where a test is half there, or nothing is said to be done."""
+    if not form.action:
+        raise BadInput("Choose what the rule does: run, answer, deny, ask, or stop the run.")
     data: dict[str, Any] = {
         "tool": form.tool.strip(),
         "action": form.action,
@@ -280,17 +283,27 @@ def _listed(names: Sequence[str]) -> str:
 @dataclass(frozen=True)
 class Look:
     """What a form would write: `said` as a sentence with its number, `notes` what follows from it,
-    or `wrong`, why it cannot be written."""
+    or `wrong`, why it cannot be written. `behind` is the rule that lets it never decide, where it
+    can be written before that; `places` are those of the tool's arguments."""
 
     said: str = ""
     notes: Sequence[str] = ()
     wrong: str = ""
+    behind: RuleRow | None = None
+    places: Sequence[str] = ()
 
 
-def look(rule: Rule, number: int, before: Sequence[RuleRow], covered: Sequence[str]) -> Look:
+def look(
+    rule: Rule,
+    number: int,
+    before: Sequence[RuleRow],
+    covered: Sequence[str],
+    named: Tool | None = None,
+) -> Look:
     """`rule` before it is written. `before` are those that are asked first, `covered` the names of
-    the tools that it is about now."""
-    notes = []
+    the tools that it is about now, `named` the one that it names."""
+    notes = [] if named is None else [strange(named, pointer) for pointer in rule.when]
+    notes, behind = [one for one in notes if one], None
     if rule.action in LETS_THROUGH:
         if covered:
             notes.append(f"Holds for {_listed(covered)} as now; what changes or comes later asks.")
@@ -302,10 +315,12 @@ def look(rule: Rule, number: int, before: Sequence[RuleRow], covered: Sequence[s
             notes.append(
                 f"Rule {row.number} comes first and is about the same: this never decides."
             )
+            behind = row
             break
     if rule.words:
         notes.append(f"In its own words: {told(rule)}.")
-    return Look(f"Rule {number}: {rule.said}", tuple(notes))
+    found = places(named.parameters) if named is not None else ()
+    return Look(f"Rule {number}: {rule.said}", tuple(notes), "", behind, found)
 
 
 def _about_all_of(first: Rule, rule: Rule) -> bool:
@@ -321,7 +336,8 @@ def _about_all_of(first: Rule, rule: Rule) -> bool:
 class RulesPage:
     """All that is shown. `tools` and `sources` are to choose from; `form` is open where there is
     something in it; `deleted` is the path at which the rule just deleted is had back, and
-    `moved` says that one that was had back stands further down than it did."""
+    `moved` says that one that was had back stands further down than it did; `notice` is what could
+    not be done."""
 
     lists: Sequence[RuleList]
     tools: Sequence[str] = ()
@@ -330,6 +346,7 @@ class RulesPage:
     looked: Look = field(default_factory=Look)
     deleted: str = ""
     moved: bool = False
+    notice: str = ""
     title: str = ""
 
 

@@ -69,7 +69,15 @@ async def looked_at(
     if rule.action in LETS_THROUGH:
         bound = await engine.rules.bound(rule, await tools_for(engine, session_id))
         covered = list(bound.bound or ())
-    return look(rule, place + 1, rows[:place], covered)
+    named = await named_tool(engine, session_id, rule.tool)
+    found = look(rule, place + 1, rows[:place], covered, named)
+    return replace(found, behind=None) if rule_id else found
+
+
+async def named_tool(engine: Engine, session_id: str, name: str) -> Tool | None:
+    """The tool of that name: the list's own, or else the library's."""
+    tools = [*await tools_for(engine, session_id), *await engine.library.tools()]
+    return next((tool for tool in tools if tool.name == name), None)
 
 
 async def rules_drawn(site: Site, session_id: str) -> str:

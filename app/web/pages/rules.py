@@ -13,12 +13,13 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from app.core.errors import BadInput, Conflict, PlaygroundError
+from app.core.errors import BadInput, Conflict, NotFound, PlaygroundError
 from app.core.rules import Rule, base_of
 from app.engine.no_keys import check_rule
 from app.engine.rule_from import rule_from
 from app.engine.rules import ALWAYS, Rules
 from app.render.pages import partial, toast
+from app.render.rule_places import places
 from app.render.rules import (
     TEMPLATES,
     Look,
@@ -32,7 +33,7 @@ from app.render.rules import (
     rules_page,
 )
 from app.web.forms import Body, answer, as_json, body_of, wants
-from app.web.rules import drawn_rules, looked_at, path_of, rules_shown, tools_for
+from app.web.rules import drawn_rules, looked_at, named_tool, path_of, rules_shown, tools_for
 from app.web.site import site_of
 
 
@@ -46,7 +47,10 @@ async def rules(request: Request) -> Response:
         return as_json([rule_data(one, state) for one, state in zip(listed, held, strict=True)])
     form, asked = RuleForm(), request.query_params
     if asked.get("edit"):
-        form = rule_form(site.engine.rules.rule(session_id, asked["edit"]))
+        try:
+            form = rule_form(site.engine.rules.rule(session_id, asked["edit"]))
+        except NotFound as error:
+            return await _gone(request, error)
     elif asked.get("template") in TEMPLATES:
         form = rule_form(TEMPLATES[asked["template"]][1])
     told = await _told(request, form) if form != RuleForm() else Look()
@@ -68,7 +72,9 @@ async def add(request: Request) -> Response:
         form = _typed(body)
         try:
             rule = _read(request, form_data(form))
-            kept = await engine.rules.add(session_id, rule, tools, 0 if form.first else None)
+            place = _place(body, "before") if "before" in body.data else None
+            place = 0 if form.first else place
+            kept = await engine.rules.add(session_id, rule, tools, place)
         except PlaygroundError as error:
             return await _refused(request, form, error)
     return await _done(request, body, kept, status=201, fresh=True)
@@ -91,6 +97,8 @@ async def edit(request: Request) -> Response:
             kept = await engine.rules.edit(session_id, rule_id, rule, tools, base=form.base)
         except BadInput as error:
             return await _refused(request, form, error)
+        except NotFound as error:
+            return await _gone(request, error)
         except Conflict as error:  # who saves again has read what stands there
             now = base_of(engine.rules.rule(session_id, rule_id))
             return await _refused(request, replace(form, base=now), error, 409)
@@ -101,7 +109,10 @@ async def delete(request: Request) -> Response:
     """POST .../rules/RULE/delete: `restore` has it back while the server runs."""
     site, session_id, body = site_of(request), _list(request), await body_of(request)
     await _open(request)
-    gone = await site.engine.rules.delete(session_id, request.path_params["rule"])
+    try:
+        gone = await site.engine.rules.delete(session_id, request.path_params["rule"])
+    except NotFound as error:
+        return await _gone(request, error)
     undo = f"{path_of(session_id)}/{gone.id}/restore"
     if session_id and body.data.get("at") == "setup":
         undo += "?at=setup"
@@ -193,7 +204,11 @@ async def _open(request: Request) -> None:
 async def _act(request: Request, doing: Callable[[Body], Awaitable[Rule]]) -> Response:
     body = await body_of(request)
     await _open(request)
-    return await _done(request, body, await doing(body))
+    try:
+        rule = await doing(body)
+    except NotFound as error:
+        return await _gone(request, error)
+    return await _done(request, body, rule)
 
 
 async def _done(
@@ -237,6 +252,13 @@ async def _done(
     return answer(request, {}, location=back + ("" if undo else f"#rule-{rule.id}"))
 
 
+async def _gone(request: Request, error: NotFound) -> Response:
+    """A rule that another hand took away: the page says so, and shows the list as it is now."""
+    if wants(request) != "page":
+        raise error
+    return await _page(request, RuleForm(), Look(), status=404, notice=str(error))
+
+
 async def _refused(
     request: Request, form: RuleForm, error: PlaygroundError, status: int = 422
 ) -> Response:
@@ -252,7 +274,9 @@ async def _told(request: Request, form: RuleForm) -> Look:
     try:
         rule = _read(request, form_data(form))
     except BadInput as error:
-        return Look(wrong=site.engine.keys.masker().mask_text(str(error)))
+        named = await named_tool(site.engine, session_id, form.tool)
+        found = places(named.parameters) if named is not None else ()
+        return Look(wrong=site.engine.keys.masker().mask_text(str(error)), places=found)
     page = await rules_shown(site.engine, session_id)
     return await looked_at(site.engine, session_id, page, rule, form.id, form.first)
 
@@ -265,11 +289,12 @@ async def _page(
     status: int = 200,
     deleted: str = "",
     moved: bool = False,
+    notice: str = "",
 ) -> HTMLResponse:
     site, session_id = site_of(request), _list(request)
     page = await rules_shown(site.engine, session_id)
     undo = f"{path_of(session_id)}/{deleted}/restore" if deleted.isalnum() else ""
-    page = replace(page, form=form, looked=told, deleted=undo, moved=moved)
+    page = replace(page, form=form, looked=told, deleted=undo, moved=moved, notice=notice)
     # What was typed and refused may be a key.
     return HTMLResponse(site.engine.keys.masker().mask_text(rules_page(site.env, page)), status)
 
@@ -285,9 +310,9 @@ def _read(request: Request, data: Any) -> Rule:
     return rule
 
 
-def _place(body: Body) -> int:
+def _place(body: Body, name: str = "place") -> int:
     """A place in a list: a number from 0, in a form as text."""
-    place = body.data.get("place")
+    place = body.data.get(name)
     if not body.is_json and isinstance(place, str) and place.isascii() and place.isdigit():
         return int(place[:6])
     if isinstance(place, bool) or not isinstance(place, int) or place < 0:

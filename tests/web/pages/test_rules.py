@@ -257,3 +257,45 @@ async def test_setup_without_a_script_leads_back_to_it(tmp_path: Path) -> None:
         assert f'action="{path}/{y.id}/restore?at=setup"' in drawn.body.decode()
         back = await asked.post(f"{path}/{y.id}/restore?at=setup", {"x": ""}, PAGE)
         assert back.header("location") == f"{setup}#rule-{y.id}"
+
+
+async def test_what_is_gone_is_said_beside_the_list_as_it_is(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        asked = Asked(engine)
+        gone = data(await asked.post("/rules", {"tool": "x", "action": "run"}, JSON))["id"]
+        kept = data(await asked.post("/rules", {"tool": "y", "action": "deny"}, JSON))["id"]
+        await asked.post(f"/rules/{gone}/delete", {}, JSON)
+        for act, fields in (("/switch", {"enabled": "false"}), ("/move", {"place": "1"}),
+                            ("/delete", {}), ("", FORM)):  # fmt: skip
+            told = await asked.post(f"/rules/{gone}{act}", fields, PAGE)
+            assert told.status == 404
+            assert "There is no such rule any more" in told.body.decode()
+            assert f'id="rule-{kept}"' in told.body.decode()
+        assert f'id="rule-{kept}"' in (await asked.get(f"/rules?edit={gone}", PAGE)).body.decode()
+
+
+async def test_the_form_says_what_would_never_hold(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        asked = Asked(engine)
+        nothing = await asked.post("/rules", {"tool": "*"}, PAGE)
+        assert (nothing.status, data(await asked.get("/rules", JSON))) == (422, [])
+        assert "Choose what the rule does" in nothing.body.decode()
+        typed = {**FORM, "tool": "get_weather", "pointer": "/citty", "test": "equals"}
+        typed["value"] = "Paris"
+        told = await asked.post("/rules/look", typed, PAGE, HTMX)
+        assert "get_weather has no /citty; it has city" in told.body.decode()
+        assert '<option value="/city">' in told.body.decode()
+        half = await asked.post("/rules/look", {**typed, "value": ""}, PAGE, HTMX)
+        assert '<option value="/city">' in half.body.decode()
+        # Behind one that always decides before it: written before that by one button.
+        await asked.post("/rules", {"tool": "y", "action": "deny"}, JSON)
+        await asked.post("/rules", {"tool": "*", "action": "deny"}, JSON)
+        told = await asked.post("/rules/look", FORM, PAGE, HTMX)
+        assert 'name="before" value="1">Write it before rule 2<' in told.body.decode()
+        await asked.post("/rules", {**FORM, "before": "1"}, PAGE)
+        assert [one["tool"] for one in data(await asked.get("/rules", JSON))] == [
+            "y", "calculator", "*"
+        ]  # fmt: skip
+        # A fault is the whole answer.
+        both = {"tool": "x", "action": "answer", "fault": "error", "text": "so"}
+        assert (await asked.post("/rules", both, JSON)).status == 422
