@@ -3,7 +3,7 @@
 // to a card that is drawn anew or was decided elsewhere. What counts is checked on the server.
 
 import { carried, thumb, whyNot } from "./images.js";
-import { say } from "./page.js";
+import { say } from "./toasts.js";
 
 const $ = (id) => document.getElementById(id);
 const FORM = "form[data-answers]";

@@ -3,7 +3,7 @@
 // file all of it works as a plain form.
 
 import { focused, layOut, mounted, restored, views } from "./code.js";
-import { say } from "./page.js";
+import { say } from "./toasts.js";
 import { applyFrame } from "./stream.js";
 
 const $ = (id) => document.getElementById(id);

@@ -135,10 +135,13 @@ const plain = {
   c: () => press('[data-key="c"]'),
 };
 
+// What is only read is no step before Stop; what is filled in or lies over the page closes first.
+const filledIn = (panel) => panel.matches(".act, .menu") || panel.querySelector("textarea, select, input:not([type=hidden])");
+
 function escape(event) {
   if (document.querySelector("dialog[open]")) return false;
   const open = event.target.closest?.("details[open]:not(.way)");
-  if (open) {
+  if (open && (filledIn(open) || !document.querySelector('[data-key="escape"]'))) {
     open.open = false;
     (open.closest(".card") ?? open.querySelector("summary")).focus();
     return true;

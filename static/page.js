@@ -1,4 +1,4 @@
-// What the page does by itself: buttons with data-do, drafts, scrolling, marks, times, toasts.
+// What the page does by itself: buttons with data-do, drafts, scrolling, marks, times.
 
 const $ = (id) => document.getElementById(id);
 
@@ -50,6 +50,7 @@ const actions = {
     form.open = true;
     const text = form.querySelector("textarea");
     text.value = button.dataset.text;
+    text.dispatchEvent(new Event("input", { bubbles: true }));
     fit(text);
     text.focus();
   },
@@ -123,47 +124,6 @@ document.addEventListener("htmx:after:swap", () => {
     else field.removeAttribute("aria-invalid");
   }
 });
-
-// A refusal that brings no toast of its own, and no answer at all.
-document.addEventListener("htmx:after:request", (event) => {
-  const { response, text } = event.detail.ctx ?? {};
-  if (!response || response.raw.ok || text?.includes("<hx-partial")) return;
-  const page = new DOMParser().parseFromString(text ?? "", "text/html");
-  say(page.querySelector("[role=alert], p")?.textContent || `Refused (${response.status}).`);
-});
-
-document.addEventListener("htmx:error", (event) => {
-  if (event.target.id !== "stream") say("The server did not answer. Is it still running?");
-});
-
-export function say(sentence, { tone = "failed", undo = "" } = {}) {
-  const toast = element("div", { className: `toast ${tone}`, role: tone === "failed" ? "alert" : "status" });
-  toast.append(element("p", { textContent: sentence }));
-  if (undo) {
-    const form = element("form", { method: "post", action: undo });
-    form.append(element("button", { className: "link", textContent: "Undo" }));
-    toast.append(form);
-  }
-  const close = element("button", { type: "button", className: "icon", textContent: "✕", ariaLabel: "Dismiss" });
-  close.dataset.do = "dismiss";
-  toast.append(close);
-  $("toasts").append(toast);
-}
-
-const element = (name, properties) => Object.assign(document.createElement(name), properties);
-
-// A session that was deleted can be had back from the page that comes next.
-document.addEventListener("submit", (event) => {
-  // Not its property: a field of that name would stand in its place.
-  const path = new URL(event.target.getAttribute("action") ?? "", location.href).pathname;
-  if (/^\/sessions\/[^/]+\/delete$/.test(path)) sessionStorage.setItem("deleted", path);
-});
-
-function offerUndo() {
-  const path = sessionStorage.getItem("deleted");
-  sessionStorage.removeItem("deleted");
-  if (path) say("The session was deleted.", { tone: "", undo: path.replace(/delete$/, "restore") });
-}
 
 // A second click while the first is on its way does nothing.
 document.addEventListener(
@@ -284,39 +244,11 @@ function titled() {
   document.title = `${waiting ? `(${waiting}) ` : ""}${head.dataset.title} · playground`;
 }
 
-// Toasts: the same words stand there once, and all go by themselves; a failure sooner where what
-// was asked next succeeds --------------------------------------------------------------------------
-
-function watchToasts() {
-  new MutationObserver((records) => {
-    for (const record of records) for (const node of record.addedNodes) if (node.classList?.contains("toast")) arrived(node);
-  }).observe($("toasts"), { childList: true });
-}
-
-function arrived(toast) {
-  if (!toast.isConnected) return;
-  const words = (one) => one.querySelector("p")?.textContent;
-  for (const other of $("toasts").querySelectorAll(".toast")) if (other !== toast && words(other) === words(toast)) other.remove();
-  setTimeout(() => leave(toast), toast.classList.contains("failed") ? 15_000 : 8000);
-}
-
-function leave(toast) {
-  if (toast.matches(":hover, :focus-within")) setTimeout(() => leave(toast), 1000);
-  else toast.remove();
-}
-
-document.addEventListener("htmx:after:request", (event) => {
-  const { request, response } = event.detail.ctx ?? {};
-  if (response?.raw.ok && request?.method === "POST") for (const toast of $("toasts").querySelectorAll(".failed")) toast.remove();
-});
-
 for (const field of document.querySelectorAll("[data-draft]")) {
   field.value ||= localStorage.getItem(draftKey(field)) ?? "";
   fit(field);
 }
 watchScroll();
-watchToasts();
-offerUndo();
 composed();
 titled();
 tick();

@@ -2,7 +2,7 @@
 // images by its button, by paste and by drop, and keeps them in its own file field until they go.
 
 import { carried, thumb, whyNot } from "./images.js";
-import { say } from "./page.js";
+import { say } from "./toasts.js";
 import { applyFrame } from "./stream.js";
 
 const $ = (id) => document.getElementById(id);

@@ -2,7 +2,7 @@
 // this file the panel is a plain form, and the tool that is tried is the saved one.
 
 import { applyFrame } from "./stream.js";
-import { say } from "./page.js";
+import { say } from "./toasts.js";
 
 const $ = (id) => document.getElementById(id);
 const CHECK_MS = 250;

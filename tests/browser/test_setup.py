@@ -71,7 +71,7 @@ def test_a_field_that_cannot_be_saved_is_marked_and_holds_up_nothing(
     expect(field).to_have_value("warm")
     tab.page.evaluate(
         """async () => {
-          const { say } = await import("/static/page.js");
+          const { say } = await import("/static/toasts.js");
           for (const words of ["Refused.", "Refused.", "Refused. ".repeat(20)]) say(words);
         }"""
     )

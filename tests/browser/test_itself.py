@@ -1,0 +1,88 @@
+"""What the page does by itself: where the focus goes, what Esc ends, which toasts stay, what is kept."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from playwright.sync_api import Locator, expect
+
+from tests.browser.conftest import NewTab
+from tests.browser.serving import Server
+from tests.browser.tab import Tab
+from tests.browser.test_decisions import EVENT, RUN, SLOW, opened
+
+THREE = 'What is 17 * 23, what is the weather in Paris, and add an event "Walk"?'
+TOOLS: Any = ["calculator", "get_weather", EVENT]
+
+
+def enter(button: Locator) -> None:
+    """Press it as a person without a mouse does."""
+    button.focus()
+    button.press("Enter")
+
+
+def test_the_focus_stays_near_what_was_pressed(server: Server, tab: Tab) -> None:
+    tab.open(server.session(THREE, tools=TOOLS)).waits_for(3)
+    edit = opened(tab.card(1), "Edit")
+    edit.locator("[name=arguments]").fill('{"city": "Lisbon"}')
+    enter(edit.locator("button", has_text="Run edited"))
+    tab.waits_for(2)
+    expect(tab.card(1)).to_be_focused()
+    enter(opened(tab.card(2), "Deny").locator("button", has_text="Deny"))
+    tab.waits_for(1)
+    expect(tab.card(2)).to_be_focused()
+    # Somebody types elsewhere meanwhile: the focus is theirs.
+    run = tab.card(0).locator("[data-key=a]")
+    run.focus()
+    run.evaluate("(button) => { button.click(); document.getElementById('prompt').focus(); }")
+    tab.state("idle")
+    expect(tab.find("#prompt")).to_be_focused()
+
+    loop = server.session(
+        "What is the weather in Rome? [[fault:loop]]",
+        tools=["get_weather"],
+        rules=[{"tool": "get_weather", **RUN}],
+        max_turns=1,
+    )
+    tab.open(loop).state("paused")
+    enter(tab.find("#pause").get_by_role("button", name=re.compile("^Continue")).first)
+    expect(tab.cards).to_have_count(2)
+    tab.state("paused")
+    expect(tab.find("#head h1")).to_be_focused()
+    tab.goto(f"/sessions/{loop}?tab=setup")
+    enter(tab.find("#session-rules").get_by_role("button", name="Delete rule 1"))
+    expect(tab.find("#session-rules .rule")).to_have_count(0)
+    expect(tab.find("#session-rules h2")).to_be_focused()
+
+
+def test_esc_stops_at_once_and_undo_goes_once(server: Server, tab: Tab) -> None:
+    rules = [{"tool": "look_up", **RUN}, {"tool": "calculator", **RUN}]
+    session_id = server.session(
+        "Look up the word fig. [[fault:parallel-2]]", tools=[SLOW], rules=rules
+    )
+    tab.open(session_id).state("running")
+    expect(tab.card(0)).to_have_attribute("data-status", "running")
+    expect(tab.find("#prompt")).to_have_attribute("placeholder", re.compile("2 calls run"))
+    why = opened(tab.card(0), "Why?")
+    why.locator("summary").focus()
+    tab.page.keyboard.press("Escape")
+    tab.state("interrupted")
+
+    tab.goto(f"/sessions/{session_id}?tab=setup")
+    rows = tab.find("#session-rules .rule")
+    rows.nth(1).get_by_role("button", name="Delete rule 2").click()
+    expect(rows).to_have_count(1)
+    toast = tab.find("#toasts .toast", has_text="The rule was deleted.")
+    toast.get_by_role("button", name="Undo").click()
+    expect(rows).to_have_count(2)
+    expect(toast).to_have_count(0)
+
+    tab.goto(f"/sessions/{session_id}/rules")
+    tab.find(".rule").nth(0).get_by_role("button", name="Move rule 1 down").click()
+    expect(tab.find(".rule").nth(1)).to_be_focused()
+    tab.find(".rule").nth(1).get_by_role("button", name="Delete rule 2").click()
+    expect(toast).to_be_visible()
+    tab.page.reload()
+    expect(tab.find(".rule")).to_have_count(1)
+    expect(toast).to_have_count(0)
