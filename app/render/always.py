@@ -203,7 +203,11 @@ def _wide(rule: Rule) -> str:
 def _others(count: int, more: bool) -> tuple[str, ...]:
     if not count:
         return ()
-    return (f"{count} more" if more else f"{plural(count, 'rule')} unasked",)
+    return (
+        f"{count} more"
+        if more
+        else f"{plural(count, 'rule')} {'runs' if count == 1 else 'run'} calls unasked",
+    )
 
 
 def drawn_panel(env: Environment, shown: Panel, *, whole: bool) -> str:

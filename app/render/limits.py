@@ -120,7 +120,8 @@ def _spent(session: Session) -> Iterator[str]:
     if paid or limits.max_cost:
         bound = f" of {money(limits.max_cost)}" if limits.max_cost else ""
         known = paid > 0 or None not in costs
-        yield f"{_least(costs, paid)}{money(paid)}{bound}" if known else "cost unknown"
+        said = f"{_least(costs, paid)}{money(paid)}{bound}" if known else "cost unknown"
+        yield said + (", limit cannot hold" if limits.max_cost and None in costs else "")
 
 
 def _least(counted: Sequence[float | None], total: float) -> str:
@@ -186,19 +187,24 @@ def _plain(value: float) -> str:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What Setup says of the limits: all in one line, and why one of them cannot hold."""
+    """What Setup says of the limits: all in one line, which of them cannot hold, and why a limit of
+    money or tokens could not."""
 
     summary: str
     money: str
     tokens: str
+    broken: str = ""
 
 
 def bounds(session: Session, unpriced: str) -> Bounds:
     """`unpriced` says why what the model answers has no price, "" where it has one."""
     assert session.settings is not None
+    limits = session.settings.limits
     uncounted = "The last answer came without a count of its tokens."
-    return Bounds(
-        limits_summary(session.settings.limits),
-        unpriced,
-        uncounted if counts_no_tokens(session) else "",
-    )
+    uncounted = uncounted if counts_no_tokens(session) else ""
+    broken = []
+    if limits.max_cost and unpriced:
+        broken.append(f"limit {money(limits.max_cost)} cannot hold")
+    if limits.max_run_tokens and uncounted:
+        broken.append(f"limit {limits.max_run_tokens:,} tokens cannot hold")
+    return Bounds(limits_summary(limits), unpriced, uncounted, "; ".join(broken))

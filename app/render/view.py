@@ -87,14 +87,18 @@ def state_words(session: Session) -> str:
         case "paused":
             return paused_words(session.paused)
         case "waiting":
-            count = len(session.waiting)
-            return f"{plural(count, 'call')} {'waits' if count == 1 else 'wait'} for you"
+            return calls_for_you(len(session.waiting))
         case "failed":
             return "failed"
         case "interrupted":
             return "stopped" if session.stopped else "interrupted"
         case "idle":
             return "done" if session.turns else "new"
+
+
+def calls_for_you(count: int) -> str:
+    """`1 call waits for you`."""
+    return f"{plural(count, 'call')} {'waits' if count == 1 else 'wait'} for you"
 
 
 def _running_words(session: Session) -> str:
@@ -113,7 +117,7 @@ def _running_words(session: Session) -> str:
     words = f"running {running[0]}" if len(running) == 1 else f"{len(running)} calls run"
     if not running:
         words = "working"
-    return f"{words} · {plural(waiting, 'call')} for you" if waiting else words
+    return f"{words} · {calls_for_you(waiting)}" if waiting else words
 
 
 def busy_words(session: Session) -> str:

@@ -32,6 +32,8 @@ from app.core.events import (
     RunPaused,
     RunStopped,
     Source,
+    TaskEnded,
+    TaskStarted,
     Warned,
 )
 from app.render.filters import clip, duration, plural
@@ -113,6 +115,7 @@ class WireRows:
         self._changed: dict[tuple[int, int], int] = {}
         self._names: dict[str, str] = {}
         self._started: dict[str, int] = {}
+        self._behind: dict[str, str] = {}
 
     def request(self, number: int, at_ms: int, method: str, url: str, size: int) -> None:
         """A request left. Sections must come in order, counted from 1; `size` in bytes."""
@@ -263,6 +266,14 @@ class WireRows:
                 self._of_call(logged, call_id, f"decision taken back, by the {by}", "waiting")
             case CallStarted(call_id=call_id):
                 self._started[call_id] = logged.at_ms
+            case TaskStarted(task_id=task_id, call_id=call_id) if task_id == _block(call_id):
+                self._behind[task_id] = call_id  # the call itself, and not what it left running
+            case TaskEnded(task_id=task_id, how=how, result=result) if task_id in self._behind:
+                sound = result is not None and not result.is_error
+                words = f"in the background: {clip(how, 80)}"
+                self._of_call(logged, self._behind[task_id], words, "ran" if sound else "failed")
+            case CallEnded(call_id=call_id) if call_id in self._behind.values():
+                self._of_call(logged, call_id, "goes on in the background")
             case CallEnded(call_id=call_id, result=result):
                 started = self._started.get(call_id)
                 took = "" if started is None else f" in {duration(logged.at_ms - started)}"
@@ -284,8 +295,12 @@ class WireRows:
 
     def _of_call(self, logged: Logged, call_id: str, words: str, tone: Tone = "") -> None:
         name = self._names.get(call_id) or f"call {call_id}"
-        block_id = "call-" + call_id.replace(".", "-")
-        self.note(logged.at_ms, f"{clip(name, 40)} {words}", tone, block_id)
+        self.note(logged.at_ms, f"{clip(name, 40)} {words}", tone, _block(call_id))
+
+
+def _block(call_id: str) -> str:
+    """The id of a call's block, and of the task that it goes on as."""
+    return "call-" + call_id.replace(".", "-")
 
 
 def _label(protocol: str, frame: Frame) -> str:

@@ -166,11 +166,11 @@ def test_a_waiting_call_is_told_which_rule_is_about_it_and_may_renew_it() -> Non
         ((READS, READS), ("auto-run read-only tools",)),
         ((replace(READS, enabled=False),), ()),
         ((Rule("*", "deny"), Rule("*", "ask"), Rule("*", "stop")), ()),
-        ((Rule("a", "run"),), ("1 rule unasked",)),
+        ((Rule("a", "run"),), ("1 rule runs calls unasked",)),
         ((READS, Rule("a", "run"), Rule("b", "answer", "x")),
          ("auto-run read-only tools", "2 more")),
         ((Rule("*", "answer", "x", source="mcp"),), ("auto-answer every tool of mcp",)),
-        ((Rule("*", "run", when=PARIS),), ("1 rule unasked",)),
+        ((Rule("*", "run", when=PARIS),), ("1 rule runs calls unasked",)),
     ],
 )  # fmt: skip
 def test_the_dock_says_what_runs_unasked(rules: tuple[Rule, ...], chips: tuple[str, ...]) -> None:

@@ -100,7 +100,7 @@ def continued() -> Log:
         ),
         (
             run_of((UNCOUNTED, None), max_run_tokens=5000, max_cost=1),
-            "1 of 10 turns · tokens unknown · cost unknown",
+            "1 of 10 turns · tokens unknown · cost unknown, limit cannot hold",
         ),
         (run_of((A, None), (A, None)).add(RunPaused("max_turns"), RunResumed()), ""),
         (continued(), "1 of 1 turn since Continue · 1,200 tokens"),
@@ -205,6 +205,10 @@ def test_setup_says_what_cannot_hold() -> None:
     assert bounds(known, "").tokens == bounds(Log().start().session(), "").tokens == ""
     assert bounds(unknown, "No price.").tokens.endswith(".")
     assert bounds(unknown, "No price.").money == "No price."
+    limited = run_of((UNCOUNTED, None), max_cost=0.1, max_run_tokens=5000).session()
+    said = "limit $0.10 cannot hold; limit 5,000 tokens cannot hold"
+    assert bounds(limited, "No price.").broken == said
+    assert bounds(unknown, "No price.").broken == ""
     moved = replace(settings(), profile=replace(settings().profile, name="another"))
     elsewhere = run_of((UNCOUNTED, None)).add(SettingsChanged(moved)).session()
     assert bounds(elsewhere, "").tokens == ""

@@ -23,6 +23,8 @@ from app.core.events import (
     RunPaused,
     RunStopped,
     Source,
+    TaskEnded,
+    TaskStarted,
     Warned,
 )
 from app.core.tools import text_result
@@ -145,6 +147,22 @@ def test_own_facts_stand_between_the_frames() -> None:
         ("paused: Ten turns were made.", "waiting"),
         ("paused: restart", "waiting"),
         ("stopped by rule “no weather”", "waiting"),
+    ]
+
+
+def test_a_call_that_goes_to_the_background_has_not_ended_there() -> None:
+    rows = opened()
+    log = Log(turns=1).add(ResponseStarted(200, {}), PartStarted(0, "call", "look_up"))
+    log.add(CallStarted("1.0", 1), TaskStarted("call-1-0", "1.0", "look_up"))
+    log.add(CallEnded("1.0", text_result("It goes on.")))
+    log.add(TaskStarted("child", "1.0", "a process"), TaskEnded("child", "done"))
+    log.add(TaskEnded("call-1-0", "done", text_result("x")))
+    for logged in log.events:
+        rows.log(logged)
+    own = [(r.label, r.tone) for r in rows.sections[0].rows if r.way == "own"]
+    assert own == [
+        ("look_up goes on in the background", ""),
+        ("look_up in the background: done", "ran"),
     ]
 
 
