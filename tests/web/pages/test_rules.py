@@ -84,6 +84,8 @@ async def test_a_script_writes_reads_and_changes_rules(tmp_path: Path, own: bool
         ("", {"tool": "x", "action": "run", "place": True}, 422, "place is a number from 0"),
         ("", {"tool": "x", "action": "deny", "text": CANARY}, 422, "holds the value of a key"),
         ("/look", {"tool": "x", "action": "no"}, 422, "action is one of"),
+        ("/look", {"tool": "x", "action": "deny", "words": CANARY}, 422, "the value of a key"),
+        ("/look", {"tool": "x", "action": "deny", "source": CANARY}, 422, "is none"),
         ("/none", {"tool": "x", "action": "run"}, 404, "no such rule"),
         ("/none/move", {"place": 0}, 404, "no such rule"),
         ("/none/switch", {"enabled": "no"}, 422, "must be true or false"),
@@ -299,3 +301,35 @@ async def test_the_form_says_what_would_never_hold(tmp_path: Path) -> None:
         # A fault is the whole answer.
         both = {"tool": "x", "action": "answer", "fault": "error", "text": "so"}
         assert (await asked.post("/rules", both, JSON)).status == 422
+
+
+async def test_a_form_that_is_out_of_date_replaces_nothing_unread(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        asked = Asked(engine)
+        made = data(await asked.post("/rules", {"tool": "w", "action": "run"}, JSON))
+        page = (await asked.get(f"/rules?edit={made['id']}", PAGE)).body.decode()
+        assert f'name="base" value="{made["base"]}"' in page
+        here, form = f"/rules/{made['id']}", FORM | {"tool": "w", "does": "run"}
+        denies = data(await asked.post(here, {"tool": "w", "action": "deny"}, JSON))
+        stale = await asked.post(here, form | {"base": made["base"]}, PAGE)
+        page = stale.body.decode()
+        assert (stale.status, "it says “deny w” now" in page) == (409, True)
+        body = {"tool": "w", "action": "run", "base": made["base"]}
+        assert (await asked.post(here, body, JSON)).status == 409
+        assert engine.rules.listed(ALWAYS)[0].action == "deny"
+        assert f'name="base" value="{denies["base"]}"' in page
+        again = await asked.post(here, form | {"base": denies["base"]}, PAGE)
+        assert (again.status, engine.rules.listed(ALWAYS)[0].action) == (303, "run")
+
+
+async def test_undo_says_where_the_rule_stands_now(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        asked = Asked(engine)
+        for headers, said in (((JSON,), "“deny w” now"), ((PAGE,), "/rules?moved=1#rule-")):
+            rule = data(await asked.post("/rules", {"tool": "w", "action": "run"}, JSON))
+            await asked.post(f"/rules/{rule['id']}/delete", {}, JSON)
+            await asked.post("/rules", {"tool": "w", "action": "deny"}, JSON)
+            told = await asked.post(f"/rules/{rule['id']}/restore", {"x": ""}, *headers)
+            where = told.header("location") if told.status == 303 else data(told)["note"]
+            assert said in where
+        assert "The rule is back, after" in (await asked.get("/rules?moved=1", PAGE)).body.decode()
