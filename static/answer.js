@@ -2,6 +2,7 @@
 // is sent), the text is told for what it is, images wait with it, and what was typed is never lost
 // to a card that is drawn anew or was decided elsewhere. What counts is checked on the server.
 
+import { told } from "./drafts.js";
 import { carried, thumb, whyNot } from "./images.js";
 import { say } from "./toasts.js";
 
@@ -52,8 +53,8 @@ function fill(form, values) {
 function put(form, { text: value, form: values = null, is_error: failed = false }) {
   if (values && form.querySelector(".byform")) fill(form, values);
   else show(form, "text");
-  write(form, value);
   form.elements.namedItem("is_error").checked = failed;
+  write(form, value);
   typed.add(form);
   later(form, 0);
 }
@@ -233,7 +234,7 @@ function lost() {
     typed.delete(form);
     const anew = document.querySelector(`form[data-answers="${form.dataset.answers}"]`);
     if (anew && !text(anew).value) carry(form, anew);
-    else if (words(form) || images.get(form)?.length) told(form);
+    else told(form.dataset.call, "this answer", words(form), images.get(form)?.length ? " Its images were not sent." : "");
   }
 }
 
@@ -247,40 +248,12 @@ function carry(form, anew) {
   }
   show(anew, byForm(form) ? "form" : "text");
   keep(anew, images.get(form) ?? []);
-  typed.add(anew);
   anew.closest("details").open = true;
-  later(anew, 0);
+  text(anew).dispatchEvent(new Event("input", { bubbles: true }));
 }
 
 function words(form) {
   if (!byForm(form)) return text(form).value;
   const given = [...form.querySelectorAll(".byform [name]:not([type=checkbox])")].filter((field) => field.value);
   return given.map((field) => `${field.name.slice(field.name.indexOf(":") + 2)}: ${field.value}`).join("\n");
-}
-
-function told(form) {
-  const box = document.createElement("article");
-  const sentence = document.createElement("p");
-  const field = document.createElement("textarea");
-  const copy = document.createElement("button");
-  const away = document.createElement("button");
-  const pictures = images.get(form)?.length ? " Its images were not sent." : "";
-  sentence.textContent = `Call ${form.dataset.call} was decided without this answer; its card says how.${pictures} What you typed:`;
-  Object.assign(field, { value: words(form), readOnly: true, rows: 3, ariaLabel: `What you typed for call ${form.dataset.call}` });
-  Object.assign(copy, { type: "button", textContent: "Copy" });
-  copy.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(field.value);
-    copy.textContent = "Copied";
-  });
-  Object.assign(away, { type: "button", className: "link", textContent: "Throw away" });
-  away.addEventListener("click", () => {
-    box.remove();
-    $("kept").hidden = !$("kept").childElementCount;
-  });
-  const acts = document.createElement("div");
-  acts.className = "acts";
-  acts.append(copy, away);
-  box.append(sentence, field, acts);
-  $("kept").append(box);
-  $("kept").hidden = false;
 }

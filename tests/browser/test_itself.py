@@ -1,4 +1,4 @@
-"""What the page does by itself: where the focus goes, what Esc ends, which toasts stay, what is kept."""
+"""What the page does by itself: focus, Esc, toasts, and what was typed but not sent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from playwright.sync_api import Locator, expect
 
-from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
 from tests.browser.test_decisions import EVENT, RUN, SLOW, opened
@@ -86,3 +85,39 @@ def test_esc_stops_at_once_and_undo_goes_once(server: Server, tab: Tab) -> None:
     tab.page.reload()
     expect(tab.find(".rule")).to_have_count(1)
     expect(toast).to_have_count(0)
+
+
+def test_what_is_typed_on_a_card_outlives_a_reload(server: Server, tab: Tab) -> None:
+    session_id = server.session(THREE, tools=TOOLS)
+    tab.open(session_id).waits_for(3)
+    opened(tab.card(0), "Answer by hand").locator("[name=text]").fill("my long work")
+    opened(tab.card(1), "Edit").locator("[name=arguments]").fill('{"city": "Lima"}')
+    opened(tab.card(2), "Deny").locator("[name=text]").fill("Not today.")
+    tab.page.reload()
+    answer = tab.card(0).locator("form[data-answers] [name=text]")
+    reason = tab.card(2).locator("[id^=denyform] [name=text]")
+    expect(answer).to_be_visible()
+    expect(answer).to_have_value("my long work")
+    expect(tab.card(1).locator("[name=arguments]")).to_have_value('{"city": "Lima"}')
+    expect(reason).to_have_value("Not today.")
+    # Sent, it is gone; decided by another while the page was away, it is shown once more.
+    tab.card(2).locator("[id^=denyform] button").click()
+    tab.waits_for(2)
+    expect(tab.card(2).locator(".result")).to_contain_text("Not today.")
+    expect(tab.find("#kept")).to_be_hidden()
+    other = server.folded(session_id)["calls"][1]
+    here = f"/sessions/{session_id}/calls/{other['id']}/decision"
+    server.post(here, {"decision": "deny", "digest": other["digest"]})
+    kept = tab.find("#kept article")
+    expect(kept).to_contain_text("decided without these arguments")
+    expect(kept.locator("textarea")).to_have_value('{"city": "Lima"}')
+    tab.page.reload()
+    expect(answer).to_have_value("my long work")
+    expect(kept).to_have_count(0)
+    tab.goto("/tools")
+    first = server.folded(session_id)["calls"][0]
+    here = f"/sessions/{session_id}/calls/{first['id']}/decision"
+    server.post(here, {"decision": "deny", "digest": first["digest"]})
+    tab.open(session_id)
+    expect(kept).to_contain_text("decided without this answer")
+    expect(kept.locator("textarea")).to_have_value("my long work")
