@@ -151,14 +151,14 @@ def same(one: Call, other: Call) -> bool:
 
 def same_arguments(one: str, other: str) -> bool:
     """Whether two texts spell the same arguments; what is no JSON is the same to the letter."""
-    return one == other or _spelled(one) == _spelled(other)
+    return one == other or spelled(one) == spelled(other)
 
 
 def _key(call: Call) -> tuple[str, Hashable]:
-    return call.name, _spelled(call.written)
+    return call.name, spelled(call.written)
 
 
-def _spelled(arguments: str) -> Hashable:
+def spelled(arguments: str) -> Hashable:
     """The same for two texts exactly where they spell the same values, as JSON compares."""
     if arguments.strip() in ("", "null"):
         return _frozen({}, DEEPEST)

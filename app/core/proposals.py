@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from app.core.decide import Record, doubled_ids, may_run, next_commands, obstacle
+from app.core.denials import Denials
 from app.core.events import CallDecided
 from app.core.limits import same_arguments
 from app.core.matching import equal, values_of
@@ -22,6 +23,8 @@ KEEPS_BACK = ("deny", "stop")
 
 MOST_EXACT = 4_000
 """Characters of the longest arguments that a rule may name."""
+
+_NONE = Denials()
 
 _MARK = "proposed"
 """The id of a rule while it is only proposed."""
@@ -45,7 +48,7 @@ def proposal(
     action: Literal["run", "deny"],
     exact: bool,
     scope_rules: Sequence[Rule],
-    denied: Iterable[tuple[str, str]] = (),
+    denied: Denials = _NONE,
     *,
     always: bool = False,
 ) -> Proposal:
@@ -54,7 +57,7 @@ def proposal(
 
     `rules` are all that hold in the session, in order; `scope_rules` those of the list that it is
     written into: the first of them, or, where it is to hold `always`, the last. `denied` are the
-    names and arguments of calls that a person denied in other sessions.
+    calls that a person denied in other sessions.
     """
     if refused := _undecidable(session, call) or _unnameable(call, exact):
         return Proposal(why_not=refused)
@@ -75,10 +78,10 @@ def proposal(
         hindrance = _hindrance(call, rule, before, after)
     whole = (*before, *scope_rules[:place], rule, *scope_rules[place:], *after)
     if not hindrance and first_match(whole, call) is rule:
-        hindrance = obstacle(session, turn, call, rule)
+        hindrance = obstacle(session, turn, call, rule, denied.has)
     if hindrance:
         return Proposal(why_not=hindrance)
-    return Proposal(replace(rule, id=""), place, tuple(_decided(session, whole)))
+    return Proposal(replace(rule, id=""), place, tuple(_decided(session, whole, denied)))
 
 
 def _undecidable(session: Session, call: Call) -> str:
@@ -117,16 +120,14 @@ def _sayable(arguments: str) -> bool:
         return False
 
 
-def _not_to_run(
-    session: Session, turn: Turn, call: Call, exact: bool, denied: Iterable[tuple[str, str]]
-) -> str:
+def _not_to_run(session: Session, turn: Turn, call: Call, exact: bool, denied: Denials) -> str:
     """Why the program proposes no rule that runs this; "" where it may."""
     if refused := _unsound(turn, call):
         return refused
-    before = [text for name, text in (*_denied_here(session), *denied) if name == call.name]
-    if any(same_arguments(text, call.arguments) for text in before):
+    before = [text for name, text in _denied_here(session) if name == call.name]
+    if denied.has(call) or any(same_arguments(text, call.arguments) for text in before):
         return "You denied this call before; write a rule for it by hand if it is to run now."
-    if before and not exact:
+    if (before or denied.of(call.name)) and not exact:
         return f"You denied a call of {call.name} before; a rule may still be for these arguments."
     return ""
 
@@ -197,8 +198,8 @@ def _hindrance(call: Call, rule: Rule, before: Sequence[Rule], after: Sequence[R
     return ""
 
 
-def _decided(session: Session, rules: Sequence[Rule]) -> Iterable[str]:
-    for command in next_commands(session, rules):
+def _decided(session: Session, rules: Sequence[Rule], denied: Denials) -> Iterable[str]:
+    for command in next_commands(session, rules, denied.has):
         match command:
             case Record(CallDecided(call_id=call_id, rule_id=rule_id)) if rule_id == _MARK:
                 yield call_id

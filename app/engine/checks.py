@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from app.core.decide import asks, repeats
 from app.core.digests import digest
-from app.core.events import CallChecked, Problem
-from app.core.rules import Rule
+from app.core.errors import Conflict
+from app.core.events import CallChecked, CallReturned, Problem
+from app.core.rules import first_match, unbound
 from app.core.state import Call, Session
 from app.engine.calls import Tended
+from app.engine.decisions import outcome
 from app.engine.hub import Hub, Live
+from app.engine.ruling import Ruling
 from app.executors.executor import Checked
 from app.executors.table import Executors
 from app.schema.verdict import verdict
@@ -33,8 +36,9 @@ class Checking:
 
 
 Follow = Callable[[Live], Awaitable[None]]
-RulesOf = Callable[[str], Sequence[Rule]]
-"""The rules of a session, in the order in which they are asked."""
+
+SOON_S = 2.0
+"""How long it may take to look again at what answers a call that is about to begin."""
 
 
 class Checks:
@@ -42,9 +46,9 @@ class Checks:
     person that a rule decides."""
 
     def __init__(
-        self, hub: Hub, executors: Executors, tended: Tended, follow: Follow, rules: RulesOf
+        self, hub: Hub, executors: Executors, tended: Tended, follow: Follow, ruling: Ruling
     ) -> None:
-        self._rules = rules
+        self._ruling = ruling
         self._hub = hub
         self._executors = executors
         self._tended = tended
@@ -62,6 +66,64 @@ class Checks:
     async def asked(self, session_id: str, call: Call) -> Checked:
         """What the executor says of a call; nobody need hold the session."""
         return await self._executors.checked(session_id, call.tool, call.arguments)
+
+    async def refuse_changed(self, live: Live, call_id: str, checked: Checked) -> None:
+        """Conflict, and a card with a new digest, where what would answer is not what was seen.
+
+        What follows from the new look is done at once: a rule may decide the call as it is now."""
+        call = live.session.call(call_id)
+        if checked.code != call.code:
+            await self._hub.append(live, [event_of(live.session, call, checked, self._ruling)])
+            await self._then(live)
+            raise Conflict(
+                "What answers this tool has changed since this card was drawn; look at the call "
+                "again.",
+                outcome(call),
+            )
+
+    async def outdated(self, live: Live, call_id: str) -> bool:
+        """Whether what answers a call is not what a rule decided it on, for it was held behind
+        others meanwhile: then the decision is taken back. Where it cannot be told at once what
+        answers, the executor looks, and fails rather than run another."""
+        call = live.session.call(call_id)
+        made = call.decided
+        if call.tool is None or made is None or made.by != "rule":
+            return False
+        try:
+            async with asyncio.timeout(SOON_S):
+                found = await self._executors.known(live.id, call.tool, call.arguments)
+        except TimeoutError:
+            return False
+        if found is None or found.code == call.code:
+            return False
+        why = f"What answers {call.name} has changed since the rule “{made.rule}” decided the call."
+        await self._hub.append(live, [CallReturned(call_id, "rule", why)])
+        await self._hub.append(live, [event_of(live.session, call, found, self._ruling)])
+        return True
+
+    async def again(self, session_id: str, rule_id: str) -> None:
+        """Look anew at the calls that wait only because what answers them is not what the rule is
+        bound to: by now it may be. What follows from that is done."""
+        async with self._hub.holding(session_id) as live:
+            rules = self._ruling.of(session_id)
+            calls = [
+                call
+                for call in live.session.current_calls
+                if call.status == "waiting"
+                and (rule := first_match(rules, call)) is not None
+                and rule.id == rule_id
+                and unbound(rule, call)
+            ]
+        looked = await asyncio.gather(*(self.asked(session_id, one) for one in calls))
+        async with self._hub.holding(session_id) as live:
+            for before, checked in zip(calls, looked, strict=True):
+                call = live.session.call(before.id)
+                waits = call.status == "waiting" and call in live.session.current_calls
+                if waits and not live.session.stopped and checked.code != call.code:
+                    await self._ruling.know_all(live.session)
+                    event = event_of(live.session, call, checked, self._ruling)
+                    await self._hub.append(live, [event])
+            await self._then(live)
 
     def under_way(self, session_id: str, call_id: str) -> bool:
         return (session_id, call_id) in self._open
@@ -86,8 +148,8 @@ class Checks:
             session = live.session
             call = session.call(call_id)
             if call.status == "proposed" and call in session.current_calls and not session.stopped:
-                rules = self._rules(session_id)
-                checked = event_of(session, call, _said(call_id, work), rules)
+                await self._ruling.know_all(session)
+                checked = event_of(session, call, _said(call_id, work), self._ruling)
                 await self._hub.append(live, [checked])
                 await self._then(live)
 
@@ -100,10 +162,8 @@ def _said(call_id: str, work: asyncio.Future[Checked]) -> Checked:
     return Checked(problems=(_BROKEN,))
 
 
-def event_of(
-    session: Session, call: Call, checked: Checked, rules: Sequence[Rule] = ()
-) -> CallChecked:
-    """All that is to be said of the call, by its schema, its executor, its session and `rules`."""
+def event_of(session: Session, call: Call, checked: Checked, ruling: Ruling) -> CallChecked:
+    """All that is to be said of the call, by its schema, executor, session and the rules."""
     unsaid = call.part.meta.get("empty") and call.judged == call.written
     raw = "" if unsaid else call.judged
     problems = (*verdict(call.tool, call.name, raw), *checked.problems)
@@ -111,7 +171,8 @@ def event_of(
         problems += (_REPEATED,)
     seen = digest(session, call, checked.code)
     event = CallChecked(call.id, problems, checked.parallel_safe, seen, checked.code)
-    return replace(event, asks=asks(session, call, event, rules))
+    rules = ruling.of(session.id)
+    return replace(event, asks=asks(session, call, event, rules, ruling.denials.has))
 
 
 _BROKEN = Problem(

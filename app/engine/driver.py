@@ -24,6 +24,7 @@ from app.core.decide import (
 )
 from app.core.errors import Conflict, IllegalEvent, Refused, StoreError
 from app.core.events import (
+    CallDecided,
     CallReturned,
     CallStarted,
     Event,
@@ -40,12 +41,12 @@ from app.core.events import (
 from app.core.settings import Settings
 from app.core.tools import Content
 from app.engine.calls import Calls
-from app.engine.checks import Checks, RulesOf, event_of
+from app.engine.checks import Checks
 from app.engine.client import STOPPED, Answering, Client
 from app.engine.decisions import Asked, decided, outcome
 from app.engine.hub import Hub, Live, closing_events
 from app.engine.retries import Waits, reason_of
-from app.executors.executor import Checked
+from app.engine.ruling import Ruling
 from app.executors.table import Executors
 
 MEND_S = 1.0
@@ -56,18 +57,17 @@ log = logging.getLogger(__name__)
 
 
 class Driver:
-    """`rules` gives those of a session, which decide without asking; `folder` holds the sessions'
-    scratch folders."""
+    """`ruling` decides without asking; `folder` holds the sessions' scratch folders."""
 
     def __init__(
-        self, hub: Hub, client: Client, executors: Executors, folder: Path, rules: RulesOf
+        self, hub: Hub, client: Client, executors: Executors, folder: Path, ruling: Ruling
     ) -> None:
         self._hub = hub
-        self._rules = rules
+        self._ruling = ruling
         self._client = client
         self._executors = executors
         self._running = Calls(hub, executors, folder, self._tended)
-        self._checks = Checks(hub, executors, self._tended, self._advance, rules)
+        self.checks = Checks(hub, executors, self._tended, self._advance, ruling)
         self._answers: dict[str, tuple[asyncio.Task[None], Answering]] = {}
         self._settling: dict[str, asyncio.Task[None]] = {}
         self._closing: asyncio.Task[None] | None = None
@@ -94,12 +94,14 @@ class Driver:
         async with self._holding(session_id) as live:
             runs = decided(live.session, call_id, asked).decision == "run"
             call = live.session.call(call_id)
-        checked = await self._checks.asked(session_id, call) if runs else None
+        checked = await self.checks.asked(session_id, call) if runs else None
         async with self._holding(session_id) as live:
             event = decided(live.session, call_id, asked)
             if checked is not None:
-                await self._refuse_changed(live, call_id, checked)
+                await self.checks.refuse_changed(live, call_id, checked)
             await self._hub.append(live, [event])
+            if event.decision == "deny":
+                self._ruling.denied(live.session.call(call_id))
             await self._advance(live)
 
     async def settings(self, session_id: str, settings: Settings) -> None:
@@ -230,13 +232,16 @@ class Driver:
     # What follows.
 
     async def _advance(self, live: Live) -> None:
-        rules = self._rules(live.id)
+        fresh: set[str] = set()
         try:
-            while commands := self._due(live, next_commands(live.session, rules)):
-                if self._closing or live.deleted:
-                    return
+            while commands := self._due(live, await self._ruling.commands(live.session)):
+                rules = self._ruling.of(live.id)
                 for command in commands:
-                    await self._perform(live, command)
+                    if self._closing or live.deleted:
+                        return
+                    if self._ruling.of(live.id) != rules:
+                        break  # they changed meanwhile: what was due may not be due any more
+                    await self._perform(live, command, fresh)
         except Exception:  # a write that failed, or a bug: a session is never left as if it ran
             self._settle_later(live.id)
             raise
@@ -246,38 +251,27 @@ class Driver:
         return [
             one
             for one in commands
-            if not (isinstance(one, CheckCall) and self._checks.under_way(live.id, one.call_id))
+            if not (isinstance(one, CheckCall) and self.checks.under_way(live.id, one.call_id))
         ]
 
-    async def _perform(self, live: Live, command: Command) -> None:
+    async def _perform(self, live: Live, command: Command, fresh: set[str]) -> None:
+        """`fresh` are the calls that were decided in this hold, as they were just looked at."""
         match command:
             case Record(event):
+                if isinstance(event, CallDecided):
+                    fresh.add(event.call_id)
                 await self._hub.append(live, [event])
             case CheckCall(call_id):
-                self._checks.start(live, call_id)
+                self.checks.start(live, call_id)
             case RunCall(call_id, attempt, arguments):
+                if call_id not in fresh and await self.checks.outdated(live, call_id):
+                    return
                 await self._hub.append(live, [CallStarted(call_id, attempt)])
                 self._running.start(live, call_id, attempt, arguments)
             case Retry():
                 await self._retry_later(live, command)
             case SendRequest():
                 await self._send(live, command)
-
-    async def _refuse_changed(self, live: Live, call_id: str, checked: Checked) -> None:
-        """Conflict, and a card with a new digest, where what would answer is not what was seen.
-
-        What follows from the new look is done at once: a rule may decide the call as it is now."""
-        call = live.session.call(call_id)
-        if checked.code != call.code:
-            await self._hub.append(
-                live, [event_of(live.session, call, checked, self._rules(live.id))]
-            )
-            await self._advance(live)
-            raise Conflict(
-                "What answers this tool has changed since this card was drawn; look at the call "
-                "again.",
-                outcome(call),
-            )
 
     async def _send(self, live: Live, command: SendRequest) -> None:
         # With images it is megabytes, hence the thread; the session is held meanwhile.
@@ -365,7 +359,7 @@ class Driver:
                     events = closing_events(live.session, _NOT_SAVED, alive=alive)
                     events += self._running.lost(live.session)
                     await self._hub.append(live, events)
-                going = next_commands(live.session, self._rules(session_id))
+                going = await self._ruling.commands(live.session)
                 if going or live.session.retrying is not None:
                     await self._hub.append(live, [RunPaused("store")])
         except StoreError:
@@ -380,12 +374,12 @@ class Driver:
             task.cancel()
         await self.waits.close()
         failure = ResponseFailed("interrupted", "The program was stopped.")
-        sessions = {*self._answers, *self._running.sessions, *self._checks.sessions}
+        sessions = {*self._answers, *self._running.sessions, *self.checks.sessions}
         await asyncio.gather(*(self._end_tasks(one, failure) for one in sessions))
         await self._executors.close()
 
     async def _end_tasks(self, session_id: str, failure: ResponseFailed) -> None:
-        tasks = [*self._running.end(session_id), *self._checks.end(session_id)]
+        tasks = [*self._running.end(session_id), *self.checks.end(session_id)]
         if session_id in self._answers:
             task, answering = self._answers[session_id]
             answering.stop(failure)

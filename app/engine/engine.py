@@ -19,6 +19,7 @@ from app.engine.driver import Driver
 from app.engine.hub import Hub
 from app.engine.providers import Providers
 from app.engine.rules import Rules
+from app.engine.ruling import Ruling
 from app.engine.servers import Servers
 from app.engine.tasks import teller
 from app.engine.trying import Trying
@@ -65,6 +66,7 @@ class Engine:
     trying: Trying
     workspace: Workspace
     rules: Rules
+    ruling: Ruling
     files: Path
     """Holds the sessions' scratch folders."""
     environment: Mapping[str, str]
@@ -104,13 +106,14 @@ class Engine:
             runs = executors(keys, mcp, workspace)
             rules = Rules(library, runs, clock, new_id, keys.masker, hub.ring_list)
             await rules.load()
-            driver = Driver(hub, client, runs, folder, rules.of)
+            ruling = Ruling(rules.of, log)
+            driver = Driver(hub, client, runs, folder, ruling)
             providers = Providers(net, keys, simulator_url)
             servers = Servers(library, mcp, keys.masker, clock)
             trying = Trying(runs, folder, clock, new_id, keys.masker)
             own = {one.name: one for one in await library.profiles()}
             parts = (lock, database, log, library, hub, keys, net, client, driver, providers)
-            more = (runs, servers, trying, workspace, rules, folder)
+            more = (runs, servers, trying, workspace, rules, ruling, folder)
             engine = cls(*parts, *more, environment, own)
             await hub.recover(rules.of)
             opened.pop_all()

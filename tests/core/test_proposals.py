@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from app.core.denials import Denials
 from app.core.events import (
     CallDecided,
     CallInterrupted,
@@ -35,13 +37,15 @@ def proposed(
     action: Any = "run",
     exact: bool = False,
     scope: str = "session",
-    denied: Any = (),
+    denied: Iterable[tuple[str, str]] = (),
     of: str = "1.0",
 ) -> Proposal:
     whole = session(*events)
     rules, at = (*own, *always), scope == "always"
-    listed = always if at else own
-    return proposal(whole, whole.call(of), rules, action, exact, listed, denied, always=at)
+    listed, before = always if at else own, Denials()
+    for name, arguments in denied:
+        before.add(name, [arguments])
+    return proposal(whole, whole.call(of), rules, action, exact, listed, before, always=at)
 
 
 def test_the_rule_for_a_tool_and_the_one_for_its_arguments() -> None:

@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, Conflict
 from app.core.proposals import Proposal, proposal
-from app.core.rules import Rule, content, told
+from app.core.rules import Rule, content, first_match, told
 from app.core.state import Call
 from app.engine.decisions import outcome
 from app.engine.hub import Live
@@ -31,10 +31,10 @@ async def show(request: Request) -> Response:
     the rule that would be written, or why none is offered. Writes nothing."""
     site, session_id = site_of(request), request.path_params["id"]
     choice = _choice(request.query_params)
-    denied = await _denied(site, session_id, request.path_params["call"], choice)
+    await _know(site, session_id, request.path_params["call"])
     async with site.engine.hub.holding(session_id) as live:
         call = live.session.call(request.path_params["call"])
-        offered, there = _offered(site, live, call, choice, denied)
+        offered, there = _offered(site, live, call, choice)
         shown = panel(live.session, call, choice, offered, there)
     if wants(request) == "json":
         return as_json(_told(choice, offered, there, call))
@@ -50,13 +50,13 @@ async def write(request: Request) -> Response:
     body, site = await body_of(request), site_of(request)
     session_id, call_id = request.path_params["id"], request.path_params["call"]
     choice, reason = _choice(body.data), _reason(body)
-    denied = await _denied(site, session_id, call_id, choice)
+    await _know(site, session_id, call_id)
     async with site.engine.hub.holding(session_id) as live:
         live.check_open()
         call = live.session.call(call_id)
         _check_card(call, body.text("digest"))
         seen = {one: site.engine.rules.listed(one) for one in (session_id, ALWAYS)}
-        offered, there = _offered(site, live, call, choice, denied)
+        offered, there = _offered(site, live, call, choice)
         if offered.rule is None:
             raise BadInput(f"No such rule is written. {offered.why_not}")
         if body.text("print", print_of(choice, offered, there)) != print_of(choice, offered, there):
@@ -91,6 +91,37 @@ async def rule(request: Request) -> Response:
     return HTMLResponse(drawn_about(site.env, session_id, call, found, whole=whole))
 
 
+async def renew(request: Request) -> Response:
+    """POST /sessions/ID/calls/CALL/rule/renew?rule=RULE&base=BASE&digest=DIGEST: binds the rule to
+    the tool as the card shows it, too. 409 where one of them is another by now."""
+    site, session_id = site_of(request), request.path_params["id"]
+    call_id, asked = request.path_params["call"], request.query_params
+    rules, checks = site.engine.rules, site.engine.driver.checks
+    async with site.engine.hub.holding(session_id) as live:
+        live.check_open()
+        call = live.session.call(call_id)
+        _check_card(call, asked.get("digest", ""))
+    checked = await checks.asked(session_id, call)
+    async with site.engine.hub.holding(session_id) as live:
+        live.check_open()
+        call = live.session.call(call_id)
+        _check_card(call, asked.get("digest", ""))
+        await checks.refuse_changed(live, call_id, checked)
+        rule = first_match(rules.of(session_id), call)
+        if call.tool is None or rule is None or rule.id != asked.get("rule"):
+            raise Conflict("Another rule is about this call by now; look at it again.")
+        into = session_id if rule in rules.listed(session_id) else ALWAYS
+        seen = content(call.tool, call.code)
+        kept = await rules.renew_for(
+            into, rule.id, asked.get("base", ""), call.name, seen, session_id
+        )
+    await site.engine.driver.advance(session_id)
+    if wants(request) == "htmx":
+        return HTMLResponse(toast(site.env, f"Renewed for {call.name}: {told(kept)}.", ""))
+    data = {"rule": _data(kept), "said": told(kept)}
+    return answer(request, data, location=f"/sessions/{quote(session_id)}")
+
+
 def _about(found: About) -> dict[str, Any]:
     tests = [{"test": test, "value": value} for test, value in found.tests]
     return {"said": found.words, "tests": tests, "why": found.why, "renew": found.renew}
@@ -117,24 +148,18 @@ def _reason(body: Body) -> str:
     return text
 
 
-async def _denied(
-    site: Site, session_id: str, call_id: str, choice: Choice
-) -> Sequence[tuple[str, str]]:
-    """What a person denied of this tool in any session, so that no proposal lets it through."""
-    if choice.action != "run":
-        return ()
+async def _know(site: Site, session_id: str, call_id: str) -> None:
+    """Read what a person denied of this tool in any session: no proposal lets it through."""
     async with site.engine.hub.holding(session_id) as live:
         name = live.session.call(call_id).name
-    return [(name, text) for text in await site.engine.log.denied_calls(name)]
+    await site.engine.ruling.know(name)
 
 
 def _list(choice: Choice, session_id: str) -> str:
     return session_id if choice.scope == "session" else ALWAYS
 
 
-def _offered(
-    site: Site, live: Live, call: Call, choice: Choice, denied: Sequence[tuple[str, str]]
-) -> tuple[Proposal, Sequence[Rule]]:
+def _offered(site: Site, live: Live, call: Call, choice: Choice) -> tuple[Proposal, Sequence[Rule]]:
     """The proposal, and the rules of the list that it would be written into."""
     rules = site.engine.rules
     there = rules.listed(_list(choice, live.id))
@@ -146,7 +171,7 @@ def _offered(
             choice.action,
             choice.exact,
             there,
-            denied,
+            site.engine.ruling.denials,
             always=choice.scope == "always",
         ),
         there,

@@ -1,0 +1,138 @@
+"""What decides without a person, over sessions, restarts and changes at the last moment."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from app.core.events import CallChecked, CallDecided, CallReturned, CallStarted
+from app.core.rules import Rule
+from app.core.state import Session
+from app.core.tools import Tool, ToolResult, text_result
+from app.engine.decisions import Asked
+from app.engine.engine import Engine
+from app.engine.rules import ALWAYS
+from app.executors.executor import Checked, Invocation, Report
+from app.simulator.reply import Reply, call
+from app.simulator.scenario import Scenario, ScenarioTurn
+from tests.engine.running import begun, events_of, rested, running, until
+
+pytestmark = pytest.mark.anyio
+
+NOTE = Tool("note", "Notes.", {"type": "object"}, "mock", {"result": "noted"})
+SLOW = Tool("slow", "Is slow.", {"type": "object"}, "mcp", {"server": "s", "tool": "t"})
+FIRST = replace(NOTE, name="first")
+PAIR = Scenario((ScenarioTurn(Reply((call("first", {}), call("slow", {})))),))
+
+
+class Held:
+    """An executor whose checks wait until they are let go, and tell what `code` is then."""
+
+    def __init__(self, code: str = "one") -> None:
+        self.go = asyncio.Event()
+        self.asked = asyncio.Event()
+        self.code = code
+
+    async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
+        self.asked.set()
+        await self.go.wait()
+        return Checked(self.code)
+
+    async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+        same = invocation.code == self.code
+        return text_result("ran" if same else "nothing was run", is_error=not same)
+
+
+def of_kind(engine: Engine, kind: str, one: Held) -> Held:
+    engine.executors.by_kind = {**engine.executors.by_kind, kind: one}
+    return one
+
+
+async def prompted(engine: Engine, prompt: str, *tools: Tool, rules: tuple[Rule, ...]) -> Session:
+    session_id = await begun(engine, tools, rules=rules)
+    await engine.driver.prompt(session_id, prompt)
+    return await rested(engine, session_id)
+
+
+async def test_what_was_denied_anywhere_no_proposed_rule_runs(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        rule = Rule("note", "run", proposed=True, here="elsewhere")
+        await engine.rules.add(ALWAYS, rule, [NOTE])
+        assert (await prompted(engine, "Use note", NOTE, rules=())).state == "idle"
+        by_hand = Rule("note", "ask")
+        session = await prompted(engine, "Use note", NOTE, rules=(by_hand,))
+        (one,) = session.waiting  # denied after the rule was written, and was read
+        await engine.driver.decide(session.id, one.id, Asked("deny", one.digest))
+        await rested(engine, session.id)
+        again = await prompted(engine, "Use note", NOTE, rules=())
+        assert [one.asks for one in again.waiting] == [
+            "You denied this call before, so the rule “run note” asks."
+        ]
+        assert (await prompted(engine, "Use note", NOTE, rules=(Rule("*", "run"),))).waiting == []
+    async with running(tmp_path) as engine:  # read from the log
+        assert len((await prompted(engine, "Use note", NOTE, rules=())).waiting) == 1
+
+
+async def held_behind(engine: Engine) -> tuple[Session, Held]:
+    """The call of `first` asks; that of `slow`, which a rule decided, is held behind it."""
+    held = of_kind(engine, "mcp", Held())
+    held.go.set()
+    session = await prompted(engine, "Go.", FIRST, SLOW, rules=(Rule("slow", "run"),))
+    assert [one.status for one in session.calls()] == ["waiting", "decided"]
+    return session, held
+
+
+async def answered(engine: Engine, session: Session) -> Session:
+    (one,) = session.waiting
+    await engine.driver.decide(session.id, one.id, Asked("answer", one.digest, text="so"))
+    return await rested(engine, session.id)
+
+
+@pytest.mark.parametrize("change", ["none", "deleted", "denied", "code"])
+async def test_a_rule_decides_a_held_call_only_as_long_as_it_stands(
+    tmp_path: Path, change: str
+) -> None:
+    async with running(tmp_path, scenario=PAIR) as engine:
+        session, held = await held_behind(engine)
+        (rule,) = engine.rules.listed(session.id)
+        match change:
+            case "deleted":
+                await engine.rules.delete(session.id, rule.id)
+            case "denied":
+                await engine.rules.add(session.id, Rule("slow", "deny"), (), 0)
+            case "code":
+                held.code = "two"
+        session = await answered(engine, session)
+        slow = session.call("1.1")
+        said = {
+            "none": ("done", "ran", ""),
+            "deleted": ("waiting", "", "The rule “run slow” decided this call, and does not any"),
+            "denied": ("done", "The person did not allow this call.", ""),
+            "code": ("waiting", "", "slow has changed since the rule “run slow” was written"),
+        }[change]
+        assert (slow.status, slow.result.text if slow.result else "") == said[:2]
+        assert slow.asks.startswith(said[2]), slow.asks
+        log = await engine.log.events(session.id)
+        assert [one.by for one in events_of(log, CallReturned)] == ["rule"] * (change != "none")
+        assert len(events_of(log, CallStarted)) == (change == "none")
+
+
+async def test_a_stop_waits_for_its_check_and_nothing_begins_before(tmp_path: Path) -> None:
+    async with running(tmp_path, scenario=PAIR) as engine:
+        held = of_kind(engine, "mcp", Held())
+        rules = (Rule("slow", "stop"), Rule("first", "run"))
+        session_id = await begun(engine, [FIRST, SLOW], rules=rules)
+        await engine.driver.prompt(session_id, "Go.")
+        with anyio.fail_after(20):
+            await held.asked.wait()
+        await until(engine, session_id, CallChecked)
+        await engine.driver.advance(session_id)
+        held.go.set()
+        session = await rested(engine, session_id)
+        assert (session.stopped, session.call("1.1").stopped_by) == (True, "stop the run at slow")
+        log = await engine.log.events(session_id)
+        assert events_of(log, CallDecided) == events_of(log, CallStarted) == []
