@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+from urllib.parse import urlencode
 
 from jinja2 import Environment
 
@@ -18,7 +19,7 @@ from app.core.decide import obstacle
 from app.core.matching import ABSENT, value_at
 from app.core.proposals import Proposal
 from app.core.rows import to_data
-from app.core.rules import LETS_THROUGH, Rule, first_match, told, unbound
+from app.core.rules import LETS_THROUGH, Rule, base_of, first_match, told, unbound
 from app.core.state import Call, Session
 from app.render.filters import plural
 
@@ -123,7 +124,7 @@ def print_of(choice: Choice, proposal: Proposal, there: Sequence[Rule]) -> str:
 @dataclass(frozen=True)
 class About:
     """The rule that is about a call now, or the one that decided it, as it stands. `tests` are
-    (what is asked, what stands there); `renew` is the path that binds it to its tools anew."""
+    (what is asked, what stands there); `renew` is the path that binds it to the call's tool."""
 
     words: str
     tests: tuple[tuple[str, str], ...] = ()
@@ -151,12 +152,14 @@ def about(session: Session, call: Call, own: Sequence[Rule], always: Sequence[Ru
         said = "No rule decides a call that was cut; it asks you."
         return About(_standing(rule, own, always), _tests(rule, call), said)
     hindrance = obstacle(session, session.turns[call.turn - 1], call, rule)
-    renew = f"{_path(session, rule, own)}/renew" if unbound(rule, call) else ""
+    renew = _renewal(session, call, rule) if unbound(rule, call) else ""
     return About(_standing(rule, own, always), _tests(rule, call), hindrance, renew)
 
 
-def _path(session: Session, rule: Rule, own: Sequence[Rule]) -> str:
-    return f"/sessions/{session.id}/rules/{rule.id}" if rule in own else f"/rules/{rule.id}"
+def _renewal(session: Session, call: Call, rule: Rule) -> str:
+    """It names all that is shown: what is bound is what was seen."""
+    seen = urlencode({"rule": rule.id, "base": base_of(rule), "digest": call.digest})
+    return f"/sessions/{session.id}/calls/{call.id}/rule/renew?{seen}"
 
 
 def _standing(rule: Rule, own: Sequence[Rule], always: Sequence[Rule]) -> str:

@@ -94,6 +94,7 @@ def _routes() -> list[Route]:
         Route(CALL + "/always", always.show),
         Route(CALL + "/always", always.write, methods=["POST"]),
         Route(CALL + "/rule", always.rule),
+        Route(CALL + "/rule/renew", always.renew, methods=["POST"]),
         Route(CALL + "/cancel", actions.cancel, methods=["POST"]),
         Route(CALL + "/extend", actions.extend, methods=["POST"]),
         Route(CALL + "/background", actions.background, methods=["POST"]),

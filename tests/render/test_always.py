@@ -6,7 +6,7 @@ import pytest
 
 from app.core.events import CallChecked, CallDecided, CallInterrupted, CallStarted
 from app.core.proposals import Proposal, proposal
-from app.core.rules import Rule, content
+from app.core.rules import Rule, base_of, content
 from app.render.always import (
     Choice,
     Panel,
@@ -147,8 +147,9 @@ def test_a_waiting_call_is_told_which_rule_is_about_it_and_may_renew_it() -> Non
     )
     changed = about(session, call, (rule,), ())
     assert "has changed since" in changed.why
-    assert changed.renew == "/sessions/s1/rules/r2/renew"
-    assert about(session, call, (), (rule,)).renew == "/rules/r2/renew"
+    seen = f"rule=r2&base={base_of(rule)}&digest={DIGEST}"
+    assert changed.renew == f"/sessions/s1/calls/1.1/rule/renew?{seen}"
+    assert about(session, call, (), (rule,)).renew == changed.renew
     same = replace(rule, bound={"get_weather": content(WEATHER, "new")})
     assert (about(session, call, (same,), ()).why, about(session, call, (same,), ()).renew) == (
         "",

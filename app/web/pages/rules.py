@@ -149,8 +149,12 @@ async def renew(request: Request) -> Response:
     """POST .../rules/RULE/renew: bind it to the tools as they are now."""
 
     async def renewed(body: Body) -> Rule:
-        tools = await tools_for(site_of(request).engine, _list(request))
-        return await _rules(request).renew(*_which(request), tools)
+        engine, session_id = site_of(request).engine, _list(request)
+        tools = await tools_for(engine, session_id)
+        kept = await engine.rules.renew(*_which(request), tools)
+        if session_id:
+            await engine.driver.checks.again(session_id, kept.id)
+        return kept
 
     return await _act(request, renewed)
 
@@ -243,6 +247,9 @@ async def _done(
             if note:
                 html += toast(site.env, note, "")
             return HTMLResponse(html)
+        case "htmx":  # a toast of a session's page, which stays where it is
+            said = note or ("The rule was deleted." if undo else f"From now on: {rule.said}.")
+            return HTMLResponse(toast(site.env, said, "", undo))
     setup = session_id and "setup" in (body.data.get("at"), request.query_params.get("at"))
     back = f"/sessions/{session_id}?tab=setup" if setup else path_of(session_id)
     if note:

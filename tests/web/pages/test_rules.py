@@ -331,5 +331,17 @@ async def test_undo_says_where_the_rule_stands_now(tmp_path: Path) -> None:
             await asked.post("/rules", {"tool": "w", "action": "deny"}, JSON)
             told = await asked.post(f"/rules/{rule['id']}/restore", {"x": ""}, *headers)
             where = told.header("location") if told.status == 303 else data(told)["note"]
-            assert said in where
+            assert said in str(where)
         assert "The rule is back, after" in (await asked.get("/rules?moved=1", PAGE)).body.decode()
+
+
+async def test_undo_of_a_rule_for_always_stays_on_the_page_of_the_session(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        asked = Asked(engine)
+        one = data(await asked.post("/rules", {"tool": "x", "action": "run"}, JSON))["id"]
+        told = await asked.post(f"/rules/{one}/delete", {}, PAGE, HTMX)
+        assert (told.status, told.header("hx-redirect")) == (200, None)
+        assert "The rule was deleted." in told.body.decode()
+        assert f'action="/rules/{one}/restore"' in told.body.decode()
+        back = await asked.post(f"/rules/{one}/restore", {}, PAGE, HTMX)
+        assert "From now on: run x." in back.body.decode()
