@@ -200,7 +200,13 @@ def _brief(value: object, depth: int = 4) -> str:
 
 
 def bar_segments(session: Session) -> list[Segment]:
-    """The segments that are wide enough to be seen, so that a long session has a short bar."""
+    """The segments that are wide enough to be seen, so that a long session has a short bar; a call
+    that runs is shown at once, though nothing has come after it."""
     on = clock(session)
     least = on.duration / 500
-    return [s for s in segments(session, on) if s.end_ms - s.start_ms >= least and on.duration]
+    seen = (s for s in segments(session, on) if s.end_ms - s.start_ms >= least or _runs(s))
+    return list(seen) if on.duration else []
+
+
+def _runs(segment: Segment) -> bool:
+    return segment.open and segment.kind == "tool"

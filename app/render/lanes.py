@@ -21,6 +21,8 @@ WIDTH, HEIGHT = 1000.0, 20.0
 PERSON = 8.0
 """What the row of the person takes of the height, where there is one."""
 _GAP = 0.8
+OPEN = 8.0
+"""How wide a call that runs is at least: what comes next draws the bar anew, and it grows."""
 
 _WORDS: Mapping[SegmentKind, str] = {
     "waiting": "waiting for the model",
@@ -85,8 +87,9 @@ def _bars(found: Sequence[Segment], length_ms: int) -> Iterator[Bar]:
             visible = min(one.lanes, MOST_LANES)
             y = whole * min(one.lane, visible - 1) / visible
             height = whole / visible - (_GAP if visible > 1 else 0)
-        width = max(WIDTH * (one.end_ms - one.start_ms) / length_ms, 1.5)
-        x = WIDTH * one.start_ms / length_ms
+        least = OPEN if one.open and one.kind == "tool" else 1.5
+        width = max(WIDTH * (one.end_ms - one.start_ms) / length_ms, least)
+        x = min(WIDTH * one.start_ms / length_ms, WIDTH - width)
         words = words_of(one)
         yield Bar(one.kind, one.block, words, one.start_ms, one.end_ms, x, y, width, height)
 

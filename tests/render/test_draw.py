@@ -2,11 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.events import CallDoubted, PartDelta, PartStarted, Problem
+from app.core.events import (
+    CallDecided,
+    CallDoubted,
+    CallStarted,
+    PartDelta,
+    PartStarted,
+    Problem,
+)
 from app.render.draw import bar_segments, drawn
 from app.render.view import View
 from app.render.wire_rows import WireRows
-from tests.factories import Log
+from tests.factories import Log, turn_with_calls
 
 
 def prefix_of(*pieces: str) -> str:
@@ -69,3 +76,9 @@ def test_the_place_of_a_doubt_as_a_browser_counts(
     log.add(PartDelta(0, "and more"))
     _, values = drawn(View(log.session(), "", WireRows(), 0), "doubt-1-0")
     assert values["marked"] == marked
+
+
+def test_a_call_that_runs_is_in_the_bar_from_its_first_moment() -> None:
+    log = turn_with_calls(("get_weather", {}), ("get_weather", {}))
+    log.add(CallDecided("1.1", "run"), CallStarted("1.1", 1))
+    assert [one.call for one in bar_segments(log.session()) if one.kind == "tool"] == ["1.1"]

@@ -168,6 +168,11 @@ def test_more_calls_than_lanes_share_the_last_and_say_so(count: int) -> None:
     assert len({bar.y for bar in drawn.bars}) == min(count, MOST_LANES)
 
 
+def test_a_call_that_has_just_begun_is_seen_inside_the_bar() -> None:
+    (bar,) = drawing([Segment("tool", 1000, 1000, "b", open=True)], 1000).bars
+    assert (bar.x, bar.width) == (WIDTH - OPEN, OPEN)
+
+
 def test_the_list_beside_the_bar_is_short() -> None:
     drawn = drawing(in_lanes(plain([(10 * n, 5) for n in range(200)])), 2000)
     assert (len(drawn.rows), drawn.left_out) == (MOST_ROWS, 200 - MOST_ROWS)
