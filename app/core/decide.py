@@ -18,6 +18,7 @@ from app.core.events import (
     CallReturned,
     Event,
     RunPaused,
+    RunResumed,
     RunStopped,
 )
 from app.core.faults import unstageable
@@ -26,6 +27,7 @@ from app.core.limits import (
     before_request,
     beyond_calls,
     going_in_circles,
+    raised,
     same,
 )
 from app.core.rules import Rule, first_match, unbound
@@ -91,8 +93,10 @@ def next_commands(
     session: Session, rules: Sequence[Rule] = (), denied: Denied = never
 ) -> list[Command]:
     """All that can be done now; empty while something is under way or a person is needed."""
-    if session.settings is None or session.stopped or session.paused:
+    if session.settings is None or session.stopped:
         return []
+    if session.paused:
+        return list(_while_paused(session))
     item = session.last_item
     if item is None or session.retrying is not None:
         return []
@@ -109,6 +113,15 @@ def next_commands(
     if item.calls or (item.end is not None and item.end.reason == "pause"):
         return [_go_on(session)]
     return []
+
+
+def _while_paused(session: Session) -> Iterable[Command]:
+    """What was answered or denied is settled; and where so nothing is left that repeats, the run
+    goes on."""
+    ends = settled(session)
+    yield from map(Record, ends)
+    if session.paused == "max_repeats" and not ends and raised(session):
+        yield Record(RunResumed())
 
 
 def retryable(turn: Turn) -> bool:
@@ -150,13 +163,13 @@ def _call_commands(
 ) -> Iterable[Command]:
     proposed = [CheckCall(call.id) for call in turn.calls if call.status == "proposed"]
     yield from proposed
-    settled = [one for call in turn.calls if (one := _settled(session, call)) is not None]
-    yield from settled
+    ends = settled(session)
+    yield from map(Record, ends)
     running = sum(call.status == "running" for call in turn.calls)
     circle, error = going_in_circles(session, turn), after_error(session, turn)
     if circle is not None or error is not None:
         # Before anything is decided or run, but not before it is known what there is to decide.
-        if not proposed and not settled and not (error and running):
+        if not proposed and not ends and not (error and running):
             yield Record(circle or error or RunPaused("error"))
         return
     allowed = turn.calls[: session.calls_allowed]
@@ -178,7 +191,7 @@ def _call_commands(
     for call in begins:
         yield RunCall(call.id, call.attempt, call.arguments)
     beyond = beyond_calls(session, turn)
-    if beyond is not None and not proposed and not settled:
+    if beyond is not None and not proposed and not ends:
         yield Record(beyond)
 
 
@@ -224,11 +237,13 @@ def _to_run(call: Call) -> bool:
     return call.status == "decided" and decided is not None and decided.decision == "run"
 
 
-def _settled(session: Session, call: Call) -> Command | None:
-    """The end of a call that was answered or denied: nothing has to run for it."""
-    if call.status != "decided" or call.decided is None or _to_run(call):
-        return None
-    return Record(CallEnded(call.id, decided_result(session, call, call.decided)))
+def settled(session: Session) -> list[Event]:
+    """The ends of the calls that were answered or denied: nothing has to run for them."""
+    return [
+        CallEnded(call.id, decided_result(session, call, call.decided))
+        for call in session.current_calls
+        if call.status == "decided" and call.decided is not None and not _to_run(call)
+    ]
 
 
 def _by_rule(

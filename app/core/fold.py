@@ -224,8 +224,8 @@ def _resumed(session: Session, at_ms: int) -> None:
     if not counts_on:
         session.resumed_turn = session.turns[-1].number if session.turns else 0
         session.resumed_ms = at_ms
-    done = (call.id for call in session.current_calls if call.status == "done")
-    session.forgiven = frozenset(done)
+        done = (call.id for call in session.current_calls if call.status == "done")
+        session.forgiven = frozenset(done)
 
 
 def _not_retried(session: Session) -> None:

@@ -7,7 +7,10 @@ is under way comes to its end.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 from itertools import takewhile
 from math import fsum
 from typing import Any
@@ -32,14 +35,13 @@ def raised(session: Session) -> bool:
     name = SETTING.get(session.paused)
     if name is None or session.settings is None or session.turn is None:
         return False
+    if session.paused == "max_repeats":  # or what repeats was answered or denied
+        return going_in_circles(session, session.turn) is None
     before = [one for seq, one in session.settings_at if seq < session.halted_seq][-1]
     if getattr(before.limits, name) == getattr(session.settings.limits, name):
         return False
-    match session.paused:
-        case "max_calls":
-            return beyond_calls(session, session.turn) is None
-        case "max_repeats":
-            return going_in_circles(session, session.turn) is None
+    if session.paused == "max_calls":
+        return beyond_calls(session, session.turn) is None
     found = (one for one in _of_run(session) if isinstance(one, RunPaused))
     return all(one.limit != session.paused for one in found)
 
@@ -107,23 +109,23 @@ def beyond_calls(session: Session, turn: Turn) -> RunPaused | None:
 
 
 def going_in_circles(session: Session, turn: Turn) -> RunPaused | None:
-    """Where the turn makes a call that the run has made often enough."""
+    """Where the turn makes a call that the run, this turn among it, has made often enough."""
     assert session.settings is not None
     most = session.settings.limits.max_repeats
-    before = [one for one in session.run if one.number < turn.number and not one.dropped]
-    if not most or len(before) < most:
-        return None
-    undone = [call for call in turn.calls if call.status != "done"]
-    names = {call.name for call in undone}
+    run = [one for one in session.run if one.number <= turn.number and not one.dropped]
+    undone = {call.name for call in turn.calls if call.status != "done"}
     # Each text is read once, however many it is compared with.
-    made = [{_key(one) for one in other.calls if one.name in names} for other in before]
-    for call in undone:
-        key = _key(call)
-        times = sum(key in keys for keys in made)
-        if times >= most:
-            said = f"{call.name} was called with these arguments {times} times"
+    made = [call for one in run for call in one.calls if call.name in undone]
+    if not most or len(made) <= most:
+        return None
+    times: Counter[tuple[str, str]] = Counter()
+    for call in made:
+        key = call.name, spelled(call.written)
+        if times[key] >= most and call.turn == turn.number and call.status != "done":
+            said = f"The model made this call of {call.name} {_often(times[key])} before"
             said += " since Continue" if continued(session) else " in this run"
-            return RunPaused("max_repeats", f"{said}; Continue lets it be called again.")
+            return RunPaused("max_repeats", f"{said}; Continue lets it be made again.")
+        times[key] += 1
     return None
 
 
@@ -138,9 +140,9 @@ def after_error(session: Session, turn: Turn) -> RunPaused | None:
 
 
 def _failed(call: Call) -> bool:
-    """It ran and came to an error; a person who cancels one has seen it."""
-    ran = call.decided is not None and call.decided.decision == "run"
-    result = call.result
+    """It ran and came to an error, or that was staged; a person who cancels one has seen it."""
+    decided, result = call.decided, call.result
+    ran = decided is not None and (decided.decision == "run" or decided.fault != "")
     return ran and result is not None and result.is_error and result.kind != "interrupted"
 
 
@@ -154,17 +156,13 @@ def same_arguments(one: str, other: str) -> bool:
     return one == other or spelled(one) == spelled(other)
 
 
-def _key(call: Call) -> tuple[str, Hashable]:
-    return call.name, spelled(call.written)
-
-
-def spelled(arguments: str) -> Hashable:
-    """The same for two texts exactly where they spell the same values, as JSON compares."""
+def spelled(arguments: str) -> str:
+    """The same text for two texts exactly where they spell the same values, as JSON compares."""
     if arguments.strip() in ("", "null"):
-        return _frozen({}, DEEPEST)
+        return "{}"
     values = values_of(arguments)
     try:
-        return arguments if values is ABSENT else _frozen(values, DEEPEST)
+        return arguments if values is ABSENT else _canonical(values, DEEPEST)
     except RecursionError:
         return arguments
 
@@ -173,16 +171,29 @@ DEEPEST = 64
 """No sound arguments are nested deeper; others are compared as text."""
 
 
-def _frozen(value: Any, depth: int) -> Hashable:
+def _canonical(value: Any, depth: int) -> str:
     if not depth:
         raise RecursionError
     match value:
         case dict():
-            pairs = ((name, _frozen(item, depth - 1)) for name, item in value.items())
-            return "object", frozenset(pairs)
+            pairs = sorted(value.items())
+            said = (f"{json.dumps(name)}:{_canonical(item, depth - 1)}" for name, item in pairs)
+            return f"{{{','.join(said)}}}"
         case list():
-            return "array", tuple(_frozen(item, depth - 1) for item in value)
-    return type(value), value
+            return f"[{','.join(_canonical(item, depth - 1) for item in value)}]"
+        case Decimal():
+            return _digits(value)
+    return json.dumps(value)
+
+
+def _digits(number: Decimal) -> str:
+    """All of them: 1, 1.0 and 10e-1 are the same number, and so the same text."""
+    if not number:
+        return "0"
+    sign, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int), "JSON has no other numbers"
+    kept = "".join(map(str, digits)).rstrip("0")
+    return f"{'-' if sign else ''}{kept}e{exponent + len(digits) - len(kept)}"
 
 
 def busy_ms(session: Session) -> int:
@@ -229,6 +240,10 @@ def tokens(protocol: str, usage: Usage) -> int | None:
     if protocol == "gemini":  # its output_tokens are those beside what was thought
         total += usage.reasoning_tokens or 0
     return total
+
+
+def _often(times: int) -> str:
+    return "once" if times == 1 else f"{times} times"
 
 
 def _many(count: int, noun: str) -> str:

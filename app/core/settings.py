@@ -64,7 +64,7 @@ class Limits:
     max_run_tokens: int = 0
     max_cost: float = 0.0
     max_minutes: float = 0.0
-    max_repeats: int = 12
+    max_repeats: int = 10
     continue_on_error: bool = True
     max_retries: int = 2
     connect_s: float = 10.0

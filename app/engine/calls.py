@@ -21,6 +21,7 @@ from app.core.events import (
     TaskEnded,
     TaskStarted,
 )
+from app.core.limits import spelled
 from app.core.state import Session
 from app.core.tools import ToolResult, text_result
 from app.engine.hub import Hub, Live
@@ -44,8 +45,10 @@ log = logging.getLogger(__name__)
 
 def idempotency_key(session_id: str, call_id: str, arguments: str) -> str:
     """The same for every attempt at the same thing: who has had its effect before can tell, and
-    who reads other arguments, which a person edited, is not told that it has."""
-    return f"{session_id}/{call_id}/{hashlib.sha256(arguments.encode()).hexdigest()[:16]}"
+    who reads other arguments, which a person edited, is not told that it has. What is spelled in
+    another way is the same."""
+    said = hashlib.sha256(spelled(arguments).encode()).hexdigest()[:16]
+    return f"{session_id}/{call_id}/{said}"
 
 
 class Progress:

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from app.core.decide import next_commands
+from app.core.decide import next_commands, settled
 from app.core.errors import Conflict, IllegalEvent, NotFound, StoreError
 from app.core.events import (
     CallDecided,
@@ -257,6 +257,7 @@ class Hub:
                 events += [TaskEnded(task.id, _TASK_OVER) for task in live.session.open_tasks]
                 if events:
                     await self.append(live, events)
+                await self.append(live, settled(live.session))
                 going = next_commands(live.session, rules(session_id))
                 if going or live.session.retrying is not None:
                     await self.append(live, [RunPaused("restart")])

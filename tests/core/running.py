@@ -19,6 +19,7 @@ from app.core.decide import (
     asks,
     may_run,
     next_commands,
+    settled,
 )
 from app.core.events import (
     CallChecked,
@@ -238,6 +239,8 @@ class World:
         self.checks.clear()
         self.session = fold("s", self.log)
         for event in closing_events(self.session, "It was killed."):
+            self.append(event)
+        for event in settled(self.session):
             self.append(event)
         if next_commands(self.session, self.rules) or self.session.retrying is not None:
             self.append(RunPaused("restart"))

@@ -34,6 +34,7 @@ from app.core.rules import Rule
 from app.core.settings import Limits
 from app.core.state import Session
 from app.core.tools import ToolChoice, text_result
+from app.engine.calls import idempotency_key
 from tests.playbook import call, checked, part, ran, run, sent, session, settings, turn
 
 AUTO = SendRequest(ToolChoice())
@@ -91,13 +92,22 @@ PAUSES: list[tuple[str, list[Event], str, str]] = [
      "$1 of $1"),
     ("calls", TWO_DONE, "max_calls", "makes 5 calls; 2 are done"),
     ("repeats", [*begun(max_repeats=2), *answered(1), *answered(2), *turn(3, call(0)),
-                 checked("3.0")], "max_repeats", "get_weather was called with these arguments 2"),
+                 checked("3.0")], "max_repeats", "this call of get_weather 2 times"),
     ("repeats, spaced otherwise",
      [*begun(max_repeats=1), *answered(1), *turn(2, call(0, arguments='{ "city" : "Paris" }')),
-      checked("2.0")], "max_repeats", "1 times"),
+      checked("2.0")], "max_repeats", "get_weather once before"),
     ("an error", [*begun(continue_on_error=False), *turn(1, call(0)), checked("1.0"), run("1.0"),
                   CallStarted("1.0", 1), CallEnded("1.0", text_result("no", is_error=True))],
      "error", "get_weather failed"),
+    ("a staged error", [*begun(continue_on_error=False), *turn(1, call(0)), checked("1.0"),
+                        CallDecided("1.0", "answer", fault="error"),
+                        CallEnded("1.0", text_result("no", is_error=True))],
+     "error", "get_weather failed"),
+    ("repeats in one answer", [*begun(), *turn(1, *map(call, range(11))),
+                               *(checked(f"1.{place}") for place in range(11))],
+     "max_repeats", "get_weather 10 times before"),
+    ("by default turns come before repeats",
+     [*begun(), *(one for place in range(1, 11) for one in answered(place))], "max_turns", "10"),
     ("turns come first", [*begun(max_turns=1, max_run_tokens=1, max_cost=0.1),
                           *answered(1, K, 9.0)], "max_turns", "turn"),
     ("then tokens", [*begun(max_run_tokens=1, max_cost=0.1), *answered(1, K, 9.0)],
@@ -134,6 +144,9 @@ ON: list[tuple[str, list[Event]]] = [
     ("another prompt begins anew", [*begun(max_turns=1), *answered(1), *turn(2),
                                     PromptAdded("more"), *turn(3, reason="pause")[:0]]),
     ("a repeat less", [*begun(max_repeats=2), *answered(1), *answered(2)]),
+    ("answered ones are no error", [
+        *begun(continue_on_error=False), *turn(1, call(0)), checked("1.0"),
+        CallDecided("1.0", "deny"), CallEnded("1.0", text_result("no", is_error=True))]),
     ("cancelled by a person", [
         *begun(continue_on_error=False), *turn(1, call(0)), checked("1.0"), run("1.0"),
         CallStarted("1.0", 1),
@@ -186,6 +199,22 @@ def test_a_raised_limit_counts_on_and_the_same_one_counts_since_continue() -> No
     dear = [*begun(max_cost=0.1), *answered(1, K, 0.5)]
     more = SettingsChanged(replace(settings(), limits=Limits(max_cost=0.2)))
     assert next_commands(session(*dear, RunPaused("max_cost", "x"), more, RunResumed())) == [AUTO]
+
+
+@pytest.mark.parametrize("decision", ["answer", "deny"])
+def test_what_repeats_is_answered_or_denied_and_the_run_goes_on(decision: Any) -> None:
+    twice = [*begun(max_repeats=1), *answered(1), *turn(2, call(0), call(1, "look"))]
+    one = session(*twice, checked("2.0"), checked("2.1"))
+    (pause,) = next_commands(one, ALL)
+    assert isinstance(pause, Record)
+    log = [*twice, checked("2.0"), checked("2.1"), pause.event]
+    log.append(CallDecided("2.0", decision, digest="digest", text="no"))
+    (end,) = next_commands(session(*log), ALL)
+    assert isinstance(end, Record)
+    assert isinstance(end.event, CallEnded)
+    assert next_commands(session(*log, end.event), ALL) == [Record(RunResumed())]
+    on = session(*log, end.event, RunResumed())
+    assert (on.state, on.resumed_turn) == ("waiting", 0)  # what it made before still counts
 
 
 def test_what_is_beyond_the_limit_may_be_answered_but_does_not_run() -> None:
@@ -330,3 +359,4 @@ def test_minutes_count_work_side_by_side_once_and_no_waiting() -> None:
 def test_the_same_arguments(one: str, other: str, same: bool) -> None:
     assert same_arguments(one, other) == same
     assert same_arguments(other, one) == same
+    assert (idempotency_key("s", "1.0", one) == idempotency_key("s", "1.0", other)) == same

@@ -116,7 +116,7 @@ PAUSES: list[tuple[RunPaused, str, str, str]] = [
     (RunPaused("max_run_tokens", "Many."), "Many.", "max_run_tokens", "10000"),
     (RunPaused("max_cost", "Dear."), "Dear.", "max_cost", "0.5"),
     (RunPaused("max_minutes"), "Continue allows", "max_minutes", "3"),
-    (RunPaused("max_repeats", "Again."), "Again.", "max_repeats", "24"),
+    (RunPaused("max_repeats", "Again."), "Again.", "max_repeats", "20"),
     (RunPaused("error", "It failed."), "It failed.", "", ""),
     (RunPaused("restart"), "Nothing was sent or run since", "", ""),
     (RunPaused("store"), "Make room on the disk", "", ""),
