@@ -78,7 +78,8 @@ async def _set(site: Site, tool: Tool, action: str, text: str) -> str:
         raise BadInput(f"When {tool.name} is called is one of {', '.join(now.choices)}.")
     _check_text(action, text)
     rules = site.engine.rules
-    before = own_rule(tool.name, rules.listed(ALWAYS))
+    listed = rules.listed(ALWAYS)
+    before = own_rule(tool.name, listed)
     if action == "ask":
         said = f"{tool.name} asks, unless another rule decides it."
         if before is not None:
@@ -88,8 +89,8 @@ async def _set(site: Site, tool: Tool, action: str, text: str) -> str:
         rule = rule_from({"tool": tool.name, "action": action, "text": text})
         said = f"From now on: {told(rule)}."
         if before is None:
-            place = place_for(tool, rules.listed(ALWAYS))
-            await rules.add(ALWAYS, rule, [tool], place)
+            place = place_for(tool, listed)
+            await rules.add(ALWAYS, rule, [tool], place, {ALWAYS: listed})
         else:
             rule = replace(rule, is_error=before.is_error and action == "answer")
             await rules.edit(ALWAYS, before.id, rule, [tool], enabled=True)
