@@ -78,7 +78,7 @@ document.addEventListener(
       fit(field);
       field.focus();
     }
-    if (event.target.matches("details.act[open]")) event.target.scrollIntoView({ block: "nearest" });
+    if (event.target.matches("details.act[open]")) inSight(event.target);
   },
   true,
 );
@@ -157,6 +157,14 @@ function follow() {
   if ($("latest")) $("latest").hidden = pinned;
 }
 
+// A form that is open keeps its last button in sight: when its content comes, and when what stands
+// below ("Jump to latest", a phone's keyboard) takes of the room.
+const inSight = (panel) => panel?.scrollIntoView({ block: "nearest" });
+
+document.addEventListener("htmx:after:swap", (event) => {
+  if (event.target.matches?.("details.act[open]")) inSight(event.target);
+});
+
 function watchScroll() {
   const scroll = $("scroll");
   if (!scroll) return;
@@ -168,7 +176,10 @@ function watchScroll() {
     },
     { passive: true },
   );
-  const observer = new ResizeObserver(follow);
+  const observer = new ResizeObserver((entries) => {
+    follow();
+    if (entries.some((entry) => entry.target === scroll)) inSight(document.activeElement?.closest("details.act[open]"));
+  });
   observer.observe(scroll.firstElementChild);
   observer.observe(scroll);
 }

@@ -7,6 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, expect
 
+from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
 from tests.browser.test_decisions import EVENT, RUN, SLOW, opened
@@ -121,3 +122,14 @@ def test_what_is_typed_on_a_card_outlives_a_reload(server: Server, tab: Tab) -> 
     tab.open(session_id)
     expect(kept).to_contain_text("decided without this answer")
     expect(kept.locator("textarea")).to_have_value("my long work")
+
+
+def test_jump_to_latest_covers_no_button_of_an_open_form(server: Server, new_tab: NewTab) -> None:
+    tab = new_tab(server, viewport={"width": 390, "height": 844}, has_touch=True).login()
+    tab.open(server.session(THREE, tools=TOOLS)).waits_for(3)
+    tab.find("#scroll").evaluate("(scroll) => { scroll.scrollTop = 0; }")
+    always = opened(tab.card(0), "Always for")
+    write = always.locator("button", has_text="Write this rule")
+    expect(write).to_be_visible()
+    expect(tab.find("#latest")).to_be_visible()
+    expect(write).to_be_in_viewport(ratio=1)
