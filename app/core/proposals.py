@@ -165,8 +165,11 @@ def _alike(one: Rule, rule: Rule) -> bool:
 
 
 def _meets(one: Rule, rule: Rule, call: Call) -> bool:
-    """Whether `one` keeps something back that `rule` is about, or would, were it switched on."""
-    if one.action not in KEEPS_BACK:
+    """Whether `one` keeps something back that `rule` is about, or would, were it switched on. One
+    that asks about some arguments does, where `rule` is about all: whoever wrote it wants to see
+    those. One that asks about the whole tool is what the person answers by `rule`."""
+    asks = one.action == "ask" and one.when and not rule.when
+    if one.action not in KEEPS_BACK and not asks:
         return False
     on = replace(one, enabled=True)
     return matches(on if rule.when else replace(on, when={}), call)

@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
+from urllib.parse import unquote
 
 from app.core.faults import FAULTS
 from app.core.matching import all_hold, steps_of, value_at, values_of
@@ -101,13 +103,39 @@ def _climbs(when: Mapping[str, Any], values: Any) -> bool:
     for pointer, test in when.items():
         value = value_at(values, pointer)
         loose = isinstance(test, Mapping) and test.keys() <= {"prefix", "glob"}
-        if loose and isinstance(value, str) and ".." in _STEP.split(_DOT.sub(".", value)):
+        if loose and isinstance(value, str) and _steps_up(value):
             return True
     return False
 
 
-_STEP = re.compile(r"[/\\]|%2f|%5c", re.IGNORECASE)
-_DOT = re.compile(r"%2e", re.IGNORECASE)
+def _steps_up(text: str) -> bool:
+    """Whether somebody who reads `text` as a path or an address may find a step `..` in it: after
+    what is decoded once or several times, made plain (NFKC), and told without control characters.
+    """
+    for _ in range(_MOST_DECODED):
+        plain = unquote(text.replace("%c0%ae", ".").replace("%C0%AE", "."))
+        if plain == text:
+            break
+        text = plain
+    else:
+        return True  # nobody encodes so often who means well
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    return any(step.strip() == ".." for step in _STEP.split(_CONTROL.sub("", text)))
+
+
+_MOST_DECODED = 5
+_STEP = re.compile(r"[/\\?#;]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def host_left_open(rule: Rule) -> str:
+    """A word on a test for the beginning of an address that does not end its host, or ""."""
+    for test in rule.when.values():
+        start = test.get("prefix") if isinstance(test, Mapping) else None
+        if isinstance(start, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*", start):
+            return f"Other hosts begin with {_value(start)}, too; end it with /."
+    return ""
 
 
 def _comes_from(tool: Tool, source: str) -> bool:

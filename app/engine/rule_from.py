@@ -20,6 +20,9 @@ from app.core.tools import ANSWERED_BY
 
 MOST_WORDS = 4_000
 MOST_TEXT = 100_000
+MOST_GLOB = 300
+"""Characters of a pattern: a text is read up to so many times to tell whether it fits."""
+
 MOST_WHEN = 100_000
 """Bytes of a rule's tests as JSON."""
 
@@ -83,6 +86,10 @@ def _when(value: Any) -> Mapping[str, Any]:
             if name == "prefix" and not wanted:
                 raise BadInput(
                     f"Every text begins with an empty one; leave out the test at {pointer}."
+                )
+            if name == "glob" and len(wanted) > MOST_GLOB:
+                raise BadInput(
+                    f"The pattern at {pointer} has more than {MOST_GLOB} characters; shorten it."
                 )
             if name in TESTS:
                 continue

@@ -17,7 +17,7 @@ from app.core.errors import BadInput
 from app.core.faults import FAULTS
 from app.core.matching import TESTS
 from app.core.rows import to_data
-from app.core.rules import LETS_THROUGH, Action, Rule, base_of, told
+from app.core.rules import LETS_THROUGH, Action, Rule, base_of, host_left_open, told
 from app.core.tools import ANSWERED_BY, Tool
 from app.render.filters import plural
 from app.render.rule_places import places, strange
@@ -303,7 +303,7 @@ def look(
     """`rule` before it is written. `before` are those that are asked first, `covered` the names of
     the tools that it is about now, `named` the one that it names."""
     notes = [] if named is None else [strange(named, pointer) for pointer in rule.when]
-    notes, behind = [one for one in notes if one], None
+    notes, behind = [one for one in (*notes, host_left_open(rule)) if one], None
     if rule.action in LETS_THROUGH:
         if covered:
             notes.append(f"Holds for {_listed(covered)} as now; what changes or comes later asks.")

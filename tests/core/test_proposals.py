@@ -165,3 +165,27 @@ def test_long_integers_are_named_to_the_digit() -> None:
     found = proposed(*events, exact=True)
     assert found.rule is not None
     assert found.rule.when == {"": {"equals": {"n": int(digits)}}}
+
+
+SECRET = Rule("get_weather", "ask", when={"/city": {"prefix": "Secret"}})
+
+
+@pytest.mark.parametrize(
+    ("always", "exact", "offered"),
+    [
+        (SECRET, False, False),
+        (SECRET, True, True),
+        (replace(SECRET, when={}), False, True),
+        (replace(SECRET, when={}, source="mock"), False, True),
+        (replace(SECRET, tool="look"), False, True),
+    ],
+)
+def test_it_is_not_asked_before_one_that_asks_about_some_arguments(
+    always: Rule, exact: bool, offered: bool
+) -> None:
+    found = proposed(*ONE, always=(always,), exact=exact)
+    assert (found.rule is not None) == offered
+    assert ("which holds always" in found.why_not) != offered
+    assert proposed(*ONE, always=(always,), action="deny").rule is not None
+    kept = proposed(*ONE, own=(always,))  # in one list it stands behind it
+    assert kept.place == (0 if not always.when else 1) or always.tool == "look"

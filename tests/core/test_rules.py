@@ -12,6 +12,7 @@ from app.core.rules import (
     Rule,
     content,
     first_match,
+    host_left_open,
     matches,
     pointer_fault,
     rules_from_flags,
@@ -100,10 +101,26 @@ CLIMBS = [
     "notes/%2e%2E%2fkey",
     "notes/.%2e/key",
     "notes/..%5Ckey",
+    "notes/..?a",
+    "notes/..#a",
+    "notes/..;/key",
+    "notes/..%3bx/key",
+    "notes/..%3Fa",
+    "notes/.. /key",
+    "notes/%252e%252e/key",
+    "notes/..%252fkey",
+    "notes/.%00./key",
+    "notes/..%0a",
+    "notes/\uff0e\uff0e/key",
+    "notes/%c0%ae%c0%ae/key",
+    "notes/%2525252525252e",
 ]
+SOUND = ["notes/a..b", "notes/...", "notes/100%", "notes/a?b=..c", "notes/%25"]
 
 
-@pytest.mark.parametrize("path", [*CLIMBS, "notes/a..b", "notes/..."])
+@pytest.mark.parametrize(
+    "path", [*CLIMBS, *SOUND]
+)
 @pytest.mark.parametrize("test", [{"prefix": "notes"}, {"glob": "notes*"}])
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_step_up_is_let_through_by_no_beginning(path: str, test: Any, action: Any) -> None:
@@ -113,6 +130,20 @@ def test_a_step_up_is_let_through_by_no_beginning(path: str, test: Any, action: 
     assert matches(rule, made(READ, arguments)) == free
     exact = Rule("*", action, when={"/path": path})
     assert matches(exact, made(READ, arguments))
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        ("https://good.example", True),
+        ("https://good.example:80", True),
+        ("https://good.example/", False),
+        ("https://good.example/a", False),
+        ("notes", False),
+    ],
+)
+def test_the_beginning_of_an_address_ends_its_host(start: str, said: bool) -> None:
+    assert bool(host_left_open(Rule("*", "run", when={"/url": {"prefix": start}}))) == said
 
 
 @pytest.mark.parametrize("arguments", ["{", "nonsense", '{"n": ' + 5_000 * "1" + "}", ""])

@@ -31,6 +31,7 @@ from app.engine.rule_from import rule_from
         ({"tool": "x", "action": "deny", "fault": "slow"}, "whose action is run"),
         ({"tool": "x", "action": "run", "when": {"/a": {"one_of": []}}}, "needs a value"),
         ({"tool": "x", "action": "run", "when": {"/a": {"prefix": ""}}}, "leave out the test"),
+        ({"tool": "x", "action": "deny", "when": {"/a": {"glob": "*" * 301}}}, "shorten it"),
         ({"tool": "", "action": "deny"}, "name of a tool"),
         ({"tool": "x\n", "action": "deny"}, "name of a tool"),
         ({"tool": "x\u202e", "action": "deny"}, "name of a tool"),
