@@ -206,6 +206,7 @@ function draw(fresh, page, from) {
   const moved = document.activeElement !== from;
   const open = opened();
   $(fresh.id).replaceWith(document.adoptNode(fresh));
+  window.htmx.process(fresh);
   mounted();
   choose();
   named();
