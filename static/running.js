@@ -13,7 +13,7 @@ function tick() {
   for (const place of document.querySelectorAll("[data-ran]")) {
     const past = Math.max(0, Math.floor((Date.now() - Number(place.dataset.ran)) / 1000));
     const most = Number(place.dataset.limitS);
-    const text = most ? `${words(past)} of ${place.dataset.limit}` : words(past);
+    const text = most ? `${words(past)}, limit ${place.dataset.limit}` : words(past);
     if (place.textContent !== text) place.textContent = text;
     if (most && most - past <= NEAR_S) place.dataset.near = "";
     else delete place.dataset.near;

@@ -24,7 +24,7 @@ from app.schema.fields import fields
 from app.schema.verdict import verdict
 
 Tone = Literal["", "live", "ran", "waiting", "failed"]
-Lead = Literal["run", "edit", "answer"]
+Lead = Literal["", "run", "edit", "answer"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ class Fault:
 class Offer:
     """The decisions a card offers. `lead` is the one that stands out; `anyway`: Run asks twice.
 
-    `blocked` says why Run cannot be pressed yet. `again`: the call ran before a crash.
+    `blocked` says why Run cannot be pressed yet. `again`: the call ran before a crash, so that
+    nothing stands out and no key runs it.
     `lift`: it would run in a sandbox, which the person may take away for this call.
     """
 
@@ -85,6 +86,8 @@ class Card:
     answers: tuple[Row, ...] = ()
     """The form of an answer by hand, where the tool says what its result is."""
     why: tuple[Fact, ...] = ()
+    queued: bool = False
+    """It is to run and can be taken back."""
 
     @property
     def seen(self) -> int:
@@ -138,6 +141,7 @@ def card(view: View, turn: Turn, call: Call) -> Card:
         hint=" ".join(filter(None, (_hint(view, turn, call), *_waits(view, turn, call)))),
         answers=_answers(call) if offer is not None else (),
         why=why(turn, call),
+        queued=view.acts and call.status == "decided" and bool(waits_for(view.session, turn, call)),
     )
 
 
@@ -235,7 +239,7 @@ def _who(call: Call) -> str:
     if decided is None:
         return ""
     if decided.by == "rule":
-        return f"by rule: {decided.rule}" if decided.rule else "by a rule"
+        return f"by rule “{decided.rule}”" if decided.rule else "by a rule"
     if decided.arguments is not None:
         return "edited by you"
     if decided.lift:
@@ -287,14 +291,15 @@ def _offer(view: View, turn: Turn, call: Call, hides_some: bool) -> Offer | None
         return None
     sound = may_run(turn, call)
     person = call.tool is None or call.tool.answered_by == "person"
+    again = call.status == "interrupted"
     lead: Lead = "answer" if person else "edit" if call.unsatisfied or not sound else "run"
     return Offer(
-        lead=lead,
+        lead="" if again else lead,
         run=sound,
         anyway=sound and call.unsatisfied,
         edit=not person,
         blocked=hides_some,
-        again=call.status == "interrupted",
+        again=again,
         lift=sound and not call.unsatisfied and not call.cautioned and _confined(call.tool),
     )
 

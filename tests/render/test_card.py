@@ -65,7 +65,7 @@ def offered(log: Log, **changes: Any) -> str:
                 CallStarted("1.1", 1),
                 CallInterrupted("1.1"),
             ),
-            "run: run edit again",
+            ": run edit again",  # nothing stands out, and no key runs it
         ),
     ],
 )
@@ -193,11 +193,34 @@ def test_an_edit_is_told_in_full() -> None:
     assert (shown.edited, shown.edited_more) == (long, 0)
 
 
+def test_no_key_runs_again_what_was_cut() -> None:
+    log = asked("get_weather", {"city": "Paris"})
+    assert 'class="primary" data-key="a"' in html_of(log)
+    log.add(CallDecided("1.1", "run", digest=DIGEST), CallStarted("1.1", 1))
+    cut = html_of(log.add(CallInterrupted("1.1")))
+    assert 'data-key="a"' not in cut
+    assert "button primary" not in cut
+    assert "Run again" in cut
+
+
+def html_of(log: Log) -> str:
+    return block(ENV, View(log.session(), "", WireRows(), log.now_ms), "call-1-1")
+
+
+def test_a_queued_call_can_be_taken_back() -> None:
+    log = turn_with_calls(("get_weather", {}), ("get_weather", {}))
+    log.add(CallDecided("1.2", "run", digest=DIGEST))
+    assert card_of(log, "1.2").queued
+    assert not card_of(log, "1.2", replay=True).queued
+    assert not card_of(log, "1.2", own=False).queued
+    assert not card_of(log, "1.1").queued
+
+
 def test_who_and_how_long() -> None:
     log = asked("get_weather", {})
     log.add(CallDecided("1.1", "run", "rule", "read-only tools"), CallStarted("1.1", 1))
     shown = card_of(log)
-    assert (shown.words, shown.who, shown.took) == ("running", "by rule: read-only tools", "")
+    assert (shown.words, shown.who, shown.took) == ("running", "by rule “read-only tools”", "")
     log.now_ms += 172
     shown = card_of(log.add(CallEnded("1.1", text_result("x"))))
     assert (shown.words, shown.tone, shown.took) == ("ran", "ran", "182 ms")
