@@ -201,9 +201,10 @@ class Log:
     async def denied_calls(self, name: str, *, limit: int = 100) -> list[str]:
         """The arguments of the calls of the tool `name` that a person denied, newest first, as
         JSON; of deleted sessions, too: what was denied stays so."""
+        since = self.position - PAST_ROWS
         rows = await self._db.rows(
             _DENIED,
-            (self.position - PAST_ROWS, kind_of(CallDecided), kind_of(PartEnded), name, limit),
+            (since, kind_of(CallDecided), since, kind_of(PartEnded), name, limit),
         )
         return [json.dumps({"input": text}) if kind == "custom" else text for text, kind in rows]
 
@@ -242,17 +243,17 @@ _PAST_RESULTS = """
 """A call's id is its turn's number, which is its recording's, and its place in it."""
 
 _DENIED = """
-    SELECT json_extract(made.body, '$.text'), json_extract(made.body, '$.meta.type')
-    FROM events AS denied JOIN events AS made ON made.session = denied.session
-    WHERE denied.pos > ? AND denied.kind = ?
-        AND json_extract(denied.body, '$.decision') = 'deny'
-        AND coalesce(json_extract(denied.body, '$.by'), 'person') = 'person'
-        AND made.seq BETWEEN denied.seq - 20000 AND denied.seq AND made.kind = ?
-        AND made.recording || '.' || json_extract(made.body, '$.index')
-            = json_extract(denied.body, '$.call_id')
-        AND json_extract(made.body, '$.name') = ?
-    ORDER BY denied.pos DESC LIMIT ?
+    WITH denied AS MATERIALIZED (
+        SELECT pos, session, json_extract(body, '$.call_id') AS call FROM events
+        WHERE pos > ? AND kind = ? AND json_extract(body, '$.decision') = 'deny'
+            AND coalesce(json_extract(body, '$.by'), 'person') = 'person'),
+    made AS MATERIALIZED (
+        SELECT session, recording || '.' || json_extract(body, '$.index') AS call, body FROM events
+        WHERE pos > ? AND kind = ? AND json_extract(body, '$.name') = ?)
+    SELECT json_extract(body, '$.text'), json_extract(body, '$.meta.type')
+    FROM denied JOIN made USING (session, call) ORDER BY denied.pos DESC LIMIT ?
 """
+"""Each is looked through once, however many there are of both."""
 
 
 def _statements(batch: Batch, first: int) -> list[Statement]:
