@@ -24,5 +24,5 @@ class Denials:
 
     def has(self, call: Call) -> bool:
         """Whether the same call was denied."""
-        denied = self._denied.get(call.name)
+        denied = self._denied.get(call.name, set())
         return bool(denied) and hash(spelled(call.written)) in denied
