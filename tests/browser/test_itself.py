@@ -124,9 +124,11 @@ def test_what_is_typed_on_a_card_outlives_a_reload(server: Server, tab: Tab) -> 
     expect(kept.locator("textarea")).to_have_value("my long work")
 
 
-def test_jump_to_latest_covers_no_button_of_an_open_form(server: Server, new_tab: NewTab) -> None:
-    tab = new_tab(server, viewport={"width": 390, "height": 844}, has_touch=True).login()
-    tab.open(server.session(THREE.replace("17", "19"), tools=TOOLS)).waits_for(3)
+def test_jump_to_latest_covers_no_button_of_an_open_form(
+    own_server: Server, new_tab: NewTab
+) -> None:
+    tab = new_tab(own_server, viewport={"width": 390, "height": 844}, has_touch=True).login()
+    tab.open(own_server.session(THREE, tools=TOOLS)).waits_for(3)
     tab.find("#scroll").evaluate("(scroll) => { scroll.scrollTop = 0; }")
     always = opened(tab.card(0), "Always for")
     write = always.locator("button", has_text="Write this rule")
