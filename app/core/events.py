@@ -253,8 +253,7 @@ class CallStarted:
 @dataclass(frozen=True)
 class CallReturned:
     """The decision to run a call that has not begun is taken back: by a `person`, who alone decides
-    it then, or by a `rule` that would not decide it any more when it is about to begin (deleted,
-    changed, its tool's file is another): it is decided anew. `why` is a sentence."""
+    it then, or by a `rule` that would not decide it as it is now. `why` is a sentence."""
 
     call_id: str
     by: Literal["person", "rule"] = "person"
@@ -263,13 +262,14 @@ class CallReturned:
 
 @dataclass(frozen=True)
 class CallProgressed:
-    """`fraction` is 0..1, or None where the tool does not know how far it is. `output` is what it
-    printed since the last one."""
+    """`fraction` is 0..1; `output` new; `waits`: it has no place yet; `real`: what is held back."""
 
     call_id: str
     text: str
     fraction: float | None = None
     output: str = ""
+    waits: bool = False
+    real: ToolResult | None = None
 
 
 @dataclass(frozen=True)

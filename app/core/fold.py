@@ -141,7 +141,7 @@ def _apply(session: Session, logged: Logged) -> None:
             if session.turns:
                 session.turns[-1].warnings.append(event)
         case CallProgressed():
-            _progressed(session, event, logged.seq)
+            _progressed(session, event, logged.seq, at_ms)
         case CallChecked() | CallDecided() | CallStarted() | CallEnded():
             _call_changed(session, event, at_ms)
         case CallReturned():
@@ -321,13 +321,16 @@ def _returned(session: Session, event: CallReturned) -> None:
     call.digest = digest(session, call, call.code)
 
 
-def _progressed(session: Session, event: CallProgressed, seq: int) -> None:
+def _progressed(session: Session, event: CallProgressed, seq: int, at_ms: int) -> None:
     """A call that goes on in the background tells of itself, too."""
     call = session.by_call.get(event.call_id)
     task = session.tasks.get(call.task_id) if call is not None else None
     if call is None or task is None or task.ended_ms is not None:
         call = _call_in(session, event.call_id, "running")
+    if call.progress is not None and call.progress.waits and not event.waits:
+        call.started_ms = at_ms  # it has its place: from here on it is at work
     call.progress = event
+    call.real = event.real or call.real
     call.output += event.output
     call.printed += len(event.output)
     if len(call.output) > MOST_OUTPUT:
@@ -355,7 +358,7 @@ def _call_changed(
             _require(call.decided is not None and call.decided.decision == "run", "Not to be run.")
             _require(event.attempt == call.attempt, "This attempt is over.")
             call.status, call.started_ms, call.ended_ms = "running", at_ms, None
-            call.output, call.printed, call.extended_s = "", 0, 0.0
+            call.output, call.printed, call.extended_s, call.real = "", 0, 0.0, None
         case CallEnded():
             call = _call_in(session, event.call_id, "decided", "running", "waiting", "interrupted")
             if call.status == "running" or call.started_ms is None:

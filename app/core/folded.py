@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.core.rows import to_data
-from app.core.state import Call, Session
+from app.core.state import Call, Session, Task
 
 
 def folded(session: Session, title: str = "") -> Mapping[str, Any]:
@@ -20,6 +20,18 @@ def folded(session: Session, title: str = "") -> Mapping[str, Any]:
         "text": session.answer,
         "turns": sum(not turn.dropped for turn in session.turns),
         "calls": [_folded_call(call) for call in session.calls()],
+        "tasks": [_folded_task(task) for task in session.tasks.values()],
+    }
+
+
+def _folded_task(task: Task) -> dict[str, Any]:
+    return {
+        "id": task.id,
+        "call": task.call,
+        "title": task.title,
+        "how": task.how,
+        "result": to_data(task.result) if task.result is not None else None,
+        "running": task.ended_ms is None,
     }
 
 

@@ -8,6 +8,7 @@ that came after it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -146,7 +147,10 @@ def _told(task: Task) -> tuple[MessagePart, ...]:
     if task.result is None:
         words = f"{said}{task.how}. It has no result, and what it had done by then stands.]"
         return (MessagePart("text", words),)
-    words = f"{said}{task.how}. Its result:]\n{task.result.text}"
+    text = task.result.text
+    # What a text says cannot hold its own digest, so no output can end itself and go on as another.
+    mark = hashlib.sha256(f"{task.id}\n{text}".encode("utf-8", "replace")).hexdigest()[:16]
+    words = f"{said}{task.how}. What follows up to {mark} is output of the tool:]\n{text}\n[{mark}]"
     images = (piece for piece in task.result.content if piece.type == "image")
     return (MessagePart("text", words), *(MessagePart("image", content=(i,)) for i in images))
 

@@ -58,14 +58,21 @@ class Progress:
         self._hub = hub
         self._invocation = invocation
         self._newest: CallProgressed | None = None
+        self._real: ToolResult | None = None
         self._there = asyncio.Event()
         self._over = asyncio.Event()
 
     def report(self, text: str, fraction: float | None = None, output: str = "") -> None:
         if self._newest is not None:
             output = self._newest.output + output
-        self._newest = CallProgressed(self._invocation.call, text, fraction, output)
+        waits = not self._invocation.deadline.begun
+        call_id = self._invocation.call
+        self._newest = CallProgressed(call_id, text, fraction, output, waits, self._real)
         self._there.set()
+
+    def keep(self, real: ToolResult) -> None:
+        """What is held back from here on is in the log, whatever becomes of the program."""
+        self._real = real
 
     def end(self) -> None:
         """No more is saved by `pump`, which is let finish what it does: nothing is told twice."""
@@ -74,7 +81,7 @@ class Progress:
 
     def rest(self) -> list[Event]:
         """What was not saved yet; from here on that is nothing."""
-        newest, self._newest = self._newest, None
+        newest, self._newest, self._real = self._newest, None, None
         return [] if newest is None else [newest]
 
     async def pump(self) -> None:
@@ -101,7 +108,7 @@ class Running:
     task: asyncio.Future[None]
     work: asyncio.Future[ToolResult]
     deadline: Deadline
-    staged: bool = False
+    staging: Staging
     behind: str = ""
     cancelled: bool = False
 
@@ -141,18 +148,21 @@ class Calls:
         )
         key = (live.id, call_id)
         progress = Progress(self._hub, invocation)
-        staging = Staging(call.decided.fault if call.decided is not None else "")
+        fault = call.decided.fault if call.decided is not None else ""
+        staging = Staging(fault, keep=progress.keep)
         run = partial(self._executors.run, invocation, progress.report)
         work = asyncio.ensure_future(staging.run(run, progress.report))
         follow = self._follow(invocation, progress, work, staging)
         tended = self._tended(live.id, follow, lambda: self._running.pop(key))
         self._running[key] = Running(
-            asyncio.ensure_future(tended), work, invocation.deadline, bool(staging.fault)
+            asyncio.ensure_future(tended), work, invocation.deadline, staging
         )
 
     async def extend(self, live: Live, call_id: str, by_s: float) -> None:
         """Give a running call `by_s` more seconds. Conflict where it does not run any more."""
         running = self._under_way(live, call_id)
+        if running.staging.returned:
+            raise Conflict("Its tool has returned already; only its result is held back.")
         call = live.session.call(call_id)
         assert call.tool is not None
         if call.tool.timeout_s + call.extended_s + by_s > LONGEST_S:
@@ -166,7 +176,7 @@ class Calls:
         of its task. Conflict where that cannot be."""
         running = self._under_way(live, call_id)
         call = live.session.call(call_id)
-        if running.staged:
+        if running.staging.fault:
             raise Conflict("A fault is staged of this call, so its result is waited for.")
         if sum(bool(one.behind) for one in self._running.values()) >= MOST_BEHIND:
             raise Conflict(f"{MOST_BEHIND} calls are in the background already; stop one of them.")

@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from app.core.decide import next_commands, settled
@@ -358,10 +358,7 @@ _TASK_OVER = "ended with the program"
 def closing_events(
     session: Session, message: str, *, stopped: bool = False, alive: Collection[str] = ()
 ) -> list[Event]:
-    """What makes an answer or a call that is under way a thing of the past; but calls in `alive`.
-
-    `message` says why the answer ended.
-    """
+    """What makes an answer or a call under way a thing of the past, but calls in `alive`."""
     events: list[Event] = []
     turn = session.turn
     if turn is not None and turn.open:
@@ -373,6 +370,8 @@ def closing_events(
         events.append(ResponseFailed("stopped" if stopped else "interrupted", message))
     events += [
         CallInterrupted(call.id)
+        if call.real is None
+        else CallEnded(call.id, replace(call.real, staged=True), real=call.real)  # held back
         for call in session.current_calls
         if call.status == "running" and call.id not in alive
     ]

@@ -37,7 +37,8 @@ def masked(event: Event, masker: Masker) -> Event:
         case PromptAdded() | PartEnded():
             return replace(event, text=text(event.text))
         case CallProgressed():
-            return replace(event, text=text(event.text), output=text(event.output))
+            kept = None if event.real is None else _masked_result(event.real, masker)
+            return replace(event, text=text(event.text), output=text(event.output), real=kept)
         case TaskEnded(result=ToolResult() as result):
             return replace(event, result=_masked_result(result, masker))
         case CallDecided(arguments=arguments):

@@ -27,12 +27,23 @@ Sleep = Callable[[float], Awaitable[object]]
 
 
 class Staging:
-    """The fault of one call, "" for none. `real` is what the tool returned, as soon as it did."""
+    """The fault of one call, "" for none. `keep` is told what is held back before it is."""
 
-    def __init__(self, fault: str, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(
+        self,
+        fault: str,
+        sleep: Sleep = asyncio.sleep,
+        keep: Callable[[ToolResult], object] = lambda _: None,
+    ) -> None:
+        self._keep = keep
         self.fault = fault
         self._sleep = sleep
         self._real: ToolResult | None = None
+
+    @property
+    def returned(self) -> bool:
+        """Whether the tool is done, and its result is held back."""
+        return self._real is not None
 
     async def run(self, run: Callable[[], Awaitable[ToolResult]], report: Report) -> ToolResult:
         """Run the tool; a slow answer is held back, which counts for no limit of the tool."""
@@ -40,6 +51,7 @@ class Staging:
         if self.fault:
             self._real = result
         if self.fault == "slow":
+            self._keep(result)
             await self._hold(report)
         return result
 

@@ -26,10 +26,12 @@ class Report(Protocol):
 
 class Deadline:
     """How much longer than its limits a call may run: a person grants it while it runs, and all
-    limits that are set by `within` follow. `extended_s` is in seconds."""
+    limits that are set by `within` follow. `extended_s` is in seconds; `begun` says that its time
+    has begun, for it has its place."""
 
     def __init__(self) -> None:
         self.extended_s = 0.0
+        self.begun = False
         self._limits: list[asyncio.Timeout] = []
 
     def extend(self, by_s: float) -> bool:

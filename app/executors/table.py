@@ -59,10 +59,15 @@ class Executors:
             said = f"A {kind} tool is not run by this program; answer the call by hand."
             return text_result(said, is_error=True, kind="failed")
         if kind == "mock":
+            invocation.deadline.begun = True
             return await self._within_limits(executor, invocation, report)
-        if self._places.locked():
+        waits = self._places.locked()
+        if waits:
             report(f"Waiting for its turn: {AT_ONCE} other calls run now.", None)
         async with self._places:
+            invocation.deadline.begun = True
+            if waits:
+                report("", None)
             return await self._within_limits(executor, invocation, report)
 
     async def _within_limits(

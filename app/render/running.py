@@ -53,6 +53,7 @@ def running(session: Session, call: Call) -> dict[str, Any]:
         "call": call,
         "task": behind,
         "tells": tells(session, call),
+        "held": call.real is not None,
         "limit_s": limit_s,
         "limit": seconds(limit_s) if limit_s else "",
         "before": call.printed - len(call.output),

@@ -13,6 +13,7 @@ from app.core.events import (
     CallDecided,
     CallEnded,
     CallInterrupted,
+    CallProgressed,
     CallStarted,
     Decision,
     Event,
@@ -32,6 +33,7 @@ from app.core.folded import folded
 from app.core.limits import busy_ms
 from app.core.state import Session
 from app.core.tools import text_result
+from app.engine.hub import closing_events
 from app.render.timeline import clock
 from tests.playbook import (
     begun,
@@ -162,6 +164,25 @@ def test_nothing_is_at_work_while_the_program_is_not_there(ends: Decision) -> No
     assert one.call("1.0").ended_ms == last
     assert busy_ms(one) < 1000
     assert clock(one).duration < 10_000
+
+
+def test_a_call_in_the_queue_is_at_work_from_when_it_has_its_place() -> None:
+    one = session(*ONE, run("1.0"), CallStarted("1.0", 1))
+    for at_ms, event in (
+        (10_000, CallProgressed("1.0", "Waiting for its turn.", waits=True)),
+        (20_000, CallProgressed("1.0", "")),
+        (30_000, CallProgressed("1.0", "half")),
+    ):
+        apply(one, Logged(one.seq + 1, at_ms, event))
+    assert one.call("1.0").started_ms == 20_000
+
+
+def test_what_a_fault_held_back_outlives_a_crash() -> None:
+    held = CallProgressed("1.0", "Held back", real=text_result("42"))
+    one = session(*ONE, run("1.0", fault="slow"), CallStarted("1.0", 1), held)
+    (ended,) = closing_events(one, "It was killed.")
+    assert isinstance(ended, CallEnded)
+    assert (ended.result.text, ended.result.staged, ended.real) == ("42", True, text_result("42"))
 
 
 def test_two_cut_calls_end_when_the_program_did() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -247,6 +248,8 @@ def test_what_comes_of_a_call_in_the_background_is_told_once_and_keeps_its_place
     events += [*turn(3), PromptAdded("and?")]
     later = model_request(session(*events), ToolChoice()).messages
     assert later[: len(first)] == first
-    told = "[Task call-1-2, which went on in the background, is over: done. Its result:]\n42"
+    mark = hashlib.sha256(b"call-1-2\n42").hexdigest()[:16]
+    told = "[Task call-1-2, which went on in the background, is over: done. "
+    told += f"What follows up to {mark} is output of the tool:]\n42\n[{mark}]"
     assert [one.text for one in first[-1].parts] == [told, "well?"]
     assert [one.text for one in later[-1].parts] == ["and?"]

@@ -235,5 +235,6 @@ async def test_so_many_run_at_once_and_the_others_wait() -> None:
         await asyncio.wait({calls[-1]})
         go_on.set()
         results = await asyncio.gather(*calls[:-1])
+        assert told[2:] == [""]  # it runs, and waits no more
     assert [result.text for result in results] == ["done"] * (table.AT_ONCE + 1)
     assert one.most == table.AT_ONCE

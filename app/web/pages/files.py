@@ -64,9 +64,12 @@ async def undo(request: Request) -> Response:
 async def stop_task(request: Request) -> Response:
     """POST /sessions/ID/tasks/TASK/stop"""
     site, session_id = site_of(request), request.path_params["id"]
-    async with site.engine.hub.holding(session_id):
-        pass
     task_id = request.path_params["task"]
+    async with site.engine.hub.holding(session_id) as live:
+        task = live.session.tasks.get(task_id)
+        call = live.session.call(task.call) if task is not None else None
+    if task and task.ended_ms is not None and call and call.task_id == task_id:
+        raise Conflict(f"Task {task_id} is over: {task.how}.")
     how = "stopped by you"
     if not await site.engine.driver.stop_task(session_id, task_id):
         how = await site.engine.workspace.tasks.stop(session_id, task_id, how)
