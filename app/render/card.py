@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.core.decide import doubled_ids, may_run
-from app.core.events import CallDecided, Problem
+from app.core.events import Problem
 from app.core.state import Call, Turn
 from app.core.tools import Tool
 from app.render.arguments import Edit, Token, edits, fixed, laid_out
@@ -109,7 +109,8 @@ def card(view: View, turn: Turn, call: Call) -> Card:
     """The card of `call` as `view` shows it."""
     block = call_block(call)
     words, tone = _words(view, turn, call)
-    changed = next((one.arguments for one in (call.decided, call.cut) if _edits(one)), None)
+    told = (one.arguments for one in (call.decided, call.cut) if one is not None)
+    changed = next((text for text in told if text is not None), None)
     edited = changed or ""
     limit = max(len(call.written), len(edited)) if block in view.expanded else SHOWN_ARGUMENTS
     more = max(len(call.written) - limit, 0)
@@ -270,11 +271,7 @@ def _all_fixed(call: Call, faults: tuple[Fault, ...]) -> str:
 
 def _mended(call: Call) -> bool:
     """What ran is another text than the one that was wrong: the edit tells the story."""
-    return call.status == "done" and _edits(call.decided)
-
-
-def _edits(decided: CallDecided | None) -> bool:
-    return decided is not None and decided.arguments is not None
+    return call.status == "done" and call.decided is not None and call.decided.arguments is not None
 
 
 def _decidable(view: View, call: Call) -> bool:
