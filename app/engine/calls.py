@@ -266,7 +266,7 @@ class Calls:
                 over = task_ended(running.behind, work, why)
                 await self._hub.append(live, [*progress.rest(), over])
                 return
-            over_by = _CANCELLED if running.cancelled else _STOPPED
+            over_by = CANCELLED if running.cancelled else _STOPPED
             ended = outcome_of(invocation.call, work, None if self.closing else over_by)
             ended = staging.ended(ended, live.session, self._hub.masker(), MAX_OUTPUT)
             await self._hub.append(live, [*progress.rest(), ended])
@@ -302,7 +302,7 @@ _STOPPED = text_result(
     kind="interrupted",
 )
 
-_CANCELLED = text_result(
+CANCELLED = text_result(
     "The person cancelled this call while it was running; what it had done by then stands.",
     is_error=True,
     kind="interrupted",

@@ -17,7 +17,7 @@ from app.core.errors import BadInput, Conflict, NotFound, Refused
 from app.core.events import CallEnded, Problem
 from app.core.rows import to_data
 from app.core.tools import Tool, ToolResult
-from app.engine.calls import MAX_OUTPUT, outcome_of
+from app.engine.calls import CANCELLED, MAX_OUTPUT, outcome_of
 from app.engine.masked import masked
 from app.executors.executor import Invocation
 from app.executors.table import Executors
@@ -229,7 +229,7 @@ class Trying:
 
     async def _follow(self, one: Try, work: asyncio.Future[ToolResult]) -> None:
         await asyncio.wait([work])
-        ended = outcome_of("1.1", work, closing=False)
+        ended = outcome_of("1.1", work, CANCELLED)
         one.ended_ms = self._clock()
         assert isinstance(ended, CallEnded)
         one.result = self._masked(ended.result)

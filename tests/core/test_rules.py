@@ -118,9 +118,7 @@ CLIMBS = [
 SOUND = ["notes/a..b", "notes/...", "notes/100%", "notes/a?b=..c", "notes/%25"]
 
 
-@pytest.mark.parametrize(
-    "path", [*CLIMBS, *SOUND]
-)
+@pytest.mark.parametrize("path", [*CLIMBS, *SOUND])
 @pytest.mark.parametrize("test", [{"prefix": "notes"}, {"glob": "notes*"}])
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_step_up_is_let_through_by_no_beginning(path: str, test: Any, action: Any) -> None:

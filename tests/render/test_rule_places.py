@@ -28,7 +28,7 @@ def test_the_places_to_choose_from() -> None:
     named = ("/at", "/unit", "/days", "/one", "/more", "/any", "/at/city", "/at/a~1b")
     assert places(SCHEMA) == named
     assert places(True) == places({"properties": []}) == ()
-    many = {"properties": {f"p{n}": {} for n in range(MOST_PLACES + 5)}}
+    many: dict[str, Any] = {"properties": {f"p{n}": {} for n in range(MOST_PLACES + 5)}}
     assert len(places(many)) == MOST_PLACES
 
 

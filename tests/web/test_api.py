@@ -302,9 +302,9 @@ async def test_rules_of_a_script_and_the_limit(client: httpx.AsyncClient) -> Non
     assert (await rested(client, session_id))["turns"] == 5
     # The form of the page, and what it says of a number that is none.
     for fields, status in (({"max_turns": "much"}, 422), ({"max_turns": " 3 "}, 303)):
-        page = await client.post(here, data=fields, headers={"accept": "text/html"})
-        assert page.status_code == status
-    assert "max_turns must be a whole number, not" not in page.text
+        told = await client.post(here, data=fields, headers={"accept": "text/html"})
+        assert told.status_code == status
+    assert "max_turns must be a whole number, not" not in told.text
     assert (await rested(client, session_id))["turns"] == 7  # a raised limit counts on
     changes = [
         json.loads(line)["settings"]["limits"]
