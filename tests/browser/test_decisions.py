@@ -108,9 +108,9 @@ def test_a_limit_is_reached_and_lifted(server: Server, tab: Tab) -> None:
     expect(tab.cards).to_have_count(4)
     tab.state("paused")
     expect(tab.find("#pause")).to_contain_text("2 turns were made")
-    tab.find("#pause").locator("input").fill("3")
+    tab.find("#raise-max_turns").fill("3")
     tab.find("#pause").locator("button", has_text="Continue with a limit").click()
-    expect(tab.cards).to_have_count(7)
+    expect(tab.cards).to_have_count(5)  # a raised limit counts on
     tab.state("paused")
 
 

@@ -43,7 +43,7 @@ def test_a_limit_is_told_in_every_tab_and_lifted_from_one(server: Server, new_ta
     expect(one.find("#set-turns")).to_have_value("3")
     two.page.keyboard.press("c")
     for tab in (one, two):
-        expect(tab.find(".turnhead")).to_have_count(8)
+        expect(tab.find(".turnhead")).to_have_count(6)
         expect(tab.find("#pause")).to_contain_text("3 turns were made")
     one.page.keyboard.press("Escape")
     for tab in (one, two):
