@@ -136,6 +136,8 @@ document.addEventListener(
       return;
     }
     form.dataset.ui = "sent";
+    // Who lets it go on wants to see where it goes.
+    if (form.getAttribute("action")?.endsWith("/continue")) actions.latest();
     setTimeout(() => delete form.dataset.ui, 400);
   },
   true,
@@ -150,10 +152,12 @@ document.addEventListener("htmx:after:request", (event) => {
 // Scrolling follows the end only while the reader is there ------------------------------------
 
 let pinned = true;
+let tall = 0; // how tall the flow was when it was last followed
 
 function follow() {
   const scroll = $("scroll");
   if (scroll && pinned) scroll.scrollTop = scroll.scrollHeight;
+  if (scroll) tall = scroll.scrollHeight;
   if ($("latest")) $("latest").hidden = pinned;
 }
 
@@ -171,7 +175,9 @@ function watchScroll() {
   scroll.addEventListener(
     "scroll",
     () => {
-      pinned = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 40;
+      // The event comes late: if the flow has grown since, it was we who scrolled, to where the end was.
+      if (scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 40) pinned = true;
+      else if (scroll.scrollHeight === tall) pinned = false;
       $("latest").hidden = pinned;
     },
     { passive: true },

@@ -51,6 +51,22 @@ def test_a_limit_is_told_in_every_tab_and_lifted_from_one(server: Server, new_ta
         expect(tab.find("#pause")).to_be_empty()
 
 
+def test_the_flow_is_followed_to_the_next_pause(server: Server, tab: Tab) -> None:
+    session_id = server.session(
+        "[[fault:loop]] Use note", [NOTE], rules=ALLOW, max_turns=4, max_repeats=0
+    )
+    tab.open(session_id).state("paused")
+    for runs in (2, 3):
+        tab.find("#pause button", has_text="Continue").first.click()
+        expect(tab.find(".turnhead")).to_have_count(4 * runs)
+        tab.state("paused")
+        expect(tab.find("#latest")).to_be_hidden()
+        expect(tab.find("#pause")).to_be_in_viewport(ratio=1)
+    # Who scrolls away is left where he is.
+    tab.page.evaluate("document.querySelector('#scroll').scrollTop = 0")
+    expect(tab.find("#latest")).to_be_visible()
+
+
 def test_lanes_say_what_they_are_and_lead_to_their_calls(server: Server, tab: Tab) -> None:
     session_id = server.session("[[fault:parallel-5]] Use note", [NOTE], rules=ALLOW)
     tab.open(session_id)
