@@ -99,13 +99,14 @@ def _lines(
 
 def _at_once(session: Session, call: Call, proposal: Proposal) -> str:
     others = [session.call(one) for one in proposal.decides if one != call.id]
-    named = ", ".join(f"{one.name} ({one.id})" for one in others[:8])
+    named = ", ".join(one.id for one in others[:8])
     more = f" and {len(others) - 8} more" if len(others) > 8 else ""
     if call.id not in proposal.decides:
         return "It decides this call as soon as its turn comes."
     if not others:
         return "It decides this call at once, and no other that waits."
-    return f"It decides at once this call, and of those that wait {named}{more}."
+    waiting = f"{len(others)} that {'waits' if len(others) == 1 else 'wait'}"
+    return f"It decides this call at once, and {waiting}: {named}{more}."
 
 
 def print_of(choice: Choice, proposal: Proposal, there: Sequence[Rule]) -> str:

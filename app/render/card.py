@@ -173,7 +173,7 @@ def source(tool: Tool) -> str:
         case "mcp":
             return f"mcp · {config.get('server', '')}/{config.get('tool', tool.name)}"
         case "person":
-            return "answered by you"
+            return "a person"
         case "workspace":
             return f"workspace · {config.get('tool', tool.name)} in the session's scratch folder"
         case other:

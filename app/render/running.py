@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from app.core.state import Call, Session, Task
 
-Outcome = Literal["live", "ran", "failed"]
+Outcome = Literal["", "live", "ran", "failed"]
 
 
 def task_of(session: Session, call: Call) -> Task | None:
@@ -28,23 +28,31 @@ def tells(session: Session, call: Call) -> bool:
     return call.status == "running" or goes_behind(session, call)
 
 
-def behind_words(
-    session: Session, call: Call
-) -> tuple[str, Literal["live", "ran", "failed"]] | None:
+def behind_words(session: Session, call: Call) -> tuple[str, Outcome] | None:
     """The state of a call that went on in the background, and its colour; None for any other."""
     task = task_of(session, call)
     if task is None:
         return None
     if task.ended_ms is None:
         return "in the background", "live"
-    failed = task.result is None or task.result.is_error
-    return ("failed in the background", "failed") if failed else ("ran in the background", "ran")
+    if _failed(task):
+        return "failed in the background", "failed"
+    if task.result is None:
+        return "stopped in the background", ""
+    return "ran in the background", "ran"
+
+
+def _failed(task: Task) -> bool:
+    """What was stopped has no result, and is no failure."""
+    if task.result is None:
+        return not task.how.startswith(("stopped", "ended with the program"))
+    return task.result.is_error
 
 
 def running(session: Session, call: Call) -> dict[str, Any]:
-    """The values of its blocks: `task`, whether it `tells`, how long it may run (`limit`, words,
-    and `limit_s`; "" and 0 in the background) and how many characters came `before` what is kept
-    of its output."""
+    """The values of its blocks: `task`, whether it `tells`, whether it `failed` as a task, how long
+    it may run (`limit`, words, and `limit_s`; "" and 0 in the background) and how many characters
+    came `before` what is kept of its output."""
     behind = task_of(session, call)
     limit_s = 0.0
     if behind is None and call.tool is not None:
@@ -53,6 +61,7 @@ def running(session: Session, call: Call) -> dict[str, Any]:
         "call": call,
         "task": behind,
         "tells": tells(session, call),
+        "failed": behind is not None and behind.ended_ms is not None and _failed(behind),
         "held": call.real is not None,
         "limit_s": limit_s,
         "limit": seconds(limit_s) if limit_s else "",

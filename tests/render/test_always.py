@@ -41,7 +41,7 @@ def shown(choice: Choice, *there: Rule, log: Log | None = None) -> tuple[Panel, 
     ("choice", "there", "words", "line"),
     [
         (Choice(), (), "Rule 1 of this session: run get_weather",
-         "It decides at once this call, and of those that wait get_weather (1.2)."),
+         "It decides this call at once, and 1 that waits: 1.2."),
         (Choice(exact=True), (),
          'Rule 1 of this session: run get_weather where the arguments are {"city": "Paris"}',
          "It decides this call at once, and no other that waits."),

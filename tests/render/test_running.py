@@ -94,7 +94,8 @@ def test_the_end_of_what_was_printed_stays_and_says_what_came_before() -> None:
 @pytest.mark.parametrize(
     ("how", "result", "words"),
     [
-        ("stopped with the run", None, ["failed in the background", "its effect is unknown"]),
+        ("stopped with the run", None, ["stopped in the background", "its effect is unknown"]),
+        ("its end could not be saved", None, ["failed in the background"]),
         ("ended with an error", text_result("bad luck", is_error=True), ["bad luck", "failed in"]),
     ],
 )
@@ -104,6 +105,7 @@ def test_a_bad_end_is_said(how: str, result: object, words: list[str]) -> None:
     card = at(events, len(events)).tree.find("call-1-1")
     assert card is not None
     assert all(word in card.text for word in [how, *words])
+    assert ('class="later failed"' in str(card)) != how.startswith("stopped")
 
 
 def test_of_a_call_that_is_over_by_now_the_card_is_a_whole() -> None:
