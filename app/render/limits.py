@@ -204,7 +204,8 @@ def bounds(session: Session, unpriced: str) -> Bounds:
     uncounted = uncounted if counts_no_tokens(session) else ""
     broken = []
     if limits.max_cost and unpriced:
-        broken.append(f"limit {money(limits.max_cost)} cannot hold")
+        broken.append("money")
     if limits.max_run_tokens and uncounted:
-        broken.append(f"limit {limits.max_run_tokens:,} tokens cannot hold")
-    return Bounds(limits_summary(limits), unpriced, uncounted, "; ".join(broken))
+        broken.append("tokens")
+    said = f"that of {' and that of '.join(broken)} cannot hold" if broken else ""
+    return Bounds(limits_summary(limits), unpriced, uncounted, said)

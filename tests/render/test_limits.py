@@ -206,7 +206,7 @@ def test_setup_says_what_cannot_hold() -> None:
     assert bounds(unknown, "No price.").tokens.endswith(".")
     assert bounds(unknown, "No price.").money == "No price."
     limited = run_of((UNCOUNTED, None), max_cost=0.1, max_run_tokens=5000).session()
-    said = "limit $0.10 cannot hold; limit 5,000 tokens cannot hold"
+    said = "that of money and that of tokens cannot hold"
     assert bounds(limited, "No price.").broken == said
     assert bounds(unknown, "No price.").broken == ""
     moved = replace(settings(), profile=replace(settings().profile, name="another"))
