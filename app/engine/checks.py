@@ -1,4 +1,5 @@
-"""Calls that are looked at before they are decided: outside of the session's lock, side by side.
+"""Calls that are looked at before they are decided, and again before they begin where they were
+held: outside of the session's lock, side by side.
 
 An executor may have to ask a slow server; nobody who stops or reads the session waits for that.
 """
@@ -7,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from app.core.decide import asks, repeats
 from app.core.digests import digest
 from app.core.errors import Conflict
-from app.core.events import CallChecked, CallReturned, Problem
+from app.core.events import CallChecked, CallDecided, CallReturned, Problem
 from app.core.rules import first_match, unbound
 from app.core.state import Call, Session
+from app.core.tools import Tool
 from app.engine.calls import Tended
 from app.engine.decisions import outcome
 from app.engine.hub import Hub, Live
@@ -29,13 +31,24 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Checking:
-    """A check under way: `work` can be cancelled, `task` writes down what it found."""
+    """A look under way: `work` can be cancelled, `task` writes down what it found."""
 
     task: asyncio.Future[None]
-    work: asyncio.Future[Checked]
+    work: asyncio.Future[Checked] | asyncio.Future[list[Checked | None]]
 
 
-Follow = Callable[[Live], Awaitable[None]]
+@dataclass(frozen=True)
+class Seen:
+    """A call that is about to begin, as it was when the look at it began."""
+
+    id: str
+    tool: Tool
+    arguments: str
+    decided: CallDecided
+
+
+Follow = Callable[[Live, Collection[str]], Awaitable[None]]
+"""(session, looked): do what follows; the calls `looked` were looked at again just now."""
 
 SOON_S = 2.0
 """How long it may take to look again at what answers a call that is about to begin."""
@@ -74,32 +87,70 @@ class Checks:
         call = live.session.call(call_id)
         if checked.code != call.code:
             await self._hub.append(live, [event_of(live.session, call, checked, self._ruling)])
-            await self._then(live)
+            await self._then(live, ())
             raise Conflict(
                 "What answers this tool has changed since this card was drawn; look at the call "
                 "again.",
                 outcome(call),
             )
 
-    async def outdated(self, live: Live, call_id: str) -> bool:
-        """Whether what answers a call is not what a rule decided it on, for it was held behind
-        others meanwhile: then the decision is taken back. Where it cannot be told at once what
-        answers, the executor looks, and fails rather than run another."""
-        call = live.session.call(call_id)
-        made = call.decided
-        if call.tool is None or made is None or made.by != "rule":
-            return False
+    def look(self, live: Live, call_ids: Sequence[str]) -> set[str]:
+        """Look again at those of the calls, which are about to begin, that a rule decided: they
+        may have been held behind others, and what answers them may be another by now. Those that
+        are looked at are returned; what follows, follows from the look."""
+        calls = [live.session.call(one) for one in call_ids]
+        seen = [
+            Seen(call.id, call.tool, call.arguments, call.decided)
+            for call in calls
+            if call.tool and call.decided and call.decided.by == "rule"
+        ]
+        begun = [one for one in seen if not self.under_way(live.id, one.id)]
+        if begun:
+            self._look(live.id, begun)
+        return {one.id for one in seen}
+
+    def _look(self, session_id: str, seen: Sequence[Seen]) -> None:
+        keys = [(session_id, one.id) for one in seen]
+        work = asyncio.gather(*(self._known(session_id, one) for one in seen))
+        follow = self._follow_look(session_id, seen, work)
+
+        def forget() -> None:
+            for key in keys:
+                del self._open[key]
+
+        task = asyncio.ensure_future(self._tended(session_id, follow, forget))
+        self._open.update(dict.fromkeys(keys, Checking(task, work)))
+
+    async def _known(self, session_id: str, seen: Seen) -> Checked | None:
+        """What answers the call now. None where that cannot be told at once: the executor looks,
+        and fails rather than run another."""
         try:
             async with asyncio.timeout(SOON_S):
-                found = await self._executors.known(live.id, call.tool, call.arguments)
+                return await self._executors.known(session_id, seen.tool, seen.arguments)
         except TimeoutError:
-            return False
-        if found is None or found.code == call.code:
-            return False
-        why = f"What answers {call.name} has changed since the rule “{made.rule}” decided the call."
-        await self._hub.append(live, [CallReturned(call_id, "rule", why)])
+            return None
+
+    async def _follow_look(
+        self, session_id: str, seen: Sequence[Seen], work: asyncio.Future[list[Checked | None]]
+    ) -> None:
+        """Take back what was decided on something else, before any of them begins."""
+        await asyncio.wait([work])
+        if work.cancelled():
+            return
+        async with self._hub.holding(session_id) as live:
+            for one, found in zip(seen, work.result(), strict=True):
+                call = live.session.call(one.id)
+                stands = call.status == "decided" and call.decided == one.decided
+                if stands and not live.session.stopped and found and found.code != call.code:
+                    await self._take_back(live, one, found)
+            await self._then(live, [one.id for one in seen])
+
+    async def _take_back(self, live: Live, seen: Seen, found: Checked) -> None:
+        call, rule = live.session.call(seen.id), seen.decided.rule
+        why = f"What answers {call.name} has changed since the rule “{rule}” decided the call."
+        await self._hub.append(live, [CallReturned(call.id, "rule", why)])
+        await self._ruling.know_all(live.session)
         await self._hub.append(live, [event_of(live.session, call, found, self._ruling)])
-        return True
 
     async def again(self, session_id: str, rule_id: str) -> None:
         """Look anew at the calls that wait only because what answers them is not what the rule is
@@ -123,14 +174,14 @@ class Checks:
                     await self._ruling.know_all(live.session)
                     event = event_of(live.session, call, checked, self._ruling)
                     await self._hub.append(live, [event])
-            await self._then(live)
+            await self._then(live, ())
 
     def under_way(self, session_id: str, call_id: str) -> bool:
         return (session_id, call_id) in self._open
 
     def end(self, session_id: str) -> list[asyncio.Future[None]]:
-        """Begin to end the session's checks; what is returned is done when they are over. Their
-        calls stay proposed: who goes on checks them anew."""
+        """Begin to end the session's looks; what is returned is done when they are over. Their
+        calls stay as they are: who goes on looks at them anew."""
         ended = [one for (session, _), one in self._open.items() if session == session_id]
         for one in ended:
             one.work.cancel()
@@ -151,7 +202,7 @@ class Checks:
                 await self._ruling.know_all(session)
                 checked = event_of(session, call, _said(call_id, work), self._ruling)
                 await self._hub.append(live, [checked])
-                await self._then(live)
+                await self._then(live, ())
 
 
 def _said(call_id: str, work: asyncio.Future[Checked]) -> Checked:

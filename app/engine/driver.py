@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -231,10 +231,11 @@ class Driver:
 
     # What follows.
 
-    async def _advance(self, live: Live) -> None:
-        fresh: set[str] = set()
+    async def _advance(self, live: Live, looked: Collection[str] = ()) -> None:
+        """The calls `looked` were looked at just now, like those that are decided in this hold."""
+        fresh = set(looked)
         try:
-            while commands := self._due(live, await self._ruling.commands(live.session)):
+            while commands := self._due(live, await self._ruling.commands(live.session), fresh):
                 rules = self._ruling.of(live.id)
                 for command in commands:
                     if self._closing or live.deleted:
@@ -246,16 +247,22 @@ class Driver:
             self._settle_later(live.id)
             raise
 
-    def _due(self, live: Live, commands: Sequence[Command]) -> list[Command]:
-        """Without the checks that are under way."""
+    def _due(self, live: Live, commands: Sequence[Command], fresh: set[str]) -> list[Command]:
+        """Without the checks that are under way, and without the calls that are looked at once
+        more before they begin: what becomes of them follows from that, outside of this hold."""
+        if self._closing or live.deleted:
+            return []
+        runs = [one.call_id for one in commands if isinstance(one, RunCall)]
+        looks = self.checks.look(live, [one for one in runs if one not in fresh])
         return [
             one
             for one in commands
             if not (isinstance(one, CheckCall) and self.checks.under_way(live.id, one.call_id))
+            and not (isinstance(one, RunCall) and one.call_id in looks)
         ]
 
     async def _perform(self, live: Live, command: Command, fresh: set[str]) -> None:
-        """`fresh` are the calls that were decided in this hold, as they were just looked at."""
+        """A call that is decided here is `fresh`: it was just looked at."""
         match command:
             case Record(event):
                 if isinstance(event, CallDecided):
@@ -264,8 +271,6 @@ class Driver:
             case CheckCall(call_id):
                 self.checks.start(live, call_id)
             case RunCall(call_id, attempt, arguments):
-                if call_id not in fresh and await self.checks.outdated(live, call_id):
-                    return
                 await self._hub.append(live, [CallStarted(call_id, attempt)])
                 self._running.start(live, call_id, attempt, arguments)
             case Retry():

@@ -13,6 +13,7 @@ from app.core.events import CallChecked, CallDecided, CallReturned, CallStarted
 from app.core.rules import Rule
 from app.core.state import Session
 from app.core.tools import Tool, ToolResult, text_result
+from app.engine import checks
 from app.engine.decisions import Asked
 from app.engine.engine import Engine
 from app.engine.rules import ALWAYS
@@ -40,7 +41,7 @@ class Held:
     async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
         self.asked.set()
         await self.go.wait()
-        return Checked(self.code)
+        return Checked(self.code, parallel_safe=True)
 
     async def run(self, invocation: Invocation, report: Report) -> ToolResult:
         same = invocation.code == self.code
@@ -82,7 +83,7 @@ async def held_behind(engine: Engine) -> tuple[Session, Held]:
     held = of_kind(engine, "mcp", Held())
     held.go.set()
     session = await prompted(engine, "Go.", FIRST, SLOW, rules=(Rule("slow", "run"),))
-    assert [one.status for one in session.calls()] == ["waiting", "decided"]
+    assert [one.status for one in session.calls()][:2] == ["waiting", "decided"]
     return session, held
 
 
@@ -119,6 +120,49 @@ async def test_a_rule_decides_a_held_call_only_as_long_as_it_stands(
         log = await engine.log.events(session.id)
         assert [one.by for one in events_of(log, CallReturned)] == ["rule"] * (change != "none")
         assert len(events_of(log, CallStarted)) == (change == "none")
+
+
+TRIO = Scenario((ScenarioTurn(Reply((call("first", {}), call("slow", {}), call("slow", {})))),))
+
+
+@pytest.mark.parametrize("does", ["stop", "delete", "deny", "nothing", "code", "late"])
+async def test_the_look_before_held_calls_begin_holds_nobody_and_begins_nothing_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str
+) -> None:
+    monkeypatch.setattr(checks, "SOON_S", 0.01 if does == "late" else 600.0)
+    async with running(tmp_path, scenario=TRIO) as engine:
+        session, held = await held_behind(engine)
+        (rule,) = engine.rules.listed(session.id)
+        held.go.clear()
+        held.asked.clear()
+        (one,) = session.waiting
+        with anyio.fail_after(20):  # the lock is free while what answers is looked at
+            await engine.driver.decide(session.id, one.id, Asked("answer", one.digest, text="so"))
+            await held.asked.wait()
+            match does:
+                case "stop":
+                    await engine.driver.stop(session.id)
+                case "delete":
+                    await engine.rules.delete(session.id, rule.id)
+                case "deny":
+                    await engine.rules.add(session.id, Rule("slow", "deny"), (), 0)
+                case "code":
+                    held.code = "two"
+                case "late":
+                    await until(engine, session.id, CallStarted)
+        held.go.set()
+        session = await rested(engine, session.id)
+        begun, state, status = {
+            "stop": (0, "interrupted", "decided"),
+            "delete": (0, "waiting", "waiting"),
+            "deny": (0, "idle", "done"),
+            "nothing": (2, "idle", "done"),
+            "code": (0, "waiting", "waiting"),
+            "late": (2, "idle", "done"),
+        }[does]
+        assert (session.state, session.call("1.1").status) == (state, status)
+        assert session.call("1.2").status == status
+        assert len(events_of(await engine.log.events(session.id), CallStarted)) == begun
 
 
 async def test_a_stop_waits_for_its_check_and_nothing_begins_before(tmp_path: Path) -> None:
