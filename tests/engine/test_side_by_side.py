@@ -159,7 +159,7 @@ async def test_continue_raises_a_limit_in_one_step_and_stop_ends_a_pause(tmp_pat
         assert outcomes[0] is None
         assert isinstance(outcomes[1], Refused)
         session = await rested(engine, session_id)
-        assert (session.paused, len(session.turns)) == ("max_turns", 4)
+        assert (session.paused, len(session.turns)) == ("max_turns", 3)  # it counts on
         log = await engine.log.events(session_id)
         (change,) = events_of(log, SettingsChanged)
         assert change.settings.limits.max_turns == 3

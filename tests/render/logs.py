@@ -10,6 +10,7 @@ from app.core.events import (
     CallExtended,
     CallInterrupted,
     CallProgressed,
+    CallReturned,
     CallStarted,
     Logged,
     PartDelta,
@@ -105,6 +106,8 @@ def side_by_side() -> list[Logged]:
     log.add(CallStarted("1.1", 2), CallEnded("1.1", text_result("11")), RunStopped(NASTY, "1.4"))
     log.add(RunResumed(), CallDecided("1.4", "deny", digest=DIGEST, text=NASTY))
     log.add(CallEnded("1.4", text_result(NASTY, is_error=True, kind="denied")))
+    log.add(CallReturned("1.7", "rule", NASTY), CallDecided("1.7", "run", digest=DIGEST))
+    log.add(CallReturned("1.7", "person", NASTY))
     log.add(CallStarted("1.3", 1), CallEnded("1.3", text_result("x")), CallStarted("1.5", 1))
     log.add(CallDecided("1.6", "run", digest=DIGEST, fault="timeout"), RunStopped())
     return log.events

@@ -23,7 +23,7 @@ ECHO = {"name": "echo", "answered_by": "mock", "config": {"result": "{{ text }}"
 PARAMETERS = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 NOTE = {**ECHO, "name": "note", "config": {"result": "noted"}, "parameters": PARAMETERS}
 ALLOW = [{"tool": "*", "action": "run", "text": "", "words": "--allow all"}]
-FOLDED = {"id", "title", "state", "seq", "text", "turns", "calls"}
+FOLDED = {"id", "title", "state", "seq", "text", "turns", "calls", "tasks"}
 CALL = {
     *("id", "provider_id", "name", "status", "arguments", "arguments_raw"),
     *("problems", "digest", "decided_by", "result"),
