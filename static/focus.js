@@ -3,7 +3,7 @@
 
 const ROWS = ".card, .rule, .task, .row[id]";
 const PLACES = `${ROWS}, #pause, fieldset, [role=radiogroup], details, section, form, aside, main`;
-const HEADINGS = "h1, h2, h3, legend, summary";
+const HEADINGS = "h1, h2, h3, summary";
 
 // The last that had the focus, and the places around it with their neighbours, the nearest first:
 // once it is gone it knows of none.
@@ -11,7 +11,7 @@ let last = null;
 let around = [];
 
 document.addEventListener("focusin", (event) => {
-  if (event.target.closest(".toast")) return;
+  if (last && event.target.closest(".toast")) return;
   last = event.target;
   around = [];
   for (let place = last; place; place = place.parentElement) {
@@ -64,6 +64,8 @@ function held() {
 }
 
 document.addEventListener("htmx:after:swap", held);
+// A toast goes with what was pressed in it, after the swap.
+document.addEventListener("htmx:finally:request", () => setTimeout(held));
 
 // A page that comes after a plain form names what it is about.
 const named = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));

@@ -284,13 +284,14 @@ def _listed(names: Sequence[str]) -> str:
 class Look:
     """What a form would write: `said` as a sentence with its number, `notes` what follows from it,
     or `wrong`, why it cannot be written. `behind` is the rule that lets it never decide, where it
-    can be written before that; `places` are those of the tool's arguments."""
+    can be written before that; `places` are those of the tool's arguments; `refused` was sent."""
 
     said: str = ""
     notes: Sequence[str] = ()
     wrong: str = ""
     behind: RuleRow | None = None
     places: Sequence[str] = ()
+    refused: bool = False
 
 
 def look(

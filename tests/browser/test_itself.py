@@ -54,6 +54,25 @@ def test_the_focus_stays_near_what_was_pressed(server: Server, tab: Tab) -> None
     enter(tab.find("#session-rules").get_by_role("button", name="Delete rule 1"))
     expect(tab.find("#session-rules .rule")).to_have_count(0)
     expect(tab.find("#session-rules h2")).to_be_focused()
+    tab.find("#rule-add > summary").click()
+    tab.find("#rule-action-ask + span").click()
+    enter(tab.find("#rule-form").get_by_role("button", name="Write the rule"))
+    expect(tab.find("#session-rules .rule")).to_have_count(1)
+    expect(tab.find("#rule-add > summary")).to_be_focused()
+
+
+def test_a_refused_rule_says_so_in_sight_and_an_edit_begins_at_its_first_field(
+    server: Server, tab: Tab
+) -> None:
+    tab.forgive("422")
+    tab.goto("/rules")
+    tab.find("#rule-form button.primary").click()
+    expect(tab.find("#rule-look .wrong")).to_be_in_viewport(ratio=1)
+    expect(tab.find("#rule-look .wrong")).to_be_focused()
+    session_id = server.session("", tools=["calculator"], rules=[{"tool": "*", "action": "ask"}])
+    tab.goto(f"/sessions/{session_id}/rules")
+    tab.find("#main").get_by_role("link", name="Edit rule 1").click()
+    expect(tab.find("#rule-tool")).to_be_focused()
 
 
 def test_esc_stops_at_once_and_undo_goes_once(server: Server, tab: Tab) -> None:

@@ -272,7 +272,7 @@ async def _refused(
     """What was typed stays in the form, with the sentence below it; a script's rule is raised."""
     if wants(request) != "page":
         raise error
-    return await _page(request, form, Look(wrong=str(error)), status=status)
+    return await _page(request, form, Look(wrong=str(error), refused=True), status=status)
 
 
 async def _told(request: Request, form: RuleForm) -> Look:
