@@ -27,7 +27,7 @@ from app.core.limits import (
     before_request,
     beyond_calls,
     going_in_circles,
-    raised,
+    repeats_no_more,
     same,
 )
 from app.core.rules import Rule, first_match, unbound
@@ -120,7 +120,7 @@ def _while_paused(session: Session) -> Iterable[Command]:
     goes on."""
     ends = settled(session)
     yield from map(Record, ends)
-    if session.paused == "max_repeats" and not ends and raised(session):
+    if session.paused == "max_repeats" and not ends and repeats_no_more(session):
         yield Record(RunResumed())
 
 
@@ -209,7 +209,8 @@ def _stops_once_checked(
 ) -> bool:
     """Whether a rule will stop the run at a call that is still looked at. Nothing is decided and
     nothing begins until then; other checks hold nobody up, for one may take its time."""
-    if call.status != "proposed":
+    rule = first_match(rules, call) if call.status == "proposed" else None
+    if rule is None or rule.action != "stop":
         return False
     turn = session.turns[call.turn - 1]
     return isinstance(_by_rule(session, turn, call, rules, denied), RunStopped)
@@ -351,8 +352,13 @@ def may_run_unseen(turn: Turn, call: Call) -> bool:
 
 def doubled_ids(turn: Turn) -> frozenset[str]:
     """The providers' ids that several calls of the turn bear: it may be one call, told twice."""
+    if turn.doubled is not None:
+        return turn.doubled
     counted = Counter(call.provider_id for call in turn.calls if call.provider_id)
-    return frozenset(id_ for id_, times in counted.items() if times > 1)
+    found = frozenset(id_ for id_, times in counted.items() if times > 1)
+    if not turn.open:  # from here on it gets no calls, and every call of it asks
+        turn.doubled = found
+    return found
 
 
 def repeats(session: Session, call: Call) -> bool:

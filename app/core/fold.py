@@ -36,7 +36,6 @@ from app.core.events import (
     CallProgressed,
     CallReturned,
     CallStarted,
-    Event,
     Logged,
     PartDelta,
     PartEnded,
@@ -71,8 +70,6 @@ def apply(session: Session, logged: Logged) -> None:
     _apply(session, logged)
     session.seq = logged.seq
     session.updated_ms = max(session.updated_ms, logged.at_ms)
-    if not _cut_off(logged.event):
-        session.alive_ms = max(session.alive_ms, logged.at_ms)
 
 
 def fold(session_id: str, log: Iterable[Logged]) -> Session:
@@ -129,8 +126,6 @@ def _apply(session: Session, logged: Logged) -> None:
             turn = _open_turn(session)
             _require(all(part.ended for part in turn.parts), "A part is still open.")
             turn.failure, turn.closed_ms = event, at_ms
-            if _cut_off(event):
-                _over_since(turn, max(session.alive_ms, turn.sent_ms))
         case RetryScheduled():
             last = session.turn
             if last is None or last.failure is None or last.number != event.turn:
@@ -150,7 +145,7 @@ def _apply(session: Session, logged: Logged) -> None:
             _call_in(session, call_id, "running").extended_s += by_s
         case CallInterrupted(call_id=call_id):
             call = _call_in(session, call_id, "running")
-            _interrupted(session, call)
+            _interrupted(session, call, at_ms)
         case TaskStarted(task_id=task_id, call_id=call_id, title=title):
             _require(task_id not in session.tasks, f"There is a task {task_id} already.")
             session.call(call_id)
@@ -183,35 +178,27 @@ def _apply(session: Session, logged: Logged) -> None:
                 session.retries = 0
 
 
-def _cut_off(event: Event) -> bool:
-    """Whether it says that something ended before, at a time that nobody was there to see."""
-    match event:
-        case PartEnded():
-            return not event.complete
-        case ResponseFailed():
-            return event.failure == "interrupted"
-    return isinstance(event, CallInterrupted)
-
-
-def _over_since(turn: Turn, at_ms: int) -> None:
-    turn.closed_ms = at_ms
-    for part in turn.parts:
-        part.ended_ms = min(part.ended_ms or at_ms, max(at_ms, part.started_ms))
-
-
-def _interrupted(session: Session, call: Call) -> None:
+def _interrupted(session: Session, call: Call, at_ms: int) -> None:
     """What ran last stays what the card asks about, also where a person had edited it."""
+    _over(call, at_ms)
     decided = call.decided
     if decided is not None and decided.arguments is not None:
-        cautions = (one for one in call.problems if one.kind == "caution")
-        call.problems = (*decided.problems, *cautions)
+        # An old log has no problems of an edit that a person ran anyway: those before stay.
+        if decided.problems or not decided.anyway:
+            cautions = (one for one in call.problems if one.kind == "caution")
+            call.problems = (*decided.problems, *cautions)
     elif decided is not None and call.cut is not None:
         decided = replace(decided, arguments=call.cut.arguments)
     call.cut, call.decided = decided, None
     call.status, call.progress = "interrupted", None
-    call.ended_ms = max(session.alive_ms, call.started_ms or 0)
     call.interruptions += 1
     call.digest = digest(session, call, call.code)
+
+
+def _over(call: Call, at_ms: int) -> None:
+    call.ended_ms = at_ms
+    if call.progress is not None and call.progress.waits:
+        call.started_ms = at_ms  # it never had its place, so it was never at work
 
 
 def _resumed(session: Session, at_ms: int) -> None:
@@ -362,6 +349,6 @@ def _call_changed(
         case CallEnded():
             call = _call_in(session, event.call_id, "decided", "running", "waiting", "interrupted")
             if call.status == "running" or call.started_ms is None:
-                call.ended_ms = at_ms  # what was cut has ended before
+                _over(call, at_ms)  # what was cut has ended before
             call.result, call.status = event.result, "done"
             call.real = event.real

@@ -17,6 +17,7 @@ from typing import Any
 
 from app.core.events import RunPaused, Usage, Warned
 from app.core.matching import ABSENT, values_of
+from app.core.settings import Limits, Settings
 from app.core.state import Call, Session, Turn
 
 SETTING: Mapping[str, str] = {
@@ -37,7 +38,7 @@ def raised(session: Session) -> bool:
         return False
     if session.paused == "max_repeats":  # or what repeats was answered or denied
         return going_in_circles(session, session.turn) is None
-    before = [one for seq, one in session.settings_at if seq < session.halted_seq][-1]
+    before = _before_halt(session)
     if getattr(before.limits, name) == getattr(session.settings.limits, name):
         return False
     if session.paused == "max_calls":
@@ -111,22 +112,47 @@ def beyond_calls(session: Session, turn: Turn) -> RunPaused | None:
 def going_in_circles(session: Session, turn: Turn) -> RunPaused | None:
     """Where the turn makes a call that the run, this turn among it, has made often enough."""
     assert session.settings is not None
-    most = session.settings.limits.max_repeats
+    return _in_circles(session, turn, session.settings.limits)
+
+
+def repeats_no_more(session: Session) -> bool:
+    """Whether what paused the run for its repeats was answered or denied since: by the limit of
+    then, for another limit lets nothing go on by itself, and by that of now."""
+    turn = session.turn
+    if turn is None:
+        return False
+    then = _before_halt(session).limits
+    return _in_circles(session, turn, then) is None and going_in_circles(session, turn) is None
+
+
+def _before_halt(session: Session) -> Settings:
+    return [one for seq, one in session.settings_at if seq < session.halted_seq][-1]
+
+
+def _in_circles(session: Session, turn: Turn, limits: Limits) -> RunPaused | None:
+    most = limits.max_repeats
     run = [one for one in session.run if one.number <= turn.number and not one.dropped]
-    undone = {call.name for call in turn.calls if call.status != "done"}
-    # Each text is read once, however many it is compared with.
-    made = [call for one in run for call in one.calls if call.name in undone]
-    if not most or len(made) <= most:
+    if not most or sum(len(one.calls) for one in run) <= most:
         return None
-    times: Counter[tuple[str, str]] = Counter()
-    for call in made:
-        key = call.name, spelled(call.written)
-        if times[key] >= most and call.turn == turn.number and call.status != "done":
+    times = Counter(key for one in run if one is not turn for key in _keys(one))
+    for call, key in zip(turn.calls, _keys(turn), strict=True):
+        if times[key] >= most and call.status != "done":
             said = f"The model made this call of {call.name} {_often(times[key])} before"
             said += " since Continue" if continued(session) else " in this run"
             return RunPaused("max_repeats", f"{said}; Continue lets it be made again.")
         times[key] += 1
     return None
+
+
+def _keys(turn: Turn) -> tuple[int, ...]:
+    """For each call of the turn a number that it shares with the same call. Of a turn that is over
+    they are kept: each text is read once, in however many rounds."""
+    if turn.keys is not None:
+        return turn.keys
+    found = tuple(hash((call.name, spelled(call.written))) for call in turn.calls)
+    if not turn.open:
+        turn.keys = found
+    return found
 
 
 def after_error(session: Session, turn: Turn) -> RunPaused | None:

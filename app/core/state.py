@@ -195,7 +195,8 @@ class Turn:
     """One request and its answer. `number` counts from 1 and equals the recording's number.
 
     `retries` is how many failed attempts by themselves came before it; `calls_before` how many of
-    its calls were done when a person last let it go on beyond their limit.
+    its calls were done when a person last let it go on beyond their limit; `doubled` and
+    `keys` are what was found of its calls (decide.doubled_ids, limits._keys), None before.
     """
 
     number: int
@@ -215,6 +216,8 @@ class Turn:
     dropped: bool = False
     retries: int = 0
     calls_before: int = 0
+    doubled: frozenset[str] | None = field(default=None, compare=False)
+    keys: tuple[int, ...] | None = field(default=None, compare=False)
 
     @property
     def open(self) -> bool:
@@ -237,8 +240,7 @@ class Session:
 
     `retrying` is the retry that is being waited for; `retries` counts those since a person acted
     or an answer came. With Continue a run begins anew: after turn `resumed_turn`, at `resumed_ms`,
-    with what failed before it (`forgiven`, call ids) behind it. `alive_ms` is when something last
-    happened that was not the end of what a restart found: from then on nothing was at work.
+    with what failed before it (`forgiven`, call ids) behind it.
     """
 
     id: str
@@ -258,7 +260,6 @@ class Session:
     seq: int = 0
     started_ms: int = 0
     updated_ms: int = 0
-    alive_ms: int = 0
     by_call: dict[str, Call] = field(default_factory=dict)
     settings_at: list[tuple[int, Settings]] = field(default_factory=list)
     tasks: dict[str, Task] = field(default_factory=dict)

@@ -253,11 +253,11 @@ class Hub:
                 touched.append(session_id)
         for session_id in touched:
             async with self.holding(session_id) as live:
+                last_ms = live.session.updated_ms  # what was cut was at work no longer than that
                 events = closing_events(live.session, _RESTARTED)
                 events += [TaskEnded(task.id, _TASK_OVER) for task in live.session.open_tasks]
-                if events:
-                    await self.append(live, events)
-                await self.append(live, settled(live.session))
+                await self.append(live, events, at_ms=last_ms)
+                await self.append(live, settled(live.session), at_ms=last_ms)
                 going = next_commands(live.session, rules(session_id))
                 if going or live.session.retrying is not None:
                     await self.append(live, [RunPaused("restart")])

@@ -21,6 +21,7 @@ from app.core.events import (
     PartDelta,
     PartEnded,
     PartStarted,
+    Problem,
     PromptAdded,
     ResponseEnded,
     ResponseFailed,
@@ -155,8 +156,8 @@ EIGHT_HOURS = 8 * 3_600_000
 def test_nothing_is_at_work_while_the_program_is_not_there(ends: Decision) -> None:
     one = session(*ONE, run("1.0"), CallStarted("1.0", 1))
     last = one.updated_ms
+    apply(one, Logged(one.seq + 1, last, CallInterrupted("1.0")))  # as Hub.recover writes it
     for event in (
-        CallInterrupted("1.0"),
         CallDecided("1.0", ends, text="It had run."),
         CallEnded("1.0", text_result("It had run.")),
     ):
@@ -177,28 +178,43 @@ def test_a_call_in_the_queue_is_at_work_from_when_it_has_its_place() -> None:
     assert one.call("1.0").started_ms == 20_000
 
 
+@pytest.mark.parametrize("end", [CallEnded("1.0", text_result("x")), CallInterrupted("1.0")])
+def test_a_call_that_ends_in_the_queue_was_never_at_work(end: Event) -> None:
+    queued = CallProgressed("1.0", "Waiting for its turn.", waits=True)
+    one = session(*ONE, run("1.0"), CallStarted("1.0", 1), queued)
+    before = busy_ms(one)
+    apply(one, Logged(one.seq + 1, EIGHT_HOURS, end))
+    assert (one.call("1.0").started_ms, one.call("1.0").ended_ms) == (EIGHT_HOURS, EIGHT_HOURS)
+    assert busy_ms(one) == before
+
+
+def test_an_answer_that_breaks_off_ends_when_it_did() -> None:
+    one = session(*begun(), *opened(1), PartStarted(0, "text"), PartDelta(0, "Hel"))
+    for event in (PartEnded(0, "Hel", complete=False), ResponseFailed("interrupted", "x")):
+        apply(one, Logged(one.seq + 1, 30_000, event))
+    assert (one.turns[0].closed_ms, one.turns[0].parts[0].ended_ms) == (30_000, 30_000)
+
+
+SCHEMA = Problem("schema", "No.", "/city")
+NEWER = Problem("schema", "No, either.", "/day")
+
+
+@pytest.mark.parametrize(
+    ("problems", "anyway", "kept"),
+    [((), True, (SCHEMA,)), ((), False, ()), ((NEWER,), True, (NEWER,))],
+)
+def test_an_edit_of_an_old_log_that_ran_anyway_has_its_problems_still(
+    problems: tuple[Problem, ...], anyway: bool, kept: tuple[Problem, ...]
+) -> None:
+    made = CallDecided("1.0", "run", arguments="{}", anyway=anyway, problems=problems)
+    asked = CallChecked("1.0", (SCHEMA,), digest="digest")
+    one = session(*ONE[:-1], asked, made, CallStarted("1.0", 1), CallInterrupted("1.0"))
+    assert one.call("1.0").problems == kept
+
+
 def test_what_a_fault_held_back_outlives_a_crash() -> None:
     held = CallProgressed("1.0", "Held back", real=text_result("42"))
     one = session(*ONE, run("1.0", fault="slow"), CallStarted("1.0", 1), held)
     (ended,) = closing_events(one, "It was killed.")
     assert isinstance(ended, CallEnded)
     assert (ended.result.text, ended.result.staged, ended.real) == ("42", True, text_result("42"))
-
-
-def test_two_cut_calls_end_when_the_program_did() -> None:
-    both = (checked(id_, parallel_safe=True) for id_ in ("1.0", "1.1"))
-    two = [*begun(), *turn(1, call(0), call(1)), *both]
-    one = session(*two, run("1.0"), run("1.1"), CallStarted("1.0", 1), CallStarted("1.1", 1))
-    last = one.updated_ms
-    for event in (CallInterrupted("1.0"), CallInterrupted("1.1")):
-        apply(one, Logged(one.seq + 1, EIGHT_HOURS, event))
-    assert {call.ended_ms for call in one.calls()} == {last}
-
-
-def test_an_answer_that_a_restart_found_open_ended_with_the_program() -> None:
-    one = session(*begun(), *opened(1), PartStarted(0, "text"), PartDelta(0, "Hel"))
-    last = one.updated_ms
-    for event in (PartEnded(0, "Hel", complete=False), ResponseFailed("interrupted", "x")):
-        apply(one, Logged(one.seq + 1, EIGHT_HOURS, event))
-    assert (one.turns[0].closed_ms, one.turns[0].parts[0].ended_ms) == (last, last)
-    assert busy_ms(one) < 1000

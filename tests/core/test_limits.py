@@ -217,6 +217,20 @@ def test_what_repeats_is_answered_or_denied_and_the_run_goes_on(decision: Any) -
     assert (on.state, on.resumed_turn) == ("waiting", 0)  # what it made before still counts
 
 
+def test_saved_settings_alone_let_nothing_that_repeats_go_on() -> None:
+    twice = [*begun(max_repeats=1), *answered(1), *turn(2, call(0)), checked("2.0")]
+    more = SettingsChanged(replace(settings(), limits=Limits(max_repeats=9)))
+    log = [*twice, RunPaused("max_repeats", "x"), more]
+    assert next_commands(session(*log), ALL) == []
+    ended: list[Event] = [
+        CallDecided("2.0", "deny"),
+        CallEnded("2.0", text_result("no", is_error=True)),
+    ]
+    assert next_commands(session(*log, *ended), ALL) == [Record(RunResumed())]
+    begins = next_commands(session(*log, RunResumed()), ALL)
+    assert [type(one.event) for one in begins if isinstance(one, Record)] == [CallDecided]
+
+
 def test_what_is_beyond_the_limit_may_be_answered_but_does_not_run() -> None:
     assert next_commands(session(*FIVE, run("1.4"))) == []
     assert session(*FIVE, run("1.4")).state == "waiting"

@@ -16,6 +16,7 @@ from app.core.events import (
     CallDecided,
     CallEnded,
     CallInterrupted,
+    CallProgressed,
     CallStarted,
     Event,
     PartDelta,
@@ -25,9 +26,12 @@ from app.core.events import (
     ResponseFailed,
     ResponseStarted,
     RetryScheduled,
+    RunPaused,
     TurnDropped,
 )
+from app.core.fold import fold
 from app.core.folded import folded
+from app.core.limits import busy_ms
 from app.core.tools import text_result
 from app.engine.hub import Hub
 from app.store.database import Database, Statement
@@ -40,10 +44,10 @@ pytestmark = pytest.mark.anyio
 class Store:
     """A hub on a file, which can be thrown away and made anew as after a kill."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, now_ms: int = 1_000) -> None:
         self.path = path
         self.made = 0
-        self.now = 1_000
+        self.now = now_ms
 
     def clock(self) -> int:
         self.now += 1
@@ -59,8 +63,8 @@ class Store:
 
 
 @asynccontextmanager
-async def hub_on(path: Path) -> AsyncIterator[tuple[Database, Hub]]:
-    database, hub = await Store(path).open()
+async def hub_on(path: Path, now_ms: int = 1_000) -> AsyncIterator[tuple[Database, Hub]]:
+    database, hub = await Store(path, now_ms).open()
     try:
         yield database, hub
     finally:
@@ -127,6 +131,39 @@ async def test_recovery_leaves_nothing_running(tmp_path: Path, cut: int) -> None
         log = await hub.log.events(session_id)
         assert await hub.recover(lambda _: ()) == []
         assert await hub.log.events(session_id) == log
+
+
+AWAY_MS = 8 * 3_600_000
+HELD = CallProgressed("1.0", "Held back", real=text_result("42"))
+ONE_CALL = [PromptAdded("hello"), *turn(1, call(0), call(1)), checked("1.0"), checked("1.1")]
+CUT: list[list[Event]] = [
+    [PromptAdded("hello"), *opened(1), PartStarted(0, "text"), PartDelta(0, "Hel")],
+    [*ONE_CALL, run("1.0"), CallStarted("1.0", 1)],
+    [*ONE_CALL, run("1.0", fault="slow"), CallStarted("1.0", 1), HELD],
+    [*ONE_CALL, run("1.0"), CallStarted("1.0", 1), CallDecided("1.1", "deny", digest="digest")],
+]
+
+
+@pytest.mark.parametrize("events", CUT)
+async def test_nothing_is_at_work_while_the_program_is_away(
+    tmp_path: Path, events: list[Event]
+) -> None:
+    """What was cut ended with the program; only the pause is of now."""
+    async with hub_on(tmp_path / "a.db") as (_, hub):
+        session_id = await hub.create(settings())
+        await fill(hub, session_id, events)
+    async with hub_on(tmp_path / "a.db", AWAY_MS) as (_, hub):
+        before = await hub.log.events(session_id)
+        await hub.recover(lambda _: ())
+        log = await hub.log.events(session_id)
+        assert len(log) > len(before)
+        for item in log[len(before) :]:
+            paused = isinstance(item.event, RunPaused)
+            assert (item.at_ms > AWAY_MS) if paused else (item.at_ms == before[-1].at_ms)
+        async with hub.holding(session_id) as live:
+            assert busy_ms(live.session) < 1_000
+            opening = fold(session_id, await hub.log.opening(session_id))
+            assert busy_ms(opening) == busy_ms(live.session)
 
 
 RETRYING: list[tuple[Event, str]] = [
