@@ -19,7 +19,9 @@ const agreed = new Map();
 let sent = new Map();
 let refused = new Map();
 
-const touched = (field) => agreed.has(field.id) && valueOf(field) !== agreed.get(field.id);
+// Changed since the last agreement, or since what is on its way: ticking a box twice while the first
+// tick is on its way brings it back to what was agreed, and is a change all the same.
+const touched = (field) => [agreed, sent].some((known) => known.has(field.id) && valueOf(field) !== known.get(field.id));
 
 function follow() {
   for (const field of fields()) {
@@ -85,6 +87,7 @@ document.addEventListener("htmx:after:request", (event) => {
   refused = new Map([...page.querySelectorAll("[data-refused]")].map((line) => [line.dataset.refused, line.textContent]));
   if (response.raw.ok || refused.size)
     for (const field of fields()) if (!refused.has(field.name) && sent.has(field.id)) agreed.set(field.id, sent.get(field.id));
+  sent = new Map();
 });
 
 // A whole group at once, as if each box was ticked.

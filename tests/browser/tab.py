@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from playwright.sync_api import ConsoleMessage, Dialog, Locator, Page, Request, expect
+from playwright.sync_api import ConsoleMessage, Dialog, Locator, Page, Request, Route, expect
 
 from tests.browser.serving import Server
 
@@ -110,3 +110,22 @@ class Tab:
             "document.documentElement.scrollWidth > document.documentElement.clientWidth"
         )
         return wide
+
+
+class Held:
+    """Answers of the server that come when the test lets them."""
+
+    def __init__(self, page: Page, path: str) -> None:
+        self.routes: list[Route] = []
+        page.route(f"**{path}", lambda route: self.routes.append(route))
+
+    def arrived(self, page: Page, count: int = 1) -> None:
+        for _ in range(400):
+            if len(self.routes) >= count:
+                return
+            page.wait_for_timeout(25)
+        raise AssertionError(f"{len(self.routes)} of {count} requests came")
+
+    def pass_on(self, page: Page, number: int = 0) -> None:
+        self.arrived(page, number + 1)
+        self.routes[number].continue_()

@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import WIDE, NewTab
 from tests.browser.serving import Server
-from tests.browser.tab import Tab
+from tests.browser.tab import Held, Tab
 
 
 def test_setup_follows_what_another_tab_changed(server: Server, new_tab: NewTab) -> None:
@@ -94,3 +94,24 @@ def test_a_field_that_cannot_be_saved_is_marked_and_holds_up_nothing(
     tab.page.reload()
     expect(field).to_have_value("0.5")
     expect(tab.find("[name=stream]")).not_to_be_checked()
+
+
+def test_what_is_ticked_while_a_change_is_on_its_way_counts(server: Server, tab: Tab) -> None:
+    session_id = server.session()
+    tab.goto(f"/sessions/{session_id}?tab=setup")
+    held = Held(tab.page, "/settings")
+    box = tab.find("[name=stream]")
+    box.click()
+    held.arrived(tab.page)
+    box.click()  # back to what the server last agreed to, and a change all the same
+    base = tab.find("#set-base").input_value()
+    answer = held.routes[0].fetch()
+    expect(tab.find("#set-base")).not_to_have_value(base)  # the stream is quicker than the answer
+    held.routes[0].fulfill(response=answer)
+    held.pass_on(tab.page, 1)
+    stream = ["stream=on" in (route.request.post_data or "") for route in held.routes]
+    assert stream == [False, True]
+    tab.page.unroute("**/settings")
+    expect(box).to_be_checked()
+    tab.page.reload()
+    expect(box).to_be_checked()

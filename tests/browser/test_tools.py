@@ -6,11 +6,11 @@ import json
 import re
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
-from tests.browser.tab import Tab
+from tests.browser.tab import Held, Tab
 
 FACE = ".face .cm-content"
 MARK = ".face .cm-lintRange-error"
@@ -200,25 +200,6 @@ def test_a_deleted_tool_and_an_old_version_come_back(server: Server, tab: Tab) -
     expect(tab.find("#tool-list")).not_to_contain_text("old_one")
     tab.find(".toast button", has_text="Undo").click()
     expect(tab.find("#saved")).to_have_text("v3 · saved")
-
-
-class Held:
-    """Answers of the server that come when the test lets them."""
-
-    def __init__(self, page: Page, path: str) -> None:
-        self.routes: list[Route] = []
-        page.route(f"**{path}", lambda route: self.routes.append(route))
-
-    def arrived(self, page: Page, count: int = 1) -> None:
-        for _ in range(400):
-            if len(self.routes) >= count:
-                return
-            page.wait_for_timeout(25)
-        raise AssertionError(f"{len(self.routes)} of {count} requests came")
-
-    def pass_on(self, page: Page, number: int = 0) -> None:
-        self.arrived(page, number + 1)
-        self.routes[number].continue_()
 
 
 @pytest.mark.parametrize(
