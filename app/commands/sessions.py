@@ -9,8 +9,9 @@ from datetime import datetime
 from pathlib import Path
 
 from app import config
+from app.store.batch import Summary
 from app.store.database import Database
-from app.store.log import Log, Summary
+from app.store.log import Log
 
 
 def main(arguments: argparse.Namespace) -> int:

@@ -347,35 +347,25 @@ class TurnDropped:
     automatic: bool = False
 
 
+@dataclass(frozen=True)
+class SessionForked:
+    """What stands before is a copy of the first `parent_seq` events of session `parent`; what
+    comes after is this session's own. The calls `reopened` were not decided here: they ask a
+    person. `foreign`: the parent came from somebody else."""
+
+    parent: str
+    parent_seq: int
+    reopened: tuple[str, ...] = ()
+    foreign: bool = False
+
+
 Event = (
-    SessionStarted
-    | SettingsChanged
-    | PromptAdded
-    | RequestSent
-    | ResponseStarted
-    | PartStarted
-    | PartDelta
-    | CallDoubted
-    | PartEnded
-    | ResponseEnded
-    | ResponseFailed
-    | RetryScheduled
-    | Warned
-    | CallChecked
-    | CallDecided
-    | CallReturned
-    | CallStarted
-    | CallProgressed
-    | CallExtended
-    | CallEnded
-    | CallInterrupted
-    | TaskStarted
-    | TaskEnded
-    | RunPaused
-    | RunResumed
-    | RunStopped
-    | TurnDropped
-)
+    SessionStarted | SettingsChanged | PromptAdded | RequestSent | ResponseStarted
+    | PartStarted | PartDelta | CallDoubted | PartEnded | ResponseEnded | ResponseFailed
+    | RetryScheduled | Warned | CallChecked | CallDecided | CallReturned | CallStarted
+    | CallProgressed | CallExtended | CallEnded | CallInterrupted | TaskStarted | TaskEnded
+    | RunPaused | RunResumed | RunStopped | TurnDropped | SessionForked
+)  # fmt: skip
 
 WireEvent = PartStarted | PartDelta | PartEnded | ResponseEnded | ResponseFailed | Warned
 """What a codec may yield."""

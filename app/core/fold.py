@@ -12,6 +12,8 @@ A turn is one request and its answer. It goes  sent -> open -> ended | failed.  
                                  |__________| returned |
                                  |_____________________| interrupted (asks the person again)
 
+Where a session begins as a fork, a call can go from anywhere back to proposed.
+
 A call that asks a person is checked again where its tool's file changed: the card gets a new
 digest and the decision is still to be made.
 
@@ -49,6 +51,7 @@ from app.core.events import (
     RunPaused,
     RunResumed,
     RunStopped,
+    SessionForked,
     SessionStarted,
     SettingsChanged,
     TaskEnded,
@@ -89,6 +92,8 @@ def _apply(session: Session, logged: Logged) -> None:
             _require(session.settings is None, "This session has begun already.")
             session.settings, session.started_ms = settings, at_ms
             session.settings_at.append((logged.seq, settings))
+        case SessionForked():
+            _forked(session, event, logged)
         case SettingsChanged(settings=settings):
             session.settings = settings
             session.settings_at.append((logged.seq, settings))
@@ -176,6 +181,34 @@ def _apply(session: Session, logged: Logged) -> None:
             session.paused, session.paused_because, session.retrying = "", "", None
             if not event.automatic:
                 session.retries = 0
+
+
+def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
+    """The run begins anew here. A call that is open again has the tools of this session, which
+    need not be those that its turn was sent with; tasks stayed with the parent."""
+    _require(session.turn is None or not session.turn.open, "An answer is under way.")
+    open_again = {one: session.call(one) for one in event.reopened}
+    current = session.current_calls
+    left = [call for call in current if call.status == "running" and call.id not in open_again]
+    _require(not left, "A call is running.")
+    _require(all(call in current for call in open_again.values()), "These calls are over.")
+    _not_retried(session)
+    session.paused, session.paused_because, session.retries = "", "", 0
+    session.stopped = session.stopped and not open_again
+    session.forks.append((logged.seq, event))
+    for task in session.open_tasks:
+        task.ended_ms, task.ended_seq, task.how = logged.at_ms, logged.seq, "not part of this fork"
+    if session.turns:
+        turn, settings = session.turns[-1], session.settings
+        assert settings is not None
+        session.resumed_turn, session.resumed_ms = turn.number, logged.at_ms
+        for call in open_again.values():
+            fresh = Call(call.id, call.turn, call.part, settings.tool(call.name), "proposed")
+            fresh.taken_back = True
+            turn = session.turns[call.turn - 1]
+            turn.calls = [fresh if one is call else one for one in turn.calls]
+            session.by_call[call.id] = fresh
+    session.forgiven = frozenset(call.id for call in session.current_calls if call.status == "done")
 
 
 def _interrupted(session: Session, call: Call, at_ms: int) -> None:

@@ -24,6 +24,7 @@ from app.core.events import (
     ResponseFailed,
     ResponseStarted,
     RetryScheduled,
+    SessionForked,
     Warned,
 )
 from app.core.settings import Settings
@@ -75,7 +76,8 @@ class Call:
     `output` is the end of the `printed` characters that it printed, cut with event `cut_seq`;
     `extended_s` is what its time was prolonged by.
     `real` is what the tool returned where `result` was staged. `returned` counts how often its
-    decision was taken back, `taken_back` says that a person did it once: then no rule decides it.
+    decision was taken back, `taken_back` says that a person did it once, or reopened it in a fork:
+    then no rule decides it.
     """
 
     id: str
@@ -240,7 +242,8 @@ class Session:
 
     `retrying` is the retry that is being waited for; `retries` counts those since a person acted
     or an answer came. With Continue a run begins anew: after turn `resumed_turn`, at `resumed_ms`,
-    with what failed before it (`forgiven`, call ids) behind it.
+    with what failed before it (`forgiven`, call ids) behind it. `forks` are (event, what it says)
+    of each time that the log until there was taken over from another session.
     """
 
     id: str
@@ -263,6 +266,7 @@ class Session:
     by_call: dict[str, Call] = field(default_factory=dict)
     settings_at: list[tuple[int, Settings]] = field(default_factory=list)
     tasks: dict[str, Task] = field(default_factory=dict)
+    forks: list[tuple[int, SessionForked]] = field(default_factory=list)
 
     @property
     def open_tasks(self) -> list[Task]:

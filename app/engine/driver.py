@@ -43,8 +43,9 @@ from app.core.tools import Content
 from app.engine.calls import Calls
 from app.engine.checks import Checks
 from app.engine.client import STOPPED, Answering, Client
+from app.engine.closing import closing_events
 from app.engine.decisions import Asked, decided, outcome
-from app.engine.hub import Hub, Live, closing_events
+from app.engine.hub import Hub, Live
 from app.engine.retries import Waits, reason_of
 from app.engine.ruling import Ruling
 from app.executors.table import Executors

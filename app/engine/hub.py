@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from app.core.decide import next_commands, settled
-from app.core.errors import Conflict, IllegalEvent, NotFound, StoreError
+from app.core.errors import Conflict, IllegalEvent, NotFound, Refused, StoreError
 from app.core.events import (
     CallDecided,
     CallEnded,
@@ -25,22 +25,24 @@ from app.core.events import (
     Event,
     Logged,
     PartDelta,
-    PartEnded,
     PromptAdded,
-    ResponseFailed,
     RunPaused,
     SessionStarted,
     Source,
     TaskEnded,
 )
 from app.core.fold import apply, fold
+from app.core.forks import Cut
 from app.core.rules import Rule
 from app.core.settings import Settings
 from app.core.state import Session
+from app.engine.closing import closing_events
 from app.engine.masked import masked
+from app.engine.summaries import summary_of, title_of
 from app.net.mask import Masker
 from app.render.wire_rows import WireRows
-from app.store.log import Batch, Chunk, Log, Summary
+from app.store.batch import Batch, Chunk, Closed, Copied
+from app.store.log import Log
 
 T = TypeVar("T")
 
@@ -73,6 +75,7 @@ class Live:
     title: str = ""
     created_ms: int = 0
     deleted: bool = False
+    own: bool = True
     users: int = 0
     wire: WireRows | None = None
 
@@ -82,9 +85,12 @@ class Live:
         return self.folded
 
     def check_open(self) -> None:
-        """Conflict where the session is deleted: nothing of it starts or changes unseen."""
+        """Conflict where the session is deleted: nothing of it starts or changes unseen. Refused
+        where it came from somebody else: it is only read."""
         if self.deleted:
             raise Conflict("This session is deleted; restore it first.")
+        if not self.own:
+            raise Refused("This session came from someone else; Continue here forks it first.")
 
 
 class Hub:
@@ -118,6 +124,19 @@ class Hub:
         self._live.setdefault(live.id, live)
         return live.id
 
+    async def fork(self, live: Live, cut: Cut, events: Sequence[Event], title: str) -> str:
+        """A new session that begins with the events of `live` up to `cut` and goes on with
+        `events`; its id. The caller holds `live`, which stays as it is."""
+        child = Live(self._new_id(), title=title, created_ms=self.clock())
+        log = [one for one in await self.log.opening(live.id) if one.seq <= cut.seq]
+        child.folded = fold(child.id, log)
+        copied = Copied(live.id, cut.seq, len(child.folded.turns))
+        async with child.lock:
+            await self.append(child, events, copied=copied)
+        self._live.setdefault(child.id, child)
+        self.ring_list()
+        return child.id
+
     @asynccontextmanager
     async def holding(self, session_id: str) -> AsyncIterator[Live]:
         """The session, for as long as it is held; NotFound where there is none."""
@@ -143,7 +162,8 @@ class Hub:
         sources: Sequence[Source] | None = None,
         times: Sequence[int] | None = None,
         chunks: Sequence[Chunk] = (),
-        closed: tuple[int, bool] | None = None,
+        closed: Closed | None = None,
+        copied: Copied | None = None,
     ) -> list[Logged]:
         """Mask, fold and save `events`, all or none; the caller holds `live`.
 
@@ -172,9 +192,9 @@ class Hub:
                     live.folded = None
                 raise
         if not live.title:
-            live.title = next((_title(e.text) for e in events if isinstance(e, PromptAdded)), "")
+            live.title = next((title_of(e.text) for e in events if isinstance(e, PromptAdded)), "")
         # What is folded gets saved, whoever has left meanwhile, before the lock is given up.
-        await uncancelled(asyncio.create_task(self._save(live, logged, chunks, closed)))
+        await uncancelled(asyncio.create_task(self._save(live, logged, chunks, closed, copied)))
         return logged
 
     async def wire(self, live: Live) -> WireRows:
@@ -271,25 +291,27 @@ class Hub:
             raise NotFound(f"There is no session {live.id!r}.")
         live.folded = fold(live.id, await self.log.opening(live.id))
         live.wire = None
-        live.title, live.created_ms, live.deleted = (
-            summary.title,
-            summary.created_ms,
-            summary.deleted,
-        )
+        live.title, live.created_ms = summary.title, summary.created_ms
+        live.deleted, live.own = summary.deleted, summary.own
 
     async def _save(
         self,
         live: Live,
         logged: Sequence[Logged],
         chunks: Sequence[Chunk],
-        closed: tuple[int, bool] | None,
+        closed: Closed | None,
+        copied: Copied | None = None,
     ) -> None:
         only_deltas = all(isinstance(item.event, PartDelta) for item in logged)
         full = any(isinstance(item.event, FULL) for item in logged)
-        summary = None if only_deltas else summary_of(live)
+        summary = (
+            None
+            if only_deltas
+            else summary_of(live.session, live.title, live.created_ms, own=live.own)
+        )
         try:
             first = await self.log.append(
-                Batch(live.id, logged, chunks, closed, summary=summary, full=full)
+                Batch(live.id, logged, chunks, closed, summary, full, copied)
             )
         except StoreError:
             live.folded = None
@@ -353,48 +375,3 @@ def _feed(wire: WireRows, chunk: Chunk) -> None:
 
 _RESTARTED = "The program was stopped while this answer was arriving."
 _TASK_OVER = "ended with the program"
-
-
-def closing_events(
-    session: Session, message: str, *, stopped: bool = False, alive: Collection[str] = ()
-) -> list[Event]:
-    """What makes an answer or a call under way a thing of the past, but calls in `alive`."""
-    events: list[Event] = []
-    turn = session.turn
-    if turn is not None and turn.open:
-        events += [
-            PartEnded(part.index, part.text, part.name, part.provider_id, complete=False)
-            for part in turn.parts
-            if not part.ended
-        ]
-        events.append(ResponseFailed("stopped" if stopped else "interrupted", message))
-    events += [
-        CallInterrupted(call.id)
-        if call.real is None
-        else CallEnded(call.id, replace(call.real, staged=True), real=call.real)  # held back
-        for call in session.current_calls
-        if call.status == "running" and call.id not in alive
-    ]
-    return events
-
-
-def summary_of(live: Live) -> Summary:
-    """The row of the list for a session."""
-    session = live.session
-    assert session.settings is not None
-    return Summary(
-        live.id,
-        live.title,
-        live.created_ms,
-        session.updated_ms,
-        session.state,
-        session.settings.model or session.settings.profile.model,
-        len(session.by_call),
-        len(session.waiting),
-        tasks=len(session.open_tasks),
-    )
-
-
-def _title(prompt: str) -> str:
-    line = " ".join(prompt.split())
-    return line if len(line) <= 60 else line[:59].rstrip() + "…"

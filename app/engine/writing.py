@@ -6,6 +6,7 @@ Knows no socket: it is handed what arrived, with its time, and how that ended.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -31,7 +32,7 @@ from app.engine.prices import cost
 from app.net.mask import Masker
 from app.net.reasons import rate_limits
 from app.net.trouble import NetTrouble
-from app.store.log import Chunk
+from app.store.batch import Chunk, Closed
 from app.wire.codec import Codec, Decoder, Spanned
 from app.wire.told import KEY_ADVICE, WAIT_ADVICE, asked_wait
 
@@ -92,6 +93,7 @@ class Writing:
         self._decoder: Decoder | None = None
         self._masker = masker
         self._masked = masker.mask_stream()
+        self._hash = hashlib.sha256()
         self._retry_after: float | None = None
         self._request_id = ""
         self._rate_limits: Mapping[str, str] = {}
@@ -116,14 +118,14 @@ class Writing:
             elif not item.ended:
                 self._bytes(self._masked.feed(item.data), item.at_ms)
                 if not self._ended and (quiet_s := self._quiet_s(item.at_ms)):
-                    closed = (self._recording, False)
+                    closed = self._closed(clean=False)
                     self._end(_only_alive(item.at_ms, quiet_s), stopped)
             else:
                 self._bytes(self._masked.end(), item.at_ms)
-                closed = (self._recording, item.trouble is None)
+                closed = self._closed(clean=item.trouble is None)
                 self._end(item, stopped)
             if self._ended:
-                closed = closed or (self._recording, True)
+                closed = closed or self._closed(clean=True)
                 self.over = True
                 break
         await self._price()
@@ -164,12 +166,18 @@ class Writing:
     def _bytes(self, data: bytes, at_ms: int) -> None:
         if not data or self._decoder is None:
             return
+        self._hash.update(data)
         self._chunks.append(Chunk(self._recording, self._offset, at_ms, data))
         self._offset += len(data)
         spanned = self._decoder.feed(data)
         if spanned:
             self._told_ms = at_ms
         self._spanned(spanned, at_ms)
+
+    def _closed(self, *, clean: bool) -> Closed:
+        kept = self._offset  # what was masked but came before the answer began is not kept
+        spans = [(start, min(end, kept)) for start, end in self._masked.ranges if start < kept]
+        return Closed(self._recording, clean, spans, self._hash.hexdigest())
 
     def _quiet_s(self, at_ms: int) -> float:
         """Seconds since anything was said, where that is too long; else 0."""

@@ -55,6 +55,7 @@ from app.core.events import (
     RunPaused,
     RunResumed,
     RunStopped,
+    SessionForked,
     SessionStarted,
     SettingsChanged,
     TaskEnded,
@@ -190,6 +191,8 @@ def _touched(logged: Logged, session: Session) -> Iterator[Touch]:
     match event:
         case SessionStarted():
             yield from _changed(*_STATE)
+        case SessionForked():
+            yield from _changed(*_RUN, "flow", "tasks")
         case SettingsChanged():
             # How many calls may run, and how many at once, is told at those that wait.
             yield from _changed(*_STATE, *_left_open(_turn_before(session, logged.seq)))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.core.errors import NotFound
-from app.core.events import Warned
+from app.core.events import SessionForked, Warned
 from app.core.state import Part, Prompt, Session, Turn
 from app.render.arguments import token_length
 from app.render.card import card
@@ -95,9 +95,17 @@ def _single(view: View, name: str) -> Drawn:
         case "dock":
             return "_dock.html", {"busy": busy_words(session)}
         case "flow":
-            return "_flow.html", {"items": [_item_id(item) for item in session.items]}
+            return "_flow.html", {"items": _flow_items(session)}
         case _:
             return f"_{name}.html", {}
+
+
+def _flow_items(session: Session) -> list[tuple[str, SessionForked | None]]:
+    """(block id, None) or ("", fork) of what stands in the flow, in order."""
+    items: list[tuple[int, str, SessionForked | None]]
+    items = [(item.seq, _item_id(item), None) for item in session.items]
+    items += [(seq, "", fork) for seq, fork in session.forks]
+    return [(block_id, fork) for _, block_id, fork in sorted(items, key=lambda item: item[0])]
 
 
 def _item_id(item: Prompt | Turn) -> str:

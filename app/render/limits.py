@@ -51,6 +51,11 @@ _WORDS: Mapping[str, tuple[str, str]] = {
         "The program was started anew while this run went on. Nothing was sent or run since then;"
         " Continue goes on from here.",
     ),
+    "fork": (
+        "A fork",
+        "This is a copy up to here; nothing of it was sent or run. Look at the settings and change"
+        " what you like; then Continue.",
+    ),
     "store": (
         "Saving failed",
         "What comes next could not be saved, so it was not done. Make room on the disk and see that"

@@ -25,6 +25,22 @@ APPLICATION_ID = 0x706C6179  # "play"
 QUICK_CHECK_BYTES = 64 * 1024 * 1024
 """A file up to this size is checked when it is opened; a larger one would hold up the start."""
 
+TEXTS = """
+    CREATE VIEW texts (pos, session, seq, kind, text) AS SELECT pos, session, seq, kind,
+        CASE kind
+            WHEN 'prompt_added' THEN json_extract(body, '$.text')
+            WHEN 'part_ended' THEN
+                json_extract(body, '$.name') || ' ' || json_extract(body, '$.text')
+            WHEN 'call_decided' THEN
+                coalesce(json_extract(body, '$.arguments'), '') || ' ' ||
+                json_extract(body, '$.text')
+            ELSE (SELECT group_concat(json_extract(value, '$.text'), ' ')
+                FROM json_each(body, '$.result.content'))
+        END
+    FROM events WHERE kind IN ('prompt_added', 'part_ended', 'call_decided', 'call_ended');
+"""
+"""What can be searched, by the position of its event: `found` is the index over it."""
+
 MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE sessions (
@@ -68,6 +84,37 @@ MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE rules (session TEXT PRIMARY KEY, body TEXT NOT NULL, updated_ms INTEGER NOT NULL);
     """,
+    f"""
+    ALTER TABLE sessions ADD COLUMN profile TEXT NOT NULL DEFAULT '';
+    ALTER TABLE sessions ADD COLUMN parent TEXT NOT NULL DEFAULT '';
+    ALTER TABLE sessions ADD COLUMN parent_seq INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE sessions ADD COLUMN own INTEGER NOT NULL DEFAULT 1;
+    ALTER TABLE sessions ADD COLUMN pinned_ms INTEGER;
+    ALTER TABLE sessions ADD COLUMN archived_ms INTEGER;
+    CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent != '';
+    CREATE INDEX sessions_pinned ON sessions (pinned_ms) WHERE pinned_ms IS NOT NULL;
+    CREATE INDEX sessions_at_work ON sessions (state) WHERE state IN ('running', 'waiting');
+    CREATE TABLE tags (session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+        tag TEXT NOT NULL, PRIMARY KEY (session, tag)) WITHOUT ROWID;
+    CREATE INDEX tags_by_name ON tags (tag, session);
+    CREATE TABLE called (session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+        tool TEXT NOT NULL, PRIMARY KEY (session, tool)) WITHOUT ROWID;
+    CREATE INDEX called_by_tool ON called (tool, session);
+    CREATE TABLE shares (session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+        number INTEGER NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (session, number)) WITHOUT ROWID;
+    CREATE INDEX shares_by_owner ON shares (owner, number);
+    ALTER TABLE recordings ADD COLUMN masked TEXT NOT NULL DEFAULT '[]';
+    ALTER TABLE recordings ADD COLUMN sha256 TEXT NOT NULL DEFAULT '';
+    {TEXTS}
+    CREATE VIRTUAL TABLE found USING fts5 (text, content='texts', content_rowid='pos',
+        prefix='2 3', tokenize="unicode61 remove_diacritics 2");
+    INSERT INTO found (rowid, text) SELECT pos, text FROM texts;
+    INSERT OR IGNORE INTO called SELECT session, json_extract(body, '$.name') FROM events
+        WHERE kind IN ('part_started', 'part_ended') AND json_extract(body, '$.name') != '';
+    UPDATE sessions SET profile = coalesce((SELECT json_extract(body, '$.settings.profile.name')
+        FROM events WHERE session = sessions.id AND kind IN ('session_started', 'settings_changed')
+        ORDER BY seq DESC LIMIT 1), '');
+    """,  # noqa: S608
 )
 """Step n brings a file from user_version n to n + 1. Steps are only ever added."""
 

@@ -9,39 +9,11 @@ from typing import Any
 
 from app.core.errors import BadInput, StoreError
 from app.core.events import CallDecided, Logged, PartDelta, PartEnded, Source
-from app.core.rows import from_row, kind_of, to_row
+from app.core.rows import from_row, kind_of
+from app.store.batch import Batch, Chunk, Closed, Summary, statements, storable
 from app.store.database import Database, Statement
 
 _DELTA = kind_of(PartDelta)
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Bytes of a recording as they arrived, `start` being their place in it."""
-
-    recording: int
-    start: int
-    at_ms: int
-    data: bytes
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What the list shows of a session: a projection, rebuilt from its fold at every change.
-
-    `tasks` counts those that run in the background; it is written, not read back.
-    """
-
-    id: str
-    title: str
-    created_ms: int
-    updated_ms: int
-    state: str
-    model: str
-    calls: int
-    waiting: int
-    deleted: bool = False
-    tasks: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,18 +45,6 @@ PAST_ROWS = 200_000
 """How many of the newest rows are looked through for past calls."""
 
 
-@dataclass(frozen=True)
-class Batch:
-    """What is written together. `closed` is (recording, clean) for a recording that has ended."""
-
-    session: str
-    events: Sequence[Logged] = ()
-    chunks: Sequence[Chunk] = ()
-    closed: tuple[int, bool] | None = None
-    summary: Summary | None = None
-    full: bool = False
-
-
 class Log:
     """`position` is the global row position of the last event written; it only grows."""
 
@@ -98,11 +58,11 @@ class Log:
         return cls(database, row[0])
 
     async def append(self, batch: Batch) -> int:
-        """Write `batch`; the position of its first event."""
-        first = self.position + 1
-        self.position += len(batch.events)
-        await self._db.write(_statements(batch, first), full=batch.full)
-        return first
+        """Write `batch`; the position of its first event, after those that are copied."""
+        base, copied = self.position, batch.copied.seq if batch.copied is not None else 0
+        self.position += copied + len(batch.events)
+        await self._db.write(statements(batch, base), full=batch.full)
+        return base + copied + 1
 
     async def events(
         self, session: str, after: int = 0, *, limit: int = -1, deltas: bool = True
@@ -131,16 +91,26 @@ class Log:
         return [_logged(row) for row in rows]
 
     async def chunks(self, session: str, recording: int | None = None) -> list[Chunk]:
-        """The recorded bytes, in order; of one recording or of all."""
-        where, values = (
-            ("", [session]) if recording is None else (" AND recording = ?", [session, recording])
-        )
+        """The recorded bytes, in order; of one recording or of all. A fork has its parent's."""
+        own, shared = ("", "") if recording is None else (" AND recording = ?", " AND number = ?")
+        values = [session] if recording is None else [session, recording]
         rows = await self._db.rows(
-            "SELECT recording, start, at_ms, bytes FROM chunks WHERE session = ?"  # noqa: S608
-            f"{where} ORDER BY recording, start",
-            values,
+            "SELECT recording, start, at_ms, bytes FROM chunks"  # noqa: S608
+            f" WHERE session = ?{own} UNION ALL"
+            " SELECT chunks.recording, start, at_ms, bytes FROM shares JOIN chunks"
+            " ON chunks.session = shares.owner AND chunks.recording = shares.number"
+            f" WHERE shares.session = ?{shared} ORDER BY 1, 2",
+            values * 2,
         )
         return [Chunk(row[0], row[1], row[2], row[3]) for row in rows]
+
+    async def recordings(self, session: str) -> dict[int, Closed]:
+        """The recordings of `session` that have ended, by number."""
+        rows = await self._db.rows(
+            "SELECT number, clean, masked, sha256 FROM recordings WHERE session = ?", (session,)
+        )
+        spans = {row[0]: [(start, end) for start, end in json.loads(row[2])] for row in rows}
+        return {row[0]: Closed(row[0], bool(row[1]), spans[row[0]], row[3]) for row in rows}
 
     async def summaries(
         self, search: str = "", *, limit: int = 200, deleted: bool = False
@@ -148,12 +118,11 @@ class Log:
         """Sessions, newest first; `search` is looked for in titles."""
         like = (
             "%"
-            + _storable(search).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+            + storable(search).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
             + "%"
         )
         rows = await self._db.rows(
-            "SELECT id, title, created_ms, updated_ms, state, model, calls, waiting,"
-            " deleted_ms IS NOT NULL FROM sessions WHERE title LIKE ? ESCAPE '\\'"
+            f"SELECT {_SUMMARY} FROM sessions WHERE title LIKE ? ESCAPE '\\'"  # noqa: S608
             " AND (deleted_ms IS NOT NULL) = ? ORDER BY updated_ms DESC, id LIMIT ?",
             (like, deleted, limit),
         )
@@ -161,15 +130,14 @@ class Log:
 
     async def summary(self, session: str) -> Summary | None:
         rows = await self._db.rows(
-            "SELECT id, title, created_ms, updated_ms, state, model, calls, waiting,"
-            " deleted_ms IS NOT NULL FROM sessions WHERE id = ?",
+            f"SELECT {_SUMMARY} FROM sessions WHERE id = ?",  # noqa: S608
             (session,),
         )
         return _summary(rows[0]) if rows else None
 
     async def rename(self, session: str, title: str) -> None:
         await self._db.write(
-            [Statement("UPDATE sessions SET title = ? WHERE id = ?", [(_storable(title), session)])]
+            [Statement("UPDATE sessions SET title = ? WHERE id = ?", [(storable(title), session)])]
         )
 
     async def mark_deleted(self, session: str, at_ms: int | None) -> None:
@@ -256,72 +224,15 @@ _DENIED = """
 """Each is looked through once, however many there are of both."""
 
 
-def _statements(batch: Batch, first: int) -> list[Statement]:
-    statements = []
-    if batch.summary is not None:
-        one = batch.summary
-        statements.append(
-            Statement(
-                "INSERT INTO sessions (id, title, created_ms, updated_ms, state, model, calls,"
-                " waiting, tasks) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
-                " updated_ms = excluded.updated_ms, state = excluded.state, model = excluded.model,"
-                " calls = excluded.calls, waiting = excluded.waiting, tasks = excluded.tasks,"
-                " title = CASE title WHEN '' THEN excluded.title ELSE title END",
-                [
-                    (
-                        one.id,
-                        _storable(one.title),
-                        one.created_ms,
-                        one.updated_ms,
-                        one.state,
-                        _storable(one.model),
-                        one.calls,
-                        one.waiting,
-                        one.tasks,
-                    )
-                ],
-            )
-        )
-    if batch.events:
-        statements.append(
-            Statement(
-                "INSERT INTO events (pos, session, seq, at_ms, kind, body, recording, start, stop)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [_row(batch.session, first + n, item) for n, item in enumerate(batch.events)],
-            )
-        )
-    if batch.chunks:
-        statements.append(
-            Statement(
-                "INSERT INTO chunks (session, recording, start, at_ms, bytes)"
-                " VALUES (?, ?, ?, ?, ?)",
-                [(batch.session, c.recording, c.start, c.at_ms, c.data) for c in batch.chunks],
-            )
-        )
-    if batch.closed is not None:
-        statements.append(
-            Statement(
-                "INSERT OR REPLACE INTO recordings (session, number, clean) VALUES (?, ?, ?)",
-                [(batch.session, *batch.closed)],
-            )
-        )
-    return statements
-
-
-def _storable(text: str) -> str:
-    """`text` without lone surrogates, which no UTF-8 can hold; events are ASCII and keep them."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+_SUMMARY = (
+    "id, title, created_ms, updated_ms, state, model, calls, waiting, deleted_ms IS NOT NULL,"
+    " profile, parent, parent_seq, own"
+)
 
 
 def _summary(row: Sequence[Any]) -> Summary:
-    values = [*row[:8], bool(row[8])]
+    values: list[Any] = [*row[:8], bool(row[8]), 0, *row[9:12], bool(row[12])]
     return Summary(*values)
-
-
-def _row(session: str, position: int, logged: Logged) -> tuple[object, ...]:
-    source = logged.source
-    span = (source.recording, source.start, source.end) if source is not None else (None,) * 3
-    return (position, session, logged.seq, logged.at_ms, *to_row(logged.event), *span)
 
 
 def _logged(row: Sequence[Any]) -> Logged:

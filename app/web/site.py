@@ -15,8 +15,8 @@ from app.engine.hub import Live
 from app.render.always import lets_through
 from app.render.view import SessionRow, View
 from app.render.wire_rows import WireRows
+from app.store.batch import Summary
 from app.store.library import Version
-from app.store.log import Summary
 
 
 @dataclass
@@ -41,7 +41,8 @@ class Site:
     async def view(self, live: Live, rows: Sequence[SessionRow] | None = None) -> View:
         """The View of a session that is held."""
         hub = self.engine.hub
-        view = View(live.session, live.title, await hub.wire(live), hub.clock(), rows=rows)
+        wire = await hub.wire(live)
+        view = View(live.session, live.title, wire, hub.clock(), own=live.own, rows=rows)
         return replace(view, unasked=lets_through(self.engine.rules.of(live.id)))
 
     def no_view(self, rows: Sequence[SessionRow] | None) -> View:

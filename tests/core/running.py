@@ -51,7 +51,7 @@ from app.core.rules import Rule, first_match
 from app.core.settings import Limits, Settings
 from app.core.state import Call, Prompt, Session
 from app.core.tools import ToolChoice, text_result
-from app.engine.hub import closing_events
+from app.engine.closing import closing_events
 from tests import playbook
 
 

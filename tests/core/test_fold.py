@@ -34,7 +34,7 @@ from app.core.folded import folded
 from app.core.limits import busy_ms
 from app.core.state import Session
 from app.core.tools import text_result
-from app.engine.hub import closing_events
+from app.engine.closing import closing_events
 from app.render.timeline import clock
 from tests.playbook import (
     begun,

@@ -14,7 +14,8 @@ from app.core.state import Call
 from app.core.tools import Tool, text_result
 from app.engine.drafts import draft, past_result
 from app.schema.validate import schema_problems
-from app.store.log import Batch, Log
+from app.store.batch import Batch
+from app.store.log import Log
 from tests.factories import ADD_EVENT
 from tests.factories import Log as Events
 from tests.store.test_database import opened

@@ -23,6 +23,7 @@ from app.core.events import (
     RunPaused,
     RunResumed,
     RunStopped,
+    SessionForked,
     SettingsChanged,
     TaskEnded,
     TaskStarted,
@@ -113,9 +114,18 @@ def side_by_side() -> list[Logged]:
     return log.events
 
 
+def forked() -> list[Logged]:
+    """A session that goes on from another one, with a call that is open again."""
+    log = turn_with_calls(("get_weather", {"city": "Oslo"}), checked=False).check("1.1").run("1.1")
+    log.add(SessionForked(NASTY, len(log.events), ("1.1",)))
+    log.check("1.1").add(CallDecided("1.1", "answer", digest=DIGEST, text="Hail."))
+    return log.add(CallEnded("1.1", text_result("Hail."))).events
+
+
 STORIES = {
     "waiting": waiting(),
     "troubled": troubled(),
     "interleaved": interleaved(),
     "side by side": side_by_side(),
+    "forked": forked(),
 }

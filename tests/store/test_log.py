@@ -20,13 +20,16 @@ from app.core.events import (
 from app.core.fold import fold
 from app.core.folded import folded
 from app.core.tools import text_result
+from app.store.batch import Batch, Chunk, Closed, Summary
 from app.store.database import Statement
-from app.store.log import Batch, Chunk, Log, Summary
+from app.store.log import Log
 from tests import factories
 from tests.playbook import begun, call, checked, failed, logged, part, run, turn
 from tests.store.test_database import opened
 
 pytestmark = pytest.mark.anyio
+
+CLOSED = Closed(1, True, [(2, 5)], "ab" * 32)
 
 EVENTS = logged(
     *begun(),
@@ -45,13 +48,14 @@ async def test_there_and_back(tmp_path: Path) -> None:
     chunks = [Chunk(1, 0, 5, b"ab"), Chunk(1, 2, 6, bytes(range(256))), Chunk(2, 0, 7, b"")]
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
-        first = await log.append(Batch("s", events, chunks, (1, True), summary("s"), full=True))
+        first = await log.append(Batch("s", events, chunks, CLOSED, summary("s"), full=True))
         assert (first, log.position) == (1, len(events))
         assert await log.events("s") == events
         assert await log.events("s", 3) == events[3:]
         assert await log.events("s", 3, limit=2) == events[3:5]
         assert await log.events("nobody") == []
         assert await log.chunks("s") == chunks
+        assert await log.recordings("s") == {1: CLOSED}
         assert await log.chunks("s", 1) == chunks[:2]
         assert (await Log.open(database)).position == len(events)
         for one in (await log.events("s", deltas=False), await log.opening("s")):

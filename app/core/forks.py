@@ -1,0 +1,78 @@
+"""Where a session can be forked: how much of its log a fork takes over, and what is open again.
+
+A fork takes over a beginning of the log, unchanged, that ends where no answer is under way. What a
+person changes comes after it (SessionForked, and events of the fork's own). Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.core.errors import NotFound, Refused
+from app.core.events import Logged, SessionForked
+from app.core.fold import fold
+from app.core.state import Prompt, Session
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The first `seq` events, folded as `session`, and the calls that are open again after them."""
+
+    seq: int
+    session: Session
+    reopened: tuple[str, ...] = ()
+
+    def forked(self, *, foreign: bool = False) -> SessionForked:
+        """The event that ends what is taken over."""
+        return SessionForked(self.session.id, self.seq, self.reopened, foreign)
+
+
+def before_prompt(session: Session, number: int) -> int:
+    """The last event before prompt `number`; NotFound where there is none."""
+    for item in session.items:
+        if isinstance(item, Prompt) and item.number == number:
+            return item.seq - 1
+    raise NotFound(f"This session has no prompt {number}.")
+
+
+def before_turn(session: Session, number: int) -> int:
+    """The last event before the request of turn `number`; NotFound where there is none."""
+    if not 0 < number <= len(session.turns):
+        raise NotFound(f"This session has no turn {number}.")
+    return session.turns[number - 1].seq - 1
+
+
+def at_call(session: Session, call_id: str) -> int:
+    """The last event before what came after the calls of that turn: the turn's calls are as they
+    were when the run went on. NotFound where there is none."""
+    turn = session.turns[session.call(call_id).turn - 1]
+    return next((item.seq - 1 for item in session.items if item.seq > turn.seq), session.seq)
+
+
+def cut(log: Sequence[Logged], session_id: str, seq: int, chosen: Sequence[str] = ()) -> Cut:
+    """The beginning of `log` up to event `seq`, or to before the answer that was under way there.
+    `chosen` calls are open again, as are those that were not done.
+
+    `log` needs no deltas of parts that have ended. Refused where a chosen call cannot be decided
+    any more at that place.
+    """
+    session = fold(session_id, (one for one in log if one.seq <= seq))
+    turn = session.turn
+    if turn is not None and turn.open:
+        seq = turn.seq - 1
+        session = fold(session_id, (one for one in log if one.seq <= seq))
+    if session.settings is None:
+        raise Refused("A fork takes over at least the session's settings.")
+    current = {call.id for call in session.current_calls}
+    if lost := [one for one in chosen if one not in current]:
+        raise Refused(
+            f"Call {lost[0]} cannot be decided any more: its answer did not come to a good end."
+        )
+    open_again = bool(chosen) or not session.stopped  # who stopped it left the others as they were
+    reopened = [
+        call.id
+        for call in session.current_calls
+        if call.id in chosen or (call.status != "done" and open_again)
+    ]
+    return Cut(session.seq, session, tuple(reopened))

@@ -1,0 +1,60 @@
+"""All that is kept of a session, as an export reads it, and the file that it makes. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from app.core.events import Logged
+from app.core.state import Session
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes of a recording as they arrived, at `at_ms` (Unix ms)."""
+
+    at_ms: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What came back to one request. `masked` are half-open spans of stars of the same length as
+    what they hide; `sha256` is of the bytes as they are kept, "" where the end was never seen."""
+
+    number: int
+    pieces: Sequence[Piece] = ()
+    clean: bool = False
+    masked: Sequence[tuple[int, int]] = ()
+    sha256: str = ""
+
+    @property
+    def data(self) -> bytes:
+        return b"".join(piece.data for piece in self.pieces)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A session with its whole `log`, deltas and all, and its recordings by number.
+
+    `session` is folded from `log`. `title`, `tags` and `parent` are the library's.
+    """
+
+    session: Session
+    title: str
+    log: Sequence[Logged]
+    recordings: Mapping[int, Recording] = field(default_factory=dict)
+    tags: Sequence[str] = ()
+    parent: str = ""
+    created_ms: int = 0
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file: its name is made of letters, digits, "-", "_" and dots. `notes` are sentences on what
+    this form cannot say."""
+
+    file_name: str
+    media_type: str
+    data: bytes
+    notes: Sequence[str] = ()

@@ -1,0 +1,211 @@
+"""What is written together, as values and as statements. Knows SQL, and no connection."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.core.events import (
+    CallDecided,
+    CallEnded,
+    Logged,
+    PartEnded,
+    PartStarted,
+    PromptAdded,
+)
+from app.core.rows import to_row
+from app.store.database import Statement
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Bytes of a recording as they arrived, `start` being their place in it."""
+
+    recording: int
+    start: int
+    at_ms: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the list shows of a session: a projection, rebuilt from its fold at every change.
+
+    `tasks` counts those that run in the background; it is written, not read back. What stands
+    after it is no projection: `parent` is the session that it was forked from after event
+    `parent_seq`, "" for none; one that is not `own` came from somebody else and is only read.
+    """
+
+    id: str
+    title: str
+    created_ms: int
+    updated_ms: int
+    state: str
+    model: str
+    calls: int
+    waiting: int
+    deleted: bool = False
+    tasks: int = 0
+    profile: str = ""
+    parent: str = ""
+    parent_seq: int = 0
+    own: bool = True
+
+
+@dataclass(frozen=True)
+class Copied:
+    """The first `seq` events of session `parent`, with which a fork begins, and the number of
+    their recordings, which it shares."""
+
+    parent: str
+    seq: int
+    recordings: int
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A recording that has ended: whether cleanly, which spans of it are masked (half open), and
+    the SHA-256 of what is kept, as hex digits."""
+
+    recording: int
+    clean: bool
+    masked: Sequence[tuple[int, int]] = ()
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What is written together. `copied` is what a new session begins with."""
+
+    session: str
+    events: Sequence[Logged] = ()
+    chunks: Sequence[Chunk] = ()
+    closed: Closed | None = None
+    summary: Summary | None = None
+    full: bool = False
+    copied: Copied | None = None
+
+
+_SEARCHED = (PromptAdded, PartEnded, CallDecided, CallEnded)
+"""What the view `texts` of the database makes texts of."""
+
+
+def statements(batch: Batch, base: int) -> list[Statement]:
+    """What writes `batch` after position `base`."""
+    statements = [_summarized(batch.summary)] if batch.summary is not None else []
+    first = base + 1
+    if batch.copied is not None:
+        statements += _copies(batch.session, batch.copied, base)
+        first += batch.copied.seq
+    if batch.events:
+        rows = [_row(batch.session, first + n, item) for n, item in enumerate(batch.events)]
+        statements.append(
+            Statement(
+                "INSERT INTO events (pos, session, seq, at_ms, kind, body, recording, start, stop)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                rows,
+            )
+        )
+    parts = (o.event for o in batch.events if isinstance(o.event, PartStarted | PartEnded))
+    called = {part.name for part in parts} - {""}
+    if called:
+        names = [(batch.session, storable(name)) for name in sorted(called)]
+        statements.append(Statement("INSERT OR IGNORE INTO called VALUES (?, ?)", names))
+    if batch.copied is not None or any(isinstance(o.event, _SEARCHED) for o in batch.events):
+        indexed = "INSERT INTO found (rowid, text) SELECT pos, text FROM texts WHERE pos > ?"
+        statements.append(Statement(indexed, [(base,)]))
+    if batch.chunks:
+        statements.append(
+            Statement(
+                "INSERT INTO chunks (session, recording, start, at_ms, bytes)"
+                " VALUES (?, ?, ?, ?, ?)",
+                [(batch.session, c.recording, c.start, c.at_ms, c.data) for c in batch.chunks],
+            )
+        )
+    if batch.closed is not None:
+        one = batch.closed
+        spans = json.dumps([list(span) for span in one.masked])
+        statements.append(
+            Statement(
+                "INSERT OR REPLACE INTO recordings (session, number, clean, masked, sha256)"
+                " VALUES (?, ?, ?, ?, ?)",
+                [(batch.session, one.recording, one.clean, spans, one.sha256)],
+            )
+        )
+    return statements
+
+
+def _summarized(one: Summary) -> Statement:
+    """What is a projection is written anew; the rest holds from when the session was made."""
+    return Statement(
+        "INSERT INTO sessions (id, title, created_ms, updated_ms, state, model, calls, waiting,"
+        " tasks, profile, parent, parent_seq, own) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (id) DO UPDATE SET"
+        " updated_ms = excluded.updated_ms, state = excluded.state, model = excluded.model,"
+        " calls = excluded.calls, waiting = excluded.waiting, tasks = excluded.tasks,"
+        " profile = excluded.profile,"
+        " title = CASE title WHEN '' THEN excluded.title ELSE title END",
+        [
+            (
+                one.id,
+                storable(one.title),
+                one.created_ms,
+                one.updated_ms,
+                one.state,
+                storable(one.model),
+                one.calls,
+                one.waiting,
+                one.tasks,
+                storable(one.profile),
+                one.parent,
+                one.parent_seq,
+                one.own,
+            )
+        ],
+    )
+
+
+def _copies(session: str, copied: Copied, base: int) -> list[Statement]:
+    """The first events of the parent under the same numbers; its recordings are shared: whoever
+    holds the bytes is named, however many forks lie between."""
+    numbers = (copied.parent, copied.recordings)
+    return [
+        Statement(
+            "INSERT INTO events (pos, session, seq, at_ms, kind, body, recording, start, stop)"
+            " SELECT ? + seq, ?, seq, at_ms, kind, body, recording, start, stop"
+            " FROM events WHERE session = ? AND seq <= ?",
+            [(base, session, copied.parent, copied.seq)],
+        ),
+        Statement(
+            "INSERT INTO recordings (session, number, clean, masked, sha256)"
+            " SELECT ?, number, clean, masked, sha256 FROM recordings"
+            " WHERE session = ? AND number <= ?",
+            [(session, *numbers)],
+        ),
+        Statement(
+            "INSERT INTO shares SELECT ?, number, owner FROM shares"
+            " WHERE session = ? AND number <= ?",
+            [(session, *numbers)],
+        ),
+        Statement(
+            "INSERT INTO shares SELECT DISTINCT ?, recording, session FROM chunks"
+            " WHERE session = ? AND recording <= ?",
+            [(session, *numbers)],
+        ),
+        Statement(
+            "INSERT INTO called SELECT ?, tool FROM called WHERE session = ?",
+            [(session, copied.parent)],
+        ),
+    ]
+
+
+def storable(text: str) -> str:
+    """`text` without lone surrogates, which no UTF-8 can hold; events are ASCII and keep them."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _row(session: str, position: int, logged: Logged) -> tuple[object, ...]:
+    source = logged.source
+    span = (source.recording, source.start, source.end) if source is not None else (None,) * 3
+    return (position, session, logged.seq, logged.at_ms, *to_row(logged.event), *span)

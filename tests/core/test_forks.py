@@ -1,0 +1,79 @@
+"""Where a session can be forked, and what its fork begins with."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.core.decide import CheckCall, next_commands
+from app.core.errors import NotFound, Refused
+from app.core.events import CallDecided, CallEnded, CallStarted, RunStopped
+from app.core.fold import apply, fold
+from app.core.forks import Cut, at_call, before_prompt, before_turn, cut
+from app.core.state import Session
+from app.core.tools import text_result
+from tests.factories import DIGEST, Log, turn_with_calls
+
+
+def story() -> Log:
+    """Two calls that ran, an answer, and a second prompt with its answer."""
+    log = turn_with_calls(("get_weather", {"city": "Paris"}), ("add_event", {"title": "Walk"}))
+    log.run("1.1").run("1.2").request().part(0, "text", "Done.").end("stop")
+    return log.prompt("And now?").request().part(0, "text", "Nothing.").end("stop")
+
+
+def forked(log: Log, made: Cut) -> Session:
+    """The fork as it begins."""
+    session = fold("child", (one for one in log.events if one.seq <= made.seq))
+    after = Log(list(log.events[: made.seq]), log.now_ms).add(made.forked())
+    apply(session, after.events[-1])
+    return session
+
+
+def test_a_fork_begins_before_a_prompt_before_a_turn_or_where_the_calls_were_left() -> None:
+    log = story()
+    session = log.session()
+    places = [before_prompt(session, 2), before_turn(session, 2), at_call(session, "1.1")]
+    kinds = [type(log.events[seq].event).__name__ for seq in places]
+    assert kinds == ["PromptAdded", "RequestSent", "RequestSent"]
+    assert at_call(turn_with_calls(("get_weather", {})).session(), "1.1") > 0
+    with pytest.raises(NotFound):
+        before_prompt(session, 9)
+    with pytest.raises(NotFound):
+        before_turn(session, 0)
+
+
+def test_a_chosen_call_is_open_again_and_asks_a_person_the_others_keep_their_results() -> None:
+    log = story()
+    made = cut(log.events, "s1", at_call(log.session(), "1.1"), ["1.1"])
+    session = forked(log, made)
+    assert made.reopened == ("1.1",)
+    first, second = session.turns[0].calls
+    assert (first.status, first.result, first.taken_back) == ("proposed", None, True)
+    assert second.result is not None
+    assert next_commands(session) == [CheckCall("1.1")]
+    assert session.state == "running"
+    with pytest.raises(Refused, match=r"Call 1\.1 cannot be decided any more"):
+        cut(log.events, "s1", log.session().seq, ["1.1"])
+
+
+def test_what_is_under_way_is_left_out_and_what_ran_is_open_again() -> None:
+    log = turn_with_calls(("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Rome"}))
+    log.add(CallDecided("1.1", "run", digest=DIGEST), CallStarted("1.1", 1))
+    made = cut(log.events, "s1", log.session().seq)
+    assert made.reopened == ("1.1", "1.2")
+    assert [call.status for call in forked(log, made).turns[0].calls] == ["proposed"] * 2
+    asked = log.events[0:3]  # settings, prompt, request
+    assert cut(asked, "s1", 3).seq == 2
+    with pytest.raises(Refused):
+        cut(log.events, "s1", 0)
+
+
+def test_what_a_person_stopped_stays_stopped_unless_a_call_of_it_is_chosen() -> None:
+    log = turn_with_calls(("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Rome"}))
+    log.add(CallDecided("1.1", "deny", digest=DIGEST), CallEnded("1.1", text_result("No.")))
+    log.add(RunStopped())
+    end = log.session().seq
+    assert forked(log, cut(log.events, "s1", end)).stopped
+    chosen = cut(log.events, "s1", end, ["1.2"])
+    assert chosen.reopened == ("1.2",)
+    assert forked(log, chosen).stopped is False
