@@ -30,7 +30,7 @@ from app.web.setup import surroundings
 from app.web.site import Site, site_of
 from app.web.stream import HEADERS, events_stream
 
-TABS = ("setup", "wire", "request")
+TABS = ("setup", "wire", "request", "code")
 
 RAW_LIMIT = 64 * 1024
 """Bytes of a recording that are shown at once in the page."""
