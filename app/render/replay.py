@@ -33,11 +33,14 @@ _NOT_REPLAYED = frozenset({"bar", "dock", "tasks", "list"})
 
 @dataclass(frozen=True)
 class Fixed:
-    """What does not change while a replay is made."""
+    """What does not change while a replay is made. A file has no server behind it (`live`), so
+    that its blocks show all that there is (`expanded`, block ids)."""
 
     session_id: str
     title: str
     now_ms: int
+    live: bool = True
+    expanded: frozenset[str] = frozenset()
 
 
 def replay(log: Sequence[Logged], env: Environment, chunks: Chunks, fixed: Fixed) -> dict[str, Any]:
@@ -63,7 +66,15 @@ def _frames(
 ) -> Iterator[dict[str, Any]]:
     """`{"at", "seq", "html", "grow"}`, in order of `at`."""
     session, wire = Session(fixed.session_id), WireRows()
-    view = View(session, fixed.title, wire, fixed.now_ms, replay=True)
+    view = View(
+        session,
+        fixed.title,
+        wire,
+        fixed.now_ms,
+        live=fixed.live,
+        replay=True,
+        expanded=fixed.expanded,
+    )
     first = True
     for at, group in _groups(_arrivals(log, chunks), on.at):
         since = wire.version
