@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.core.errors import NotFound, Refused
-from app.core.events import Logged, SessionForked
-from app.core.fold import fold
+from app.core.events import Event, Logged, SessionForked
+from app.core.fold import apply, fold
 from app.core.state import Prompt, Session
 
 
@@ -76,3 +76,12 @@ def cut(log: Sequence[Logged], session_id: str, seq: int, chosen: Sequence[str] 
         if call.id in chosen or (call.status != "done" and open_again)
     ]
     return Cut(session.seq, session, tuple(reopened))
+
+
+def begun(log: Sequence[Logged], made: Cut, events: Sequence[Event]) -> Session:
+    """The fork as it will begin: what `made` takes over of `log`, and `events` after it. It has the
+    parent's id. IllegalEvent where they cannot follow."""
+    session = fold(made.session.id, (one for one in log if one.seq <= made.seq))
+    for event in events:
+        apply(session, Logged(session.seq + 1, session.updated_ms, event))
+    return session

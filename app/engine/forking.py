@@ -4,15 +4,46 @@ over is for core/forks to say; what comes of it goes through the driver's own do
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from app.core.decide import next_commands
-from app.core.events import Event, RunPaused, SettingsChanged
-from app.core.forks import at_call, before_prompt, before_turn, cut
+from app.core.errors import (
+    BadInput,
+    Conflict,
+    IllegalEvent,
+    NotFound,
+    PlaygroundError,
+    Refused,
+)
+from app.core.events import (
+    CallChecked,
+    Event,
+    Logged,
+    PromptAdded,
+    RunPaused,
+    SettingsChanged,
+)
+from app.core.fold import apply
+from app.core.forks import at_call, before_prompt, before_turn, begun, cut
 from app.core.settings import Settings
 from app.core.state import Prompt, Session
-from app.core.tools import Content
+from app.core.tools import Content, ToolChoice
+from app.engine.decisions import Asked, decided
 from app.engine.engine import Engine
+from app.engine.hub import Live
+from app.engine.settings import settings_from
+from app.schema.verdict import verdict
+
+LOOK_S = 10.0
+"""How long a call that is open again may take until it can be decided."""
+
+MOST_TITLE = 200
+
+Change = Callable[[Settings], Mapping[str, Any]]
+"""What of the settings at a place is to be another, in the words of docs/contract.md."""
 
 
 @dataclass(frozen=True)
@@ -32,37 +63,77 @@ async def fork(
     place: Place,
     *,
     settings: Settings | None = None,
+    change: Change | None = None,
     text: str | None = None,
+    asked: Asked | None = None,
     title: str = "",
     go: bool = True,
 ) -> str:
-    """The id of the fork. `settings` are its own from there on, `text` is the prompt it goes on
-    with. Without `go` nothing is sent: it waits for Continue.
+    """The id of the fork. `settings` are its own from there on, or what `change` makes of those at
+    the place; `text` is the prompt it goes on with, `asked` becomes of the call of the place (its
+    digest is the fork's own). Without `go` nothing is sent or run: it waits for Continue.
 
-    The tools of a session from somebody else are off in its fork, unless `settings` has them.
+    The tools of a session from somebody else are off in its fork, unless they are asked for. What
+    is refused makes no fork: NotFound, Refused, BadInput, Conflict.
     """
+    if text is not None and (place.turn or place.call):
+        raise Refused("A text goes with a prompt, or at the end; a turn or a call takes none.")
+    if asked is not None and not place.call:
+        raise Refused("Only of a call it can be said what becomes of it; name the call.")
     hub = engine.hub
     async with hub.holding(session_id) as live:
+        _check_there(live)
         parent = live.session
         seq, chosen = _seq(parent, place), [place.call] if place.call else []
-        made = cut(await hub.log.opening(session_id), session_id, seq, chosen)
-        events: list[Event] = [made.forked(foreign=not live.own)]
+        log = await hub.log.opening(session_id)
+        made = cut(log, session_id, seq, chosen)
         had = made.session.settings
         assert had is not None
-        wanted = settings or (had if live.own else replace(had, tools=()))
-        if wanted != had:
-            events.insert(0, SettingsChanged(wanted))
-        child = await hub.fork(live, made, events, title or live.title)
-        images = _images(parent, place)
-    if text is not None:
-        await engine.driver.prompt(child, text, images)
-        return child
-    if not go:
-        async with hub.holding(child) as live:
-            if next_commands(live.session):
-                await hub.append(live, [RunPaused("fork")])
+        if settings is None:
+            settings = had if live.own else replace(had, tools=(), tool_choice=_FREE)
+            if change is not None:
+                settings = await settings_from(engine, change(settings), settings)
+        events: list[Event] = [SettingsChanged(settings)] if settings != had else []
+        events.append(made.forked(foreign=not live.own))
+        if text is not None:
+            events.append(_prompt(text, _images(parent, place)))
+        try:
+            child_begins = begun(log, made, events)
+        except IllegalEvent as error:
+            raise Conflict(str(error)) from error
+        if asked is not None:
+            _check_decision(child_begins, place.call, asked)
+        # Where somebody else chose the address, nothing goes there before a person has seen it.
+        go = go and (live.own or settings.profile in engine.profiles())
+        if not go and not made.reopened and next_commands(child_begins):
+            events.append(RunPaused("fork"))
+        child = await hub.fork(live, made, events, _title(title) or live.title)
     await engine.driver.advance(child)
+    if made.reopened and (asked is not None or not go):
+        await _decide(engine, child, place.call, asked, go=go)
     return child
+
+
+async def what_if(
+    engine: Engine, session_id: str, call: str, answers: Sequence[Asked], **more: Any
+) -> list[str]:
+    """A fork for each of `answers` to one call, in their order; `more` as `fork` takes it. The one
+    that is refused makes none of those after it."""
+    return [
+        await fork(engine, session_id, Place(call=call), asked=answer, **more) for answer in answers
+    ]
+
+
+def _check_there(live: Live) -> None:
+    if live.deleted:
+        raise Conflict("This session is deleted; restore it first, then fork it.")
+
+
+def _title(text: str) -> str:
+    title = " ".join(text.split())
+    if len(title) > MOST_TITLE:
+        raise BadInput(f"A title has at most {MOST_TITLE} characters; shorten it.")
+    return title
 
 
 def _seq(session: Session, place: Place) -> int:
@@ -73,10 +144,70 @@ def _seq(session: Session, place: Place) -> int:
         return before_turn(session, place.turn)
     if place.call:
         return at_call(session, place.call)
+    if place.seq is not None and not 0 <= place.seq <= session.seq:
+        raise NotFound(f"This session has no event {place.seq}; its last one is {session.seq}.")
     return session.seq if place.seq is None else place.seq
+
+
+def _prompt(text: str, images: tuple[Content, ...]) -> PromptAdded:
+    if not text.strip() and not images:
+        raise Refused("A prompt needs some text, or an image.")
+    return PromptAdded(text, images)
 
 
 def _images(session: Session, place: Place) -> tuple[Content, ...]:
     """Those of the prompt that is written anew."""
     prompts = (item for item in session.items if isinstance(item, Prompt))
     return next((item.images for item in prompts if item.number == place.prompt), ())
+
+
+def _check_decision(session: Session, call_id: str, asked: Asked) -> None:
+    """What the fork would refuse is refused before there is one. Who answers the tool is asked
+    only in the fork, and keeps nothing back that a person decides."""
+    call = session.call(call_id)
+    problems = verdict(call.tool, call.name, call.judged)
+    checked = CallChecked(call_id, problems, digest=_ANY)
+    apply(session, Logged(session.seq + 1, session.updated_ms, checked))
+    decided(session, call_id, replace(asked, digest=_ANY))
+
+
+async def _decide(
+    engine: Engine, child: str, call_id: str, asked: Asked | None, *, go: bool
+) -> None:
+    """Once the calls that are open again wait for a person: what `asked` says of the one. What
+    goes wrong by then takes the fork with it."""
+    try:
+        await _looked(engine, child)
+        if not go:
+            async with engine.hub.holding(child) as live:
+                if not live.session.paused:
+                    await engine.hub.append(live, [RunPaused("fork")])
+        if asked is not None:
+            async with engine.hub.holding(child) as live:
+                card = live.session.call(call_id).digest
+            await engine.driver.decide(child, call_id, replace(asked, digest=card))
+    except PlaygroundError:
+        await engine.driver.delete(child)
+        raise
+
+
+async def _looked(engine: Engine, session_id: str) -> None:
+    """Until none of its calls is only proposed; Conflict where that takes too long."""
+    hub = engine.hub
+    try:
+        async with asyncio.timeout(LOOK_S):
+            while True:
+                position = hub.position
+                async with hub.holding(session_id) as live:
+                    if all(one.status != "proposed" for one in live.session.current_calls):
+                        return
+                await hub.wait(position, hub.list_version, LOOK_S)
+    except TimeoutError:
+        raise Conflict(
+            "Who answers this call could not be asked in time. Fork without a decision: the call "
+            "then waits for you there."
+        ) from None
+
+
+_ANY = "not seen by anybody"
+_FREE = ToolChoice()

@@ -1,0 +1,212 @@
+"""Forking a session: what a script or a form asks for, made into one fork or several."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.core.errors import BadInput
+from app.core.settings import Settings
+from app.engine.decisions import Asked
+from app.engine.forking import Change, Place, fork, what_if
+from app.web.forms import Body, answer, body_of
+from app.web.site import site_of
+
+FIELDS = (
+    *("prompt", "turn", "call", "seq", "text", "arguments", "anyway", "answer", "is_error"),
+    *("deny", "results", "settings", "title", "go"),
+)
+FORM_FIELDS = (*FIELDS, "profile", "model", "tool_choice", "temperature", "failed", "drawn")
+MOST_RESULTS = 6
+"""Alternatives to one call: each is a session that goes on."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a body asks for. `answers` are the alternatives to one call, None where none are."""
+
+    place: Place
+    text: str | None
+    asked: Asked | None
+    answers: Sequence[Asked] | None
+    change: Change | None
+    title: str
+    go: bool
+
+
+async def make(request: Request) -> Response:
+    """POST /sessions/ID/fork: 201 with the id of the fork, or the ids of the alternatives."""
+    body, site, session_id = await body_of(request), site_of(request), request.path_params["id"]
+    one = wanted(body)
+    more: dict[str, Any] = {"change": one.change, "title": one.title, "go": one.go}
+    async with site.changing:  # Settings that are being saved hold for the fork after them.
+        if one.answers is None:
+            made = [
+                await fork(
+                    site.engine, session_id, one.place, text=one.text, asked=one.asked, **more
+                )
+            ]
+        else:
+            made = await what_if(site.engine, session_id, one.place.call, one.answers, **more)
+    data = {"id": made[0]} if one.answers is None else {"ids": made}
+    return answer(request, data, status=201, location=_to(made))
+
+
+def _to(made: Sequence[str]) -> str:
+    """The fork, or the alternatives side by side."""
+    if len(made) == 1:
+        return f"/sessions/{quote(made[0], safe='')}"
+    return "/compare?" + "&".join(f"session={quote(one, safe='')}" for one in made)
+
+
+def wanted(body: Body) -> Wanted:
+    """What `body` asks for; BadInput says what is wrong with it."""
+    known = FIELDS if body.is_json else FORM_FIELDS
+    if others := sorted(body.data.keys() - set(known)):
+        raise BadInput(f"A fork takes no {others[0][:80]!r}; there is {', '.join(FIELDS)}.")
+    place = place_of(body.data)
+    answers = _answers(body)
+    said = [name for name in ("arguments", "answer", "deny") if _given(body, name)]
+    if answers is not None:
+        said.append("results")
+    if len(said) > 1:
+        raise BadInput(f"Of a call only one thing becomes: leave out {said[0]} or {said[1]}.")
+    if said and not place.call:
+        raise BadInput(f"{said[0]} is of a call; name the call.")
+    text = _text(body, "text") if _given(body, "text") else None
+    if not body.is_json and not place.prompt and not (text or "").strip():
+        text = None  # an empty field at the end is no prompt
+    if text is not None and (place.turn or place.call):
+        raise BadInput("text goes with a prompt, or at the end; a turn or a call takes none.")
+    title, go = body.text("title"), body.flag("go") if "go" in body.data else True
+    asked = _asked(body, said[0]) if said and answers is None else None
+    return Wanted(place, text, asked, answers, _change(body), title, go)
+
+
+def place_of(data: Mapping[str, Any]) -> Place:
+    """The one place that is named, or the end."""
+    named = [name for name in ("prompt", "turn", "call", "seq") if data.get(name) not in (None, "")]
+    if len(named) > 1:
+        raise BadInput(f"A fork begins at one place: leave out {named[0]} or {named[1]}.")
+    if not named:
+        return Place()
+    name, value = named[0], data[named[0]]
+    if name == "call":
+        if not isinstance(value, str):
+            raise BadInput('call must be the id of a call, such as "1.0".')
+        return Place(call=value)
+    number = _number(name, value, least=0 if name == "seq" else 1)
+    return Place(seq=number) if name == "seq" else Place(**{name: number})
+
+
+def _number(name: str, value: object, least: int) -> int:
+    if isinstance(value, str) and re.fullmatch("[0-9]{1,15}", value, re.ASCII):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise BadInput(f"{name} must be a whole number from {least}.")
+    return value
+
+
+def _given(body: Body, name: str) -> bool:
+    """Whether a script named it; a form sends all its fields, and means those that are there."""
+    return body.data.get(name) is not None
+
+
+def _text(body: Body, name: str) -> str:
+    """A browser sends line ends of its own."""
+    text = body.text(name)
+    return text if body.is_json else text.replace("\r\n", "\n")
+
+
+def _asked(body: Body, name: str) -> Asked:
+    if name == "arguments":
+        return Asked("run", arguments=_arguments(body), anyway=body.flag("anyway"))
+    if name == "deny":
+        reason = "" if body.data["deny"] is True else _text(body, "deny")
+        return Asked("deny", text=reason)
+    return Asked("answer", text=_text(body, "answer"), is_error=body.flag("is_error"))
+
+
+def _arguments(body: Body) -> str:
+    """An object counts as it was written, digits and order."""
+    arguments = body.data["arguments"]
+    if isinstance(arguments, Mapping):
+        assert body.quoted is not None
+        return body.quoted.member("arguments")
+    if not isinstance(arguments, str):
+        raise BadInput("arguments must be an object, or its JSON as a text.")
+    return arguments
+
+
+def _answers(body: Body) -> list[Asked] | None:
+    """The alternatives: of a script each a text or an object, of a form its fields that are not
+    empty. None where none are named."""
+    if not _given(body, "results"):
+        return None
+    if body.is_json:
+        listed = body.data["results"]
+        if not isinstance(listed, list):
+            raise BadInput("results must be a list of results.")
+        answers = [_result(one) for one in listed]
+    else:
+        failed = body.all("failed")
+        texts = [one.replace("\r\n", "\n") for one in body.all("results")]
+        answers = [
+            Asked("answer", text=text, is_error=str(place) in failed)
+            for place, text in enumerate(texts)
+            if text.strip()
+        ]
+    if not 1 <= len(answers) <= MOST_RESULTS:
+        raise BadInput(f"What if takes 1 to {MOST_RESULTS} results; write at least one.")
+    return answers
+
+
+def _result(one: object) -> Asked:
+    match one:
+        case str():
+            return Asked("answer", text=one)
+        case {"text": str(text), **rest} if rest.keys() <= {"is_error"}:
+            error = rest.get("is_error", False)
+            if isinstance(error, bool):
+                return Asked("answer", text=text, is_error=error)
+    raise BadInput('A result is a text, or {"text": a text, "is_error": true or false}.')
+
+
+def _change(body: Body) -> Change | None:
+    """What the fork's settings are to be, made of those at its place."""
+    settings = body.data.get("settings")
+    if body.is_json:
+        if settings is None:
+            return None
+        if not isinstance(settings, dict):
+            raise BadInput("settings must be an object, as POST /sessions/ID/settings takes it.")
+        return lambda _: settings
+    return lambda now: _of_form(body, now)
+
+
+def _of_form(body: Body, now: Settings) -> Mapping[str, Any]:
+    """The fields of the small form that say something else than the settings at the place."""
+    data: dict[str, Any] = {}
+    if (profile := body.text("profile").strip()) and profile != now.profile.name:
+        data["profile"] = profile
+    model = body.text("model", now.model).strip()
+    if model != now.model and not ("profile" in data and model == body.text("drawn")):
+        data["model"] = model  # a model that was not touched goes to no other provider
+    choice = body.text("tool_choice")
+    if choice and choice != now.tool_choice.label:
+        data["tool_choice"] = choice
+    if "temperature" in body.data:
+        params = {key: one for key, one in now.params.items() if key != "temperature"}
+        if words := body.text("temperature").strip():
+            if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{0,15})?|\.[0-9]{1,15}", words, re.ASCII):
+                raise BadInput(f"temperature must be a number, not {words[:40]!r}.")
+            params["temperature"] = float(words)
+        if params != now.params:
+            data["params"] = params
+    return data
