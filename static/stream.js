@@ -5,7 +5,8 @@ import { mark } from "./doubt.js";
 
 const stream = () => document.getElementById("stream");
 
-export const running = () => document.getElementById("head")?.dataset.state === "running";
+// The session of this page, or one of those side by side.
+export const running = () => document.querySelector('#head[data-state="running"], .lanehead[data-state="running"]') !== null;
 
 // Growing text --------------------------------------------------------------------------------
 
@@ -95,6 +96,13 @@ document.addEventListener("htmx:sse:before:message", (event) => {
   // What happens meanwhile is not lost: leaving the replay loads the page again.
   if (replaying) event.preventDefault();
 });
+
+// What a page around this one hands in, each after the one before.
+let fed = Promise.resolve();
+
+export function feed(frame) {
+  fed = fed.then(() => replaying || applyFrame(frame));
+}
 
 let cut;
 

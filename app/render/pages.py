@@ -82,6 +82,15 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
     )
 
 
+def column_page(env: Environment, view: View, at: int) -> str:
+    """The page of one session inside another page; it shows what stood at position `at`."""
+
+    def nested(block_id: str) -> Markup:
+        return Markup(block(env, view, block_id))
+
+    return env.get_template("column.html").render(view=view, block=nested, at=at)
+
+
 def welcome_page(
     env: Environment,
     rows: Sequence[SessionRow],

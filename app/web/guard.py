@@ -13,7 +13,7 @@ import logging
 import re
 import secrets
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from urllib.parse import quote, unquote_plus
 
@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.config import one_line
 from app.core.errors import BadInput
+from app.web.headers import hardened
 from app.web.notice import (
     BAD_HOST,
     BAD_LENGTH,
@@ -41,18 +42,6 @@ from app.web.notice import (
 
 MAX_HEAD = 32 * 1024
 SAFE = ("GET", "HEAD")
-
-SECURITY_HEADERS: Mapping[bytes, bytes] = {
-    b"content-security-policy": (
-        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-        b"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    ),
-    b"x-content-type-options": b"nosniff",
-    b"x-frame-options": b"DENY",
-    b"cross-origin-opener-policy": b"same-origin",
-    b"cross-origin-resource-policy": b"same-origin",
-    b"referrer-policy": b"no-referrer",
-}
 
 ODD_PATH = re.compile(r"//|/\.{1,2}(/|$)|[\\\x00-\x1f\x7f]")
 """A path that somebody might read as another one. Nothing of ours has such a path."""
@@ -316,21 +305,9 @@ class _Answering:
     async def pass_on(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
-            message = {**message, "headers": self._hardened(message.get("headers", ()))}
+            headers = hardened(message.get("headers", ()), static=self._static)
+            message = {**message, "headers": headers}
         await self._send(message)
-
-    def _hardened(self, headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        ours = dict(SECURITY_HEADERS)
-        if not self._static:
-            ours[b"cache-control"] = b"no-store"
-        if (b"content-security-policy", b"sandbox") in headers:  # stricter than ours alone
-            ours[b"content-security-policy"] += b"; sandbox"
-        theirs = [
-            (name, value)
-            for name, value in headers
-            if name.lower() not in ours and not name.lower().startswith(b"access-control-")
-        ]
-        return [*theirs, *ours.items()]
 
 
 class _Counted:

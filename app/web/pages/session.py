@@ -24,6 +24,7 @@ from app.render.pages import raw_bytes, session_page
 from app.render.pages import request_sent as drawn_request
 from app.render.replay import Fixed, replay
 from app.web.forms import as_json, wants
+from app.web.pages.column import column
 from app.web.pages.request import drawable
 from app.web.rules import rules_drawn
 from app.web.setup import surroundings
@@ -42,6 +43,8 @@ async def show(request: Request) -> Response:
     if wants(request) == "json":
         async with site.engine.hub.holding(session_id) as live:
             return as_json(folded(live.session, live.title))
+    if request.query_params.get("column"):
+        return await column(site, session_id)
     tab, wire = request.query_params.get("tab", ""), request.query_params.get("wire", "")
     return await page(site, session_id, tab=tab, wire=wire)
 
