@@ -274,9 +274,12 @@ class Hub:
         for session_id in touched:
             async with self.holding(session_id) as live:
                 last_ms = live.session.updated_ms  # what was cut was at work no longer than that
+                turn, closed = live.session.turn, None
+                if turn is not None and turn.open:
+                    closed = await self.log.cut_off(live.id, turn.number)
                 events = closing_events(live.session, _RESTARTED)
                 events += [TaskEnded(task.id, _TASK_OVER) for task in live.session.open_tasks]
-                await self.append(live, events, at_ms=last_ms)
+                await self.append(live, events, at_ms=last_ms, closed=closed)
                 await self.append(live, settled(live.session), at_ms=last_ms)
                 going = next_commands(live.session, rules(session_id))
                 if going or live.session.retrying is not None:

@@ -106,6 +106,7 @@ class Writing:
         self._times: list[int] = []
         self._sources: list[Source] = []
         self._chunks: list[Chunk] = []
+        self._marked: Sequence[tuple[int, int]] = ()
         self._ended = False
         self.over = False
 
@@ -129,6 +130,10 @@ class Writing:
                 self.over = True
                 break
         await self._price()
+        if closed is None and self._spans() != self._marked:
+            # What is masked is marked at once: nobody could find it after a power cut.
+            closed = Closed(self._recording, False, self._spans())
+        self._marked = self._spans()
         async with self._hub.holding(self._session_id) as live:
             await self._hub.append(
                 live,
@@ -175,9 +180,12 @@ class Writing:
         self._spanned(spanned, at_ms)
 
     def _closed(self, *, clean: bool) -> Closed:
-        kept = self._offset  # what was masked but came before the answer began is not kept
-        spans = [(start, min(end, kept)) for start, end in self._masked.ranges if start < kept]
-        return Closed(self._recording, clean, spans, self._hash.hexdigest())
+        return Closed(self._recording, clean, self._spans(), self._hash.hexdigest())
+
+    def _spans(self) -> Sequence[tuple[int, int]]:
+        """What of the bytes that are kept is masked; what came before an answer began is not."""
+        kept = self._offset
+        return tuple((start, min(end, kept)) for start, end in self._masked.ranges if start < kept)
 
     def _quiet_s(self, at_ms: int) -> float:
         """Seconds since anything was said, where that is too long; else 0."""
@@ -238,7 +246,7 @@ class Writing:
         """With what the decoder could not know: the headers, the key's name."""
         return replace(
             event,
-            message=_advised(event, self._prepared.key_name),
+            message=advised(event, self._prepared.key_name),
             request_id=self._request_id,
             rate_limits=self._rate_limits,
         )
@@ -279,7 +287,7 @@ def _told(
     return replace(event, failure=instead.failure, message=instead.message)
 
 
-def _advised(event: ResponseFailed, key_name: str) -> str:
+def advised(event: ResponseFailed, key_name: str) -> str:
     """Its message with what the decoder could not know: the key's name, the wait that is asked."""
     message = event.message
     if message.endswith(KEY_ADVICE):

@@ -65,8 +65,8 @@ class Copied:
 
 @dataclass(frozen=True)
 class Closed:
-    """A recording that has ended: whether cleanly, which spans of it are masked (half open), and
-    the SHA-256 of what is kept, as hex digits."""
+    """How a recording ended: whether cleanly, which spans of it are masked (half open), and the
+    SHA-256 of what is kept, as hex digits; "" while it goes on, and it is not clean then."""
 
     recording: int
     clean: bool
@@ -76,7 +76,8 @@ class Closed:
 
 @dataclass(frozen=True)
 class Batch:
-    """What is written together. `copied` is what a new session begins with."""
+    """What is written together. `copied` is what a new session begins with; `ends` are those of all
+    its recordings and `tags` its own, where it comes whole, from a file."""
 
     session: str
     events: Sequence[Logged] = ()
@@ -85,6 +86,8 @@ class Batch:
     summary: Summary | None = None
     full: bool = False
     copied: Copied | None = None
+    ends: Sequence[Closed] = ()
+    tags: Sequence[str] = ()
 
 
 _SEARCHED = (PromptAdded, PartEnded, CallDecided, CallEnded)
@@ -123,16 +126,18 @@ def statements(batch: Batch, base: int) -> list[Statement]:
                 [(batch.session, c.recording, c.start, c.at_ms, c.data) for c in batch.chunks],
             )
         )
-    if batch.closed is not None:
-        one = batch.closed
-        spans = json.dumps([list(span) for span in one.masked])
+    ends = [*batch.ends, *([batch.closed] if batch.closed is not None else [])]
+    if ends:
         statements.append(
             Statement(
                 "INSERT OR REPLACE INTO recordings (session, number, clean, masked, sha256)"
                 " VALUES (?, ?, ?, ?, ?)",
-                [(batch.session, one.recording, one.clean, spans, one.sha256)],
+                [(batch.session, o.recording, o.clean, _spans(o), o.sha256) for o in ends],
             )
         )
+    if batch.tags:
+        rows = [(batch.session, storable(tag)) for tag in batch.tags]
+        statements.append(Statement("INSERT OR IGNORE INTO tags VALUES (?, ?)", rows))
     return statements
 
 
@@ -198,6 +203,10 @@ def _copies(session: str, copied: Copied, base: int) -> list[Statement]:
             [(session, copied.parent)],
         ),
     ]
+
+
+def _spans(one: Closed) -> str:
+    return json.dumps([list(span) for span in one.masked])
 
 
 def storable(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -105,12 +106,20 @@ class Log:
         return [Chunk(row[0], row[1], row[2], row[3]) for row in rows]
 
     async def recordings(self, session: str) -> dict[int, Closed]:
-        """The recordings of `session` that have ended, by number."""
+        """The recordings of `session` that have ended or hold something masked, by number."""
         rows = await self._db.rows(
             "SELECT number, clean, masked, sha256 FROM recordings WHERE session = ?", (session,)
         )
         spans = {row[0]: [(start, end) for start, end in json.loads(row[2])] for row in rows}
         return {row[0]: Closed(row[0], bool(row[1]), spans[row[0]], row[3]) for row in rows}
+
+    async def cut_off(self, session: str, recording: int) -> Closed:
+        """The end of a recording that nobody saw end, from what is kept of it."""
+        digest = hashlib.sha256()
+        for chunk in await self.chunks(session, recording):
+            digest.update(chunk.data)
+        known = (await self.recordings(session)).get(recording)
+        return Closed(recording, False, known.masked if known else (), digest.hexdigest())
 
     async def summaries(
         self, search: str = "", *, limit: int = 200, deleted: bool = False
@@ -134,6 +143,13 @@ class Log:
             (session,),
         )
         return _summary(rows[0]) if rows else None
+
+    async def tags(self, session: str) -> list[str]:
+        """The tags of `session`, in order."""
+        rows = await self._db.rows(
+            "SELECT tag FROM tags WHERE session = ? ORDER BY tag", (session,)
+        )
+        return [row[0] for row in rows]
 
     async def rename(self, session: str, title: str) -> None:
         await self._db.write(
@@ -177,13 +193,15 @@ class Log:
         return [json.dumps({"input": text}) if kind == "custom" else text for text, kind in rows]
 
     async def unfinished(self) -> list[str]:
-        """Sessions in which something was under way when they were last written."""
-        rows = await self._db.rows("SELECT id FROM sessions WHERE state = 'running' OR tasks > 0")
+        """Own sessions in which something was under way when they were last written."""
+        rows = await self._db.rows(
+            "SELECT id FROM sessions WHERE own AND (state = 'running' OR tasks > 0)"
+        )
         return [row[0] for row in rows]
 
     async def waiting(self) -> list[str]:
-        """Sessions that waited for a person when they were last written."""
-        rows = await self._db.rows("SELECT id FROM sessions WHERE state = 'waiting'")
+        """Own sessions that waited for a person when they were last written."""
+        rows = await self._db.rows("SELECT id FROM sessions WHERE own AND state = 'waiting'")
         return [row[0] for row in rows]
 
 

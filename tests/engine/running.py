@@ -20,6 +20,7 @@ from app.engine.retries import Waits
 from app.engine.settings import settings_from
 from app.simulator.app import simulator_app
 from app.simulator.scenario import Scenario
+from tests.engine.boundary import Boundary
 
 KEY = "simulator-key-0123456789"
 ALLOW_ALL = (Rule("*", "run", words="--allow all"),)
@@ -37,11 +38,14 @@ async def running(
     environment: Mapping[str, str] | None = None,
     waits: Waits | None = None,
     scenario: Scenario | None = None,
+    boundary: Boundary | None = None,
 ) -> AsyncIterator[Engine]:
-    """An engine that is closed at the end, whatever happened. Retries come at once."""
+    """An engine that is closed at the end, whatever happened. Retries come at once. `boundary`
+    writes down what the simulator sends."""
     sock = bound("127.0.0.1", 0)
     url = f"http://127.0.0.1:{port_of(sock)}"
-    one = server(simulator_app(pace=pace, scenario=scenario, key=lambda sent: sent == KEY))
+    app = simulator_app(pace=pace, scenario=scenario, key=lambda sent: sent == KEY)
+    one = server(app if boundary is None else boundary.around(app))
     serving = asyncio.create_task(serve(one, sock, lambda: None))
     engine = await Engine.open(
         folder / "test.db",
