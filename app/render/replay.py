@@ -1,33 +1,34 @@
 """The past as frames: the same pieces as the live stream, by a clock without dead time.
 
-One pass over the log and the recordings; each frame costs what it touches. The page applies a
-frame of the replay and a frame of the stream with one function.
+A keyframe is all that a page shows at a position; a frame brings the page from one position to a
+later one, and costs what it touches. The page applies both as it applies the stream's.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import Environment
 
-from app.core.events import Logged, RequestSent
-from app.core.fold import apply, fold
+from app.core.events import Logged
+from app.core.fold import apply
 from app.core.state import Session
 from app.render.blocks import Frame, Touch, frame, frame_html
-from app.render.timeline import Clock, clock, segments
+from app.render.reel import Chunks, Mark, Reel, reel
 from app.render.view import View
 from app.render.wire_rows import WireRows
 
 FRAME_MS = 33
 """Events closer than this share a frame."""
 
-Chunks = Mapping[int, Sequence[tuple[int, bytes]]]
-"""By recording: (Unix ms, bytes) in order of arrival."""
+KEPT_EVERY = 4_000
+"""So many arrivals lie between two folds that are kept: a jump folds no more than these."""
 
-_EMPTIED = ("flow", "wire", "head", "pause")
+_WHOLE = ("flow", "wire", "head", "pause")
 _NOT_REPLAYED = frozenset({"bar", "dock", "tasks", "list"})
 
 
@@ -43,100 +44,147 @@ class Fixed:
     expanded: frozenset[str] = frozenset()
 
 
-def replay(log: Sequence[Logged], env: Environment, chunks: Chunks, fixed: Fixed) -> dict[str, Any]:
-    """`{"duration", "segments", "frames"}` as JSON data; times in ms of the replay clock.
+class Player:
+    """Draws a Reel at any position. Has one owner: the View it gives holds until the next call."""
 
-    The first frame, at 0, empties the page. `log` must hold the deltas of ended parts, too.
-    """
-    whole = fold(fixed.session_id, log)
-    until = whole.updated_ms
-    on = clock(whole, until)
+    def __init__(self, reel: Reel, fixed: Fixed) -> None:
+        self.reel, self.fixed = reel, fixed
+        self.position = 0
+        self._session, self._wire = Session(fixed.session_id), WireRows()
+        self._kept: dict[int, tuple[Session, WireRows]] = {}
+
+    def view(self, position: int) -> View:
+        """The page at `position`, as it is folded."""
+        self._go(self.reel.within(position))
+        return self._view()
+
+    def keyframe(self, env: Environment, position: int) -> dict[str, Any]:
+        """`{"from": None, "to", "at", "seq", "html", "grow"}`: whatever the page shows now."""
+        view = self.view(position)
+        html = frame_html(env, view, (Touch(name, "changed") for name in _WHOLE))
+        return self._told(None, Frame(html, []))
+
+    def frames(
+        self, env: Environment, start: int, every_ms: int = FRAME_MS, most: int = 0
+    ) -> Iterator[dict[str, Any]]:
+        """The frames from position `start` on, at most `most` (0: to the end), as `{"from", "to",
+        "at", "seq", "html", "grow"}`; arrivals closer than `every_ms` share one, and what shows
+        nothing is joined to what follows. At the end of the reel the last may be empty."""
+        self._go(self.reel.within(start))
+        begun, made = self.position, 0
+        while self.position < self.reel.count and (not most or made < most):
+            since, events = self._wire.version, list[Logged]()
+            step = Frame("", [])
+            while step.empty and self.position < self.reel.count:
+                events += self._on(self._group_end(every_ms))
+                step = frame(env, self._view(), events, since, leave=_NOT_REPLAYED)
+            yield self._told(begun, step)
+            begun, made = self.position, made + 1
+
+    def _view(self) -> View:
+        fixed = self.fixed
+        return View(
+            self._session,
+            fixed.title,
+            self._wire,
+            fixed.now_ms,
+            live=fixed.live,
+            replay=True,
+            expanded=fixed.expanded,
+            whole=self.reel.whole,
+        )
+
+    def _told(self, start: int | None, step: Frame) -> dict[str, Any]:
+        here = self.position
+        place = {"from": start, "to": here, "at": self.reel.ms(here), "seq": self._session.seq}
+        return {**place, "html": step.html, "grow": step.grow}
+
+    def _group_end(self, every_ms: int) -> int:
+        """Where the group ends that begins here: one arrival at least."""
+        until = self.reel.at[self.position] + every_ms
+        return max(bisect_left(self.reel.at, until, self.position), self.position + 1)
+
+    def _go(self, position: int) -> None:
+        """From where it stands, or from the nearest fold that is kept before `position`."""
+        near = max((place for place in self._kept if place <= position), default=0)
+        if not near <= self.position <= position:
+            self.position = near
+            kept = self._kept.get(near)
+            fresh = (Session(self.fixed.session_id), WireRows())
+            self._session, self._wire = fresh if kept is None else deepcopy(kept)
+        while self.position < position:
+            stop = self.position - self.position % KEPT_EVERY + KEPT_EVERY
+            self._on(min(position, stop))
+            if self.position == stop and stop not in self._kept:
+                self._kept[stop] = deepcopy((self._session, self._wire))
+
+    def _on(self, position: int) -> list[Logged]:
+        """Fold up to `position`; the events among what was folded."""
+        events = list[Logged]()
+        for what in self.reel.arrivals[self.position : position]:
+            if isinstance(what, Logged):
+                apply(self._session, what)
+                self._wire.log(what)
+                events.append(what)
+            else:
+                self._wire.feed(*what)
+        self.position = position
+        return events
+
+
+def index(found: Reel) -> dict[str, Any]:
+    """What a page needs to know before it plays, as JSON data: `{"duration", "segments", "count",
+    "first", "seq", "squeezed", "marks"}`; `marks` are [kind, position, ms, seq, words]."""
     return {
-        "duration": on.duration,
-        "segments": [
-            [item.kind, item.start_ms, item.end_ms, item.block]
-            for item in segments(whole, on, until)
+        "duration": found.clock.duration,
+        "segments": _segments(found),
+        "count": found.count,
+        "first": found.first,
+        "seq": found.whole.seq,
+        "squeezed": found.clock.squeezed,
+        "marks": [
+            [one.kind, one.position, found.ms(one.position), one.seq, one.words]
+            for one in found.marks
         ],
-        "frames": list(_frames(log, env, chunks, fixed, on)),
     }
 
 
-def _frames(
-    log: Sequence[Logged], env: Environment, chunks: Chunks, fixed: Fixed, on: Clock
-) -> Iterator[dict[str, Any]]:
-    """`{"at", "seq", "html", "grow"}`, in order of `at`."""
-    session, wire = Session(fixed.session_id), WireRows()
-    view = View(
-        session,
-        fixed.title,
-        wire,
-        fixed.now_ms,
-        live=fixed.live,
-        replay=True,
-        expanded=fixed.expanded,
-    )
-    first = True
-    for at, group in _groups(_arrivals(log, chunks), on.at):
-        since = wire.version
-        events = list(_take(session, wire, group))
-        if session.settings is None:
-            continue
-        if first:
-            html = frame_html(env, view, (Touch(name, "changed") for name in _EMPTIED))
-            step, first = Frame(html, []), False
-        else:
-            step = frame(env, view, events, since, leave=_NOT_REPLAYED)
-        if not step.empty:
-            yield {"at": at, "seq": session.seq, "html": step.html, "grow": step.grow}
+def replay(log: Sequence[Logged], env: Environment, chunks: Chunks, fixed: Fixed) -> dict[str, Any]:
+    """`{"duration", "segments", "frames"}` as JSON data; times in ms of the replay clock.
 
-
-Arrival = tuple[int, Logged | tuple[int, bytes]]
-"""(Unix ms, an event or a chunk of a recording)."""
-
-
-def _arrivals(log: Sequence[Logged], chunks: Chunks) -> Iterator[Arrival]:
-    """Events and bytes in one order of time; the order of the log holds whatever the clock did.
-
-    The bytes of a recording lie between its request and the next one.
+    The first frame, at 0, is a keyframe. `log` must hold the deltas of ended parts, too.
     """
-    pending: deque[tuple[int, bytes]] = deque()
-    number = now = 0
-    for logged in log:
-        now = max(now, logged.at_ms)
-        last = isinstance(logged.event, RequestSent)
-        while pending and (last or pending[0][0] <= now):
-            yield now, (number, pending.popleft()[1])
-        yield now, logged
-        if isinstance(logged.event, RequestSent):
-            number = logged.event.recording
-            pending = deque(chunks.get(number, ()))
-    for at_ms, data in pending:
-        yield max(now, at_ms), (number, data)
+    found = reel(fixed.session_id, log, chunks)
+    return {
+        "duration": found.clock.duration,
+        "segments": _segments(found),
+        "frames": list(_all(found, env, fixed)),
+    }
 
 
-def _groups(
-    arrivals: Iterable[Arrival], at: Callable[[int], int]
-) -> Iterator[tuple[int, list[Arrival]]]:
-    """The arrivals that share a frame, each group with its place on the replay clock."""
-    begun, group = 0, list[Arrival]()
-    for arrival in arrivals:
-        place = at(arrival[0])
-        if group and place - begun >= FRAME_MS:
-            yield begun, group
-            group = []
-        if not group:
-            begun = place
-        group.append(arrival)
-    if group:
-        yield begun, group
+def _all(found: Reel, env: Environment, fixed: Fixed) -> Iterator[dict[str, Any]]:
+    if not found.first:
+        return
+    player = Player(found, fixed)
+    begin = max(bisect_left(found.at, found.at[0] + FRAME_MS), found.first)
+    yield player.keyframe(env, begin)
+    yield from (step for step in player.frames(env, begin) if step["html"] or step["grow"])
 
 
-def _take(session: Session, wire: WireRows, group: Iterable[Arrival]) -> Iterator[Logged]:
-    """Fold a group into `session` and `wire`; yields its events."""
-    for at_ms, what in group:
-        if isinstance(what, Logged):
-            apply(session, what)
-            wire.log(what)
-            yield what
-        else:
-            wire.feed(what[0], at_ms, what[1])
+def _segments(found: Reel) -> list[list[Any]]:
+    return [[one.kind, one.start_ms, one.end_ms, one.block] for one in found.segments]
+
+
+def beside(found: Reel, position: int, kind: str) -> tuple[Mark | None, Mark | None]:
+    """The marks of that kind before and after `position`."""
+    marks = [one for one in found.marks if one.kind == kind]
+    before = bisect_left(marks, position, key=lambda one: one.position)
+    after = bisect_right(marks, position, key=lambda one: one.position)
+    return (
+        marks[before - 1] if before else None,
+        marks[after] if after < len(marks) else None,
+    )
+
+
+Beside = Mapping[str, tuple[Mark | None, Mark | None]]
+"""By kind of mark."""

@@ -54,6 +54,11 @@ class Clock:
     def duration(self) -> int:
         return self.marks[-1][1]
 
+    @property
+    def squeezed(self) -> int:
+        """How many ms of a person's time and of idle time are left out."""
+        return self.marks[-1][0] - self.marks[0][0] - self.duration
+
     def at(self, at_ms: int) -> int:
         """Between two joints the time is stretched evenly; outside them it stands still."""
         place = bisect_right(self.marks, at_ms, key=lambda mark: mark[0])

@@ -51,6 +51,7 @@ class View:
     was made here and may be changed. `expanded`: block ids of the calls whose long arguments are
     shown whole. `rows` is the list beside it, None where there is none. `unasked` says in few
     words what runs here without asking: rules are no events, so a stream looks at it by itself.
+    `whole` is what the session came to, where a moment of its past is shown: the time bar has it.
     """
 
     session: Session
@@ -63,6 +64,7 @@ class View:
     expanded: frozenset[str] = frozenset()
     rows: Sequence[SessionRow] | None = None
     unasked: tuple[str, ...] = ()
+    whole: Session | None = None
 
     @property
     def acts(self) -> bool:

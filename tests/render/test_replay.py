@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
+from random import Random
 from typing import Any
 
 import pytest
 
 from app.core.events import Logged
+from app.core.fold import fold
 from app.render.blocks import Frame, block
-from app.render.replay import FRAME_MS, Fixed, replay
+from app.render.reel import Reel, reel
+from app.render.replay import FRAME_MS, Fixed, Player, beside, index, replay
 from app.render.view import View
+from app.render.wire_rows import WireRows
 from tests.render.logs import STORIES
 from tests.render.page import ENV, NOW_MS, Live, Page, frame_bytes, parse
 
@@ -49,7 +52,7 @@ def test_frames_are_few_and_in_order(name: str) -> None:
     made = replay(events, ENV, chunks(events), FIXED)
     times = [step["at"] for step in made["frames"]]
     assert times == sorted(times)
-    assert all(b - a >= FRAME_MS for a, b in pairwise(times))
+    assert all(b - a >= FRAME_MS for a, b in zip(times, times[2:], strict=False))
     assert times[-1] <= made["duration"]
     assert not any('id="bar"' in step["html"] or "<form" in step["html"] for step in made["frames"])
 
@@ -60,6 +63,89 @@ def test_clocks_that_jump_back_do_no_harm() -> None:
     ]
     made = replay(events, ENV, chunks(events), FIXED)
     assert made["frames"]
+
+
+def laid_out(name: str) -> Reel:
+    return reel("s1", STORIES[name], chunks(STORIES[name]))
+
+
+def drawn(page: Page) -> list[str]:
+    return [str(page.tree.find(name)) for name in ("head", "flow", "wire", "pause")]
+
+
+def fresh(found: Reel, position: int) -> list[str]:
+    """What a page shows that has seen the first `position` arrivals and nothing else."""
+    prefix = found.arrivals[:position]
+    wire = WireRows()
+    for what in prefix:
+        if isinstance(what, Logged):
+            wire.log(what)
+        else:
+            wire.feed(*what)
+    session = fold("s1", [what for what in prefix if isinstance(what, Logged)])
+    view = View(session, FIXED.title, wire, NOW_MS, replay=True)
+    names = ("head", "flow", "wire", "pause")
+    return [str(parse(block(ENV, view, name)).children[0]) for name in names]
+
+
+def apply(page: Page, step: dict[str, Any]) -> None:
+    step = json.loads(json.dumps(step))
+    page.apply(Frame(step["html"], [tuple(entry) for entry in step["grow"]]))
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_each_position_shows_exactly_what_had_come_until_then(name: str) -> None:
+    found, chance = laid_out(name), Random(name)
+    player = Player(found, FIXED)
+    page = Page(player.view(found.count))
+    for _ in range(6):
+        jump = chance.randint(found.first, found.count)
+        step = player.keyframe(ENV, jump)
+        assert (step["to"], step["from"]) == (jump, None)
+        apply(page, step)
+        assert drawn(page) == fresh(found, jump), f"jump to {jump}"
+        here, every = jump, chance.choice([0, 8, FRAME_MS, 660])
+        for step in player.frames(ENV, jump, every, most=chance.randint(1, 12)):
+            assert step["from"] == here
+            here = step["to"]
+            apply(page, step)
+        assert drawn(page) == fresh(found, here), f"{jump} to {here} by {every} ms"
+
+
+def test_a_jump_back_begins_at_a_fold_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.render.replay.KEPT_EVERY", 7)
+    found, chance = laid_out("side by side"), Random(6)
+    player = Player(found, FIXED)
+    for _ in range(12):
+        jump = chance.randint(found.first, found.count)
+        page = Page(player.view(jump))
+        assert drawn(page) == fresh(found, jump)
+
+
+def test_a_step_is_one_arrival_that_shows_something() -> None:
+    found = laid_out("interleaved")
+    steps = list(Player(found, FIXED).frames(ENV, found.first, 0))
+    assert [step["from"] for step in steps] == [found.first, *(step["to"] for step in steps[:-1])]
+    assert steps[-1]["to"] == found.count
+    assert all(step["html"] or step["grow"] for step in steps[:-1])
+    assert sum(step["to"] - step["from"] == 1 for step in steps) > found.count * 0.8
+
+
+def test_the_index_says_where_to_jump_and_what_was_left_out() -> None:
+    found = laid_out("waiting")
+    told = json.loads(json.dumps(index(found)))
+    kinds = [mark[0] for mark in told["marks"]]
+    assert kinds == ["prompt", "turn", "call", "call", "call", "turn"]
+    assert (told["count"], told["seq"]) == (found.count, found.whole.seq)
+    assert told["squeezed"] == found.clock.squeezed
+    for _, position, ms, seq, words in told["marks"]:
+        assert (found.seqs[position], found.ms(position)) == (seq, ms)
+        assert found.of_seq(seq) == position
+        assert words
+    before, after = beside(found, told["marks"][3][1], "call")
+    assert before is not None and after is not None
+    assert [before.words, after.words] == ["call 1.1: get_weather", "call 1.3: ask_me"]
+    assert beside(found, 0, "error") == (None, None)
 
 
 def test_an_empty_log_has_no_frames() -> None:
