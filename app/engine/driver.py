@@ -251,7 +251,7 @@ class Driver:
     def _due(self, live: Live, commands: Sequence[Command], fresh: set[str]) -> list[Command]:
         """Without the checks that are under way, and without the calls that are looked at once
         more before they begin: what becomes of them follows from that, outside of this hold."""
-        if self._closing or live.deleted:
+        if self._closing or live.deleted or not live.own:
             return []
         runs = [one.call_id for one in commands if isinstance(one, RunCall)]
         looks = self.checks.look(live, [one for one in runs if one not in fresh])
