@@ -198,6 +198,8 @@ def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
     session.forks.append((logged.seq, event))
     for task in session.open_tasks:
         task.ended_ms, task.ended_seq, task.how = logged.at_ms, logged.seq, "not part of this fork"
+    kept = ((name, task) for name, task in session.tasks.items() if task.call not in open_again)
+    session.tasks = dict(kept)  # a call that is open again may start a task of that id anew
     if session.turns:
         turn, settings = session.turns[-1], session.settings
         assert settings is not None

@@ -236,9 +236,9 @@ def _touched(logged: Logged, session: Session) -> Iterator[Touch]:
             checked = isinstance(event, CallChecked)
             yield from _changed(*_behind(session, event.call_id, checked=checked))
         case TaskStarted(task_id=task_id) | TaskEnded(task_id=task_id):
-            task = session.tasks[task_id]
-            goes_on = task_id == session.by_call[task.call].task_id
-            yield from _changed("tasks", *((_call_block(task.call),) if goes_on else ()))
+            task = session.tasks.get(task_id)  # none where a fork has its call open again
+            goes_on = task is not None and task_id == session.by_call[task.call].task_id
+            yield from _changed("tasks", *((task_id,) if goes_on else ()))
         case CallProgressed() | CallExtended():
             yield from _progressed(session, logged.seq, event)
         case RunPaused() | RunResumed() | RunStopped():

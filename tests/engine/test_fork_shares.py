@@ -1,0 +1,166 @@
+"""What a fork owes to its parent: the same recordings, the very bytes of what the model was told,
+and nothing changed there; whatever the place, the protocol, and the state of the parent."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.decide import SendRequest, next_commands
+from app.core.events import RequestSent
+from app.core.forks import begun, cut
+from app.core.state import Session
+from app.engine.decisions import Asked
+from app.engine.engine import Engine
+from app.engine.forking import Place, fork
+from app.wire.exact import Quoted
+from tests.engine.running import ALLOW_ALL, asked, rested, running
+
+pytestmark = pytest.mark.anyio
+
+PROTOCOLS = (
+    *("simulator", "simulator-openai", "simulator-responses", "simulator-gemini"),
+    "simulator-ollama",
+)
+TWO = "What is the weather in Paris? And the weather in Rome?"
+TABLES = ("events", "recordings", "chunks", "rules", "tags", "called", "shares")
+
+
+def places(parent: Session) -> list[tuple[Place, str | None, Asked | None]]:
+    """One of each kind: the place, the prompt and the decision that it is forked with."""
+    first, _, third = [call.id for call in parent.calls()]
+    return [
+        (Place(prompt=2), "And the weather in Oslo?", None),
+        (Place(prompt=1), "What is the weather in Oslo?", None),
+        (Place(turn=1), None, None),
+        (Place(turn=4), None, None),
+        (Place(call=first), None, Asked("answer", text="Frogs.")),
+        (Place(call=third), None, Asked("run", arguments='{"city": "Oslo"}')),
+        (Place(seq=parent.turns[1].seq - 1), None, None),
+        (Place(), "And the weather in Oslo?", None),
+    ]
+
+
+async def story(engine: Engine, profile: str) -> Session:
+    """Two prompts, each with calls that ran and an answer to them; with thinking where there is."""
+    params = {"thinking": "low"}
+    first = await asked(
+        engine, TWO, "get_weather", asked_profile=profile, rules=ALLOW_ALL, params=params
+    )
+    await engine.driver.prompt(first.id, "What is the weather in Berlin?")
+    whole = await rested(engine, first.id)
+    assert [len(turn.calls) for turn in whole.turns] == [2, 0, 1, 0], "the story is another one"
+    return whole
+
+
+async def bodies(engine: Engine, session_id: str) -> list[str]:
+    log = await engine.log.events(session_id)
+    return [one.event.body for one in log if isinstance(one.event, RequestSent)]
+
+
+def messages(body: str) -> list[str]:
+    """The text of each message of a request, as it stands in its bytes."""
+    quoted = Quoted(body)
+    name = next(one for one in ("messages", "input", "contents") if quoted.member(one))
+    texts = (quoted.member(name, place) for place in itertools.count())
+    return list(itertools.takewhile(bool, texts))
+
+
+def begins_with(body: str, other: str) -> bool:
+    """Whether the messages of `body` begin with the bytes of those of `other`; what follows the
+    last of them may stand in the same message."""
+    ours, theirs = ",".join(messages(body)), ",".join(messages(other))
+    return ours.startswith(theirs.rstrip("}] \n"))
+
+
+def in_common(body: str, other: str) -> int:
+    """With how many of the same messages, byte for byte, both begin."""
+    pairs = zip(messages(body), messages(other), strict=False)
+    return len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
+
+
+async def rows(engine: Engine, session_id: str) -> dict[str, list[Any]]:
+    """All that the database has of a session."""
+    columns = dict.fromkeys(TABLES, "session") | {"sessions": "id"}
+    return {
+        table: [
+            tuple(row)
+            for row in await engine.database.rows(
+                f"SELECT * FROM {table} WHERE {column} = ?",
+                (session_id,),
+            )
+        ]
+        for table, column in columns.items()
+    }
+
+
+async def check(
+    engine: Engine, parent_id: str, child_id: str, sent: Sequence[str], before: dict[str, list[Any]]
+) -> None:
+    """That the fork shares what was recorded, begins with the bytes, and left the parent alone."""
+    assert await rows(engine, parent_id) == before
+    child = await rested(engine, child_id)
+    seq, forked = child.forks[-1]
+    shared = sum(turn.seq < seq for turn in child.turns)
+    own = {row[1] for row in (await rows(engine, child_id))["chunks"]}
+    assert own == {turn.number for turn in child.turns[shared:]}
+    theirs = [one for one in await engine.log.chunks(parent_id) if one.recording <= shared]
+    assert [one for one in await engine.log.chunks(child_id) if one.recording <= shared] == theirs
+    parents = (await engine.log.events(parent_id))[: forked.parent_seq]
+    assert (await engine.log.events(child_id))[: forked.parent_seq] == parents
+    again = await bodies(engine, child_id)
+    assert again[:shared] == sent[:shared]
+    assert len(again) > shared, "the fork asked nothing of its own"
+    if shared:
+        assert begins_with(again[shared], sent[shared - 1])
+
+
+async def check_each_event(engine: Engine, parent: Session, sent: Sequence[str]) -> None:
+    """That a fork after any event asks what the parent asked next, where it asks."""
+    log, asks = await engine.log.opening(parent.id), 0
+    for seq in range(1, parent.seq + 1):
+        made = cut(log, parent.id, seq)
+        session = begun(log, made, [made.forked()])
+        assert made.seq <= seq
+        for command in next_commands(session):
+            if isinstance(command, SendRequest):
+                body = engine.client.prepare(session, command.choice).sent.body
+                assert body == sent[len(session.turns)], f"after event {seq}"
+                asks += 1
+    assert asks > 8
+
+
+@pytest.mark.parametrize("profile", PROTOCOLS)
+async def test_whatever_the_place_the_bytes_go_on_and_the_parent_stays(
+    tmp_path: Path, profile: str
+) -> None:
+    async with running(tmp_path) as engine:
+        parent = await story(engine, profile)
+        sent, before = await bodies(engine, parent.id), await rows(engine, parent.id)
+        assert len(sent) == 4
+        assert all(begins_with(*pair) for pair in zip(sent[1:], sent, strict=False))
+        first, _, third = [call.id for call in parent.calls()]
+        await check_each_event(engine, parent, sent)
+        for place, text, decision in places(parent)[:: 1 if profile == PROTOCOLS[0] else 4]:
+            child = await fork(engine, parent.id, place, text=text, asked=decision)
+            await check(engine, parent.id, child, sent, before)
+            again = await bodies(engine, child)
+            match place:
+                case Place(turn=number) if number:
+                    assert again[number - 1] == sent[number - 1]
+                case Place(call=call) if call == first:  # the model's own turn, too, is as it was
+                    assert in_common(again[1], sent[1]) >= len(messages(sent[0])) + 1
+                    assert "Frogs." in again[1]
+        # And a fork of a fork, which shares with both.
+        answer = Asked("answer", text="Snow.")
+        child = await fork(engine, parent.id, Place(call=third), asked=answer)
+        await rested(engine, child)
+        kept, told = await rows(engine, child), await bodies(engine, child)
+        grandchild = await fork(engine, child, Place(turn=4))
+        await check(engine, child, grandchild, told, kept)
+        assert (await bodies(engine, grandchild))[3] == told[3]
+        assert await rows(engine, parent.id) == before
