@@ -1,0 +1,276 @@
+"""What leaves is masked once more: every known secret in each of its forms, and whatever looks like
+one, with stars of the same length, in the log, the recordings, the title and the tags. Pure.
+
+Threats 16 and 30 of docs/safety.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import AnyStr
+
+from app.core.events import (
+    Event,
+    Logged,
+    PartDelta,
+    PartEnded,
+    PartStarted,
+    PromptAdded,
+    RequestSent,
+    ResponseEnded,
+    ResponseFailed,
+    ResponseStarted,
+    SessionStarted,
+    SettingsChanged,
+)
+from app.core.fold import fold
+from app.core.typed import with_texts
+from app.export.kept import Kept, Piece, Recording
+from app.export.shapes import Span, header_spans, hidden, spans
+from app.net.mask import SHORTEST, Masker
+
+_OWN = ("protocol", "method", "call_id", "task_id", "reopened", "limit")
+"""Fields whose values are this program's own words."""
+
+_LONGEST_RAW = 6
+"""Fewer characters of an answer are looked for in its bytes only as a whole JSON text."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """So many stretches are stars at the place `where`, in words."""
+
+    where: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Redacted:
+    kept: Kept
+    marks: Sequence[Mark] = ()
+
+
+def redacted(kept: Kept, secrets: Collection[str], *, shapes: bool = True) -> Redacted:
+    """`kept` without `secrets`; with `shapes` also without what looks like one, wherever else that
+    stands in it. Applying it twice changes nothing."""
+    known = Masker([*secrets, *(_looked_like(kept) if shapes else ())])
+    return _Redacting(kept, known, shapes).done()
+
+
+def _looked_like(kept: Kept) -> set[str]:
+    """The values that look like secrets, long enough to be looked for everywhere."""
+    found: set[str] = set()
+    seen: set[str] = set()
+
+    def look(name: str, text: str) -> str:
+        places = header_spans(name, text)
+        found.update(text[start:end] for start, end in places)
+        if text not in seen:
+            seen.add(text)
+            for one in chain([text], hidden(text)):
+                found.update(one[start:end] for start, end in spans(one))
+        return text
+
+    for logged in kept.log:
+        with_texts(type(logged.event), logged.event, look)
+    streamed = _streamed(kept.log).values()
+    joined = ("".join(_delta(one).text for one in part) for part in streamed)
+    answers = (one.data.decode("latin-1") for one in kept.recordings.values())
+    for text in (kept.title, *kept.tags, *joined, *answers):
+        look("", text)
+    return {one for one in found if len(one) >= SHORTEST and one.strip("*")}
+
+
+@dataclass
+class _Redacting:
+    """One pass over all that is kept."""
+
+    kept: Kept
+    known: Masker
+    shapes: bool
+
+    def done(self) -> Redacted:
+        kept, marks = self.kept, []
+        streamed = self._deltas()
+        log, turn, prompts = [], 0, 0
+        for logged in kept.log:
+            turn += isinstance(logged.event, RequestSent)
+            prompts += isinstance(logged.event, PromptAdded)
+            where = _where(logged.event, turn, prompts)
+            counts = [0]
+            event = streamed.get(logged.seq) or self._event(logged.event, counts)
+            log.append(logged if event is logged.event else replace(logged, event=event))
+            marks.append(Mark(where, counts[0]))
+        recordings = {}
+        for number, one in kept.recordings.items():
+            recordings[number], count = self._recording(one, streamed)
+            marks.append(Mark(f"bytes of answer {number}", count))
+        title, tags = self._text("", kept.title), [self._text("", one) for one in kept.tags]
+        marks += [Mark("title", _changes(kept.title, title))]
+        marks += [Mark("tags", _changes(*pair)) for pair in zip(kept.tags, tags, strict=True)]
+        session = fold(kept.session.id, log)
+        masked = replace(
+            kept, session=session, title=title, log=log, recordings=recordings, tags=tuple(tags)
+        )
+        return Redacted(masked, _added(marks))
+
+    def _event(self, event: Event, counts: list[int]) -> Event:
+        def change(name: str, text: str) -> str:
+            if name in _OWN:
+                return text
+            masked = self._text(name, text)
+            counts[0] += _changes(text, masked)
+            return text if masked == text else masked
+
+        changed: Event = with_texts(type(event), event, change)
+        return changed
+
+    def _text(self, name: str, text: str) -> str:
+        masked = self.known.mask_text(text)
+        if self.shapes:
+            masked = _starred(masked, [*header_spans(name, masked), *spans(masked)], "*")
+        return masked
+
+    def _deltas(self) -> dict[int, PartDelta]:
+        """The pieces of an answer that a secret goes through, by seq: whole it shows only in the
+        text that they make together."""
+        changed = {}
+        for part in _streamed(self.kept.log).values():
+            whole = "".join(_delta(one).text for one in part)
+            masked, start = self._text("", whole), 0
+            if masked == whole:
+                continue
+            for one in part:
+                delta = _delta(one)
+                text = masked[start : start + len(delta.text)]
+                start += len(delta.text)
+                if text != delta.text:
+                    changed[one.seq] = replace(delta, text=text)
+        return changed
+
+    def _recording(
+        self, one: Recording, streamed: Mapping[int, PartDelta]
+    ) -> tuple[Recording, int]:
+        """Masked as a whole, whatever piece a byte came in, and in the frames of `streamed`."""
+        before = one.data
+        after = bytearray(before)
+        for logged in self.kept.log:
+            source = logged.source
+            if logged.seq in streamed and source is not None and source.recording == one.number:
+                _star_frame(
+                    after, source.start, source.end, _delta(logged).text, streamed[logged.seq].text
+                )
+        data = self.known.mask_bytes(bytes(after))
+        if self.shapes:
+            data = _starred(data, spans(data.decode("latin-1")), b"*")
+        if data == before:
+            return one, 0
+        new = _different(before, data)
+        marked = tuple(_joined([*one.masked, *new]))
+        digest = hashlib.sha256(data).hexdigest() if one.sha256 else ""
+        pieces, start = [], 0
+        for piece in one.pieces:
+            pieces.append(Piece(piece.at_ms, data[start : start + len(piece.data)]))
+            start += len(piece.data)
+        return replace(one, pieces=pieces, masked=marked, sha256=digest), len(new)
+
+
+def _star_frame(data: bytearray, start: int, end: int, old: str, new: str) -> None:
+    """In the frame that brought the text `old`, as JSON has it, stars where `new` has them."""
+    for ascii_only in (True, False):
+        escaped = [json.dumps(one, ensure_ascii=ascii_only)[1:-1] for one in old]
+        text = "".join(escaped).encode("utf-8", "surrogateescape" if not ascii_only else "strict")
+        stars = "".join(
+            one if a == b else "*" * len(one.encode("utf-8", "replace"))
+            for one, a, b in zip(escaped, old, new, strict=True)
+        ).encode("utf-8", "surrogateescape" if not ascii_only else "strict")
+        quoted = b'"' + text + b'"'
+        found, shift = data.find(quoted, start, end), 1
+        if found < 0 and len(old) >= _LONGEST_RAW:
+            found, shift = data.find(text, start, end), 0
+        if found >= 0:
+            data[found + shift : found + shift + len(text)] = stars
+            return
+
+
+def _streamed(log: Iterable[Logged]) -> dict[tuple[int, int], list[Logged]]:
+    """The deltas of each part, by turn and index."""
+    parts: dict[tuple[int, int], list[Logged]] = {}
+    turn = 0
+    for logged in log:
+        match logged.event:
+            case RequestSent():
+                turn += 1
+            case PartStarted(index=index):
+                parts[turn, index] = []
+            case PartDelta(index=index):
+                parts.setdefault((turn, index), []).append(logged)
+    return parts
+
+
+def _delta(logged: Logged) -> PartDelta:
+    assert isinstance(logged.event, PartDelta)
+    return logged.event
+
+
+def _where(event: Event, turn: int, prompts: int) -> str:
+    match event:
+        case SessionStarted() | SettingsChanged():
+            return "settings"
+        case PromptAdded():
+            return f"prompt {prompts}"
+        case RequestSent():
+            return f"request {turn}"
+        case ResponseStarted():
+            return f"headers of answer {turn}"
+        case PartStarted() | PartDelta() | PartEnded() | ResponseEnded():
+            return f"answer {turn}"
+        case ResponseFailed():
+            return f"error of answer {turn}"
+    call_id = getattr(event, "call_id", "")
+    return f"call {call_id}" if call_id else "notes of the run"
+
+
+def _added(marks: Iterable[Mark]) -> tuple[Mark, ...]:
+    """One for each place, in order; those where nothing is masked are left out."""
+    counts: dict[str, int] = {}
+    for one in marks:
+        if one.count:
+            counts[one.where] = counts.get(one.where, 0) + one.count
+    return tuple(Mark(where, count) for where, count in counts.items())
+
+
+def _changes(old: str, new: str) -> int:
+    return 0 if old == new else len(_different(old, new))
+
+
+def _different(old: AnyStr, new: AnyStr) -> list[Span]:
+    """The spans in which two texts of one length differ."""
+    places = (place for place, (a, b) in enumerate(zip(old, new, strict=True)) if a != b)
+    return list(_joined((place, place + 1) for place in places))
+
+
+def _joined(several: Iterable[Span]) -> Iterator[Span]:
+    """Half-open spans in order, those that touch as one."""
+    start = end = -1
+    for first, last in sorted(several):
+        if first > end:
+            if end > start:
+                yield start, end
+            start = first
+        end = max(end, last)
+    if end > start:
+        yield start, end
+
+
+def _starred(text: AnyStr, several: Iterable[Span], star: AnyStr) -> AnyStr:
+    pieces: list[AnyStr] = []
+    done = 0
+    for start, end in _joined(several):
+        pieces += [text[done:start], star * (end - start)]
+        done = end
+    return star[:0].join([*pieces, text[done:]]) if pieces else text
