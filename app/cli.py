@@ -25,6 +25,7 @@ COMMANDS = {
     "simulate": "app.commands.simulate",
     "sessions": "app.commands.sessions",
     "lint": "app.commands.lint",
+    "verify": "app.commands.verify",
 }
 """Each module has `main(arguments) -> exit code`."""
 
@@ -76,6 +77,7 @@ def parser() -> argparse.ArgumentParser:
     _simulate(commands)
     _sessions(commands)
     _lint(commands)
+    _verify(commands)
     return top
 
 
@@ -184,6 +186,18 @@ def _lint(commands: argparse._SubParsersAction[_Parser]) -> None:
         "and what of the meaning is lost, and keeps FILE.orig",
     )
     one.add_argument("--json", action="store_true", help="one array of objects")
+
+
+def _verify(commands: argparse._SubParsersAction[_Parser]) -> None:
+    one = commands.add_parser(
+        "verify",
+        help="decode every recording again and compare",
+        description="Decode every recording again and compare it with the log, byte for byte and "
+        "event for event; one difference a line. Where no server owns the database, the list and "
+        "the search are built anew from the log. Exit 1 on a difference.",
+    )
+    one.add_argument("--json", action="store_true", help="one object")
+    _db(one)
 
 
 def _db(one: argparse.ArgumentParser) -> None:

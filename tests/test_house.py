@@ -69,6 +69,7 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "app/export/table.py": "rows only; tests/export",
     "app/engine/closing.py": "tests/core/test_fold.py and tests/engine/test_recovery.py",
     "app/engine/summaries.py": "tests/engine/test_hub.py, which reads the list",
+    "app/store/projections.py": "tests/engine/test_verifying.py, which spoils each",
     "app/store/batch.py": "tests/store/test_log.py, which writes and reads each",
     "app/core/servers.py": "tests/store/test_library.py keeps one and tells it by its print",
     "app/core/settings.py": "values only",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -34,6 +35,7 @@ from app.core.folded import folded
 from app.core.limits import busy_ms
 from app.core.tools import text_result
 from app.engine.hub import Hub
+from app.store.batch import Chunk, Closed
 from app.store.database import Database, Statement
 from app.store.log import Log
 from tests.playbook import begun, call, checked, opened, part, run, sent, settings, turn
@@ -131,6 +133,20 @@ async def test_recovery_leaves_nothing_running(tmp_path: Path, cut: int) -> None
         log = await hub.log.events(session_id)
         assert await hub.recover(lambda _: ()) == []
         assert await hub.log.events(session_id) == log
+
+
+async def test_recovery_closes_a_recording_that_was_cut(tmp_path: Path) -> None:
+    """With the hash of what is kept, and the marks that were written as the bytes came."""
+    async with hub_on(tmp_path / "a.db") as (_, hub):
+        session_id = await hub.create(settings())
+        await fill(hub, session_id, [PromptAdded("hello"), *opened(1)])
+        async with hub.holding(session_id) as live:
+            pieces = [Chunk(1, 0, 5, b"a********"), Chunk(1, 9, 6, b"b")]
+            await hub.append(live, [], chunks=pieces, closed=Closed(1, False, ((1, 9),)))
+    async with hub_on(tmp_path / "a.db") as (_, hub):
+        await hub.recover(lambda _: ())
+        digest = hashlib.sha256(b"a********b").hexdigest()
+        assert await hub.log.recordings(session_id) == {1: Closed(1, False, [(1, 9)], digest)}
 
 
 AWAY_MS = 8 * 3_600_000

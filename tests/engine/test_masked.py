@@ -26,7 +26,9 @@ from app.core.rows import to_row
 from app.core.settings import Profile, Settings
 from app.core.tools import Tool, text_result
 from app.engine.decisions import Asked
+from app.engine.decoded_again import Difference
 from app.engine.masked import masked
+from app.engine.verifying import verify
 from app.net.mask import Masker
 from tests.engine.running import begun, rested, running
 from tests.net.test_client import serving
@@ -114,6 +116,9 @@ async def test_a_key_that_comes_back_in_pieces_is_in_no_row(tmp_path: Path, echo
                 assert live.title == f"my key is {STARS}"
                 await engine.hub.rename(live, f"about {CANARY}")
             await engine.hub.create(Settings(SIMULATOR), f"with {CANARY}")
+            found: list[Difference] = []
+            await verify(engine.database, found.append)
+            assert [one.line for one in found] == []
         assert f"Bearer {CANARY}".encode() in provider.seen[0]
     with closing(sqlite3.connect(tmp_path / "test.db")) as connection:
         rows = connection.execute("SELECT body FROM events WHERE kind != 'part_delta'").fetchall()

@@ -1,0 +1,77 @@
+"""`playground verify`: are the recordings what was logged, and are they whole?"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+
+from app import config
+from app.core.errors import BadInput, StoreBusy
+from app.engine.decoded_again import Difference
+from app.engine.verifying import Told, Verified, verify
+from app.render.filters import plural
+from app.store.database import Database
+from app.store.lock import OwnerLock
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """0 where everything decodes to what was logged, 1 where something differs."""
+    path = arguments.db or config.default_db()
+    if not path.is_file():
+        raise BadInput(f"There is no database {path}; name one with --db FILE.")
+    found: list[Difference] = []
+
+    def told(difference: Difference) -> None:
+        found.append(difference)
+        if not arguments.json:
+            print(config.one_line(difference.line), flush=True)
+
+    with ExitStack() as held:
+        lock = OwnerLock(path)
+        try:
+            lock.take()
+            held.callback(lock.release)
+            owner = True
+        except StoreBusy:
+            owner = False
+        done = asyncio.run(_verified(path, told, owner))
+    if arguments.json:
+        print(json.dumps({**asdict(done), "differences": [_data(one) for one in found]}))
+    else:
+        print(_summary(done))
+    return 1 if found else 0
+
+
+async def _verified(path: Path, told: Told, owner: bool) -> Verified:
+    database = await Database.open(path, owner=owner)
+    try:
+        return await verify(database, told, mending=owner)
+    finally:
+        await database.close()
+
+
+def _data(one: Difference) -> dict[str, object]:
+    return {"session": one.session, "recording": one.recording, "says": one.says}
+
+
+def _summary(done: Verified) -> str:
+    said = [
+        f"{plural(done.sessions, 'session')}, {plural(done.recordings, 'recording')}, "
+        f"{plural(done.events, 'event')} decoded again: {plural(done.differences, 'difference')}"
+    ]
+    if done.masked_bytes:
+        said.append(f"{plural(done.masked_bytes, 'byte')} masked")
+    if done.unhashed:
+        said.append(f"{done.unhashed} without a hash, from an earlier version")
+    if done.unended:
+        said.append(f"{done.unended} without an end: under way, or cut by the end of the program")
+    if done.mended is None:
+        said.append("another process owns the database, so nothing was written")
+    else:
+        rows = plural(done.mended, "stale row") if done.mended else "nothing stale"
+        said.append(f"list and search built anew ({rows})")
+    return "; ".join(said) + "."

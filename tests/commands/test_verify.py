@@ -1,0 +1,43 @@
+"""`playground verify`: one line a difference, a line of sums, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from app.store.lock import OwnerLock
+from tests.commands.conftest import Typed
+from tests.served import ran
+
+
+def test_verify(tmp_path: Path, typed: Typed) -> None:
+    done = ran("run", "hello there", "--db", "a.db", cwd=tmp_path)
+    assert done.returncode == 0
+    code, out, _ = typed("verify", "--db", "a.db")
+    assert code == 0
+    assert out.startswith("1 session, 1 recording, ")
+    assert out.endswith("0 differences; list and search built anew (nothing stale).\n")
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        connection.execute("UPDATE events SET stop = stop + 1 WHERE kind = 'response_ended'")
+        connection.commit()
+    code, out, _ = typed("verify", "--db", "a.db", "--json")
+    found = json.loads(out)
+    assert (code, found["recordings"], found["mended"]) == (1, 1, 0)
+    (one,) = found["differences"]
+    assert one["recording"] == 1
+    lock = OwnerLock(tmp_path / "a.db")
+    lock.take()
+    code, out, _ = typed("verify", "--db", "a.db")
+    lock.release()
+    first, last = out.splitlines()
+    assert first == f"{one['session']}:1: {one['says']}"
+    assert code == 1
+    assert "nothing was written" in last
+
+
+def test_a_database_that_is_not_there(tmp_path: Path, typed: Typed) -> None:
+    code, _, told = typed("verify", "--db", "gone.db")
+    assert (code, told.count("--db FILE")) == (2, 1)
+    assert not (tmp_path / "gone.db").exists()

@@ -1,0 +1,58 @@
+"""Two texts are the same but for stars, and for nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.core.events import Logged, PartDelta, PartStarted, Source
+from app.engine.decoded_again import alike, checked
+from app.store.batch import Chunk
+from tests.factories import Log
+
+STARS = "*" * 8
+
+
+@pytest.mark.parametrize(
+    ("logged", "decoded", "same"),
+    [
+        ("abc", "abc", True),
+        ("abc", "abd", False),
+        (f"a{STARS}b", "a12345678b", True),
+        (f"a{STARS}b", "a12345678c", False),
+        (f"a{STARS}b", "x12345678b", False),
+        (f"a{STARS}", "a1234567", False),
+        ("a*******b", "a1234567b", False),
+        ("a*b", "a*b", True),
+        (f"{STARS}*", "123456789", True),
+        ({"k": [STARS, 1]}, {"k": ["12345678", 1]}, True),
+        ({STARS: 1}, {"12345678": 1}, True),
+        ({"k": 1}, {"k": 1, "l": 2}, False),
+        ([1], [1, 2], False),
+        (1, True, False),
+        (1, 1.0, False),
+        (None, "", False),
+    ],
+)
+def test_alike(logged: object, decoded: object, same: bool) -> None:
+    assert alike(logged, decoded) is same
+
+
+def test_what_was_cut_by_the_end_of_the_program_is_compared_up_to_there() -> None:
+    """Nobody saw the end, so that the decoder is not told of one either."""
+    asked = Log().start().request(protocol="openai_chat").events
+    log = [*asked[:-1], replace(asked[-1], source=Source(1, 0, 0))]
+    body = b'data: {"choices":[{"index":0,"delta":{"content":"Hel"}}]}\n\ndata: {"cho'
+    frame = Source(1, 0, body.index(b"\n\n"))
+    seq = log[-1].seq
+    told = [
+        *log,
+        Logged(seq + 1, 1, PartStarted(0, "text"), frame),
+        Logged(seq + 2, 1, PartDelta(0, "Hel"), frame),
+    ]
+    done = checked("s", told, [Chunk(1, 0, 1, body)], {})
+    assert [one.says for one in done.differences] == []
+    assert (done.unended, done.events) == (1, 2)
+    short = checked("s", told[:-1], [Chunk(1, 0, 1, body)], {})
+    assert "part_delta" in short.differences[0].line
