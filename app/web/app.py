@@ -18,18 +18,22 @@ from app.core.errors import BadTool, Conflict, IllegalEvent, NotFound, Playgroun
 from app.engine.engine import Engine
 from app.render.environment import environment
 from app.render.pages import error_page, toast
+from app.web.beside import stream as beside_stream
 from app.web.forms import as_json, wants
 from app.web.guard import Guard
 from app.web.pages import (
     actions,
     always,
     answering,
+    beside,
     exports,
     faces,
     files,
     forks,
     imports,
+    models,
     providers,
+    replaying,
     request,
     rules,
     servers,
@@ -40,7 +44,7 @@ from app.web.pages import (
     when,
 )
 from app.web.site import Site, site_of
-from app.web.stream import page_stream, session_stream
+from app.web.stream import session_stream
 
 STATUS: Sequence[tuple[type[PlaygroundError], int]] = (
     (NotFound, 404),
@@ -63,12 +67,20 @@ def _routes() -> list[Route]:
         Route("/welcome", sessions.welcome),
         Route("/sessions", sessions.sessions),
         Route("/sessions", sessions.create, methods=["POST"]),
-        Route("/stream", page_stream),
+        Route("/stream", beside_stream),
+        Route("/compare/new", models.form),
+        Route("/compare", beside.live),
+        Route("/compare", models.create, methods=["POST"]),
+        Route("/compare/prompts", beside.prompt, methods=["POST"]),
+        Route("/compare/stop", beside.stop, methods=["POST"]),
         Route("/keys", actions.paste_key, methods=["POST"]),
         Route(here, session.show),
         Route(here + "/stream", session_stream),
         Route(here + "/events", session.events),
-        Route(here + "/replay", session.played),
+        Route(here + "/replay", replaying.played),
+        Route(here + "/replay/reel", replaying.reel),
+        Route(here + "/replay/frames", replaying.frames),
+        Route(here + "/replay/at", replaying.moment),
         Route(here + "/blocks/{block}", session.one_block),
         Route(here + "/recordings/{number}", session.recording),
         Route(here + "/requests/{number}", session.request_sent),

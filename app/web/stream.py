@@ -82,9 +82,9 @@ async def page_stream(request: Request) -> StreamingResponse:
     session_id = request.query_params.get("session", "")
     if session_id:
         await _exists(site, session_id)
-    position = _after(request)
+    position = after(request)
     cursor = Cursor(position, -1, rules=_number(request.query_params.get("rules", "")))
-    return _response(_frames(site, session_id, cursor))
+    return responded(_frames(site, session_id, cursor))
 
 
 async def session_stream(request: Request) -> StreamingResponse:
@@ -92,7 +92,7 @@ async def session_stream(request: Request) -> StreamingResponse:
     site = site_of(request)
     session_id = request.path_params["id"]
     await _exists(site, session_id)
-    return _response(_frames(site, session_id, Cursor(-1, _after(request), by_seq=True)))
+    return responded(_frames(site, session_id, Cursor(-1, after(request), by_seq=True)))
 
 
 async def events_stream(site: Site, session_id: str, after: int) -> AsyncIterator[str]:
@@ -109,7 +109,7 @@ async def events_stream(site: Site, session_id: str, after: int) -> AsyncIterato
             yield ": keep-alive\n\n"
 
 
-def _response(frames: AsyncIterator[str]) -> StreamingResponse:
+def responded(frames: AsyncIterator[str]) -> StreamingResponse:
     return StreamingResponse(frames, media_type="text/event-stream", headers=HEADERS)
 
 
@@ -118,7 +118,7 @@ async def _exists(site: Site, session_id: str) -> None:
         raise NotFound(f"There is no session {session_id!r}.")
 
 
-def _after(request: Request) -> int:
+def after(request: Request) -> int:
     """The cursor that was sent."""
     return _number(request.headers.get("last-event-id") or request.query_params.get("after", ""))
 

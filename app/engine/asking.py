@@ -1,0 +1,87 @@
+"""The same prompt to several models at once: a session for each, alike but for what its row names.
+
+They are new, or forks of one place of a session, which stays as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.core.errors import BadInput, Conflict, PlaygroundError, Refused
+from app.core.forks import before_prompt
+from app.core.settings import Settings
+from app.core.state import Session
+from app.engine.engine import Engine
+from app.engine.forking import Place, fork
+from app.engine.settings import settings_from
+from app.engine.summaries import title_of
+
+Row = Mapping[str, Any]
+"""What of the settings is another for one of the sessions, in the words of docs/contract.md."""
+
+
+async def asked_anew(engine: Engine, text: str, rows: Sequence[Row], base: Settings) -> list[str]:
+    """A new session for each of `rows`, on the settings of `base`, and `text` to all at once; their
+    ids. What is refused makes none: BadInput, Refused."""
+    if not text.strip():
+        raise Refused("A prompt needs some text; write what all of them are asked.")
+    wanted = await _settings(engine, rows, base)
+    ids = [await engine.hub.create(one, title_for(one, text)) for one in wanted]
+    await asyncio.gather(*(engine.driver.prompt(one, text) for one in ids))
+    return ids
+
+
+async def asked_of_forks(
+    engine: Engine, session_id: str, place: Place, text: str, rows: Sequence[Row]
+) -> list[str]:
+    """A fork at `place` for each of `rows`, each with `text` as its next prompt; their ids.
+
+    What is refused makes none: NotFound, BadInput, Refused, Conflict.
+    """
+    async with engine.hub.holding(session_id) as live:
+        base = settings_at(live.session, place)
+        if not place.prompt and live.session.state not in ("idle", "failed", "interrupted"):
+            raise Conflict(
+                "This session has not come to an end; ask its last prompt again instead, "
+                "or wait until it is done."
+            )
+    titles = [title_for(one, text) for one in await _settings(engine, rows, base)]
+    forks = (
+        fork(engine, session_id, place, change=lambda _, row=row: row, text=text, title=title)
+        for row, title in zip(rows, titles, strict=True)
+    )
+    made = await asyncio.gather(*forks, return_exceptions=True)
+    if failed := [one for one in made if isinstance(one, BaseException)]:
+        for one in made:
+            if isinstance(one, str):
+                await engine.driver.delete(one)
+        raise failed[0]
+    return [one for one in made if isinstance(one, str)]
+
+
+def settings_at(session: Session, place: Place) -> Settings:
+    """Those that held where `place` is."""
+    seq = before_prompt(session, place.prompt) if place.prompt else session.seq
+    held = [one for at, one in session.settings_at if at <= seq]
+    if not held:
+        raise Refused("A fork takes over at least the session's settings.")
+    return held[-1]
+
+
+async def _settings(engine: Engine, rows: Sequence[Row], base: Settings) -> list[Settings]:
+    """Each row's, on `base`; BadInput names the row that is wrong."""
+    made = []
+    for number, row in enumerate(rows, 1):
+        try:
+            made.append(await settings_from(engine, row, base))
+        except PlaygroundError as error:
+            raise BadInput(f"Model {number}: {error}") from error
+    return made
+
+
+def title_for(settings: Settings, text: str) -> str:
+    """Which model it is, and what it was asked."""
+    model = settings.model or settings.profile.model or settings.profile.name
+    return f"{model[:80]}: {title_of(text)}"
