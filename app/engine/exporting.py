@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Sequence
+from functools import lru_cache
 
+from app import __version__, config
 from app.core.fold import fold
 from app.engine.engine import Engine
-from app.export.kept import Kept, Piece, Recording
+from app.export.kept import Kept, Look, Piece, Recording
+from app.render.environment import environment
 from app.store.batch import Chunk
 
 
@@ -28,8 +33,29 @@ async def kept(engine: Engine, session_id: str) -> Kept:
             else Recording(number, pieces, end.clean, end.masked, end.sha256)
         )
     parent = summary.parent if summary is not None else ""
-    return Kept(fold(session_id, log), title, log, recordings, (), parent, created_ms)
+    return Kept(fold(session_id, log), title, log, recordings, (), parent, created_ms, look())
 
 
 def _pieces(chunks: Sequence[Chunk]) -> list[Piece]:
     return [Piece(chunk.at_ms, chunk.data) for chunk in chunks]
+
+
+STYLES = ("tokens", "app", "running", "answer", "staged", "wire", "fork", "shared")
+
+
+@lru_cache(maxsize=1)
+def look() -> Look:
+    """What a page in a file is drawn with: the templates, and the page's own styles in one text."""
+    folder = config.resource("static")
+    styles = "".join((folder / f"{name}.css").read_text("utf-8") for name in STYLES)
+    styles = re.sub(r"@import [^;]+;", "", styles)
+    styles = re.sub(r'url\("([a-z]+)\.svg"\)', lambda match: _drawn(match[1]), styles)
+    script = (folder / "shared.js").read_text("utf-8")
+    return Look(
+        environment(config.resource("templates")), styles, script, f"playground {__version__}"
+    )
+
+
+def _drawn(name: str) -> str:
+    data = (config.resource("static") / f"{name}.svg").read_bytes()
+    return f'url("data:image/svg+xml;base64,{base64.b64encode(data).decode()}")'

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from jinja2 import Environment
+
 from app.core.events import Logged
 from app.core.state import Session
 
@@ -34,10 +36,22 @@ class Recording:
 
 
 @dataclass(frozen=True)
+class Look:
+    """What a page of it is drawn with. `styles` and `script` stand for themselves: they name no
+    other file. `made_by` is the program with its version."""
+
+    env: Environment
+    styles: str
+    script: str
+    made_by: str
+
+
+@dataclass(frozen=True)
 class Kept:
     """A session with its whole `log`, deltas and all, and its recordings by number.
 
-    `session` is folded from `log`. `title`, `tags` and `parent` are the library's.
+    `session` is folded from `log`. `title`, `tags` and `parent` are the library's. `look` is for
+    the forms that are pages, None where none is asked for.
     """
 
     session: Session
@@ -47,6 +61,7 @@ class Kept:
     tags: Sequence[str] = ()
     parent: str = ""
     created_ms: int = 0
+    look: Look | None = None
 
 
 @dataclass(frozen=True)

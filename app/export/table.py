@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from app.export import html
 from app.export.kept import Kept, Written
 
 
@@ -17,5 +18,9 @@ class Export:
     write: Callable[[Kept], Written]
 
 
-EXPORTS: Mapping[str, Export] = {}
+EXPORTS: Mapping[str, Export] = {
+    "html": Export(
+        "One HTML file", "Opens from disk, plays, and asks nobody for anything.", html.write
+    ),
+}
 """By the name that `playground export --as` takes."""

@@ -1,0 +1,150 @@
+"""One HTML file that opens from disk: the flow, the wire and a time bar that plays, with no server
+behind it. It acts on nothing and asks for nothing; its own CSP says so.
+
+The page's own blocks are drawn once more; the frames of the replay, the bytes and the images ride
+along compressed, for the same HTML comes again and again (DecompressionStream, Compression
+Standard, https://compression.spec.whatwg.org).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from markupsafe import Markup
+
+from app.core.events import RequestSent
+from app.export.kept import Kept, Written
+from app.export.naming import file_name
+from app.render.blocks import ancestors, block
+from app.render.lanes import drawing
+from app.render.reel import reel
+from app.render.replay import Fixed, Player, replay
+
+_IMAGE = re.compile(r'(<img [^>]*?)src="(data:[^"]*)"')
+"""As _images.html writes it; what came as data has no "<" of its own in the page."""
+
+_PIECE = re.compile(
+    r'<hx-partial hx-target="#([^"]*)" hx-swap="([^"]*)">(.*?)</hx-partial>', re.DOTALL
+)
+_ROOT = re.compile(r'<[a-z0-9]+ id="([^"]*)"')
+"""What blocks.frame_html writes; a block's root bears its id first."""
+
+
+def write(kept: Kept) -> Written:
+    """The file; its name is made from the title."""
+    assert kept.look is not None
+    look, session = kept.look, kept.session
+    calls = frozenset(f"call-{call.id.replace('.', '-')}" for call in session.calls())
+    fixed = Fixed(session.id, kept.title, session.updated_ms, live=False, expanded=calls)
+    chunks = {
+        one.number: [(piece.at_ms, piece.data) for piece in one.pieces]
+        for one in kept.recordings.values()
+    }
+    found = reel(session.id, kept.log, chunks)
+    view = replace(Player(found, fixed).view(found.count), replay=False)
+    images: dict[str, int] = {}
+    payload = {
+        "page": {
+            name: _without_images(block(look.env, view, name), images)
+            for name in ("head", "flow", "pause", "wire")
+        },
+        "duration": found.clock.duration,
+        "frames": _frames(replay(kept.log, look.env, chunks, fixed)["frames"], images),
+        "marks": [[found.ms(one.position), one.kind, one.words] for one in found.marks],
+        "rows": {
+            f"wirerow-{section.number}-{row.number}": [section.number, row.start, row.end]
+            for section in view.wire.sections
+            for row in section.rows
+            if row.way == "down"
+        },
+        "bytes": {one.number: one.data.decode("latin-1") for one in kept.recordings.values()},
+        "requests": {turn.number: _request(turn.request) for turn in session.turns},
+        "images": [],
+    }
+    payload["images"] = list(images)
+    html = look.env.get_template("shared.html").render(
+        title=kept.title or "Session",
+        made_by=look.made_by,
+        bar=drawing(found.segments, found.clock.duration),
+        duration=found.clock.duration,
+        session=session,
+        tags=kept.tags,
+        policy=_policy(look.styles, look.script),
+        styles=Markup(look.styles),
+        script=Markup(look.script),
+        data=base64.b64encode(zlib.compress(_json(payload), 9)).decode("ascii"),
+    )
+    name = file_name(kept.title, "html")
+    return Written(name, "text/html", html.encode("utf-8", "replace"))
+
+
+def _frames(made: Sequence[Mapping[str, Any]], images: dict[str, int]) -> list[list[Any]]:
+    """The frames as [ms, html, grow], without what changes nothing."""
+    stands: dict[str, str] = {}
+    frames: list[list[Any]] = []
+    for frame in made:
+        html = "".join(_new(_without_images(frame["html"], images), stands))
+        if html or frame["grow"] or not frames:
+            frames.append([frame["at"], html, frame["grow"]])
+    return frames
+
+
+def _new(html: str, stands: dict[str, str]) -> Iterator[str]:
+    """The pieces of a frame that change something. `stands` is what was drawn last, by block: a
+    block that lies in another, or around one, is another one as soon as that is drawn."""
+    for piece in _PIECE.finditer(html):
+        target, swap, drawn = piece.groups()
+        found = _ROOT.match(drawn)
+        block_id = found[1] if found is not None else target
+        if swap == "outerMorph" and stands.get(block_id) == drawn:
+            continue
+        around = set(ancestors(block_id))
+        for other in list(stands):
+            if other in around or block_id in ancestors(other):
+                del stands[other]
+        stands[block_id] = drawn
+        yield piece[0]
+
+
+def _without_images(html: str, images: dict[str, int]) -> str:
+    """Each image once in the file, however often its block is drawn."""
+    return _IMAGE.sub(
+        lambda match: f'{match[1]}data-image="{images.setdefault(match[2], len(images))}"', html
+    )
+
+
+def _request(sent: RequestSent) -> str:
+    """What left, as a reader sees it."""
+    headers = "".join(f"{name}: {value}\n" for name, value in sent.headers.items())
+    return f"{sent.method} {sent.url}\n{headers}\n{sent.body}"
+
+
+def _policy(styles: str, script: str) -> str:
+    """Nothing may be loaded, sent or framed; only this script and these styles count."""
+    rules: Mapping[str, str] = {
+        "default-src": "'none'",
+        "script-src": _hash(script),
+        "style-src": _hash(styles),
+        "img-src": "data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    return "; ".join(f"{name} {value}" for name, value in rules.items())
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
+
+
+def _json(value: Any) -> bytes:
+    """UTF-8 is shorter than escapes; half a character, which it cannot hold, is shown as one."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")

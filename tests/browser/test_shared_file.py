@@ -1,0 +1,63 @@
+"""A session in one file, opened from disk: it plays, and asks nobody for anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Page, expect
+
+from app.export import html
+from tests.browser.conftest import WIDE
+from tests.export.test_html import kept
+from tests.render.logs import STORIES
+
+SSE = b"".join(
+    b'event: content_block_delta\ndata: {"type":"content_block_delta","n":%d}\n\n' % n
+    for n in range(4)
+)
+
+TEXT = """() => ["head", "flow", "pause", "wire"].map((id) =>
+  [...document.querySelectorAll(`#${id} [data-ui]`)].map((one) => delete one.dataset.ui)
+  && document.getElementById(id).outerHTML.replace("replay · ", ""))"""
+
+
+def dragged(page: Page, ms: int) -> None:
+    page.locator("#playhead").evaluate(
+        "(bar, ms) => { bar.value = ms; bar.dispatchEvent(new Event('input', {bubbles: true})); }",
+        ms,
+    )
+
+
+def test_a_shared_file_plays_from_disk_without_a_request(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "shared.html"
+    file.write_bytes(html.write(kept(STORIES["waiting"], SSE, title="<b>Paris & co</b>")).data)
+    page = browser.new_context(viewport=WIDE, color_scheme="dark").new_page()
+    asked: list[str] = []
+    trouble: list[Any] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: trouble.append(message.text))
+    page.on("pageerror", lambda error: trouble.append(error))
+    page.goto(file.as_uri())
+    expect(page.locator("#play")).to_be_enabled()
+    expect(page.locator("#head h1")).to_have_text("<b>Paris & co</b>")
+    expect(page.locator(".card")).to_have_count(3)
+    whole = page.evaluate(TEXT)
+    length = int(page.locator("#playhead").get_attribute("max") or 0)
+    dragged(page, 0)
+    expect(page.locator(".card")).to_have_count(0)
+    page.locator("#playhead").focus()
+    page.keyboard.press("]")
+    expect(page.locator(".card").first).to_contain_text("get_weather")
+    page.locator("#speed").select_option("20")
+    page.locator("#play").click()
+    expect(page.locator("#play")).to_have_text("▶")
+    assert page.locator("#playhead").input_value() == str(length)
+    assert page.evaluate(TEXT) == whole
+    page.locator(".wirerow.down").first.click()
+    expect(page.locator("#raw")).to_contain_text("content_block_delta")
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert asked == [file.as_uri()]
+    assert trouble == []
+    page.context.close()

@@ -1,0 +1,105 @@
+"""One HTML file: it holds all there is, acts on nothing, and is not much larger than its data."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from typing import Any
+
+import pytest
+
+from app.core.events import CallEnded, Logged
+from app.core.fold import fold
+from app.core.rows import to_row
+from app.core.tools import Content, ToolResult
+from app.engine.exporting import look
+from app.export import html
+from app.export.kept import Kept, Piece, Recording
+from tests.factories import Log
+from tests.render.logs import STORIES
+
+ROOM = 150_000
+"""Bytes that the file may be larger than what is kept of its session."""
+
+
+def kept(log: list[Logged], *bodies: bytes, title: str = "A story") -> Kept:
+    recordings = {
+        number: Recording(number, [Piece(log[-1].at_ms, body)], clean=True)
+        for number, body in enumerate(bodies, 1)
+    }
+    return Kept(fold("s1", log), title, log, recordings, look=look())
+
+
+def unpacked(page: str) -> Any:
+    data = re.search(r'id="data">([^<]+)<', page)
+    assert data is not None
+    return json.loads(zlib.decompress(base64.b64decode(data[1])))
+
+
+def size(one: Kept) -> int:
+    rows = (to_row(logged.event) for logged in one.log)
+    recorded = sum(len(recording.data) for recording in one.recordings.values())
+    return recorded + sum(len(kind) + len(body) for kind, body in rows)
+
+
+def long_story() -> list[Logged]:
+    log = Log().start()
+    for number in range(30):
+        log.prompt(f"Prompt {number}").request()
+        for index in range(4):
+            log.call(index, "get_weather", {"city": f"City {number}.{index} " + "x" * 200})
+        log.end("calls")
+        for index in range(4):
+            log.check(f"{number * 2 + 1}.{index}").run(f"{number * 2 + 1}.{index}", "11 " * 40)
+        log.request().part(0, "text", *(f"word{n} " for n in range(120))).end("stop")
+    return log.events
+
+
+@pytest.mark.parametrize("name", [*STORIES, "long"])
+def test_the_file_is_inert_and_no_larger_than_its_data_and_a_bit(name: str) -> None:
+    one = kept(STORIES[name] if name in STORIES else long_story())
+    file = html.write(one)
+    page = file.data.decode("utf-8")
+    assert len(file.data) <= size(one) + ROOM
+    told = unpacked(page)
+    drawn = page[page.index("<body") : page.index('<script type="text/plain"')]
+    for text in (drawn, *told["page"].values(), *(frame[1] for frame in told["frames"])):
+        assert not re.search(r"<(form|iframe|object|embed|link|script|textarea)\b", text)
+        assert not re.search(
+            r"\s(hx-(?!target|swap)[a-z-]+|action|formaction|style|on[a-z]+)=", text
+        )
+        for address in re.findall(r'\s(?:href|src)="([^"]*)"', text):
+            assert address.startswith(("#", "data:image/", "http://", "https://", "mailto:"))
+    assert "url(" not in re.sub(r'url\("data:[^"]*"\)', "", page)
+    assert re.search(
+        r"Content-Security-Policy\" content=\"default-src &#39;none&#39;; script", page
+    )
+    assert file.file_name == "a-story.html"
+
+
+def test_what_came_and_what_was_sent_ride_along() -> None:
+    log = Log().start().prompt("Weather?").request(body='{"a": "é"}').part(0, "text", "Clear")
+    bodies = (bytes(range(256)),)
+    told = unpacked(html.write(kept(log.end("stop").events, *bodies)).data.decode())
+    assert told["bytes"]["1"].encode("latin-1") == bodies[0]
+    assert told["requests"]["1"].endswith('{"a": "é"}')
+    assert [kind for _, kind, _ in told["marks"]] == ["prompt", "turn"]
+    assert [frame[0] for frame in told["frames"]] == sorted(frame[0] for frame in told["frames"])
+
+
+def test_an_image_is_in_the_file_once() -> None:
+    data = base64.b64encode(b"\x89PNG" + bytes(range(256)) * 200).decode()
+    image = Content("image", data=data, media_type="image/png")
+    log = Log().start().prompt().request().call(0, "get_weather", {"city": "Paris"}).end("calls")
+    log.check("1.0").run("1.0")
+    last = log.events.pop()
+    assert isinstance(last.event, CallEnded)
+    log.add(CallEnded("1.0", ToolResult((image,))))
+    log.request(body=json.dumps({"image": data})).part(0, "text", "Nice").end("stop")
+    one = kept(log.events)
+    file = html.write(one)
+    told = unpacked(file.data.decode())
+    assert told["images"] == [f"data:image/png;base64,{data}"]
+    assert data not in file.data.decode()
