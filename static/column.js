@@ -49,5 +49,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 window.addEventListener("storage", (event) => {
-  if (event.key === "theme" && event.newValue) document.documentElement.dataset.theme = event.newValue;
+  if (event.key !== "theme") return;
+  if (event.newValue) document.documentElement.dataset.theme = event.newValue;
+  else delete document.documentElement.dataset.theme;
 });

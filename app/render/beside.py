@@ -6,6 +6,7 @@ page and its stream cannot differ. The sessions themselves stand in frames (temp
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -154,15 +155,27 @@ def _told(lanes: Sequence[Lane]) -> Iterator[str]:
         yield f"{paused} paused"
 
 
+def names(lanes: Sequence[Lane]) -> list[str]:
+    """What each is called where there is little room: its model, or else what tells it apart."""
+    models = Counter(one.model for one in lanes)
+    profiles = Counter(one.profile for one in lanes)
+    called = []
+    for one in lanes:
+        name = one.model if models[one.model] == 1 else one.profile
+        alike = models[one.model] > 1 and profiles[one.profile] > 1
+        called.append(f"{one.number}. {name}" if alike else name)
+    return called
+
+
 def pieces(env: Environment, lanes: Sequence[Lane]) -> dict[str, str]:
     """What is said around the frames, by the id of the element that says it."""
     made = {
         "besidehead": env.get_template("_besidehead.html").render(lanes=lanes, words=told(lanes)),
         "dock": env.get_template("_besidedock.html").render(lanes=lanes),
     }
-    for one in lanes:
+    for one, called in zip(lanes, names(lanes), strict=True):
         for name in ("lane", "pick"):
-            html = env.get_template(f"_{name}.html").render(lane=one, alone=len(lanes) == 1)
+            html = env.get_template(f"_{name}.html").render(lane=one, called=called)
             made[f"{name}-{one.number}"] = html
     return {id: html.strip() for id, html in made.items()}
 
