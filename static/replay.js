@@ -1,133 +1,247 @@
-// Replay: fetches the frames of this session and applies them by the clock, forwards and back.
+// Replay: asks for the moments of this session and plays them by the clock. Position k is the page
+// after the first k things that came; a keyframe shows one whatever stands there, a frame leads on.
 
 import { wordsAt } from "./lanes.js";
 import { applyFrame, setReplaying } from "./stream.js";
 
-const SPEEDS = [0.5, 1, 2, 4, 8];
+const FRAME_MS = 33;
 const session = document.getElementById("main")?.dataset.session;
+const $ = (id) => document.getElementById(id);
 
-let reel = null; // {duration, segments, frames}
-let shown = -1; // the last frame that is on the page
+let reel = null; // {duration, count, first, seq, marks}
+let shown = -1; // the position that is on the page; -1: the page of now
+let seq = 0; // the last event that is on the page
 let clock = 0; // ms on the replay clock
-let speed = 1;
 let playing = false;
-let last = 0;
-let busy = Promise.resolve();
+let last = 0; // when the clock was looked at
 
-const head = () => document.getElementById("playhead");
+const speed = () => Number($("speed").value);
 
-async function load() {
-  if (reel) return true;
-  const answer = await fetch(`/sessions/${session}/replay`, { headers: { Accept: "application/json" } });
-  if (!answer.ok) return false;
-  reel = await answer.json();
+async function ask(path) {
+  const answer = await fetch(`/sessions/${session}/replay/${path}`, { headers: { Accept: "application/json" } });
+  if (!answer.ok) throw new Error(`The replay stopped: the server answered ${answer.status}.`);
+  return answer.json();
+}
+
+let loading = null;
+
+const load = () => (loading ??= begin());
+
+async function begin() {
+  reel = await ask("reel");
   setReplaying(true);
   document.body.dataset.replay = "on";
-  head().max = reel.duration;
-  document.querySelector("#composer")?.setAttribute("hidden", "");
-  return true;
+  $("playhead").max = reel.duration;
+  $("composer")?.setAttribute("hidden", "");
+  return reel;
 }
 
-// The last frame at or before `ms`, by halving.
-function frameAt(ms) {
-  let low = 0;
-  let high = reel.frames.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (reel.frames[middle].at <= ms) low = middle + 1;
-    else high = middle;
-  }
-  return low - 1;
-}
-
-// One at a time: a drag asks for many places, only the newest is worth going to.
+// One change of the page at a time: what is asked for meanwhile waits, and only the newest counts.
+let busy = Promise.resolve();
 let wanted = null;
 
-function show(ms) {
+function go(query) {
   const waiting = wanted !== null;
-  wanted = ms;
-  if (!waiting) busy = busy.then(goThere);
+  wanted = query;
+  if (!waiting) busy = busy.then(goThere).catch(told);
   return busy;
 }
 
 async function goThere() {
   while (wanted !== null) {
-    const index = Math.max(frameAt(wanted), 0);
-    clock = wanted;
+    const query = wanted;
     wanted = null;
-    if (index < shown) shown = -1; // the first frame empties the page
-    while (shown < index && wanted === null) await applyFrame(reel.frames[++shown]);
+    const frame = await ask(`at?${query}`);
+    if (wanted !== null) continue; // somebody wants to be elsewhere by now
+    ahead = [];
+    await put(frame);
+    clock = query.startsWith("ms=") ? Number(query.slice(3)) : frame.at;
     report();
   }
   document.dispatchEvent(new Event("replay:shown"));
 }
 
+async function put(frame) {
+  await applyFrame(frame);
+  shown = frame.to;
+  seq = frame.seq;
+}
+
+function told(error) {
+  playing = false;
+  wanted = null;
+  const toast = document.createElement("div");
+  toast.className = "toast failed";
+  toast.textContent = `${error.message} Reload the page.`;
+  $("toasts").append(toast);
+  report();
+}
+
+// What the bar says ----------------------------------------------------------------------------
+
+const nearest = (kind, by) => {
+  const some = reel.marks.filter(([one, position]) => one === kind && (by > 0 ? position > shown : position < shown));
+  return by > 0 ? some[0] : some.at(-1);
+};
+
+const link = (element, place) => (place === undefined ? element.removeAttribute("href") : element.setAttribute("href", `?at=${place}`));
+
 function report() {
-  const position = head();
-  if (!position) return;
-  position.value = clock;
+  const head = $("playhead");
+  if (!head || !reel) return;
+  head.value = clock;
   const on = wordsAt(clock);
-  position.setAttribute("aria-valuetext", `${(clock / 1000).toFixed(2)} s${on && `: ${on}`}`);
+  head.setAttribute("aria-valuetext", `${(clock / 1000).toFixed(2)} s${on && `: ${on}`}`);
   document.querySelector("#bar .clock").textContent = `${(clock / 1000).toFixed(2)} of ${(reel.duration / 1000).toFixed(2)} s`;
   const play = document.querySelector("#bar .play");
   play.textContent = playing ? "❚❚" : "▶";
   play.setAttribute("aria-label", playing ? "Pause" : "Play");
+  if (shown < 0) return;
+  $("place").textContent = `event ${seq} of ${reel.seq}`;
+  $("fork-seq").value = seq;
+  link($("share-place"), seq);
+  link(document.querySelector("#bar [data-do=back]"), shown > reel.first ? seq - 1 : undefined);
+  link(document.querySelector("#bar [data-do=forth]"), shown < reel.count ? seq + 1 : undefined);
+  for (const one of document.querySelectorAll("#placed [data-do=jump]")) {
+    const mark = nearest(one.dataset.kind, Number(one.dataset.by));
+    link(one, mark?.[3]);
+    one.title = mark?.[4] ?? "";
+  }
 }
 
-async function step(now) {
+// Playing --------------------------------------------------------------------------------------
+
+let ahead = []; // frames that lead on from what is shown, in order
+let fetching = false;
+
+async function fetchAhead() {
+  const from = ahead.length ? ahead.at(-1).to : shown;
+  if (fetching || from >= reel.count) return;
+  fetching = true;
+  try {
+    const { frames } = await ask(`frames?from=${from}&every=${Math.round(FRAME_MS * Math.max(speed(), 0.25))}`);
+    if ((ahead.length ? ahead.at(-1).to : shown) === from) ahead.push(...frames);
+  } catch (error) {
+    told(error);
+  } finally {
+    fetching = false;
+  }
+}
+
+async function tick(now) {
   if (!playing) return;
-  clock = Math.min(clock + (now - last) * speed, reel.duration);
+  if (ahead.length < 40) fetchAhead();
+  const known = ahead.length ? ahead.at(-1).at : clock;
+  const limit = shown >= reel.count || ahead.at(-1)?.to >= reel.count ? reel.duration : Math.max(known, clock);
+  clock = Math.min(clock + (now - last) * speed(), limit);
   last = now;
-  if (clock >= reel.duration) playing = false;
-  await show(clock);
-  if (playing) requestAnimationFrame(step);
+  busy = busy.then(catchUp).catch(told);
+  await busy;
+  if (clock >= reel.duration && shown >= reel.count) playing = false;
+  report();
+  if (playing) requestAnimationFrame(tick);
+}
+
+async function catchUp() {
+  while (playing && wanted === null && ahead.length && ahead[0].at <= clock) {
+    const frame = ahead.shift();
+    if (frame.from === shown) await put(frame);
+    else ahead = [];
+  }
 }
 
 async function toggle() {
-  if (!(await load())) return;
+  await load();
   playing = !playing;
   if (playing) {
-    if (clock >= reel.duration || shown < 0) {
+    if (shown < 0 || shown >= reel.count) {
+      await go(`position=${reel.first}`);
       clock = 0;
-      shown = -1;
     }
     last = performance.now();
-    requestAnimationFrame(step);
+    requestAnimationFrame(tick);
   }
   report();
 }
 
-async function seek(ms) {
-  if (!(await load())) return;
+async function pauseAndGo(query) {
+  await load();
   playing = false;
-  await show(Math.min(Math.max(ms, 0), reel.duration));
+  report();
+  await go(query);
 }
 
-// The next or previous frame that shows something.
-async function stepFrame(by) {
-  if (!(await load())) return;
-  const index = Math.min(Math.max((shown < 0 ? 0 : shown) + by, 0), reel.frames.length - 1);
-  await seek(reel.frames[index].at);
+// One thing that came, further or back.
+async function stepBy(by) {
+  await load();
+  playing = false;
+  const here = shown < 0 ? reel.count : shown;
+  if (by < 0 || shown < 0) return go(`position=${Math.max(here + by, reel.first)}`);
+  busy = busy.then(stepOn).catch(told);
+  return busy;
 }
+
+async function stepOn() {
+  if (shown >= reel.count) return;
+  ahead = [];
+  const { frames } = await ask(`frames?from=${shown}&every=0&most=1`);
+  for (const frame of frames) {
+    await put(frame);
+    clock = frame.at;
+  }
+  report();
+  document.dispatchEvent(new Event("replay:shown"));
+}
+
+async function jump(kind, by) {
+  await load();
+  if (shown < 0) shown = reel.count;
+  const mark = nearest(kind, by);
+  if (mark) await pauseAndGo(`position=${mark[1]}`);
+}
+
+// Buttons, the bar, keys -----------------------------------------------------------------------
+
+const acts = {
+  play: toggle,
+  back: () => stepBy(-1),
+  forth: () => stepBy(1),
+  jump: (button) => jump(button.dataset.kind, Number(button.dataset.by)),
+};
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("#bar [data-do]");
-  if (button?.dataset.do === "play") toggle();
-  if (button?.dataset.do === "back") stepFrame(-1);
-  if (button?.dataset.do === "forth") stepFrame(1);
-  if (button?.dataset.do === "speed") {
-    speed = SPEEDS[(SPEEDS.indexOf(speed) + 1) % SPEEDS.length];
-    button.textContent = `${speed}×`;
-  }
+  const act = button && acts[button.dataset.do];
+  if (!act || event.metaKey || event.ctrlKey) return;
+  event.preventDefault();
+  act(button).catch(told);
 });
 
 document.addEventListener("input", (event) => {
-  if (event.target.id === "playhead") seek(Number(event.target.value));
+  if (event.target.id === "playhead") pauseAndGo(`ms=${event.target.value}`).catch(told);
 });
 
-// Arrows on the bar go from frame to frame.
-document.addEventListener("keydown", (event) => {
-  if (event.target.id !== "playhead" || !["ArrowLeft", "ArrowRight"].includes(event.key)) return;
-  event.preventDefault();
-  stepFrame(event.key === "ArrowLeft" ? -1 : 1);
+document.addEventListener("change", (event) => {
+  if (event.target.id === "speed") ahead = [];
 });
+
+const onBar = { ArrowLeft: () => stepBy(-1), ArrowRight: () => stepBy(1), " ": toggle };
+const anywhere = { "[": () => jump("call", -1), "]": () => jump("call", 1) };
+
+document.addEventListener("keydown", (event) => {
+  if (event.metaKey || event.ctrlKey || event.altKey || event.isComposing) return;
+  const bar = event.target.id === "playhead";
+  const typing = !bar && event.target.closest?.("input, textarea, select, [contenteditable], dialog");
+  const act = (bar && onBar[event.key]) || (!typing && document.body.dataset.replay && anywhere[event.key]);
+  if (!act) return;
+  event.preventDefault();
+  act().catch(told);
+});
+
+// A page of one moment is a replay from its beginning on.
+if (document.querySelector("[data-place]")) {
+  const { place } = document.querySelector("[data-place]").dataset;
+  load()
+    .then(() => go(`seq=${place}`))
+    .catch(told);
+}

@@ -90,8 +90,9 @@ def _single(view: View, name: str) -> Drawn:
         case "pause":
             return "_pause.html", {"pause": pause(session), "spent": spent(session)}
         case "bar":
-            on = clock(session)
-            return "_bar.html", {"clock": on, "bar": drawing(bar_segments(session), on.duration)}
+            whole = view.played.whole if view.played is not None else session
+            on = clock(whole)
+            return "_bar.html", {"clock": on, "bar": drawing(bar_segments(whole), on.duration)}
         case "dock":
             return "_dock.html", {"busy": busy_words(session)}
         case "flow":

@@ -84,6 +84,43 @@ class Reel:
         return self.at[position - 1] if position else 0
 
 
+@dataclass(frozen=True)
+class Played:
+    """A moment of a replay: after event `seq` of `last`, at `ms` of its clock. `whole` is what the
+    session came to; `before` and `after` are the next places to go to, by their kind (`event` and
+    those of marks), as events."""
+
+    whole: Session
+    seq: int
+    last: int
+    ms: int
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+
+
+def played(found: Reel, position: int) -> Played:
+    """Where `position` is, and where to go from there."""
+    seq, last = found.seqs[position], found.whole.seq
+    before = {"event": seq - 1} if seq > found.seqs[found.first] else {}
+    after = {"event": seq + 1} if seq < last else {}
+    for kind in KINDS:
+        earlier, later = beside(found, position, kind)
+        before |= {kind: earlier.seq} if earlier is not None else {}
+        after |= {kind: later.seq} if later is not None else {}
+    return Played(found.whole, seq, last, found.ms(position), before, after)
+
+
+def beside(found: Reel, position: int, kind: MarkKind) -> tuple[Mark | None, Mark | None]:
+    """The marks of that kind before and after `position`."""
+    marks = [one for one in found.marks if one.kind == kind]
+    before = bisect_left(marks, position, key=lambda one: one.position)
+    after = bisect_right(marks, position, key=lambda one: one.position)
+    return (
+        marks[before - 1] if before else None,
+        marks[after] if after < len(marks) else None,
+    )
+
+
 def reel(session_id: str, log: Sequence[Logged], chunks: Chunks) -> Reel:
     """`log` must hold the deltas of ended parts, too."""
     whole = fold(session_id, log)

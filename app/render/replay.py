@@ -6,10 +6,10 @@ later one, and costs what it touches. The page applies both as it applies the st
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jinja2 import Environment
@@ -18,7 +18,7 @@ from app.core.events import Logged
 from app.core.fold import apply
 from app.core.state import Session
 from app.render.blocks import Frame, Touch, frame, frame_html
-from app.render.reel import Chunks, Mark, Reel, reel
+from app.render.reel import Chunks, Reel, played, reel
 from app.render.view import View
 from app.render.wire_rows import WireRows
 
@@ -56,7 +56,7 @@ class Player:
     def view(self, position: int) -> View:
         """The page at `position`, as it is folded."""
         self._go(self.reel.within(position))
-        return self._view()
+        return replace(self._view(), played=played(self.reel, self.position))
 
     def keyframe(self, env: Environment, position: int) -> dict[str, Any]:
         """`{"from": None, "to", "at", "seq", "html", "grow"}`: whatever the page shows now."""
@@ -91,7 +91,6 @@ class Player:
             live=fixed.live,
             replay=True,
             expanded=fixed.expanded,
-            whole=self.reel.whole,
         )
 
     def _told(self, start: int | None, step: Frame) -> dict[str, Any]:
@@ -150,9 +149,10 @@ def index(found: Reel) -> dict[str, Any]:
 
 
 def replay(log: Sequence[Logged], env: Environment, chunks: Chunks, fixed: Fixed) -> dict[str, Any]:
-    """`{"duration", "segments", "frames"}` as JSON data; times in ms of the replay clock.
+    """`{"duration", "segments", "frames"}` as JSON data; times in ms of the replay clock. A frame
+    is `{"at", "seq", "html", "grow"}`.
 
-    The first frame, at 0, is a keyframe. `log` must hold the deltas of ended parts, too.
+    The first, at 0, empties the page. `log` must hold the deltas of ended parts, too.
     """
     found = reel(fixed.session_id, log, chunks)
     return {
@@ -167,24 +167,14 @@ def _all(found: Reel, env: Environment, fixed: Fixed) -> Iterator[dict[str, Any]
         return
     player = Player(found, fixed)
     begin = max(bisect_left(found.at, found.at[0] + FRAME_MS), found.first)
-    yield player.keyframe(env, begin)
-    yield from (step for step in player.frames(env, begin) if step["html"] or step["grow"])
+    yield {**_shown(player.keyframe(env, begin)), "at": 0}
+    yield from (_shown(step) for step in player.frames(env, begin) if step["html"] or step["grow"])
+
+
+def _shown(step: dict[str, Any]) -> dict[str, Any]:
+    """A frame as it is played where no other can be asked for."""
+    return {name: step[name] for name in ("at", "seq", "html", "grow")}
 
 
 def _segments(found: Reel) -> list[list[Any]]:
     return [[one.kind, one.start_ms, one.end_ms, one.block] for one in found.segments]
-
-
-def beside(found: Reel, position: int, kind: str) -> tuple[Mark | None, Mark | None]:
-    """The marks of that kind before and after `position`."""
-    marks = [one for one in found.marks if one.kind == kind]
-    before = bisect_left(marks, position, key=lambda one: one.position)
-    after = bisect_right(marks, position, key=lambda one: one.position)
-    return (
-        marks[before - 1] if before else None,
-        marks[after] if after < len(marks) else None,
-    )
-
-
-Beside = Mapping[str, tuple[Mark | None, Mark | None]]
-"""By kind of mark."""

@@ -13,6 +13,7 @@ from app.core.settings import Settings
 from app.core.state import Call, Session, SessionState
 from app.render.filters import clip, one_line, plural
 from app.render.limits import paused_words
+from app.render.reel import Played
 from app.render.wire_rows import WireRows
 
 
@@ -51,7 +52,7 @@ class View:
     was made here and may be changed. `expanded`: block ids of the calls whose long arguments are
     shown whole. `rows` is the list beside it, None where there is none. `unasked` says in few
     words what runs here without asking: rules are no events, so a stream looks at it by itself.
-    `whole` is what the session came to, where a moment of its past is shown: the time bar has it.
+    `played` is where a page without a script stands in a replay.
     """
 
     session: Session
@@ -64,7 +65,7 @@ class View:
     expanded: frozenset[str] = frozenset()
     rows: Sequence[SessionRow] | None = None
     unasked: tuple[str, ...] = ()
-    whole: Session | None = None
+    played: Played | None = None
 
     @property
     def acts(self) -> bool:

@@ -17,6 +17,7 @@ from app.render.view import SessionRow, View
 from app.render.wire_rows import WireRows
 from app.store.batch import Summary
 from app.store.library import Version
+from app.web.reels import Reels
 
 
 @dataclass
@@ -25,6 +26,7 @@ class Site:
 
     `changing` is held from reading settings until they are saved: of two changes at once none is
     lost. `deleted` are tools that can be had back: their versions, and whether they were on.
+    `reels` are the sessions that are being replayed.
     """
 
     engine: Engine
@@ -32,6 +34,7 @@ class Site:
     closing: bool = field(default=False)
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
     deleted: dict[str, tuple[list[Version], bool]] = field(default_factory=dict)
+    reels: Reels = field(default_factory=Reels)
 
     def close(self) -> None:
         """Let the streams end."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.core.events import Logged
-from app.render.reel import reel
+from app.render.reel import played, reel
 from tests.factories import START_MS, Log
 from tests.render.logs import STORIES
 from tests.render.test_replay import laid_out
@@ -46,4 +46,17 @@ def test_a_log_without_a_beginning_has_no_place() -> None:
 
 def test_errors_are_places_to_jump_to() -> None:
     words = [mark.words for mark in laid_out("troubled").marks if mark.kind == "error"]
-    assert len(words) == 1 and words[0].startswith("<script>")
+    assert len(words) == 1
+    assert words[0].startswith("<script>")
+
+
+def test_a_place_knows_where_to_go_from_there() -> None:
+    found = laid_out("waiting")
+    calls = [mark for mark in found.marks if mark.kind == "call"]
+    place = played(found, calls[1].position)
+    assert (place.before["call"], place.after["call"]) == (calls[0].seq, calls[2].seq)
+    assert (place.before["event"], place.after["event"]) == (place.seq - 1, place.seq + 1)
+    assert "error" not in {**place.before, **place.after}
+    assert played(found, found.first).before == {}
+    end = played(found, found.count)
+    assert (end.after, end.seq) == ({}, end.last)

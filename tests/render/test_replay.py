@@ -10,7 +10,7 @@ from app.core.events import Logged
 from app.core.fold import fold
 from app.render.blocks import Frame, block
 from app.render.reel import Reel, reel
-from app.render.replay import FRAME_MS, Fixed, Player, beside, index, replay
+from app.render.replay import FRAME_MS, Fixed, Player, index, replay
 from app.render.view import View
 from app.render.wire_rows import WireRows
 from tests.render.logs import STORIES
@@ -142,10 +142,6 @@ def test_the_index_says_where_to_jump_and_what_was_left_out() -> None:
         assert (found.seqs[position], found.ms(position)) == (seq, ms)
         assert found.of_seq(seq) == position
         assert words
-    before, after = beside(found, told["marks"][3][1], "call")
-    assert before is not None and after is not None
-    assert [before.words, after.words] == ["call 1.1: get_weather", "call 1.3: ask_me"]
-    assert beside(found, 0, "error") == (None, None)
 
 
 def test_an_empty_log_has_no_frames() -> None:

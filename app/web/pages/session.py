@@ -1,4 +1,4 @@
-"""One session: its page, its blocks, its bytes, its log and its replay."""
+"""One session: its page, its blocks, its bytes and its log."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from app.engine.preview import preview
 from app.render.blocks import block
 from app.render.pages import raw_bytes, session_page
 from app.render.pages import request_sent as drawn_request
-from app.render.replay import Fixed, replay
 from app.web.forms import as_json, wants
 from app.web.pages.column import column
+from app.web.pages.replaying import page_at, place
 from app.web.pages.request import drawable
 from app.web.rules import rules_drawn
 from app.web.setup import surroundings
@@ -38,13 +38,16 @@ RAW_LIMIT = 64 * 1024
 
 
 async def show(request: Request) -> Response:
-    """GET /sessions/ID: the page, or the folded session as JSON."""
+    """GET /sessions/ID: the page, or the folded session as JSON; with `?at=SEQ` the page as it was
+    after event SEQ."""
     site, session_id = site_of(request), request.path_params["id"]
     if wants(request) == "json":
         async with site.engine.hub.holding(session_id) as live:
             return as_json(folded(live.session, live.title))
     if request.query_params.get("column"):
         return await column(site, session_id)
+    if (seq := place(request.query_params)) is not None:
+        return await page_at(site, session_id, seq)
     tab, wire = request.query_params.get("tab", ""), request.query_params.get("wire", "")
     return await page(site, session_id, tab=tab, wire=wire)
 
@@ -144,18 +147,6 @@ async def events(request: Request) -> Response:
         for item in await site.engine.log.events(session_id, int(sent))
     ]
     return Response("".join(lines), media_type="application/x-ndjson")
-
-
-async def played(request: Request) -> Response:
-    """GET /sessions/ID/replay: every frame of the session with its time."""
-    site, session_id = site_of(request), request.path_params["id"]
-    async with site.engine.hub.holding(session_id) as live:
-        fixed = Fixed(session_id, live.title, site.engine.hub.clock())
-        log = await site.engine.log.events(session_id)
-        recordings: dict[int, list[tuple[int, bytes]]] = {}
-        for chunk in await site.engine.log.chunks(session_id):
-            recordings.setdefault(chunk.recording, []).append((chunk.at_ms, chunk.data))
-    return as_json(replay(log, site.env, recordings, fixed))
 
 
 def _number(request: Request) -> int:

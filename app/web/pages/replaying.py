@@ -1,0 +1,106 @@
+"""The replay of a session: what it is made of, its frames, and the page of one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from app.core.errors import BadInput
+from app.render.pages import session_page
+from app.render.replay import FRAME_MS, Fixed, Player, index, replay
+from app.web.forms import as_json
+from app.web.setup import surroundings
+from app.web.site import Site, site_of
+
+MOST_FRAMES = 120
+"""Of one answer; the page asks for more while it plays."""
+
+LONGEST_MS = 10_000
+"""Of the replay clock, that one frame may bring."""
+
+
+async def played(request: Request) -> Response:
+    """GET /sessions/ID/replay: every frame of the session with its time, at once."""
+    site, session_id = site_of(request), request.path_params["id"]
+    async with site.engine.hub.holding(session_id) as live:
+        fixed = Fixed(session_id, live.title, site.engine.hub.clock())
+        log = await site.engine.log.events(session_id)
+        recordings: dict[int, list[tuple[int, bytes]]] = {}
+        for chunk in await site.engine.log.chunks(session_id):
+            recordings.setdefault(chunk.recording, []).append((chunk.at_ms, chunk.data))
+    return as_json(replay(log, site.env, recordings, fixed))
+
+
+async def reel(request: Request) -> Response:
+    """GET /sessions/ID/replay/reel: how long it is, and the places to jump to."""
+    site = site_of(request)
+    session_id = request.path_params["id"]
+    hub = site.engine.hub
+    return as_json(
+        await site.reels.drawn(hub, session_id, lambda player: index(player.reel), anew=True)
+    )
+
+
+async def frames(request: Request) -> Response:
+    """GET /sessions/ID/replay/frames?from=K&every=MS&most=N: what leads on from position K."""
+    site, asked = site_of(request), request.query_params
+    start = _whole(asked, "from", 0)
+    every = min(_whole(asked, "every", FRAME_MS), LONGEST_MS)
+    most = min(max(_whole(asked, "most", MOST_FRAMES), 1), MOST_FRAMES)
+    made = await site.reels.drawn(
+        site.engine.hub,
+        request.path_params["id"],
+        lambda player: list(player.frames(site.env, start, every, most)),
+    )
+    return as_json({"frames": made})
+
+
+async def moment(request: Request) -> Response:
+    """GET /sessions/ID/replay/at?position=K, ?seq=SEQ or ?ms=T: all that the page shows there."""
+    site, asked = site_of(request), request.query_params
+
+    def drawn(player: Player) -> dict[str, object]:
+        return player.keyframe(site.env, _position(player, asked))
+
+    return as_json(await site.reels.drawn(site.engine.hub, request.path_params["id"], drawn))
+
+
+async def page_at(site: Site, session_id: str, seq: int) -> Response:
+    """The whole page as the session stood after event `seq`, with no more to press than where to
+    go from there."""
+    hub = site.engine.hub
+    library = await site.engine.library.tools()
+    rows = await site.rows()
+    async with hub.holding(session_id) as live:
+        around, own = surroundings(site, live, library), live.own
+
+    def drawn(player: Player) -> str:
+        view = replace(player.view(player.reel.of_seq(seq)), own=own, rows=rows)
+        return session_page(site.env, view, replace(around, tab="wire"))
+
+    return HTMLResponse(await site.reels.drawn(hub, session_id, drawn, anew=True))
+
+
+def _position(player: Player, asked: Mapping[str, str]) -> int:
+    if asked.get("seq"):
+        return player.reel.of_seq(_whole(asked, "seq", 0))
+    if asked.get("ms"):
+        return player.reel.of_ms(_whole(asked, "ms", 0))
+    return player.reel.within(_whole(asked, "position", player.reel.count))
+
+
+def _whole(asked: Mapping[str, str], name: str, default: int) -> int:
+    text = asked.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise BadInput(f"{name} must be a whole number, 0 or more.")
+    return int(text)
+
+
+def place(asked: Mapping[str, str]) -> int | None:
+    """The event that `?at=` names; None where it is not there."""
+    return _whole(asked, "at", 0) if asked.get("at") else None
