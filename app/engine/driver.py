@@ -165,7 +165,8 @@ class Driver:
         await self._over(session_id)
 
     async def _stop(self, live: Live) -> None:
-        if live.session.state in ("running", "waiting", "paused") and not live.session.stopped:
+        going = live.own and live.session.state in ("running", "waiting", "paused")
+        if going and not live.session.stopped:
             await self._hub.append(live, [RunStopped()])
         self.waits.end(live.id)
 

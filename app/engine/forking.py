@@ -30,7 +30,8 @@ from app.core.fold import apply
 from app.core.forks import at_call, before_prompt, before_turn, begun, cut
 from app.core.settings import Settings
 from app.core.state import Prompt, Session
-from app.core.tools import Content, ToolChoice
+from app.core.tools import Content
+from app.engine.bringing import harmless
 from app.engine.decisions import Asked, decided
 from app.engine.engine import Engine
 from app.engine.hub import Live
@@ -73,8 +74,9 @@ async def fork(
     the place; `text` is the prompt it goes on with, `asked` becomes of the call of the place (its
     digest is the fork's own). Without `go` nothing is sent or run: it waits for Continue.
 
-    The tools of a session from somebody else are off in its fork, unless they are asked for. What
-    is refused makes no fork: NotFound, Refused, BadInput, Conflict.
+    Of a session from somebody else the tools are off in its fork, and its address is the person's
+    own (`harmless`), unless others are asked for. What is refused makes no fork: NotFound, Refused,
+    BadInput, Conflict.
     """
     if text is not None and (place.turn or place.call):
         raise Refused("A text goes with a prompt, or at the end; a turn or a call takes none.")
@@ -90,7 +92,7 @@ async def fork(
         had = made.session.settings
         assert had is not None
         if settings is None:
-            settings = had if live.own else replace(had, tools=(), tool_choice=_FREE)
+            settings = had if live.own else harmless(engine, had)
             if change is not None:
                 settings = await settings_from(engine, change(settings), settings)
         events: list[Event] = [SettingsChanged(settings)] if settings != had else []
@@ -210,4 +212,3 @@ async def _looked(engine: Engine, session_id: str) -> None:
 
 
 _ANY = "not seen by anybody"
-_FREE = ToolChoice()

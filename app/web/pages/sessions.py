@@ -90,11 +90,11 @@ async def _start_demo(site: Site, name: str, protocol: str) -> str:
 
 async def _like_the_last(site: Site, asked: Mapping[str, Any]) -> str:
     """A person's next session mostly wants the profile and tools of the one before, but for what
-    was `asked`."""
-    newest = await site.engine.log.summaries(limit=1)
-    last = None
-    if newest:
-        async with site.engine.hub.holding(newest[0].id) as live:
+    was `asked`. What came from somebody else is no such example."""
+    own = (one for one in await site.engine.log.summaries() if one.own)
+    newest, last = next(own, None), None
+    if newest is not None:
+        async with site.engine.hub.holding(newest.id) as live:
             last = live.session.settings
     else:
         examples = await site.engine.library.group("examples")
