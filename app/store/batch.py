@@ -35,6 +35,7 @@ class Summary:
     `tasks` counts those that run in the background; it is written, not read back. What stands
     after it is no projection: `parent` is the session that it was forked from after event
     `parent_seq`, "" for none; one that is not `own` came from somebody else and is only read.
+    The last three are what a person marked it with; they are read, and written by marks.py.
     """
 
     id: str
@@ -51,6 +52,9 @@ class Summary:
     parent: str = ""
     parent_seq: int = 0
     own: bool = True
+    pinned: bool = False
+    archived: bool = False
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,11 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE sessions ADD COLUMN archived_ms INTEGER;
     CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent != '';
     CREATE INDEX sessions_pinned ON sessions (pinned_ms) WHERE pinned_ms IS NOT NULL;
-    CREATE INDEX sessions_at_work ON sessions (state) WHERE state IN ('running', 'waiting');
+    CREATE INDEX sessions_by_state ON sessions (state, updated_ms DESC);
+    CREATE INDEX sessions_by_model ON sessions (model, updated_ms DESC);
+    CREATE INDEX sessions_with_tasks ON sessions (tasks) WHERE tasks > 0;
+    CREATE INDEX sessions_by_title ON sessions (updated_ms DESC, id, title)
+        WHERE deleted_ms IS NULL;
     CREATE TABLE tags (session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
         tag TEXT NOT NULL, PRIMARY KEY (session, tag)) WITHOUT ROWID;
     CREATE INDEX tags_by_name ON tags (tag, session);
@@ -108,12 +112,15 @@ MIGRATIONS: tuple[str, ...] = (
     {TEXTS}
     CREATE VIRTUAL TABLE found USING fts5 (text, content='texts', content_rowid='pos',
         prefix='2 3', tokenize="unicode61 remove_diacritics 2");
+    CREATE INDEX texts_in_order ON events (pos, session)
+        WHERE kind IN ('prompt_added', 'part_ended', 'call_decided', 'call_ended');
     INSERT INTO found (rowid, text) SELECT pos, text FROM texts;
     INSERT OR IGNORE INTO called SELECT session, json_extract(body, '$.name') FROM events
         WHERE kind IN ('part_started', 'part_ended') AND json_extract(body, '$.name') != '';
     UPDATE sessions SET profile = coalesce((SELECT json_extract(body, '$.settings.profile.name')
         FROM events WHERE session = sessions.id AND kind IN ('session_started', 'settings_changed')
         ORDER BY seq DESC LIMIT 1), '');
+    CREATE INDEX sessions_by_profile ON sessions (profile, updated_ms DESC);
     """,  # noqa: S608
 )
 """Step n brings a file from user_version n to n + 1. Steps are only ever added."""

@@ -122,27 +122,46 @@ class Log:
         return Closed(recording, False, known.masked if known else (), digest.hexdigest())
 
     async def summaries(
-        self, search: str = "", *, limit: int = 200, deleted: bool = False
+        self,
+        search: str = "",
+        *,
+        limit: int = 200,
+        deleted: bool = False,
+        archived: bool = False,
+        after: tuple[int, str] | None = None,
     ) -> list[Summary]:
-        """Sessions, newest first; `search` is looked for in titles."""
+        """Sessions, newest first; `search` is looked for in titles. With `archived` those, too.
+        `after` is (updated_ms, id) of the last one that is known already."""
         like = (
             "%"
             + storable(search).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
             + "%"
         )
+        last_ms, last_id = after or (_LATEST_MS, "")
         rows = await self._db.rows(
-            f"SELECT {_SUMMARY} FROM sessions WHERE title LIKE ? ESCAPE '\\'"  # noqa: S608
-            " AND (deleted_ms IS NOT NULL) = ? ORDER BY updated_ms DESC, id LIMIT ?",
-            (like, deleted, limit),
+            f"SELECT {SUMMARY} FROM sessions WHERE updated_ms <= ?"  # noqa: S608
+            " AND (updated_ms < ? OR id > ?) AND (? = '%%' OR title LIKE ? ESCAPE '\\')"
+            f" AND deleted_ms IS {'NOT ' if deleted else ''}NULL"
+            f"{'' if archived or deleted else ' AND archived_ms IS NULL'}"
+            " ORDER BY updated_ms DESC, id LIMIT ?",
+            (last_ms, last_ms, last_id, like, like, limit),
         )
-        return [_summary(row) for row in rows]
+        return [summary_of_row(row) for row in rows]
+
+    async def pinned(self) -> list[Summary]:
+        """Those that stand above all others, the last pinned first."""
+        rows = await self._db.rows(
+            f"SELECT {SUMMARY} FROM sessions WHERE pinned_ms IS NOT NULL"  # noqa: S608
+            " AND deleted_ms IS NULL AND archived_ms IS NULL ORDER BY pinned_ms DESC, id LIMIT 200"
+        )
+        return [summary_of_row(row) for row in rows]
 
     async def summary(self, session: str) -> Summary | None:
         rows = await self._db.rows(
-            f"SELECT {_SUMMARY} FROM sessions WHERE id = ?",  # noqa: S608
+            f"SELECT {SUMMARY} FROM sessions WHERE id = ?",  # noqa: S608
             (session,),
         )
-        return _summary(rows[0]) if rows else None
+        return summary_of_row(rows[0]) if rows else None
 
     async def tags(self, session: str) -> list[str]:
         """The tags of `session`, in order."""
@@ -242,14 +261,26 @@ _DENIED = """
 """Each is looked through once, however many there are of both."""
 
 
-_SUMMARY = (
+_UNFINISHED = """
+    SELECT id FROM sessions WHERE state = 'running'
+    UNION SELECT id FROM sessions WHERE tasks > 0
+"""
+"""Each by its own index."""
+
+_LATEST_MS = 2**62
+
+SUMMARY = (
     "id, title, created_ms, updated_ms, state, model, calls, waiting, deleted_ms IS NOT NULL,"
-    " profile, parent, parent_seq, own"
+    " profile, parent, parent_seq, own, pinned_ms IS NOT NULL, archived_ms IS NOT NULL,"
+    " (SELECT group_concat(tag, char(31)) FROM tags WHERE session = sessions.id)"
 )
+"""The columns of `summary_of_row`, of the table sessions."""
 
 
-def _summary(row: Sequence[Any]) -> Summary:
-    values: list[Any] = [*row[:8], bool(row[8]), 0, *row[9:12], bool(row[12])]
+def summary_of_row(row: Sequence[Any]) -> Summary:
+    tags = tuple(sorted(row[15].split("\x1f"))) if row[15] else ()
+    marks = (bool(row[12]), bool(row[13]), bool(row[14]), tags)
+    values: list[Any] = [*row[:8], bool(row[8]), 0, *row[9:12], *marks]
     return Summary(*values)
 
 

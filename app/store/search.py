@@ -1,0 +1,264 @@
+"""Looking for sessions: by what was said in them, by their titles, by what they are.
+
+Each search has a connection of its own and a time after which it ends with what it has, so that
+none holds up a page or another search. Newest first; what is found in a title comes first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.store.batch import Summary, storable
+from app.store.log import SUMMARY, summary_of_row
+from app.store.query import Wanted
+
+LIMIT_S = 0.8
+"""Seconds that a search may take."""
+
+FEW = 200
+"""So many sessions are looked through one by one; of more, all that fits the text is."""
+
+LOOKED_UP = 500
+"""So many sessions are asked for by themselves before all that are allowed are read at once."""
+
+LONG_TEXT = 300_000
+"""Bytes of an event beyond which no excerpt is made: marking it would take too long."""
+
+BEGIN, END = "\x02", "\x03"
+TEXTS = "('prompt_added', 'part_ended', 'call_decided', 'call_ended')"
+
+_MATCHES = f"""
+    SELECT found.rowid, events.session FROM found CROSS JOIN events INDEXED BY texts_in_order
+        ON events.pos = found.rowid AND events.kind IN {TEXTS}
+    WHERE found MATCH ? AND found.rowid BETWEEN ? AND ? ORDER BY found.rowid DESC
+"""  # noqa: S608
+_EXCERPT = """
+    SELECT CAST(snippet(found, 0, char(2), char(3), '…', 14) AS BLOB) FROM found
+    WHERE found MATCH ? AND found.rowid = ?
+"""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Text of an excerpt; `marked` where it is what was looked for."""
+
+    text: str
+    marked: bool
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A session that was found: by the event `seq` of that `kind`, or, with 0, by its title or by
+    what it is. `at_ms` is when that was, Unix ms."""
+
+    session: Summary
+    seq: int = 0
+    at_ms: int = 0
+    kind: str = ""
+    excerpt: Sequence[Piece] = ()
+
+
+@dataclass(frozen=True)
+class Found:
+    """`more`: there are others; `cut`: the time was over before everything was looked through."""
+
+    hits: Sequence[Hit] = ()
+    more: bool = False
+    cut: bool = False
+
+
+async def search(path: Path, wanted: Wanted, limit: int, limit_s: float = LIMIT_S) -> Found:
+    """Up to `limit` sessions of the database at `path`; it is only read."""
+    return await asyncio.to_thread(searched, path, wanted, limit, limit_s)
+
+
+def searched(path: Path, wanted: Wanted, limit: int, limit_s: float = LIMIT_S) -> Found:
+    """The same, in this thread."""
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    ends = time.monotonic() + limit_s
+    with closing(sqlite3.connect(uri, uri=True, timeout=limit_s)) as connection:
+        connection.set_progress_handler(lambda: time.monotonic() > ends, 2_000)
+        look = _Look(connection, wanted, limit, ends)
+        try:
+            if wanted.has_text:
+                look.titles()
+                look.texts()
+            else:
+                look.sessions()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                raise
+            look.cut = True
+        return look.found()
+
+
+@dataclass
+class _Look:
+    """One search under way: what was found so far, each session once."""
+
+    connection: sqlite3.Connection
+    wanted: Wanted
+    limit: int
+    ends: float
+    hits: dict[str, Hit] = field(default_factory=dict)
+    cut: bool = False
+    narrow: tuple[str, Sequence[object]] | None = None
+
+    @property
+    def full(self) -> bool:
+        return len(self.hits) > self.limit
+
+    def found(self) -> Found:
+        hits = list(self.hits.values())
+        return Found(hits[: self.limit], len(hits) > self.limit, self.cut)
+
+    def rows(self, where: str, values: Sequence[object], limit: int) -> Iterator[Summary]:
+        """The sessions of which `where` holds, and all that is wanted but the text."""
+        narrowed, more = self.narrow = self.narrow or self.narrowed()
+        sql = (
+            f"SELECT {SUMMARY} FROM sessions WHERE {where}{narrowed}"  # noqa: S608
+            " ORDER BY updated_ms DESC, id LIMIT ?"
+        )
+        return map(summary_of_row, self.connection.execute(sql, (*values, *more, limit)))
+
+    def titles(self) -> None:
+        pieces = [_like(one) for one in (*self.wanted.words, *self.wanted.phrases)]
+        where = " AND ".join(["title LIKE ? ESCAPE '\\'"] * len(pieces))
+        for one in self.rows(where, pieces, self.limit + 1):
+            self.hits[one.id] = Hit(one, at_ms=one.updated_ms)
+
+    def sessions(self) -> None:
+        for one in self.rows("1", (), self.limit + 1):
+            self.hits[one.id] = Hit(one, at_ms=one.updated_ms)
+
+    def texts(self) -> None:
+        """Where few sessions are allowed, one by one, newest first; else whatever has the text,
+        newest first, until enough of them are allowed."""
+        match = self.wanted.match
+        if self.wanted.narrows:
+            few = [one.id for one in self.rows("1", (), FEW + 1)]
+            if len(few) <= FEW:
+                for session in few:
+                    self._in_one(match, session)
+                return
+        allowed: frozenset[str] | None = None
+        refused = 0
+        for position, session in self.connection.execute(_MATCHES, (match, 0, 2**62)):
+            if self.full:
+                return
+            if session in self.hits or (allowed is not None and session not in allowed):
+                continue
+            one = next(self.rows("id = ?", (session,), 1), None)
+            if one is not None:
+                self._keep(one, match, position)
+            elif allowed is None and (refused := refused + 1) > LOOKED_UP:
+                narrowed, values = self.narrowed()
+                ids = f"SELECT id FROM sessions WHERE 1{narrowed}"  # noqa: S608
+                allowed = frozenset(row[0] for row in self.connection.execute(ids, values))
+
+    def _in_one(self, match: str, session: str) -> None:
+        if self.full or session in self.hits:
+            return
+        bounds = "SELECT min(pos), max(pos) FROM events WHERE session = ? AND seq IN (1, ?)"
+        last = "SELECT max(seq) FROM events WHERE session = ?"
+        (seq,) = self.connection.execute(last, (session,)).fetchone()
+        low, high = self.connection.execute(bounds, (session, seq)).fetchone()
+        if low is None:
+            return
+        for position, owner in self.connection.execute(_MATCHES, (match, low, high)):
+            if owner == session:
+                one = next(self.rows("id = ?", (session,), 1), None)
+                if one is not None:
+                    self._keep(one, match, position)
+                return
+
+    def _keep(self, one: Summary, match: str, position: int) -> None:
+        row = "SELECT seq, at_ms, kind, length(body) FROM events WHERE pos = ?"
+        seq, at_ms, kind, size = self.connection.execute(row, (position,)).fetchone()
+        excerpt: Sequence[Piece] = ()
+        if size <= LONG_TEXT and time.monotonic() < self.ends:
+            marked = self.connection.execute(_EXCERPT, (match, position)).fetchone()
+            excerpt = pieces(bytes(marked[0])) if marked is not None else ()
+        self.hits[one.id] = Hit(one, seq, at_ms, kind, excerpt)
+
+    def narrowed(self) -> tuple[str, list[object]]:
+        """What is wanted but the text, as conditions on the table sessions."""
+        wanted, marks = self.wanted, self.wanted.marks
+        values: list[object] = []
+        sql = ["deleted_ms IS NOT NULL" if "deleted" in marks else "deleted_ms IS NULL"]
+        sql += [_MARKS[one] for one in marks if one in _MARKS]
+        for column, some in (("state", wanted.states), ("profile", wanted.profiles)):
+            if some:
+                sql.append(f"{column} IN ({', '.join('?' * len(some))})")
+                values += some
+        if wanted.models:
+            models = [
+                one
+                for one in names(self.connection, "model")
+                if any(part.lower() in one.lower() for part in wanted.models)
+            ]
+            sql.append(f"model IN ({', '.join('?' * len(models))})")
+            values += models
+        for table, column, some in (("called", "tool", wanted.tools), ("tags", "tag", wanted.tags)):
+            if some:
+                sql.append(self._has(table, column, len(some), some))
+                values += some
+        for bound, at_ms in ((">=", wanted.after_ms), ("<", wanted.before_ms)):
+            if at_ms is not None:
+                sql.append(f"updated_ms {bound} ?")
+                values.append(at_ms)
+        return "".join(f" AND {one}" for one in sql), values
+
+    def _has(self, table: str, column: str, count: int, some: Sequence[str]) -> str:
+        """That a session has one of `some`: from these where they are few, else for each session
+        that is looked at."""
+        one_of = f"{column} IN ({', '.join('?' * count)})"
+        number = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {one_of} LIMIT 2001)"  # noqa: S608
+        if self.connection.execute(number, some).fetchone()[0] <= 2_000:
+            return f"id IN (SELECT session FROM {table} WHERE {one_of})"  # noqa: S608
+        return f"EXISTS (SELECT 1 FROM {table} WHERE session = sessions.id AND {one_of})"  # noqa: S608
+
+
+_MARKS = {
+    "pinned": "pinned_ms IS NOT NULL",
+    "archived": "archived_ms IS NOT NULL",
+    "fork": "parent != ''",
+    "foreign": "own = 0",
+}
+_NAMES = {"model": "sessions", "profile": "sessions", "tool": "called", "tag": "tags"}
+
+
+def names(connection: sqlite3.Connection, column: str, most: int = 200) -> list[str]:
+    """The different values of `column` ("model", "profile", "tool" or "tag"), in order: one step
+    through its index for each, not one for each row."""
+    table, found, last = _NAMES[column], list[str](), ""
+    after = f"SELECT min({column}) FROM {table} WHERE {column} > ?"  # noqa: S608
+    while len(found) < most:
+        (value,) = connection.execute(after, (last,)).fetchone()
+        if value is None:
+            break
+        found.append(last := value)
+    return found
+
+
+def pieces(marked: bytes) -> list[Piece]:
+    """An excerpt in which BEGIN and END stand around what was looked for; what is no UTF-8 (lone
+    surrogates) becomes U+FFFD."""
+    made: list[Piece] = []
+    for number, part in enumerate(marked.decode("utf-8", "replace").split(BEGIN)):
+        inner, end, rest = part.partition(END) if number else ("", "", part)
+        made += [Piece(inner, True)] if end and inner else []
+        text = rest if end or not number else part
+        made += [Piece(text.replace(END, ""), False)] if text else []
+    return made
+
+
+def _like(text: str) -> str:
+    text = storable(text).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{text}%"
