@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from app.core.errors import NotFound, Refused
 from app.core.events import Event, Logged, SessionForked
@@ -85,3 +86,33 @@ def begun(log: Sequence[Logged], made: Cut, events: Sequence[Event]) -> Session:
     for event in events:
         apply(session, Logged(session.seq + 1, session.updated_ms, event))
     return session
+
+
+@dataclass(frozen=True)
+class Spot:
+    """The item of the flow at which a fork branches off: its calls, or what it would come before;
+    "end" is after the last one."""
+
+    kind: Literal["prompt", "turn", "call", "end"]
+    number: int = 0
+    call: str = ""
+
+    @property
+    def words(self) -> str:
+        match self.kind:
+            case "call":
+                return f"at call {self.call}"
+            case "end":
+                return "at its end"
+            case _:
+                return f"before {self.kind} {self.number}"
+
+
+def spot(parent: Session, seq: int, reopened: Sequence[str] = ()) -> Spot:
+    """Where in `parent` a fork branches off that took over its first `seq` events."""
+    if reopened and (call := parent.by_call.get(reopened[0])) is not None:
+        return Spot("call", call.turn, call.id)
+    item = next((one for one in parent.items if one.seq > seq), None)
+    if item is None:
+        return Spot("end", parent.turns[-1].number if parent.turns else 0)
+    return Spot("prompt" if isinstance(item, Prompt) else "turn", item.number)

@@ -27,7 +27,7 @@ from app.core.events import (
     SettingsChanged,
 )
 from app.core.fold import apply
-from app.core.forks import at_call, before_prompt, before_turn, begun, cut
+from app.core.forks import Cut, at_call, before_prompt, before_turn, begun, cut
 from app.core.settings import Settings
 from app.core.state import Prompt, Session
 from app.core.tools import Content
@@ -84,36 +84,54 @@ async def fork(
         raise Refused("Only of a call it can be said what becomes of it; name the call.")
     hub = engine.hub
     async with hub.holding(session_id) as live:
-        _check_there(live)
-        parent = live.session
-        seq, chosen = _seq(parent, place), [place.call] if place.call else []
-        log = await hub.log.opening(session_id)
-        made = cut(log, session_id, seq, chosen)
+        made, log = await _cut(engine, live, place)
         had = made.session.settings
         assert had is not None
         if settings is None:
-            settings = had if live.own else harmless(engine, had)
+            settings = had if live.own else _accepted_by_nobody(had)
             if change is not None:
                 settings = await settings_from(engine, change(settings), settings)
         events: list[Event] = [SettingsChanged(settings)] if settings != had else []
         events.append(made.forked(foreign=not live.own))
         if text is not None:
-            events.append(_prompt(text, _images(parent, place)))
-        try:
-            child_begins = begun(log, made, events)
-        except IllegalEvent as error:
-            raise Conflict(str(error)) from error
+            events.append(_prompt(text, _images(live.session, place), made))
+        begins = _begun(log, made, events)
         if asked is not None:
-            _check_decision(child_begins, place.call, asked)
+            _check_decision(begins, place.call, asked)
         # Where somebody else chose the address, nothing goes there before a person has seen it.
         go = go and (live.own or settings.profile in engine.profiles())
-        if not go and not made.reopened and next_commands(child_begins):
+        if not go and not made.reopened and next_commands(begins):
             events.append(RunPaused("fork"))
         child = await hub.fork(live, made, events, _title(title) or live.title)
     await engine.driver.advance(child)
     if made.reopened and (asked is not None or not go):
         await _decide(engine, child, place.call, asked, go=go)
     return child
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A session at a place, as its fork would begin: `session` with the `settings` it would have,
+    and the `prompt` that stands there, where the place is one."""
+
+    session: Session
+    settings: Settings
+    prompt: Prompt | None
+    title: str
+    own: bool
+
+
+async def standing(engine: Engine, session_id: str, place: Place) -> Standing:
+    """How `session_id` stands at `place`; nothing is made. Refused as `fork` refuses it."""
+    async with engine.hub.holding(session_id) as live:
+        made, log = await _cut(engine, live, place)
+        had = made.session.settings
+        assert had is not None
+        prompts = (one for one in live.session.items if isinstance(one, Prompt))
+        prompt = next((one for one in prompts if one.number == place.prompt), None)
+        settings = had if live.own else _accepted_by_nobody(had)
+        session = live.session if place.call else made.session
+        return Standing(session, settings, prompt, live.title, live.own)
 
 
 async def what_if(
@@ -126,9 +144,25 @@ async def what_if(
     ]
 
 
-def _check_there(live: Live) -> None:
+async def _cut(engine: Engine, live: Live, place: Place) -> tuple[Cut, Sequence[Logged]]:
+    """What a fork there takes over of the log, and the log."""
     if live.deleted:
         raise Conflict("This session is deleted; restore it first, then fork it.")
+    log = await engine.hub.log.opening(live.id)
+    chosen = [place.call] if place.call else []
+    return cut(log, live.id, _seq(live.session, place), chosen), log
+
+
+def _accepted_by_nobody(settings: Settings) -> Settings:
+    """Those of somebody else: none of their tools is switched on, so none can be asked for."""
+    return replace(settings, tools=(), tool_choice=ToolChoice())
+
+
+def _begun(log: Sequence[Logged], made: Cut, events: Sequence[Event]) -> Session:
+    try:
+        return begun(log, made, events)
+    except IllegalEvent as error:
+        raise Conflict(f"The fork cannot begin so: {error}") from error
 
 
 def _title(text: str) -> str:
@@ -151,7 +185,11 @@ def _seq(session: Session, place: Place) -> int:
     return session.seq if place.seq is None else place.seq
 
 
-def _prompt(text: str, images: tuple[Content, ...]) -> PromptAdded:
+def _prompt(text: str, images: tuple[Content, ...], made: Cut) -> PromptAdded:
+    if made.reopened:
+        raise Refused("Calls are open there; fork without a text and decide them in the fork.")
+    if isinstance(made.session.last_item, Prompt):
+        raise Refused("A prompt without an answer stands there; fork from that prompt instead.")
     if not text.strip() and not images:
         raise Refused("A prompt needs some text, or an image.")
     return PromptAdded(text, images)

@@ -1,0 +1,70 @@
+"""Who was forked from whom, also where a parent is gone or two name one another."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from app.core.events import SessionForked, SettingsChanged
+from app.core.rows import to_row
+from app.store.database import Database, Statement
+from app.store.family import family, forks_of
+from tests.factories import settings
+
+pytestmark = pytest.mark.anyio
+
+# id, parent: "gone" was purged; c2 is deleted; x and y came from elsewhere.
+SESSIONS = (
+    *(("a", ""), ("c1", "a"), ("c2", "a"), ("d", "c1"), ("e", "c2")),
+    *(("p", "gone"), ("q", "gone"), ("x", "y"), ("y", "x"), ("alone", "")),
+)
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    made = await Database.open(tmp_path / "f.db")
+    for place, (name, parent) in enumerate(SESSIONS):
+        deleted = 5 if name == "c2" else None
+        row = (name, f"Title {name}", place, place, deleted, parent, 3 if parent else 0)
+        await made.write(
+            [
+                Statement(
+                    "INSERT INTO sessions (id, title, created_ms, updated_ms, deleted_ms, parent,"
+                    " parent_seq) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    [row],
+                )
+            ]
+        )
+    events = [(4, SettingsChanged(settings())), (5, SessionForked("c1", 3, ("1.0",)))]
+    rows = [(seq, "d", seq, 0, *to_row(event)) for seq, event in events]
+    sql = "INSERT INTO events (pos, session, seq, at_ms, kind, body) VALUES (?, ?, ?, ?, ?, ?)"
+    await made.write([Statement(sql, rows)])
+    yield made
+    await made.close()
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("a", ["a", "c1", "d", "e"]),
+        ("d", ["a", "c1", "d", "e"]),
+        ("c2", ["a", "c1", "c2", "d", "e"]),
+        ("p", ["p", "q"]),
+        ("x", ["x", "y"]),
+        ("alone", ["alone"]),
+        ("nobody", []),
+    ],
+)
+async def test_all_of_one_family_are_found(
+    database: Database, asked: str, found: list[str]
+) -> None:
+    assert [one.id for one in await family(database, asked)] == found
+
+
+async def test_the_forks_of_a_session_say_where_they_begin(database: Database) -> None:
+    assert [one.id for one in await forks_of(database, "a")] == ["c1"]
+    assert await forks_of(database, "") == []
+    (one,) = await forks_of(database, "c1")
+    assert (one.id, one.parent_seq, one.reopened) == ("d", 3, ("1.0",))
