@@ -88,7 +88,7 @@ async def fork(
         had = made.session.settings
         assert had is not None
         if settings is None:
-            settings = had if live.own else _accepted_by_nobody(had)
+            settings = had if live.own else harmless(engine, had)
             if change is not None:
                 settings = await settings_from(engine, change(settings), settings)
         events: list[Event] = [SettingsChanged(settings)] if settings != had else []
@@ -98,8 +98,6 @@ async def fork(
         begins = _begun(log, made, events)
         if asked is not None:
             _check_decision(begins, place.call, asked)
-        # Where somebody else chose the address, nothing goes there before a person has seen it.
-        go = go and (live.own or settings.profile in engine.profiles())
         if not go and not made.reopened and next_commands(begins):
             events.append(RunPaused("fork"))
         child = await hub.fork(live, made, events, _title(title) or live.title)
@@ -124,12 +122,12 @@ class Standing:
 async def standing(engine: Engine, session_id: str, place: Place) -> Standing:
     """How `session_id` stands at `place`; nothing is made. Refused as `fork` refuses it."""
     async with engine.hub.holding(session_id) as live:
-        made, log = await _cut(engine, live, place)
+        made, _ = await _cut(engine, live, place)
         had = made.session.settings
         assert had is not None
         prompts = (one for one in live.session.items if isinstance(one, Prompt))
         prompt = next((one for one in prompts if one.number == place.prompt), None)
-        settings = had if live.own else _accepted_by_nobody(had)
+        settings = had if live.own else harmless(engine, had)
         session = live.session if place.call else made.session
         return Standing(session, settings, prompt, live.title, live.own)
 
@@ -151,11 +149,6 @@ async def _cut(engine: Engine, live: Live, place: Place) -> tuple[Cut, Sequence[
     log = await engine.hub.log.opening(live.id)
     chosen = [place.call] if place.call else []
     return cut(log, live.id, _seq(live.session, place), chosen), log
-
-
-def _accepted_by_nobody(settings: Settings) -> Settings:
-    """Those of somebody else: none of their tools is switched on, so none can be asked for."""
-    return replace(settings, tools=(), tool_choice=ToolChoice())
 
 
 def _begun(log: Sequence[Logged], made: Cut, events: Sequence[Event]) -> Session:

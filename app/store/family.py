@@ -72,7 +72,7 @@ _ALL = """
         UNION SELECT s.id FROM sessions AS s JOIN down ON s.parent = down.id AND s.parent != '')
 """
 _FAMILY = (
-    _ALL
+    _ALL  # noqa: S608
     + _ROW.format(kind="?3")
     + " WHERE s.id IN (SELECT id FROM down) AND (s.deleted_ms IS NULL OR s.id = ?1)"
     + " ORDER BY s.created_ms, s.id LIMIT ?4"
