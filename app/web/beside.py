@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -140,8 +140,7 @@ async def _step(site: Site, beside: Beside, column: Column) -> Frame:
         else:
             made = frame(env, view, [one.logged for one in seen if one.session == column.id])
         extra = frame_html(env, view, _unlogged(view, column))
-        left_out = without([one.id for one in beside.columns], column.id)
-        beside.lanes[column.id] = lane(view, column.number, left_out)
+        beside.lanes[column.id] = lane(view, column.number)
     return Frame(made.html + extra, made.grow)
 
 
@@ -158,7 +157,9 @@ def _unlogged(view: View, column: Column) -> list[Touch]:
 
 def _around(site: Site, beside: Beside) -> str:
     """What is said around the frames where it is not what this page has."""
-    drawn = pieces(site.env, list(beside.lanes.values()))
+    ids = list(beside.lanes)
+    lanes = [replace(one, without=without(ids, one.id)) for one in beside.lanes.values()]
+    drawn = pieces(site.env, lanes)
     changed = {id: html for id, html in drawn.items() if beside.drawn.get(id) != html}
     beside.drawn = drawn
     return "".join(partial(id, "outerMorph", html) for id, html in changed.items())

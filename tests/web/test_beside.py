@@ -1,0 +1,188 @@
+"""The stream of sessions side by side: each message reaches its own, from any cursor."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.errors import BadInput
+from app.core.fold import fold
+from app.engine.engine import Engine
+from app.render.blocks import Frame
+from app.render.view import View
+from app.render.wire_rows import WireRows
+from app.web.beside import Beside, address, beside_from, chosen, round_of, without
+from app.web.site import Site
+from tests.engine.running import asked, begun, rested, running
+from tests.render.page import ENV, NOW_MS, Page
+
+pytestmark = pytest.mark.anyio
+
+PROMPT = "What is the weather in Paris?"
+
+
+def told(sent: str) -> list[tuple[str, Any, str]]:
+    """(event, data, id) of each message of a round; data of `column` and `gone` as values."""
+    messages = []
+    for one in filter(None, sent.split("\n\n")):
+        lines = [line.partition(": ")[::2] for line in one.split("\n")]
+        event = next((value for name, value in lines if name == "event"), "")
+        data = "\n".join(value for name, value in lines if name == "data")
+        id = next((value for name, value in lines if name == "id"), "")
+        messages.append((event, json.loads(data) if event else data, id))
+    return messages
+
+
+async def page_at(engine: Engine, session_id: str, seq: int | None = None) -> Page:
+    """The frame of a session as it was loaded after event `seq`, or now. It has no wire."""
+    log = await engine.log.events(session_id)
+    async with engine.hub.holding(session_id) as live:
+        title = live.title
+    return Page(View(fold(session_id, log[:seq]), title, WireRows(), NOW_MS))
+
+
+async def pair(engine: Engine) -> list[str]:
+    """A session that waits, and one that was never asked."""
+    return [(await asked(engine, PROMPT, "get_weather")).id, await begun(engine)]
+
+
+def steps(sent: str) -> dict[str, Frame]:
+    """What a round has for each session."""
+    found = {}
+    for event, data, _ in told(sent):
+        if event == "column":
+            grow = [tuple(one) for one in data["grow"]]
+            found[data["session"]] = Frame(data["html"], grow)
+    return found
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def made(engine: Engine) -> Site:
+        monkeypatch.setattr(engine.hub, "clock", lambda: NOW_MS)
+        return Site(engine, ENV)
+
+    return made
+
+
+async def test_each_step_reaches_its_own_session(tmp_path: Path, site: Any) -> None:
+    """Two that stream at once, and what is drawn of one never stands in the other's message."""
+    async with running(tmp_path, pace=0.05) as engine:
+        on = site(engine)
+        ids = [await begun(engine, ("get_weather",)), await begun(engine, ("calculator",))]
+        pages = {one: await page_at(engine, one) for one in ids}
+        beside = beside_from(ids, engine.hub.position)
+        await engine.driver.prompt(ids[0], PROMPT)
+        await engine.driver.prompt(ids[1], "What is 17 * 23?")
+        rounds = 0
+        while True:
+            position = engine.hub.position
+            sent = await round_of(on, beside)
+            rounds += bool(sent)
+            for one, step in steps(sent).items():
+                pages[one].apply(step)
+            done = [(await state(engine, one)) != "running" for one in ids]
+            if all(done) and engine.hub.position == position and not sent:
+                break
+            if not sent:
+                await engine.hub.wait(position, engine.hub.list_version, 5)
+        assert rounds > 2
+        for one, tool, other in zip(
+            ids, ("get_weather", "calculator"), ("calculator", "get_weather"), strict=True
+        ):
+            assert str(pages[one]) == str(await page_at(engine, one))
+            assert f"<h3>{tool}" in str(pages[one])
+            assert f"<h3>{other}" not in str(pages[one])
+
+
+async def state(engine: Engine, session_id: str) -> str:
+    async with engine.hub.holding(session_id) as live:
+        return live.session.state
+
+
+async def test_from_any_position_each_frame_ends_as_a_fresh_one(tmp_path: Path, site: Any) -> None:
+    async with running(tmp_path) as engine:
+        ids = await pair(engine)
+        on, end = site(engine), engine.hub.position
+        events = len(await engine.log.events(ids[0]))  # then comes the one of the other session
+        fresh = str(await page_at(engine, ids[0]))
+        for seq in (*range(1, events, 4), events):
+            beside = beside_from(ids, end - 1 - events + seq)
+            page = await page_at(engine, ids[0], seq)
+            sent = await round_of(on, beside)
+            page.apply(steps(sent)[ids[0]])
+            assert str(page) == fresh, f"from {seq}"
+            assert {column.position for column in beside.columns} == {end}
+            assert told(sent)[-1][2] == str(end)
+            assert await round_of(on, beside) == ""
+
+
+@pytest.mark.parametrize("unknown", [-1, 10**9])
+async def test_an_unknown_cursor_draws_each_anew(tmp_path: Path, site: Any, unknown: int) -> None:
+    async with running(tmp_path) as engine:
+        ids = await pair(engine)
+        sent = await round_of(site(engine), beside_from(ids, unknown))
+        for one in ids:
+            page = await page_at(engine, one, 1)
+            page.apply(steps(sent)[one])
+            assert str(page) == str(await page_at(engine, one))
+
+
+async def test_a_round_has_one_id_and_it_is_what_all_have(tmp_path: Path, site: Any) -> None:
+    async with running(tmp_path) as engine:
+        ids = await pair(engine)
+        messages = told(await round_of(site(engine), beside_from(ids, -1)))
+        assert [one[0] for one in messages] == ["column", "column", ""]
+        assert [one[2] for one in messages] == ["", "", str(engine.hub.position)]
+        assert [one[1]["session"] for one in messages[:2]] == ids
+        assert not re.search("panel-setup|hx-target=.#(list|wire)", str(messages))
+
+
+async def test_what_is_said_around_the_frames_comes_when_it_is_another(
+    tmp_path: Path, site: Any
+) -> None:
+    async with running(tmp_path) as engine:
+        ids = await pair(engine)
+        on, beside = site(engine), beside_from(ids, -1)
+        first = told(await round_of(on, beside))[-1][1]
+        targets = {"besidehead", "dock", "lane-1", "lane-2", "pick-1", "pick-2"}
+        assert set(re.findall('hx-target="#([^"]*)"', first)) == targets
+        async with engine.hub.holding(ids[1]) as live:
+            await engine.hub.rename(live, "Another title")
+        sent = told(await round_of(on, beside))
+        assert [one[0] for one in sent] == ["column", ""]
+        assert (sent[0][1]["session"], "Another title" in sent[0][1]["html"]) == (ids[1], True)
+        assert re.findall('hx-target="#([^"]*)"', sent[1][1]) == ["lane-2"]
+        await engine.driver.stop(ids[0])
+        await rested(engine, ids[0])
+        around = told(await round_of(on, beside))[-1][1]
+        changed = re.findall('hx-target="#([^"]*)"', around)
+        assert changed == ["besidehead", "dock", "lane-1", "pick-1"]
+        assert "Stop all" not in around
+
+
+async def test_one_that_is_gone_is_told_and_left_out(tmp_path: Path, site: Any) -> None:
+    async with running(tmp_path) as engine:
+        ids = await pair(engine)
+        on, beside = site(engine), beside_from([ids[0], "nobody", ids[1]], -1)
+        messages = told(await round_of(on, beside))
+        assert [one[0] for one in messages] == ["column", "gone", "column", ""]
+        assert messages[1][1] == {"session": "nobody"}
+        assert "#lane-3" in messages[-1][1]  # each keeps its place
+        assert await round_of(on, beside) == ""
+        await engine.driver.delete(ids[1])  # it can be had back: it stays
+        assert all(one[0] != "gone" for one in told(await round_of(on, beside)))
+        assert Beside([]).id == -1  # which no position is
+
+
+def test_what_stands_in_an_address() -> None:
+    assert chosen(["a", "b", "a", ""]) == ["a", "b"]
+    with pytest.raises(BadInput, match="At most 4"):
+        chosen(list("abcde"))
+    assert address(["a b", "c"]) == "/compare?session=a+b&session=c&view=live"
+    assert without(["a", "b"], "a") == "/compare?session=b&view=live"
+    assert without(["a"], "a") == ""
