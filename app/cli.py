@@ -26,6 +26,8 @@ COMMANDS = {
     "sessions": "app.commands.sessions",
     "lint": "app.commands.lint",
     "verify": "app.commands.verify",
+    "export": "app.commands.export",
+    "import": "app.commands.import_",
 }
 """Each module has `main(arguments) -> exit code`."""
 
@@ -78,6 +80,8 @@ def parser() -> argparse.ArgumentParser:
     _sessions(commands)
     _lint(commands)
     _verify(commands)
+    _export(commands)
+    _import(commands)
     return top
 
 
@@ -196,6 +200,43 @@ def _verify(commands: argparse._SubParsersAction[_Parser]) -> None:
         "event for event; one difference a line. Where no server owns the database, the list and "
         "the search are built anew from the log. Exit 1 on a difference.",
     )
+    one.add_argument("--json", action="store_true", help="one object")
+    _db(one)
+
+
+def _export(commands: argparse._SubParsersAction[_Parser]) -> None:
+    one = commands.add_parser(
+        "export",
+        help="a session as a file",
+        description="Write a session as a file, secrets masked; also while a server runs. What was "
+        "masked, and what the form cannot say, is told on stderr.",
+    )
+    one.add_argument("session", metavar="SESSION", help="its id, as `playground sessions` lists it")
+    one.add_argument(
+        "--as", required=True, dest="form", metavar="FORM", help="a wrong one lists all"
+    )
+    one.add_argument(
+        "--without",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="WHAT",
+        help="recordings, results, thinking, images",
+    )
+    one.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: stdout")
+    one.add_argument("--json", action="store_true", help="one object: file, text, notes, masked")
+    one.add_argument("--env-file", type=Path, metavar="FILE", help="masks its values, not ./.env's")
+    _db(one)
+
+
+def _import(commands: argparse._SubParsersAction[_Parser]) -> None:
+    one = commands.add_parser(
+        "import",
+        help="bring a session that was exported as jsonl",
+        description="Keep the session of a JSON Lines file to be read; nothing of it is run, asked "
+        "or applied. Prints its new id.",
+    )
+    one.add_argument("file", type=Path, metavar="FILE")
     one.add_argument("--json", action="store_true", help="one object")
     _db(one)
 

@@ -110,6 +110,18 @@ def load_env(
     return warnings
 
 
+def env_values(start: Path, env_file: Path | None = None) -> dict[str, str]:
+    """All variables of the file that `load_env` reads, also those that it does not take over: none
+    of their values leaves. Empty where it cannot be read, which `load_env` has said."""
+    path = env_file if env_file is not None else start / ".env"
+    try:
+        with path.open(encoding="utf-8") as stream:
+            found = dotenv_values(stream=stream, interpolate=False)
+    except (OSError, ValueError):
+        return {}
+    return {name: value for name, value in found.items() if value}
+
+
 def _fit(name: str, values: Mapping[str, str | None], environ: Mapping[str, str]) -> bool:
     """A folder's .env brings keys, and an address only for a key that is its own: it may not send
     a key of the shell elsewhere."""

@@ -54,7 +54,14 @@ class Remote:
     async def ask(self, method: str, path: str, body: Any = None) -> Any:
         """The JSON answer; PlaygroundError with the server's own sentence."""
         sent = b"" if body is None else json.dumps(body).encode()
-        headers = {**self._headers, "content-type": "application/json"}
+        return await self._ask(method, path, sent, "application/json")
+
+    async def send(self, path: str, lines: bytes) -> Any:
+        """The JSON answer to JSON Lines."""
+        return await self._ask("POST", path, lines, "application/x-ndjson")
+
+    async def _ask(self, method: str, path: str, sent: bytes, kind: str) -> Any:
+        headers = {**self._headers, "content-type": kind}
         try:
             async with self._net.open(
                 method, self._base_url + path, headers, sent, LIMITS
@@ -66,7 +73,7 @@ class Remote:
         value = json.loads(data)
         if status >= 400:
             sentence = str(value.get("error", f"The server answered {status}."))
-            raise BadInput(sentence) if status in (404, 422) else PlaygroundError(sentence)
+            raise BadInput(sentence) if status in (404, 413, 422) else PlaygroundError(sentence)
         return value
 
     async def events(self, session_id: str) -> AsyncIterator[dict[str, Any]]:

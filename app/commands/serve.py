@@ -58,6 +58,7 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
     key = token or secrets.token_urlsafe(16)
     hide()
     engine = await Engine.open(db, simulator_url=lambda: base + "/sim", simulator_key=key)
+    engine.private = config.env_values(Path.cwd(), arguments.env_file)
     try:
         engine.lock.tell(base)
         for output in logging.getLogger().handlers:

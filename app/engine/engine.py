@@ -72,6 +72,8 @@ class Engine:
     environment: Mapping[str, str]
     own: dict[str, Profile] = field(default_factory=dict)
     """The person's own profiles by name, as the library has them."""
+    private: Mapping[str, str] = field(default_factory=dict)
+    """The variables of the .env file that was found: their values never leave."""
 
     @classmethod
     async def open(

@@ -4,41 +4,77 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 
 from app import __version__, config
+from app.core.errors import NotFound
 from app.core.fold import fold
+from app.core.state import Session
 from app.engine.engine import Engine
 from app.export.kept import Kept, Look, Piece, Recording
+from app.export.redact import Redacted, redacted
+from app.export.without import without
+from app.net.keys import LIKE_SECRET
+from app.net.mask import SHORTEST
 from app.render.environment import environment
-from app.store.batch import Chunk
+from app.store.batch import Closed
+from app.store.log import Log
 
 
 async def kept(engine: Engine, session_id: str) -> Kept:
     """All that is kept of a session; NotFound where there is none."""
-    async with engine.hub.holding(session_id) as live:
-        title, created_ms = live.title, live.created_ms
-        log = await engine.log.events(session_id)
-        chunks = await engine.log.chunks(session_id)
-        closed = await engine.log.recordings(session_id)
-        summary = await engine.log.summary(session_id)
+    async with engine.hub.holding(session_id):
+        return await kept_in(engine.log, session_id)
+
+
+async def kept_in(log: Log, session_id: str) -> Kept:
+    """The same by the database alone. What is written meanwhile breaks nothing: the ends of the
+    recordings are read before their bytes, and those before the events."""
+    summary = await log.summary(session_id)
+    if summary is None:
+        raise NotFound(f"There is no session {session_id[:80]!r}.")
+    closed, chunks = await log.recordings(session_id), await log.chunks(session_id)
+    events, tags = await log.events(session_id), await log.tags(session_id)
+    session = fold(session_id, events)
+    by_number: dict[int, list[Piece]] = {number: [] for number in closed}
+    for chunk in chunks:
+        by_number.setdefault(chunk.recording, []).append(Piece(chunk.at_ms, chunk.data))
     recordings = {}
-    for number in sorted({*closed, *(chunk.recording for chunk in chunks)}):
-        end = closed.get(number)
-        pieces = _pieces([chunk for chunk in chunks if chunk.recording == number])
-        recordings[number] = (
-            Recording(number, pieces)
-            if end is None
-            else Recording(number, pieces, end.clean, end.masked, end.sha256)
+    for number in sorted(by_number):
+        end = closed.get(number) or Closed(number, False)
+        recordings[number] = Recording(
+            number, by_number[number], end.clean, tuple(end.masked), end.sha256
         )
-    parent = summary.parent if summary is not None else ""
-    return Kept(fold(session_id, log), title, log, recordings, (), parent, created_ms, look())
+    title, parent, created_ms = summary.title, summary.parent, summary.created_ms
+    return Kept(session, title, events, recordings, tuple(tags), parent, created_ms, look())
 
 
-def _pieces(chunks: Sequence[Chunk]) -> list[Piece]:
-    return [Piece(chunk.at_ms, chunk.data) for chunk in chunks]
+def leaving(
+    whole: Kept, secrets: Collection[str], private: Mapping[str, str], left_out: Collection[str]
+) -> Redacted:
+    """What leaves of `whole`: without what is `left_out`, then without `secrets`, the values of the
+    variables `private` and all that looks like a secret. Takes seconds for a large session."""
+    thin = without(whole, left_out)
+    hidden = {value for name, value in private.items() if is_private(name, value, whole.session)}
+    return redacted(thin, {*secrets, *hidden})
 
+
+def is_private(name: str, value: str, session: Session) -> bool:
+    """Whether the value of a variable of a .env file must not leave. Plain words, numbers and
+    addresses that hold nothing else are everybody's, and so is what the session's settings name,
+    unless the variable is called like a secret."""
+    if len(value) < SHORTEST or _PLAIN.fullmatch(value):
+        return False
+    if LIKE_SECRET.search(name):
+        return True
+    profiles = [(settings.profile, settings.model) for _, settings in session.settings_at]
+    ours = {word for one, model in profiles for word in (model, one.model, one.base_url, one.name)}
+    return value not in ours and not _ADDRESS.fullmatch(value)
+
+
+_PLAIN = re.compile("[A-Za-z]+|[0-9]+")
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:/_\[\]-]*")
 
 STYLES = ("tokens", "app", "running", "answer", "staged", "wire", "fork", "shared")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from app.export import html
+from app.export import html, jsonl
 from app.export.kept import Kept, Written
 
 
@@ -21,6 +21,9 @@ class Export:
 EXPORTS: Mapping[str, Export] = {
     "html": Export(
         "One HTML file", "Opens from disk, plays, and asks nobody for anything.", html.write
+    ),
+    "jsonl": Export(
+        "JSON Lines", "The whole session, to be brought back to a playground.", jsonl.write
     ),
 }
 """By the name that `playground export --as` takes."""

@@ -1,0 +1,76 @@
+"""`playground export`: a session as a file. Only reads, also while a server owns the database."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+from app import config
+from app.core.errors import BadInput, NotFound
+from app.engine.exporting import kept_in, leaving
+from app.export.kept import Kept, Written
+from app.export.redact import Mark
+from app.export.table import EXPORTS
+from app.net.keys import Keys
+from app.store.database import Database
+from app.store.log import Log
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """0; the file is whole, or there is none."""
+    if arguments.form not in EXPORTS:
+        raise BadInput(f"There is no form {arguments.form!r}; there is {', '.join(EXPORTS)}.")
+    for warning in config.load_env(Path.cwd(), arguments.env_file):
+        print(f"playground: {warning}", file=sys.stderr)
+    path = arguments.db or config.default_db()
+    if not path.exists():
+        raise NotFound(f"There is no database {path}; name it with --db FILE.")
+    redacted = leaving(
+        asyncio.run(_kept(path, arguments.session)),
+        Keys(simulator_key=config.read_token(path) or "").secrets(),
+        config.env_values(Path.cwd(), arguments.env_file),
+        arguments.without,
+    )
+    written = EXPORTS[arguments.form].write(redacted.kept)
+    _put(arguments, written, redacted.marks)
+    return 0
+
+
+async def _kept(path: Path, session_id: str) -> Kept:
+    database = await Database.open(path, owner=False)
+    try:
+        return await kept_in(await Log.open(database), session_id)
+    finally:
+        await database.close()
+
+
+def _put(arguments: argparse.Namespace, written: Written, marks: tuple[Mark, ...]) -> None:
+    if arguments.output is not None:
+        _save(arguments.output, written.data)
+    told = [f"Masked in {one.where}: {one.count}." for one in marks]
+    for sentence in (*written.notes, *told):
+        print(f"playground: {config.one_line(sentence)}", file=sys.stderr)
+    if arguments.json:
+        masked = [{"where": one.where, "count": one.count} for one in marks]
+        data = {"file": str(arguments.output or written.file_name), "notes": list(written.notes)}
+        text = {} if arguments.output else {"text": written.data.decode("utf-8", "replace")}
+        print(json.dumps({**data, "masked": masked, **text}))
+    elif arguments.output is None:
+        sys.stdout.buffer.write(written.data)
+        sys.stdout.flush()
+
+
+def _save(path: Path, data: bytes) -> None:
+    """For this user alone, and whole: a file that is there is replaced at once or not at all."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_bytes(data)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        said = f"{path} cannot be written ({error.strerror}); name another file with -o."
+        raise BadInput(said) from error

@@ -1,0 +1,61 @@
+"""`playground import`: a session that was exported, kept to be read; here or through the server."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from pathlib import Path
+
+from app import config
+from app.commands.remote import Remote
+from app.core.errors import BadInput, PlaygroundError
+from app.engine.bringing import bring
+from app.engine.engine import Engine
+from app.export.jsonl import MAX_BYTES
+from app.net.client import Net
+from app.store.lock import owner_of
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """0; where the file cannot be read, nothing is kept."""
+    data = _data(arguments.file)
+    path = arguments.db or config.default_db()
+    owner = owner_of(path)
+    if owner is not None and owner.url:
+        session_id = asyncio.run(_there(owner.url, config.read_token(path) or "", data))
+    else:
+        session_id = asyncio.run(_here(path, data))
+    print(json.dumps({"id": session_id}) if arguments.json else session_id)
+    return 0
+
+
+def _data(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise BadInput(f"{path} is larger than {MAX_BYTES >> 20} MiB, the most that is read.")
+        return path.read_bytes()
+    except OSError as error:
+        said = f"Cannot read {path} ({error.strerror}); name a file that `playground export` wrote."
+        raise BadInput(said) from error
+
+
+async def _here(path: Path, data: bytes) -> str:
+    engine = await Engine.open(path, simulator_url=_no_url, simulator_key="")
+    try:
+        return await bring(engine, data)
+    finally:
+        await engine.close()
+
+
+def _no_url() -> str:
+    raise PlaygroundError("Nothing is asked while a session is brought.")
+
+
+async def _there(base_url: str, token: str, data: bytes) -> str:
+    net = Net()
+    try:
+        answer = await Remote(net, base_url, token).send("/sessions/import", data)
+    finally:
+        await net.aclose()
+    return str(answer["id"])
