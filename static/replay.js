@@ -42,6 +42,7 @@ let wanted = null;
 
 function go(query) {
   const waiting = wanted !== null;
+  if (query.startsWith("ms=")) clock = Number(query.slice(3)); // the play head is there already
   wanted = query;
   if (!waiting) busy = busy.then(goThere).catch(told);
   return busy;
@@ -55,7 +56,7 @@ async function goThere() {
     if (wanted !== null) continue; // somebody wants to be elsewhere by now
     ahead = [];
     await put(frame);
-    clock = query.startsWith("ms=") ? Number(query.slice(3)) : frame.at;
+    if (!query.startsWith("ms=")) clock = frame.at;
     report();
   }
   document.dispatchEvent(new Event("replay:shown"));
@@ -98,6 +99,7 @@ function report() {
   play.setAttribute("aria-label", playing ? "Pause" : "Play");
   if (shown < 0) return;
   $("place").textContent = `event ${seq} of ${reel.seq}`;
+  $("placed").dataset.position = shown;
   $("fork-seq").value = seq;
   link($("share-place"), seq);
   link(document.querySelector("#bar [data-do=back]"), shown > reel.first ? seq - 1 : undefined);
@@ -165,9 +167,8 @@ async function toggle() {
 }
 
 async function pauseAndGo(query) {
-  await load();
   playing = false;
-  report();
+  await load();
   await go(query);
 }
 
@@ -175,6 +176,7 @@ async function pauseAndGo(query) {
 async function stepBy(by) {
   await load();
   playing = false;
+  await busy; // from where the page will be
   const here = shown < 0 ? reel.count : shown;
   if (by < 0 || shown < 0) return go(`position=${Math.max(here + by, reel.first)}`);
   busy = busy.then(stepOn).catch(told);
@@ -195,6 +197,7 @@ async function stepOn() {
 
 async function jump(kind, by) {
   await load();
+  await busy;
   if (shown < 0) shown = reel.count;
   const mark = nearest(kind, by);
   if (mark) await pauseAndGo(`position=${mark[1]}`);

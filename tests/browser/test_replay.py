@@ -1,0 +1,93 @@
+"""The past on the page: whatever way a person takes through it, each moment is what it was."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import NewTab
+from tests.browser.serving import Server
+from tests.browser.tab import Tab
+
+# What stands in the flow, here and on a fresh page of the same moment. Marks of the reader's own
+# (data-ui), the hours of its clock and what lies open are no part of it.
+COMPARED = """async () => {
+  const text = (one) => (one.children.length || one.matches("time") ? "" : one.textContent.trim());
+  const told = (root) => [...root.querySelectorAll("#flow, #flow *, #pause")]
+    .map((one) => [one.id, one.className, text(one)].join("|"));
+  const place = document.querySelector("#share-place").getAttribute("href");
+  const fresh = new DOMParser().parseFromString(await (await fetch(place)).text(), "text/html");
+  return [place, told(document), told(fresh)];
+}"""
+
+
+def rested(server: Server, tab: Tab) -> str:
+    session_id = server.session("What is 17*23, and the weather in Paris?")
+    tab.open(session_id).waits_for(2)
+    tab.find("#run-all button").click()
+    tab.state("idle")
+    return session_id
+
+
+def same_as_fresh(tab: Tab) -> str:
+    """The page shows its moment exactly; the address of that moment."""
+    place, here, fresh = tab.page.evaluate(COMPARED)
+    assert here == fresh, place
+    return str(place)
+
+
+def drag(tab: Tab, ms: int) -> None:
+    """Put the play head at `ms`, and wait until the page is there."""
+    tab.page.evaluate(
+        """(ms) => new Promise((shown) => {
+             document.addEventListener("replay:shown", shown, {once: true});
+             const head = document.getElementById("playhead");
+             head.value = ms;
+             head.dispatchEvent(new Event("input", {bubbles: true}));
+           })""",
+        ms,
+    )
+
+
+def test_every_drag_step_and_jump_shows_what_a_fresh_page_shows(server: Server, tab: Tab) -> None:
+    rested(server, tab)
+    chance, seen = Random(17), set[str]()
+    most = int(tab.find("#playhead").get_attribute("max") or 0)
+    for ms in (0, *(chance.randint(0, most) for _ in range(4))):
+        drag(tab, ms)
+        seen.add(same_as_fresh(tab))
+        position = tab.find("#placed").get_attribute("data-position") or ""
+        tab.find("#bar [data-do=forth]").click()
+        expect(tab.find("#placed")).not_to_have_attribute("data-position", position)
+        seen.add(same_as_fresh(tab))
+    assert len(seen) > 2
+    drag(tab, 0)
+    tab.page.keyboard.press("]")
+    expect(tab.find(".card")).to_have_count(1)
+    tab.page.keyboard.press("]")
+    expect(tab.find(".card")).to_have_count(2)
+    same_as_fresh(tab)
+    # Played on from the middle, at the speed chosen, to the end.
+    tab.find("#speed").select_option("20")
+    tab.find("#bar .play").click()
+    expect(tab.find("#bar .play")).to_have_attribute("aria-label", "Play")
+    assert "event" in tab.find("#place").inner_text()
+    same_as_fresh(tab)
+
+
+def test_a_moment_has_an_address_that_needs_no_script(server: Server, new_tab: NewTab) -> None:
+    session_id = rested(server, new_tab(server).login())
+    seq = server.get(f"/sessions/{session_id}/replay/reel")["marks"][2][3]
+    options: Any = {"java_script_enabled": False}
+    tab = new_tab(server, **options).login()
+    tab.goto(f"/sessions/{session_id}?at={seq}")
+    expect(tab.find("#head .state")).to_contain_text("replay")
+    expect(tab.find("#place")).to_have_text(f"event {seq} of {server.folded(session_id)['seq']}")
+    tab.find("[data-kind=call][data-by='1']").click()
+    expect(tab.find(".card")).to_have_count(2)
+    tab.find("#bar [data-do=back]").click()
+    expect(tab.find("#fork-seq")).to_have_attribute("value", tab.page.url.rpartition("=")[2])
+    tab.find("[data-do=exit-replay]").click()
+    expect(tab.find("#composer")).to_be_visible()
