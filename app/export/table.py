@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from app.export import html, jsonl
+from app.export import anthropic, curl, har, html, jsonl, openai, python
 from app.export.kept import Kept, Written
 
 
@@ -25,5 +25,16 @@ EXPORTS: Mapping[str, Export] = {
     "jsonl": Export(
         "JSON Lines", "The whole session, to be brought back to a playground.", jsonl.write
     ),
+    "openai": Export(
+        "OpenAI messages", "One line of messages and tools, in the chat form.", openai.write
+    ),
+    "anthropic": Export(
+        "Anthropic request", "The last request, as the Messages API takes it.", anthropic.write
+    ),
+    "curl": Export("curl", "Every request as a command, to the byte.", curl.write),
+    "python": Export(
+        "Python", "The last run, by the official package of its protocol.", python.write
+    ),
+    "har": Export("HAR", "Requests and answers, for a browser's developer tools.", har.write),
 }
 """By the name that `playground export --as` takes."""
