@@ -85,14 +85,14 @@ async def fork(
     hub = engine.hub
     async with hub.holding(session_id) as live:
         made, log = await _cut(engine, live, place)
-        had = made.session.settings
+        had, foreign = made.session.settings, _foreign(live, made)
         assert had is not None
         if settings is None:
-            settings = had if live.own else harmless(engine, had)
+            settings = harmless(engine, had) if foreign else had
             if change is not None:
                 settings = await settings_from(engine, change(settings), settings)
         events: list[Event] = [SettingsChanged(settings)] if settings != had else []
-        events.append(made.forked(foreign=not live.own))
+        events.append(made.forked(foreign=foreign))
         if text is not None:
             events.append(_prompt(text, _images(live.session, place), made))
         begins = _begun(log, made, events)
@@ -127,7 +127,7 @@ async def standing(engine: Engine, session_id: str, place: Place) -> Standing:
         assert had is not None
         prompts = (one for one in live.session.items if isinstance(one, Prompt))
         prompt = next((one for one in prompts if one.number == place.prompt), None)
-        settings = had if live.own else harmless(engine, had)
+        settings = harmless(engine, had) if _foreign(live, made) else had
         session = live.session if place.call else made.session
         return Standing(session, settings, prompt, live.title, live.own)
 
@@ -149,6 +149,13 @@ async def _cut(engine: Engine, live: Live, place: Place) -> tuple[Cut, Sequence[
     log = await engine.hub.log.opening(live.id)
     chosen = [place.call] if place.call else []
     return cut(log, live.id, _seq(live.session, place), chosen), log
+
+
+def _foreign(live: Live, made: Cut) -> bool:
+    """Whether what stands at the cut is somebody else's word: of an own fork of theirs, too, up to
+    where it was forked."""
+    taken = (one for _, one in live.session.forks if one.foreign)
+    return not live.own or any(made.seq <= one.parent_seq for one in taken)
 
 
 def _begun(log: Sequence[Logged], made: Cut, events: Sequence[Event]) -> Session:

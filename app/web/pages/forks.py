@@ -4,25 +4,43 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput
+from app.core.forks import Spot, spot
 from app.core.settings import Settings
 from app.engine.decisions import Asked
-from app.engine.forking import Change, Place, fork, what_if
-from app.web.forms import Body, answer, body_of
-from app.web.site import site_of
+from app.engine.drafts import past_result
+from app.engine.forking import Change, Place, fork, standing, what_if
+from app.render.answering import past_of
+from app.render.forks import (
+    GONE,
+    ForkForm,
+    branch_lines,
+    fork_fragment,
+    fork_page,
+    parent_name,
+    tree,
+    tree_page,
+    wrote_files,
+)
+from app.store.family import Relative, family, forks_of
+from app.web.forms import Body, answer, as_json, body_of, wants
+from app.web.site import Site, site_of
 
 FIELDS = (
     *("prompt", "turn", "call", "seq", "text", "arguments", "anyway", "answer", "is_error"),
     *("deny", "results", "settings", "title", "go"),
 )
-FORM_FIELDS = (*FIELDS, "profile", "model", "tool_choice", "temperature", "failed", "drawn")
+FORM_FIELDS = (
+    *(*FIELDS, "profile", "model", "tool_choice", "temperature", "failed", "drawn", "past", "hold"),
+)
+PLACES = ("prompt", "turn", "call", "seq")
 MOST_RESULTS = 6
 """Alternatives to one call: each is a session that goes on."""
 
@@ -43,7 +61,7 @@ class Wanted:
 async def make(request: Request) -> Response:
     """POST /sessions/ID/fork: 201 with the id of the fork, or the ids of the alternatives."""
     body, site, session_id = await body_of(request), site_of(request), request.path_params["id"]
-    one = wanted(body)
+    one = await _with_past(site, body, wanted(body))
     more: dict[str, Any] = {"change": one.change, "title": one.title, "go": one.go}
     async with site.changing:  # Settings that are being saved hold for the fork after them.
         if one.answers is None:
@@ -56,6 +74,118 @@ async def make(request: Request) -> Response:
             made = await what_if(site.engine, session_id, one.place.call, one.answers, **more)
     data = {"id": made[0]} if one.answers is None else {"ids": made}
     return answer(request, data, status=201, location=_to(made))
+
+
+async def form(request: Request) -> Response:
+    """GET /sessions/ID/fork: the form for the place that the query names, alone or as a page."""
+    site, session_id = site_of(request), request.path_params["id"]
+    place = place_of(dict(request.query_params))
+    stands = await standing(site.engine, session_id, place)
+    name, value = next(
+        ((name, request.query_params[name]) for name in PLACES if request.query_params.get(name)),
+        ("", ""),
+    )
+    call = stands.session.call(place.call) if place.call else None
+    rows = await site.engine.log.past_results(call.name, session_id) if call is not None else []
+    drawn = ForkForm(
+        session_id,
+        stands.title,
+        stands.own,
+        name,
+        value,
+        stands.settings,
+        [one.name for one in site.engine.profiles()],
+        stands.prompt,
+        call,
+        [past_of(row, session_id) for row in rows],
+        wrote_files(stands.session),
+    )
+    draw = fork_fragment if wants(request) == "htmx" else fork_page
+    return HTMLResponse(draw(site.env, drawn, site.engine.hub.clock()))
+
+
+async def forks(request: Request) -> Response:
+    """GET /sessions/ID/forks: its family as a tree, JSON or a page; for its own page the lines that
+    say where it branches, or the name of `parent`."""
+    site, session_id = site_of(request), request.path_params["id"]
+    async with site.engine.hub.holding(session_id) as live:
+        title = live.title
+    if wants(request) == "htmx" and "parent" in request.query_params:
+        summary = await site.engine.log.summary(request.query_params["parent"])
+        found = summary if summary is not None and not summary.deleted else None
+        return HTMLResponse(parent_name(found.id, found.title) if found is not None else GONE)
+    if wants(request) == "htmx":
+        return HTMLResponse(branch_lines(site.env, await _branches(site, session_id)))
+    members = await family(site.engine.database, session_id)
+    spots = await _spots(site, members)
+    if wants(request) == "json":
+        return as_json([_told(one, spots.get(one.id), session_id) for one in members])
+    rows = [
+        (
+            one.id,
+            one.title,
+            one.state,
+            one.parent,
+            spot.words if (spot := spots.get(one.id)) else "",
+        )
+        for one in members
+    ]
+    return HTMLResponse(tree_page(site.env, tree(rows, session_id), session_id, title))
+
+
+def _told(one: Relative, spot: Spot | None, here: str) -> Mapping[str, Any]:
+    return {
+        "id": one.id,
+        "title": one.title,
+        "state": one.state,
+        "updated": one.updated_ms,
+        "parent": one.parent or None,
+        "parent_seq": one.parent_seq if one.parent else None,
+        "place": {"kind": spot.kind, "number": spot.number, "call": spot.call} if spot else None,
+        "here": one.id == here,
+    }
+
+
+async def _spots(site: Site, members: Sequence[Relative]) -> dict[str, Spot]:
+    """Where each branches off its parent, for those whose parent is here."""
+    spots: dict[str, Spot] = {}
+    for parent in {one.parent for one in members} & {one.id for one in members}:
+        async with site.engine.hub.holding(parent) as live:
+            for one in members:
+                if one.parent == parent:
+                    spots[one.id] = spot(live.session, one.parent_seq, one.reopened)
+    return spots
+
+
+async def _branches(site: Site, session_id: str) -> dict[Spot, list[tuple[str, str]]]:
+    """The forks of a session by the place where they branch off."""
+    branches: dict[Spot, list[tuple[str, str]]] = {}
+    children = await forks_of(site.engine.database, session_id)
+    async with site.engine.hub.holding(session_id) as live:
+        for one in children:
+            at = spot(live.session, one.parent_seq, one.reopened)
+            branches.setdefault(at, []).append((one.id, one.title))
+    return branches
+
+
+async def _with_past(site: Site, body: Body, one: Wanted) -> Wanted:
+    """With the past results that are ticked beside those that are written; a form has them."""
+    ticked = body.all("past") if body.form is not None else []
+    if one.answers is None or not (ticked or one.answers):
+        if one.answers is None:
+            return one
+        raise BadInput("Write at least one result, or tick a past one.")
+    answers = list(one.answers)
+    for key in ticked[: MOST_RESULTS + 1]:
+        session, _, seq = key.rpartition("/")
+        if not (seq.isascii() and seq.isdigit() and len(seq) < 16):
+            raise BadInput("past is SESSION/SEQ, as the list of past results has it.")
+        result = await past_result(site.engine.log, session, int(seq))
+        images = tuple(piece for piece in result.content if piece.type == "image")
+        answers.append(Asked("answer", text=result.text, is_error=result.is_error, images=images))
+    if len(answers) > MOST_RESULTS:
+        raise BadInput(f"What if takes 1 to {MOST_RESULTS} results; leave some out.")
+    return replace(one, answers=answers)
 
 
 def _to(made: Sequence[str]) -> str:
@@ -84,7 +214,7 @@ def wanted(body: Body) -> Wanted:
         text = None  # an empty field at the end is no prompt
     if text is not None and (place.turn or place.call):
         raise BadInput("text goes with a prompt, or at the end; a turn or a call takes none.")
-    title, go = body.text("title"), body.flag("go") if "go" in body.data else True
+    title, go = body.text("title"), body.flag("go") if "go" in body.data else not body.flag("hold")
     asked = _asked(body, said[0]) if said and answers is None else None
     return Wanted(place, text, asked, answers, _change(body), title, go)
 
@@ -162,8 +292,8 @@ def _answers(body: Body) -> list[Asked] | None:
             for place, text in enumerate(texts)
             if text.strip()
         ]
-    if not 1 <= len(answers) <= MOST_RESULTS:
-        raise BadInput(f"What if takes 1 to {MOST_RESULTS} results; write at least one.")
+    if len(answers) > MOST_RESULTS or (body.is_json and not answers):
+        raise BadInput(f"What if takes 1 to {MOST_RESULTS} results.")
     return answers
 
 
