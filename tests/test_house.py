@@ -168,6 +168,10 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
         "tests/simulator/test_openai_chat_request.py, which sends whole requests",
     ),
     "app/web/app.py": "tests/web/test_routes.py, the inventory of its routes",
+    **dict.fromkeys(
+        ("app/web/pages/models.py", "app/web/pages/column.py"),
+        "tests/web/pages/test_beside.py, where they lead to and stand",
+    ),
     "app/web/demos.py": "tests/web/test_api.py starts each",
     "app/web/forms.py": "tests/web/test_api.py, in all three ways of asking",
     "app/web/judged.py": "tests/web/pages/test_faces.py, which asks for judgements",

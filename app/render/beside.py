@@ -158,13 +158,12 @@ def _told(lanes: Sequence[Lane]) -> Iterator[str]:
 def names(lanes: Sequence[Lane]) -> list[str]:
     """What each is called where there is little room: its model, or else what tells it apart."""
     models = Counter(one.model for one in lanes)
-    profiles = Counter(one.profile for one in lanes)
-    called = []
-    for one in lanes:
-        name = one.model if models[one.model] == 1 else one.profile
-        alike = models[one.model] > 1 and profiles[one.profile] > 1
-        called.append(f"{one.number}. {name}" if alike else name)
-    return called
+    called = [one.model if models[one.model] == 1 else one.profile for one in lanes]
+    alike = Counter(called)
+    return [
+        f"{one.number}. {name}" if alike[name] > 1 else name
+        for one, name in zip(lanes, called, strict=True)
+    ]
 
 
 def pieces(env: Environment, lanes: Sequence[Lane]) -> dict[str, str]:

@@ -1,0 +1,64 @@
+"""Two models asked at once, side by side: one stream, and each decides for itself."""
+
+from __future__ import annotations
+
+from playwright.sync_api import FrameLocator, expect
+
+from tests.browser.conftest import NewTab
+from tests.browser.serving import Server
+from tests.browser.tab import Tab
+
+
+def state(frame: FrameLocator, word: str, waiting: int = 0) -> None:
+    head = frame.locator("#head")
+    expect(head).to_have_attribute("data-state", word)
+    expect(head).to_have_attribute("data-waiting", str(waiting))
+
+
+def test_two_models_live(server: Server, new_tab: NewTab) -> None:
+    tab: Tab = new_tab(server).login()
+    streams: list[str] = []
+    tab.page.on("request", lambda asked: "/stream?" in asked.url and streams.append(asked.url))
+    server.session(tools=["calculator"])  # whose tools the next ones are given
+    tab.goto("/compare/new")
+    tab.find("#ask-text").fill("What is 17 * 23?")
+    tab.find("#profile-1").select_option("simulator")
+    tab.find("#profile-2").select_option("simulator-openai")
+    tab.find("button.primary").click()
+
+    one, two = (tab.page.frame_locator("iframe").nth(place) for place in (0, 1))
+    state(one, "waiting", 1)
+    state(two, "waiting", 1)
+    expect(tab.find("#besidehead")).to_contain_text("2 calls wait for you")
+    expect(tab.page).to_have_title("(2) Side by side · playground")
+    expect(tab.find("#dock button")).to_be_disabled()
+
+    # A key decides on the focused card of the focused column, and on no other.
+    tab.page.keyboard.press("1")
+    tab.page.keyboard.press("j")
+    expect(one.locator(".card")).to_be_focused()
+    one.locator(".card [data-key=a]").click()
+    state(one, "idle")
+    expect(one.locator(".part.text").last).to_contain_text("391")
+    state(two, "waiting", 1)
+    expect(tab.find("#lane-1")).to_have_attribute("data-state", "idle")
+    expect(tab.find("#dock button")).to_contain_text("Send to 1 of 2")
+
+    two.locator(".card [data-key=d]").click()
+    two.locator(".card form[id^=denyform] button").click()
+    state(two, "idle")
+    tab.send("And 2 * 3?")
+    state(one, "waiting", 1)
+    state(two, "waiting", 1)
+    tab.find('[data-key="escape"]').click()
+    state(one, "interrupted")
+    state(two, "interrupted")
+    assert len(streams) == 1
+    assert streams[0].count("session=") == 2
+
+    tab.page.set_viewport_size({"width": 390, "height": 844})
+    expect(tab.find(".lane").nth(1)).to_be_hidden()
+    tab.find("#pick-2").click()
+    expect(tab.find(".lane").nth(1)).to_be_visible()
+    expect(tab.find(".lane").nth(0)).to_be_hidden()
+    assert not tab.scrolls_sideways()

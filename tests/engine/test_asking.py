@@ -1,0 +1,88 @@
+"""The same prompt to several models: all of them or none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.errors import BadInput, Refused
+from app.core.events import PromptAdded, SessionForked, SettingsChanged
+from app.core.settings import Settings
+from app.engine import asking
+from app.engine.asking import asked_anew, asked_of_forks, settings_at
+from app.engine.engine import Engine
+from app.engine.forking import Place, fork
+from app.engine.settings import settings_from
+from tests.engine.running import asked, events_of, rested, running
+
+pytestmark = pytest.mark.anyio
+
+ROWS = ({"profile": "simulator-openai"}, {"profile": "simulator-gemini", "model": "sim-9"})
+
+
+async def base(engine: Engine) -> Settings:
+    return await settings_from(engine, {"tools": ["calculator"], "system": "Be brief."})
+
+
+async def test_each_is_alike_but_for_its_row(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        shared = await base(engine)
+        ids = await asked_anew(engine, "What is 17 * 23?", ROWS, shared)
+        for one, row in zip(ids, ROWS, strict=True):
+            session = await rested(engine, one)
+            own = session.settings
+            assert own is not None
+            assert (own.profile.name, own.model) == (row["profile"], row.get("model", ""))
+            limits = shared.limits
+            assert replace(own, profile=shared.profile, model="", limits=limits) == shared
+            assert [call.name for call in session.calls()] == ["calculator"]
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "trouble"),
+    [(" ", ROWS, Refused), ("Hi.", (*ROWS, {"profile": "nobody"}), BadInput)],
+)
+async def test_what_is_refused_makes_none(
+    tmp_path: Path, text: str, rows: Any, trouble: type[Exception]
+) -> None:
+    async with running(tmp_path) as engine:
+        with pytest.raises(trouble):
+            await asked_anew(engine, text, rows, await base(engine))
+        assert await engine.log.summaries() == []
+
+
+async def test_forks_at_a_prompt_have_the_settings_of_then(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        parent = await asked(engine, "Hello.")
+        async with engine.hub.holding(parent.id) as live:
+            changed = await settings_from(engine, {"system": "Shout."}, live.session.settings)
+            await engine.hub.append(live, [SettingsChanged(changed)])
+            assert settings_at(live.session, Place()).system == "Shout."
+            assert settings_at(live.session, Place(prompt=1)).system == ""
+        ids = await asked_of_forks(engine, parent.id, Place(prompt=1), "Hello again.", ROWS)
+        for one in ids:
+            session = await rested(engine, one)
+            log = await engine.log.events(one)
+            assert session.settings is not None
+            assert session.settings.system == ""
+            assert [fork.parent for fork in events_of(log, SessionForked)] == [parent.id]
+            assert [prompt.text for prompt in events_of(log, PromptAdded)] == ["Hello again."]
+
+
+async def test_where_one_fork_fails_none_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def once(*args: Any, **named: Any) -> str:
+        if "sim-9" in named["title"]:
+            raise Refused("Not this one.")
+        return await fork(*args, **named)
+
+    async with running(tmp_path) as engine:
+        parent = await asked(engine, "Hello.")
+        monkeypatch.setattr(asking, "fork", once)
+        with pytest.raises(Refused, match="Not this one"):
+            await asked_of_forks(engine, parent.id, Place(), "Again.", ROWS)
+        assert [one.id for one in await engine.log.summaries()] == [parent.id]

@@ -1,0 +1,152 @@
+"""What is said of sessions that stand side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.core.events import RequestSent, ResponseEnded, Usage
+from app.core.state import Session, Turn
+from app.render.beside import Lane, beside_page, lane, measures, names, pieces, told
+from app.render.view import View
+from app.render.wire_rows import WireRows
+from tests.factories import Log, session, settings, turn_with_calls
+from tests.render.page import ENV, NOW_MS, roots
+
+HOSTILE = "<img src=x onerror=alert(1)>\"'\u202e"
+
+
+def view(log: Log | None = None, **changes: object) -> View:
+    folded = session() if log is None else log.session()
+    return replace(View(folded, "A title", WireRows(), NOW_MS), **changes)  # type: ignore[arg-type]
+
+
+def amounts(folded: Session) -> dict[str, str]:
+    return {name: much for name, much, _ in measures(folded)}
+
+
+def turn(number: int, *, first: int | None, took: int, end: ResponseEnded | None) -> Turn:
+    """Sent at 1000, with times since then in ms."""
+    request = RequestSent(number, "anthropic", "POST", "/", {}, "{}", "sim-1")
+    made = Turn(number, request, settings(), seq=number + 1, sent_ms=1000, end=end)
+    made.first_part_ms = None if first is None else 1000 + first
+    made.closed_ms = None if end is None else 1000 + took
+    return made
+
+
+def ended(read: int | None, wrote: int | None, cost: float | None) -> ResponseEnded:
+    return ResponseEnded("stop", usage=Usage(read, wrote), cost=cost)
+
+
+def of(*turns: Turn) -> Session:
+    return Session("s1", settings=settings(), turns=list(turns), items=list(turns))
+
+
+@pytest.mark.parametrize(
+    ("turns", "expected"),
+    [
+        ((), ("–", "–", "–", "–", "0", "–")),
+        ((turn(1, first=None, took=0, end=None),), ("–", "–", "–", "–", "0", "–")),
+        ((turn(1, first=250, took=0, end=None),), ("250 ms", "–", "–", "–", "0", "–")),
+        (
+            (turn(1, first=250, took=750, end=ended(10, 20, 0.5)),),
+            ("250 ms", "40/s", "30", "$0.50", "0", "750 ms"),
+        ),
+        (  # what a provider does not say is not 0
+            (turn(1, first=250, took=750, end=ended(None, None, None)),),
+            ("250 ms", "–", "unknown", "unknown", "0", "750 ms"),
+        ),
+        (
+            (
+                turn(1, first=250, took=750, end=ended(10, 20, 0.5)),
+                turn(2, first=500, took=1000, end=ended(None, None, None)),
+            ),
+            ("250 ms", "40/s", "≥ 30", "≥ $0.50", "0", "1.75 s"),
+        ),
+        (
+            (turn(1, first=5, took=5, end=ended(1, 2, 0.0)),),
+            ("5 ms", "–", "3", "$0.00", "0", "5 ms"),
+        ),
+    ],
+)
+def test_measures(turns: tuple[Turn, ...], expected: tuple[str, ...]) -> None:
+    names_of = ("first token", "speed", "tokens", "cost", "calls", "model")
+    assert amounts(of(*turns)) == dict(zip(names_of, expected, strict=True))
+
+
+def test_measures_are_of_the_run_that_the_last_prompt_began() -> None:
+    log = turn_with_calls(("get_weather", {"city": "Lima"}), ("get_weather", {"city": "Rome"}))
+    assert amounts(log.session())["calls"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("made", "open", "busy"),
+    [
+        (view(), True, ""),
+        (view(Log().start().prompt()), False, "the model is answering"),
+        (view(turn_with_calls(("get_weather", {"city": "Lima"}))), False, "decide its waiting"),
+        (view(own=False), False, "from someone else"),
+    ],
+)
+def test_who_takes_a_prompt(made: View, open: bool, busy: str) -> None:
+    one = lane(made, 1)
+    assert (one.open, one.busy.startswith(busy)) == (open, True)
+
+
+def lanes(*states: str, **changes: object) -> list[Lane]:
+    base = lane(view(), 1)
+    made = [replace(base, number=n, id=f"s{n}", state=s) for n, s in enumerate(states, 1)]
+    return [replace(one, **changes) for one in made]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (lanes("idle", "failed"), "nothing runs"),
+        (lanes("running", "idle"), "1 runs"),
+        (lanes("running", "running"), "2 run"),
+        (lanes("waiting", "waiting", waiting=2), "4 calls wait for you"),
+        (lanes("waiting", waiting=1), "1 call waits for you"),
+        (lanes("paused", "running"), "1 runs · 1 paused"),
+    ],
+)
+def test_all_in_one_line(made: list[Lane], words: str) -> None:
+    assert told(made) == words
+
+
+@pytest.mark.parametrize(
+    ("models", "expected"),
+    [
+        ([("a", "x"), ("b", "x")], ["a", "b"]),
+        ([("a", "x"), ("a", "y"), ("b", "y")], ["x", "y", "b"]),
+        ([("a", "x"), ("a", "x")], ["1. x", "2. x"]),
+    ],
+)
+def test_each_has_a_name_that_tells_it_apart(
+    models: list[tuple[str, str]], expected: list[str]
+) -> None:
+    some = lanes(*("idle" for _ in models))
+    named = [replace(o, model=m, profile=p) for o, (m, p) in zip(some, models, strict=True)]
+    assert names(named) == expected
+
+
+def test_each_piece_is_one_element_with_its_id_and_shows_data_as_text() -> None:
+    hostile = replace(
+        lane(view(), 1, "/compare?x"),
+        **dict.fromkeys(("title", "model", "profile", "words", "busy"), HOSTILE),
+        open=False,
+    )
+    for id, html in pieces(ENV, [hostile, *lanes("running", "waiting", waiting=1)[1:]]).items():
+        (root,) = roots(html)
+        assert root.attributes["id"] == id
+        assert not any(node.name == "img" or "onerror" in node.attributes for node in root.walk())
+    page = beside_page(ENV, [hostile], [HOSTILE], 7)
+    assert "<img src=x" not in page
+    assert "after=7" in page
+    assert "style=" not in page
+
+
+def test_stop_all_stands_while_something_can_be_stopped() -> None:
+    for states, there in ((("idle", "failed"), False), (("idle", "paused"), True)):
+        assert ("/compare/stop" in pieces(ENV, lanes(*states))["besidehead"]) is there

@@ -1,0 +1,264 @@
+"""Sessions side by side over HTTP: the page and its frames, one prompt for all, several models."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from tests.served import Served, served
+
+pytestmark = pytest.mark.anyio
+
+Json = dict[str, Any]
+ASKED = "What is 17 * 23?"
+TWO = [{"profile": "simulator"}, {"profile": "simulator-openai"}]
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("beside") / "b.db", PLAYGROUND_PACE="0") as running:
+        yield running
+
+
+@pytest.fixture
+async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
+    async with one.client() as made:
+        yield made
+
+
+@pytest.fixture
+async def page(one: Served) -> AsyncIterator[httpx.AsyncClient]:
+    """A browser without script: the cookie, and forms."""
+    async with httpx.AsyncClient(base_url=one.url, trust_env=False, timeout=40.0) as made:
+        await made.get(f"/?token={one.token}", follow_redirects=True)
+        made.headers.update({"origin": one.url, "accept": "text/html"})
+        yield made
+
+
+async def begun(script: httpx.AsyncClient, *tools: str) -> str:
+    made = await script.post("/sessions", json={"tools": list(tools)})
+    return str(made.json()["id"])
+
+
+async def rested(script: httpx.AsyncClient, session_id: str) -> Json:
+    with anyio.fail_after(30):
+        while (told := (await script.get(f"/sessions/{session_id}")).json())["state"] == "running":
+            pass
+    whole: Json = told
+    return whole
+
+
+async def asked(script: httpx.AsyncClient, *tools: str) -> str:
+    """A session that was asked: it waits where it has the calculator."""
+    session_id = await begun(script, *tools)
+    await script.post(f"/sessions/{session_id}/prompts", json={"text": ASKED})
+    await rested(script, session_id)
+    return session_id
+
+
+async def listed(script: httpx.AsyncClient) -> list[str]:
+    return [one["id"] for one in (await script.get("/sessions")).json()]
+
+
+def in_query(url: str) -> list[str]:
+    return httpx.URL(url).params.get_list("session")
+
+
+async def test_the_page_frames_each_session(
+    script: httpx.AsyncClient, page: httpx.AsyncClient
+) -> None:
+    ids = [await asked(script, "calculator"), await begun(script)]
+    query = "&".join(f"session={one}" for one in (*ids, ids[0], "nobody"))
+    told = await page.get(f"/compare?{query}&view=live")
+    policy = told.headers["content-security-policy"]
+    assert policy.endswith("frame-ancestors 'none'; frame-src 'self'")
+    assert told.headers["x-frame-options"] == "DENY"
+    framed = [f"/sessions/{one}?column=1" for one in ids]
+    assert re.findall('<iframe src="([^"]*)"', told.text) == framed
+    stream = re.search('hx-sse:connect="([^"]*)"', told.text)
+    assert stream is not None
+    assert in_query(stream[1].replace("&amp;", "&")) == ids
+    assert "There is no session nobody any more" in told.text
+    assert "not to 1: decide its waiting calls first" in told.text
+    assert (await page.get("/compare?session=nobody&view=live")).status_code == 404
+    many = "&".join(f"session={n}" for n in range(5))
+    assert "At most 4" in (await page.get(f"/compare?{many}&view=live")).text
+
+
+async def test_only_a_column_may_be_framed_and_it_stands_alone(
+    script: httpx.AsyncClient, page: httpx.AsyncClient
+) -> None:
+    session_id = await asked(script, "calculator")
+    column = await page.get(f"/sessions/{session_id}?column=1")
+    assert column.headers["x-frame-options"] == "SAMEORIGIN"
+    assert column.headers["content-security-policy"].endswith("frame-ancestors 'self'")
+    assert 'data-key="a"' in column.text  # a call is decided there
+    for around in ("hx-sse:connect", 'id="list"', 'id="inspector"', 'id="composer"', "<header c"):
+        assert around not in column.text.replace('<header class="card', "")
+    for path in (
+        f"/sessions/{session_id}",
+        f"/sessions/{session_id}?column=",
+        f"/sessions/{session_id}/files?column=1",
+        "/sessions/nobody?column=1",
+        "/welcome?column=1",
+        f"/compare/new?session={session_id}",
+        "/tools",
+    ):
+        told = await page.get(path)
+        assert told.headers["x-frame-options"] == "DENY", path
+        assert "frame-ancestors 'none'" in told.headers["content-security-policy"], path
+    elsewhere = {
+        "sec-fetch-site": "cross-site",
+        "sec-fetch-mode": "navigate",
+        "sec-fetch-dest": "iframe",
+    }
+    told = await page.get(f"/sessions/{session_id}?column=1", headers=elsewhere)
+    assert (told.status_code, told.headers["x-frame-options"]) == (403, "DENY")
+
+
+async def test_one_text_goes_to_all_that_can_take_it(
+    script: httpx.AsyncClient, page: httpx.AsyncClient
+) -> None:
+    waits, free = await asked(script, "calculator"), await begun(script)
+    body = {"sessions": [waits, free], "text": "Hello."}
+    told = await script.post("/compare/prompts", json=body)
+    assert told.status_code == 202
+    refused, taken = told.json()
+    assert taken == {"session": free, "ok": True}
+    assert (refused["session"], refused["ok"]) == (waits, False)
+    assert (await rested(script, free))["turns"] == 1
+
+    form = {"session": [waits, free], "text": "And now?"}
+    told = await page.post("/compare/prompts", data=form)
+    assert (told.status_code, in_query(told.headers["location"])) == (303, [waits, free])
+    await rested(script, free)
+    told = await page.post("/compare/prompts", data=form, headers={"hx-request": "true"})
+    assert (told.status_code, told.text.count('class="toast')) == (200, 1)
+    assert "1 session took it. Not simulator" in told.text
+    await rested(script, free)
+    told = await page.post("/compare/prompts", data={"session": waits, "text": "No."})
+    assert (told.status_code, "Not simulator" in told.text) == (409, True)
+
+    told = await script.post("/compare/stop", json={"sessions": [waits, free]})
+    assert [one["ok"] for one in told.json()] == [True, True]
+    assert (await rested(script, waits))["state"] == "interrupted"
+    for path in ("/compare/prompts", "/compare/stop"):
+        assert "Name the sessions" in (await page.post(path, data={"text": "x"})).text
+
+
+async def test_two_models_are_asked_at_once(
+    script: httpx.AsyncClient, page: httpx.AsyncClient
+) -> None:
+    base = {"tools": ["calculator"], "system": "Be brief."}
+    made = await script.post("/compare", json={"text": ASKED, "settings": base, "models": TWO})
+    assert made.status_code == 201
+    ids = made.json()["ids"]
+    assert in_query(made.headers["location"]) == ids
+    for one, protocol in zip(ids, ("anthropic", "openai_chat"), strict=True):
+        told = await rested(script, one)
+        assert [call["name"] for call in told["calls"]] == ["calculator"]
+        assert told["title"] == "simulator: What is 17 * 23?"
+        first, *_ = (await script.get(f"/sessions/{one}/events")).text.splitlines()
+        assert f'"protocol": "{protocol}"' in first
+        assert "Be brief." in first
+
+    rows = {
+        "profile": ["simulator", "", "simulator-gemini", ""],
+        "model": ["", "", "sim-9", ""],
+        "choice": ["", "", "none", "required"],
+    }
+    told = await page.post("/compare", data={"text": ASKED, **rows})
+    assert told.status_code == 303
+    plain, other = in_query(told.headers["location"])
+    assert len((await rested(script, plain))["calls"]) == 1  # the tools of the session before
+    assert (await rested(script, other))["calls"] == []
+    assert (await rested(script, other))["title"].startswith("sim-9: ")
+
+
+async def test_other_models_are_asked_from_a_session(
+    script: httpx.AsyncClient, page: httpx.AsyncClient
+) -> None:
+    parent = await asked(script, "calculator")
+    before = (await script.get(f"/sessions/{parent}/events")).text
+    form = (await page.get(f"/compare/new?session={parent}")).text
+    assert ASKED in form
+    assert "calculator" in form
+    rows = {"profile": ["simulator-ollama", "simulator-gemini"], "model": ["", ""]}
+    sent = {"from": parent, "at": "prompt", "text": ASKED, "beside": "on", **rows}
+    told = await page.post("/compare", data=sent)
+    shown = in_query(told.headers["location"])
+    assert (shown[0], len(shown)) == (parent, 3)
+    for fork in shown[1:]:
+        folded = await rested(script, fork)
+        assert (folded["turns"], len(folded["calls"])) == (1, 1)
+        log = (await script.get(f"/sessions/{fork}/events")).text
+        assert f'"parent": "{parent}"' in log
+    assert (await script.get(f"/sessions/{parent}/events")).text == before
+
+    body = {"text": "Once more.", "session": parent, "models": TWO}
+    refused = await script.post("/compare", json=body)
+    assert (refused.status_code, "not come to an end" in refused.text) == (409, True)
+    made = await script.post("/compare", json={**body, "prompt": 1})
+    assert len(made.json()["ids"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"text": ASKED, "models": []}, "one to 4"),
+        ({"text": ASKED, "models": TWO * 3}, "one to 4"),
+        ({"text": ASKED, "models": TWO * 2, "beside": True}, "one to 3"),
+        ({"text": " ", "models": TWO}, "needs some text"),
+        ({"text": ASKED, "models": ["simulator"]}, "list of settings"),
+        ({"text": ASKED, "models": [TWO[0], {"profile": "nobody"}]}, "Model 2: "),
+        ({"text": ASKED, "models": TWO, "settings": []}, "must be an object"),
+        ({"text": ASKED, "models": TWO, "setings": {}}, "There is no field 'setings'"),
+        ({"text": ASKED, "models": TWO, "session": "nobody"}, "no session"),
+    ],
+)
+async def test_what_is_refused_makes_no_session(
+    script: httpx.AsyncClient, body: Json, words: str
+) -> None:
+    before = await listed(script)
+    told = await script.post("/compare", json=body)
+    assert told.status_code in (404, 422)
+    assert words in told.json()["error"]
+    assert await listed(script) == before
+
+
+async def test_of_forks_that_are_refused_none_is_left(script: httpx.AsyncClient) -> None:
+    parent = await asked(script)
+    before = await listed(script)
+    for more, words in (
+        ({"prompt": 7}, "no prompt 7"),
+        ({"prompt": "1"}, "number of a prompt"),
+        ({"prompt": 1, "text": ""}, "needs some text"),
+        ({"prompt": 1, "models": [TWO[0], {"tool_choice": "required"}]}, "Model 2: "),
+    ):
+        body = {"text": "x", "session": parent, "models": TWO, **more}
+        told = await script.post("/compare", json=body)
+        assert (told.status_code < 500, words in told.text) == (True, True), told.text
+        assert await listed(script) == before
+
+
+async def test_the_stream_of_several(script: httpx.AsyncClient) -> None:
+    ids = [await begun(script), await begun(script)]
+    both = "&".join(f"session={one}" for one in ids)
+    for query, kinds in ((both, {"column"}), (f"session={ids[0]}&columns=1", {"column"})):
+        async with script.stream("GET", f"/stream?{query}&after=junk") as told:
+            assert told.headers["content-type"].startswith("text/event-stream")
+            with anyio.fail_after(20):
+                async for line in told.aiter_lines():
+                    if line.startswith("event: "):
+                        assert {line.removeprefix("event: ")} == kinds
+                    if line.startswith("id: "):
+                        break
+    nobody = await script.get("/stream?session=nobody&session=noone")
+    assert (nobody.status_code, "None of these" in nobody.text) == (404, True)
+    many = await script.get("/stream?" + "&".join(f"session={n}" for n in range(5)))
+    assert many.status_code == 422
