@@ -19,6 +19,7 @@ from app.render.limits import bounds
 from app.render.request import SHORT_NAMES, NextRequest
 from app.render.setup import offered_tools, setup_form
 from app.render.view import SessionRow, View
+from app.store.search import Found
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Surroundings:
     the protocol it is shown in, "" for the session's own; `own` is the one that would be sent.
     `unpriced` says why what the model answers has no price, "" where it has one.
     `heard_ms` is when the last byte came of an answer that streams, in Unix ms, or 0. `rules` is
-    the section of the rules, as they were at their `rules_version`.
+    the section of the rules, as they were at their `rules_version`. `forked` is whether there are
+    forks of it.
     """
 
     profiles: Sequence[Profile] = ()
@@ -50,6 +52,7 @@ class Surroundings:
     heard_ms: int = 0
     rules: str = ""
     rules_version: int = 0
+    forked: bool = False
 
 
 def session_page(env: Environment, view: View, around: Surroundings) -> str:
@@ -69,6 +72,7 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
         heard_ms=around.heard_ms,
         rules=Markup(around.rules),
         rules_version=around.rules_version,
+        forked=around.forked,
         unconfirmed=around.unconfirmed,
         groups=around.groups or [("Profiles", around.profiles)],
         models=around.models,
@@ -113,11 +117,27 @@ def welcome_page(
 
 
 def list_fragment(
-    env: Environment, rows: Sequence[SessionRow], now_ms: int, query: str = "", here: str = ""
+    env: Environment,
+    rows: Sequence[SessionRow],
+    now_ms: int,
+    query: str = "",
+    here: str = "",
+    *,
+    found: Found | None = None,
+    notes: Sequence[str] = (),
+    older: bool = False,
 ) -> str:
-    """The list block outside a session's page, or narrowed by a search."""
+    """The list block outside a session's page, or narrowed by a search, with what it `found` and
+    the `notes` to that; or what is `older` than all that is shown."""
     return env.get_template("_list.html").render(
-        rows=rows, now_ms=now_ms, query=query, here_id=here, id="list"
+        rows=rows,
+        now_ms=now_ms,
+        query=query,
+        here_id=here,
+        id="list",
+        found=found,
+        notes=notes,
+        older=older,
     )
 
 
@@ -154,12 +174,6 @@ def setup_fragment(env: Environment, view: View, around: Surroundings) -> str:
         bounds=bounds(view.session, around.unpriced),
         session_id=view.session.id,
     )
-
-
-def raw_bytes(env: Environment, data: bytes, start: int) -> str:
-    """The bytes of a row of the wire view; what is no UTF-8 shows as U+FFFD."""
-    text = data.decode("utf-8", "replace")
-    return env.get_template("_raw.html").render(text=text, start=start, end=start + len(data))
 
 
 def request_sent(env: Environment, request: RequestSent) -> str:

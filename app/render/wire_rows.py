@@ -1,13 +1,14 @@
 """The wire view: every frame that came, and our own facts between them, runs folded into rows.
 
 An incremental fold: a frame costs the same however many came before. Knows bytes, labels and
-times; what a block is, it is only told (`joined`). Framing of bytes is app/wire/framing.
+times; what a block is, it is only told (`joined`). Framing of bytes is app/wire/framing, what a
+frame is called wire_labels, what is measured of a request wire_measures.
 """
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
@@ -31,14 +32,16 @@ from app.core.events import (
     RetryScheduled,
     RunPaused,
     RunStopped,
+    SessionForked,
     Source,
     TaskEnded,
     TaskStarted,
     Warned,
 )
 from app.render.filters import clip, duration, plural
+from app.render.wire_labels import bytes_words, label
+from app.render.wire_measures import Measures, limits_said, state
 from app.wire.framing import Frame, Framer
-from app.wire.protocols import CODECS
 
 Tone = Literal["", "ran", "waiting", "failed"]
 Way = Literal["up", "down", "own"]
@@ -85,7 +88,10 @@ class Row:
 
 @dataclass
 class Section:
-    """One request and what came back; `number` is that of the recording and of the turn."""
+    """One request and what came back; `number` is that of the recording and of the turn.
+
+    `sent` and `came` are the headers; `shared` is whether it was taken over from a parent.
+    """
 
     number: int
     protocol: str
@@ -95,6 +101,10 @@ class Section:
     sent_ms: int
     status: int | None = None
     first_ms: int | None = None
+    sent: Mapping[str, str] = field(default_factory=dict)
+    came: Mapping[str, str] = field(default_factory=dict)
+    shared: bool = False
+    measures: Measures = field(default_factory=Measures)
     rows: list[Row] = field(default_factory=list)
     framer: Framer = field(default_factory=Framer)
     starts: list[int] = field(default_factory=list)
@@ -104,6 +114,21 @@ class Section:
     @property
     def path(self) -> str:
         return urlsplit(self.url).path or "/"
+
+    def at(self, place: int) -> Row | None:
+        """The row that byte `place` of the recording is in; None before the first frame."""
+        nth = bisect_right(self.starts, place) - 1
+        return self.rows[self.wire_rows[nth]] if nth >= 0 else None
+
+    @property
+    def says(self) -> str:
+        """What kind of answer it was, where it did not stream."""
+        return state(self.status, self.measures, self.came.get("content-type", ""))
+
+    @property
+    def limits(self) -> list[str]:
+        """What the answer's headers say of rate limits."""
+        return limits_said(self.came)
 
 
 class WireRows:
@@ -124,7 +149,10 @@ class WireRows:
     def feed(self, recording: int, at_ms: int, data: bytes) -> None:
         """Bytes of a response body, cut anywhere."""
         section = self.sections[recording - 1]
-        for frame in section.framer.feed(data):
+        frames = section.framer.feed(data)
+        if section.measures.fed(at_ms - section.sent_ms, len(data), len(frames)):
+            self._touch(recording, -1)
+        for frame in frames:
             self._frame(section, at_ms, frame)
 
     def end(self, recording: int, at_ms: int) -> None:
@@ -145,11 +173,8 @@ class WireRows:
     def joined(self, source: Source, block_id: str) -> None:
         """The bytes of `source` produced `block_id`."""
         section = self.sections[source.recording - 1]
-        place = bisect_right(section.starts, source.start) - 1
-        if place < 0:
-            return
-        row = section.rows[section.wire_rows[place]]
-        if block_id not in row.blocks:
+        row = section.at(source.start)
+        if row is not None and block_id not in row.blocks:
             row.blocks.append(block_id)
             self._touch(section.number, row.number)
 
@@ -167,26 +192,36 @@ class WireRows:
                         event.url,
                         size,
                         logged.at_ms,
+                        sent=event.headers,
                     )
                 )
-            case ResponseStarted(status=status) if self.sections:
+            case ResponseStarted(status=status, headers=headers) if self.sections:
                 section = self.sections[-1]
                 section.status, section.first_ms = status, logged.at_ms - section.sent_ms
+                section.came = headers
                 self._touch(section.number, -1)
             case PartStarted(index=index) | PartEnded(index=index):
+                self._measured(logged)
                 if isinstance(event, PartEnded) or event.part_kind == "call":
                     self._name(index, event.name, isinstance(event, PartStarted))
                 self._join_part(logged.source, index)
             case PartDelta(index=index):
+                self._measured(logged)
                 self._join_part(logged.source, index)
             case ResponseEnded() if logged.source is not None:
+                self._measured(logged)
                 self.joined(logged.source, f"turnhead-{logged.source.recording}")
             case ResponseFailed(message=message):
+                self._measured(logged)
                 number = self.sections[-1].number if self.sections else 0
                 self.note(logged.at_ms, clip(message, 120), "failed", f"turnfoot-{number}")
             case Warned(code=code, message=message):
                 tone: Tone = "" if code in TOLD else "waiting"
                 self.note(logged.at_ms, clip(message, 120), tone)
+            case SessionForked():
+                for section in self.sections:
+                    section.shared = True
+                    self._touch(section.number, -1)
             case _:
                 self._own_fact(logged)
 
@@ -208,6 +243,13 @@ class WireRows:
             found.append((section, row, (row or section).born > since))
         return found
 
+    def _measured(self, logged: Logged) -> None:
+        """Times and tokens of the last request; its head is drawn again where that tells more."""
+        if self.sections:
+            section = self.sections[-1]
+            if section.measures.told(logged.event, logged.at_ms - section.sent_ms):
+                self._touch(section.number, -1)
+
     def _name(self, index: int, name: str, begins: bool) -> None:
         call_id = f"{self.sections[-1].number}.{index}" if self.sections else ""
         if begins or call_id in self._names:
@@ -221,20 +263,20 @@ class WireRows:
     def _open(self, section: Section) -> None:
         self.sections.append(section)
         section.born = self.version + 1
-        row = Row(0, "up", f"request {_size(section.size)}", 0)
+        row = Row(0, "up", f"request {bytes_words(section.size)}", 0)
         row.blocks = [f"turnhead-{section.number}"]
         self._touch(section.number, -1)
         self._add(section, row)
 
     def _frame(self, section: Section, at_ms: int, frame: Frame) -> None:
-        label = _label(section.protocol, frame)
+        said = label(section.protocol, frame)
         last = section.rows[-1]
-        if last.way == "down" and last.label == label:
+        if last.way == "down" and last.label == said:
             last.end, last.count = frame.end, last.count + 1
             self._touch(section.number, last.number)
             return
         at = at_ms - section.sent_ms
-        row = Row(len(section.rows), "down", label, at, frame.start, frame.end)
+        row = Row(len(section.rows), "down", said, at, frame.start, frame.end)
         section.starts.append(frame.start)
         section.wire_rows.append(row.number)
         self._add(section, row)
@@ -301,33 +343,3 @@ class WireRows:
 def _block(call_id: str) -> str:
     """The id of a call's block, and of the task that it goes on as."""
     return "call-" + call_id.replace(".", "-")
-
-
-def _label(protocol: str, frame: Frame) -> str:
-    """The protocol's own word for a frame; what is no JSON object says what it is instead."""
-    match frame.kind:
-        case "comment":
-            return clip(frame.data.strip(), 40)
-        case "fields":
-            return frame.event or "fields without data"
-        case "too_large":
-            return "too large"
-        case "text":
-            return clip(frame.data.strip(), 40) or "text"
-        case "sse" | "json":
-            return _json_label(protocol, frame)
-
-
-def _json_label(protocol: str, frame: Frame) -> str:
-    try:
-        data = json.loads(frame.data)
-    except (ValueError, RecursionError):
-        data = None
-    codec = CODECS.get(protocol)
-    if codec is None or not isinstance(data, dict):
-        return clip(frame.data.strip(), 40) or frame.event or "empty"
-    return codec.label(data)
-
-
-def _size(count: int) -> str:
-    return f"{count} B" if count < 1000 else f"{count / 1000:.1f} kB"

@@ -9,19 +9,18 @@ from dataclasses import replace
 from starlette.requests import Request
 from starlette.responses import (
     HTMLResponse,
-    PlainTextResponse,
     Response,
     StreamingResponse,
 )
 
-from app.core.errors import BadInput, NotFound
+from app.core.errors import BadInput
 from app.core.folded import folded
 from app.core.rows import logged_data
 from app.engine.hub import Live
 from app.engine.preview import preview
 from app.render.blocks import block
-from app.render.pages import raw_bytes, session_page
-from app.render.pages import request_sent as drawn_request
+from app.render.pages import session_page
+from app.store.family import forks_of
 from app.web.forms import as_json, wants
 from app.web.pages.column import column
 from app.web.pages.replaying import page_at, place
@@ -32,9 +31,6 @@ from app.web.site import Site, site_of
 from app.web.stream import HEADERS, events_stream
 
 TABS = ("setup", "wire", "request", "code")
-
-RAW_LIMIT = 64 * 1024
-"""Bytes of a recording that are shown at once in the page."""
 
 
 async def show(request: Request) -> Response:
@@ -58,6 +54,7 @@ async def page(site: Site, session_id: str, *, tab: str = "", wire: str = "") ->
     library = await site.engine.library.tools()
     version = site.engine.rules.version
     rules = await rules_drawn(site, session_id)
+    forked = bool(await forks_of(site.engine.database, session_id))
     async with site.engine.hub.holding(session_id) as live:
         view = await site.view(live, rows)
         if tab not in TABS:
@@ -76,6 +73,7 @@ async def page(site: Site, session_id: str, *, tab: str = "", wire: str = "") ->
             heard_ms=await _heard(site, live),
             rules=rules,
             rules_version=version,
+            forked=forked,
         )
         return HTMLResponse(session_page(site.env, view, around))
 
@@ -100,34 +98,6 @@ async def one_block(request: Request) -> Response:
         return HTMLResponse(block(site.env, view, block_id))
 
 
-async def recording(request: Request) -> Response:
-    """GET /sessions/ID/recordings/N?start=A&end=B: the bytes as they came."""
-    site = site_of(request)
-    session_id, number = request.path_params["id"], _number(request)
-    async with site.engine.hub.holding(session_id) as live:
-        if not 0 < number <= len(live.session.turns):
-            raise NotFound(f"This session has no recording {number}.")
-    chunks = await site.engine.log.chunks(session_id, number)
-    data = b"".join(chunk.data for chunk in chunks)
-    start = _place(request, "start", 0, len(data))
-    end = _place(request, "end", len(data), len(data))
-    if wants(request) == "htmx":
-        return HTMLResponse(raw_bytes(site.env, data[start : min(end, start + RAW_LIMIT)], start))
-    return PlainTextResponse(data[start:end])
-
-
-async def request_sent(request: Request) -> Response:
-    """GET /sessions/ID/requests/N: a request as it was sent, keys by their names."""
-    site, number = site_of(request), _number(request)
-    async with site.engine.hub.holding(request.path_params["id"]) as live:
-        if not 0 < number <= len(live.session.turns):
-            raise NotFound(f"This session has no request {number}.")
-        sent = live.session.turns[number - 1].request
-    if wants(request) == "htmx":
-        return HTMLResponse(drawn_request(site.env, sent))
-    return PlainTextResponse(sent.body)
-
-
 async def events(request: Request) -> Response:
     """GET /sessions/ID/events?after=SEQ: the log as JSON Lines, or live as a stream."""
     site, session_id = site_of(request), request.path_params["id"]
@@ -147,18 +117,3 @@ async def events(request: Request) -> Response:
         for item in await site.engine.log.events(session_id, int(sent))
     ]
     return Response("".join(lines), media_type="application/x-ndjson")
-
-
-def _number(request: Request) -> int:
-    """The number of a turn in the path; 0, which none has, for anything else."""
-    text: str = request.path_params["number"]
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-
-
-def _place(request: Request, name: str, default: int, most: int) -> int:
-    text = request.query_params.get(name, "")
-    if not text:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) < 16):
-        raise BadInput(f"{name} must be a whole number of bytes.")
-    return min(int(text), most)
