@@ -15,7 +15,6 @@ from typing import Literal
 from app.core.events import (
     CallEnded,
     Logged,
-    PartEnded,
     PartStarted,
     PromptAdded,
     RequestSent,
@@ -39,7 +38,7 @@ KINDS: tuple[MarkKind, ...] = ("prompt", "turn", "call", "error")
 
 @dataclass(frozen=True)
 class Mark:
-    """A place to jump to: `position` is right after event `seq`."""
+    """A place to jump to: `position` is right after event `seq`. A call's is where it begins."""
 
     kind: MarkKind
     position: int
@@ -162,7 +161,7 @@ def _arrivals(log: Sequence[Logged], chunks: Chunks) -> Iterator[tuple[int, Logg
 
 
 def _marks(arrivals: Sequence[Logged | Piece]) -> Iterator[Mark]:
-    turn, prompts, calls = 0, 0, set[int]()
+    turn = prompts = 0
     for position, what in enumerate(arrivals, 1):
         if not isinstance(what, Logged):
             continue
@@ -172,11 +171,8 @@ def _marks(arrivals: Sequence[Logged | Piece]) -> Iterator[Mark]:
                 words = f"message {prompts}: {clip(one_line(text), 60)}"
                 yield Mark("prompt", position, what.seq, words)
             case RequestSent(recording=turn):
-                calls.clear()
                 yield Mark("turn", position, what.seq, f"turn {turn}")
-            case PartStarted(index=index, part_kind="call"):
-                calls.add(index)
-            case PartEnded(index=index, name=name) if index in calls:
+            case PartStarted(index=index, part_kind="call", name=name):
                 words = f"call {turn}.{index}: {clip(one_line(name), 60)}"
                 yield Mark("call", position, what.seq, words)
             case ResponseFailed(message=message):
