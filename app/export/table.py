@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from app.export import anthropic, curl, har, html, jsonl, openai, python
+from app.export import anthropic, curl, har, html, jsonl, markdown, openai, otlp, python
 from app.export.kept import Kept, Written
 
 
@@ -25,6 +25,9 @@ EXPORTS: Mapping[str, Export] = {
     "jsonl": Export(
         "JSON Lines", "The whole session, to be brought back to a playground.", jsonl.write
     ),
+    "markdown": Export(
+        "Markdown", "To be read: prompts, answers, calls and who decided them.", markdown.write
+    ),
     "openai": Export(
         "OpenAI messages", "One line of messages and tools, in the chat form.", openai.write
     ),
@@ -36,5 +39,6 @@ EXPORTS: Mapping[str, Export] = {
         "Python", "The last run, by the official package of its protocol.", python.write
     ),
     "har": Export("HAR", "Requests and answers, for a browser's developer tools.", har.write),
+    "otlp": Export("OTLP/JSON", "One trace, for OpenTelemetry's tools.", otlp.write),
 }
 """By the name that `playground export --as` takes."""
