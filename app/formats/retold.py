@@ -1,0 +1,140 @@
+"""A request that was brought, as the log of a session: what was said is told once more as events,
+by the codec that reads answers. Knows no clock and no id.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+
+from app.core.events import (
+    CallChecked,
+    CallEnded,
+    Event,
+    Logged,
+    PromptAdded,
+    RequestSent,
+    ResponseStarted,
+    RunPaused,
+    RunStopped,
+    SessionStarted,
+    Source,
+    Warned,
+)
+from app.core.fold import apply
+from app.core.settings import Profile, Settings
+from app.core.state import Call, Session
+from app.core.tools import Tool, ToolResult
+from app.formats.pasted import Answered, Pasted, Result, Said
+from app.formats.read import read
+from app.wire.address import joined
+from app.wire.protocols import codec
+
+WAITS = "This request was brought from elsewhere and not sent; Continue here makes it yours."
+
+
+@dataclass
+class Retold:
+    """`session` is folded from `log`; `response` are the bytes of its last turn, where they came
+    along. `notes` are sentences on what could not be taken."""
+
+    session: Session
+    log: list[Logged] = field(default_factory=list)
+    response: bytes = b""
+    notes: dict[str, None] = field(default_factory=dict)
+
+
+def retold(pasted: Pasted, profile: Profile, session_id: str, at_ms: int) -> Retold:
+    """The session that comes of `pasted`; each event bears `at_ms` (Unix ms). Its tools are
+    answered by a person: what ran them is not here."""
+    made = Retold(Session(session_id), notes=dict.fromkeys(pasted.notes))
+    settings = _settings(pasted, profile, made)
+    _add(made, at_ms, SessionStarted(settings))
+    for item in pasted.items:
+        match item:
+            case Said(text=text, images=images):
+                if made.session.state in ("running", "waiting"):
+                    _add(made, at_ms, RunStopped())
+                _add(made, at_ms, PromptAdded(text, images))
+            case Answered(answer=answer):
+                _answer(made, pasted, settings, at_ms, json.dumps(answer).encode(), "", told=False)
+            case Result():
+                _result(made, at_ms, item)
+    if pasted.response is not None:
+        made.response = pasted.response
+        _answer(made, pasted, settings, at_ms, pasted.response, pasted.body, told=True)
+    if made.session.state == "running":
+        _add(made, at_ms, RunPaused("brought", WAITS))
+    return made
+
+
+def _settings(pasted: Pasted, profile: Profile, made: Retold) -> Settings:
+    setup = pasted.setup
+    brought = read(json.dumps(list(setup.tools))) if setup.tools else None
+    tools = list[Tool]()
+    for one in brought.tools if brought is not None else ():
+        if one.tool is not None:
+            tools.append(replace(one.tool, answered_by="person", config={}))
+        else:
+            made.notes[f"The tool {one.name or 'without a name'} was left out: {one.problem}"] = (
+                None
+            )
+    return Settings(
+        profile,
+        setup.model,
+        setup.system,
+        tuple({tool.name: tool for tool in tools}.values()),
+        setup.choice,
+        setup.params,
+        setup.extra,
+        setup.stream,
+    )
+
+
+def _add(made: Retold, at_ms: int, event: Event, source: Source | None = None) -> None:
+    logged = Logged(made.session.seq + 1, at_ms, event, source)
+    apply(made.session, logged)
+    made.log.append(logged)
+
+
+def _answer(
+    made: Retold,
+    pasted: Pasted,
+    settings: Settings,
+    at_ms: int,
+    data: bytes,
+    body: str,
+    *,
+    told: bool,
+) -> None:
+    """A turn; `told` is whether the bytes are those that truly came, and are kept."""
+    number = len(made.session.turns) + 1
+    url = joined(settings.profile.base_url, pasted.path)
+    sent = RequestSent(number, pasted.protocol, "POST", url, {}, body, settings.model)
+    status = pasted.status if told else 200
+    _add(made, at_ms, sent)
+    _add(made, at_ms, ResponseStarted(status, {}), Source(number, 0, 0) if told else None)
+    decoder = codec(pasted.protocol).decoder(status)
+    for start, end, event in (*decoder.feed(data), *decoder.end(True)):
+        if told or not isinstance(event, Warned):
+            _add(made, at_ms, event, Source(number, start, end) if told else None)
+
+
+def _result(made: Retold, at_ms: int, item: Result) -> None:
+    call = _call_of(made.session, item)
+    if call is None:
+        name = item.call_id or item.name
+        made.notes[f"A result was left out: no call {name[:60]!r} stands before it."] = None
+        return
+    if call.status == "proposed":
+        _add(made, at_ms, CallChecked(call.id))
+    _add(made, at_ms, CallEnded(call.id, ToolResult(item.content, is_error=item.is_error)))
+
+
+def _call_of(session: Session, item: Result) -> Call | None:
+    """The call that a result answers: by its id; by its name where it has none."""
+    for call in session.current_calls:
+        same = call.provider_id == item.call_id if item.call_id else call.name == item.name
+        if same and call.status != "done":
+            return call
+    return None
