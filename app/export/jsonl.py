@@ -33,7 +33,7 @@ LATEST_MS = 253_402_300_799_000
 
 _SPAN = 2
 _VERSION = 1
-_MOST_TAGS, _LONGEST = 50, 200
+_MOST_TAGS, _LONGEST = 1_000, 10_000
 
 
 def write(kept: Kept) -> Written:
@@ -70,7 +70,7 @@ def read(data: bytes, session_id: str) -> Kept:
     """The session of a file, under `session_id`; BadInput names the line that cannot be read, and
     nothing of the file is good then."""
     if len(data) > MAX_BYTES:
-        raise BadInput(f"The file is larger than {MAX_BYTES >> 20} MiB; export it without images.")
+        raise BadInput(f"The file is larger than {MAX_BYTES >> 20} MiB; leave out its images.")
     reading = _Reading(Session(session_id))
     for number, line in enumerate(io.BytesIO(data), 1):
         try:
@@ -204,7 +204,7 @@ def _header(line: dict[str, Any]) -> Mapping[str, Any]:
         raise BadInput(f"a title is a text of at most {_LONGEST} characters.")
     texts = isinstance(tags, list) and all(isinstance(one, str) and one for one in tags)
     if not texts or len(tags) > _MOST_TAGS or any(len(one) > _LONGEST for one in tags):
-        raise BadInput(f"its tags are at most {_MOST_TAGS} short texts.")
+        raise BadInput(f"its tags are at most {_MOST_TAGS} texts.")
     created_ms = _time(about.get("created_ms", 0))
     return {"title": title, "tags": list(dict.fromkeys(tags)), "created_ms": created_ms}
 

@@ -29,7 +29,9 @@ _MAKES = (
 _KEY = re.compile(f"{_NO_WORD}(?P<v>{'|'.join(_MAKES)})")
 _SLACK = re.compile(r"hooks\.slack\.com/services/(?P<v>[A-Za-z0-9/]{20,})")
 _BEARER = re.compile(
-    r"\b(?:bearer|basic)(?:\s|%20|\+)+(?P<v>(?![A-Za-z]+\b)[A-Za-z0-9._~+/=-]{12,})", re.I
+    r"\b(?:bearer|basic)(?:\s|%20|\+)+(?P<v>(?![A-Za-z]+(?:[^A-Za-z0-9._~+/=-]|\Z))"
+    r"[A-Za-z0-9._~+/=-]{12,})",
+    re.I,
 )
 _ASSIGNED = re.compile(
     r"(?:api[-_ ]?key|access[-_]?key(?:[-_]?id)?|(?:access|auth|refresh|session)[-_]?token"
@@ -39,7 +41,9 @@ _ASSIGNED = re.compile(
 )
 _IN_URL = re.compile(r"(?<=://)[^\s/:@\"'\\]*:(?P<v>[^\s/@\"'\\]+)(?=@)")
 _COOKIES = re.compile(
-    r"\b(?:set-)?cookie(?:\\*[\"'])?\s*:\s*(?:\\*[\"'])?(?P<all>[\w.-]+=[^\r\n\"'\\]+)", re.I
+    r"\b(?:set-)?cookie(?:\\*[\"'])?\s*:\s*(?:\\*[\"'])?"
+    r"(?P<all>[\w.-]+=[^;\s\"'\\]*(?:;\s*[\w.-]+(?:=[^;\s\"'\\]*)?)*)",
+    re.I,
 )
 _PRIVATE = re.compile(
     r"-----BEGIN (?:[A-Z ]+ )?PRIVATE KEY(?: BLOCK)?-----(?P<all>[A-Za-z0-9+/=\\\s:,-]{16,}?)"

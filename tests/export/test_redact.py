@@ -1,0 +1,237 @@
+"""No secret that was planted leaves, in any export and in any form of it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.core.events import (
+    CallDecided,
+    CallEnded,
+    Logged,
+    PartDelta,
+    PartEnded,
+    PromptAdded,
+    RequestSent,
+    ResponseFailed,
+    ResponseStarted,
+    Source,
+)
+from app.core.settings import Profile
+from app.core.tools import Content, Tool, ToolResult
+from app.engine.exporting import is_private, leaving, look
+from app.export.jsonl import read
+from app.export.kept import Kept, Piece, Recording, Written
+from app.export.redact import redacted
+from app.export.table import EXPORTS
+from app.wire.protocols import CODECS
+from tests.factories import Log
+from tests.factories import settings as made
+
+KNOWN = "kn0wn+secret/of=ours-12345"
+ENV = {"HOUSE_MOTTO": "blue 7 elephants!", "DATABASE_PASSWORD": "correct-horse"}
+SHAPED = {
+    "make": "sk-ant-api03-AbCdEfGhIjKlMnOp0123456789",
+    "bearer": "opaque~token.0123456789",
+    "cookie": "c00kie-value-abcdef",
+    "url": "urlpass-99-word",
+    "jwt": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJlLXg",
+}
+PLANTED = (KNOWN, *ENV.values(), *SHAPED.values())
+
+
+def forms(secret: str) -> Iterator[str]:
+    """As it is, in base64 at any alignment, in URLs, in JSON."""
+    raw = secret.encode()
+    yield secret
+    yield quote(secret, safe="")
+    yield quote_plus(secret)
+    yield json.dumps(secret)[1:-1]
+    for before in ("", "x", "xy"):
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            # What the neighbours of the secret do not decide of it.
+            yield encode(before.encode() + raw).decode().rstrip("=")[len(before) and 4 : -4]
+
+
+def everything() -> str:
+    """One text with all that is planted, each where its kind shows it."""
+    shown = {
+        "make": SHAPED["make"],
+        "bearer": f"authorization: Bearer {SHAPED['bearer']}",
+        "cookie": f"Cookie: sid={SHAPED['cookie']}; a=b",
+        "url": f"https://me:{SHAPED['url']}@example.org/",
+        "jwt": SHAPED["jwt"],
+    }
+    plain = [KNOWN, *ENV.values(), *shown.values()]
+    coded = [base64.b64encode(f"x{one}y".encode()).decode() for one in PLANTED]
+    return " | ".join([*plain, *coded, *(quote(one, safe="") for one in PLANTED)])
+
+
+def sent(body: Any) -> dict[str, Any]:
+    headers = {
+        "authorization": f"Bearer {SHAPED['bearer']}",
+        "cookie": f"sid={SHAPED['cookie']}",
+        "x-api-key": SHAPED["make"],
+        "content-type": "application/json",
+    }
+    url = f"https://me:{SHAPED['url']}@example.org/v1/messages?jwt={SHAPED['jwt']}"
+    return {"headers": headers, "url": url, "body": json.dumps(body)}
+
+
+def planted() -> Kept:
+    text = everything()
+    profile = Profile("mine", "anthropic", "https://api.anthropic.com", headers={"x-note": text})
+    tool = Tool(
+        "fetch",
+        text,
+        {"type": "object", "description": text},
+        "http",
+        {"url": "https://example.org", "headers": {"x-note": text}},
+    )
+    log = Log().start(made(tool, profile=profile, model="m-1", system=text, extra={"user": text}))
+    log.add(PromptAdded(text))
+    body = {"model": "m-1", "max_tokens": 9, "messages": [{"role": "user", "content": text}]}
+    log.request(**sent(body))
+    log.events[-1] = replace(
+        log.events[-1],
+        event=ResponseStarted(200, {"set-cookie": f"sid={SHAPED['cookie']}; Path=/"}, text),
+    )
+    answer = [text[start : start + 7] for start in range(0, len(text), 7)]
+    log.part(0, "text", *answer)
+    log.call(1, "fetch", {"file": f"{text}.txt"}).end().check("1.1")
+    log.add(CallDecided("1.1", "answer", text=text, digest="d" * 64))
+    log.add(CallEnded("1.1", ToolResult((Content(text=text),))))
+    log.request(**sent(body))
+    log.add(ResponseFailed("http", text, 401, error={"message": text}, rate_limits={"a": text}))
+    frames = [f"data: {json.dumps({'text': piece})}\n\n".encode() for piece in answer]
+    echoed = f"data: {json.dumps({'echo': text})}\n\n".encode()
+    events, at = [], 0
+    deltas = iter(frames)
+    for logged in log.events:
+        if isinstance(logged.event, PartDelta) and logged.event.index == 0:
+            frame = next(deltas)
+            logged = replace(logged, source=Source(1, at, at + len(frame)))
+            at += len(frame)
+        events.append(logged)
+    data = b"".join(frames) + echoed
+    pieces = [Piece(5, data[start : start + 11]) for start in range(0, len(data), 11)]
+    digest = hashlib.sha256(data).hexdigest()
+    recordings = {1: Recording(1, pieces, True, (), digest), 2: Recording(2, [Piece(6, echoed)])}
+    tags = tuple(PLANTED)
+    return Kept(log.session(), f"T {text}", events, recordings, tags, "", 5, look())
+
+
+WHOLE = planted()
+MASKED = leaving(WHOLE, {KNOWN}, ENV, ())
+
+
+def texts_of(form: str, written: Written) -> str:
+    """The file, and what its own base64 of recordings holds."""
+    text = written.data.decode("utf-8", "replace")
+    if form == "jsonl":
+        kept = read(written.data, "n")
+        text += "".join(one.data.decode("latin-1") for one in kept.recordings.values())
+    return text + written.file_name + " ".join(written.notes)
+
+
+@pytest.mark.parametrize("form", EXPORTS)
+def test_nothing_that_was_planted_leaves(form: str) -> None:
+    text = texts_of(form, EXPORTS[form].write(MASKED.kept))
+    found = {one for secret in PLANTED for one in forms(secret) if one in text}
+    assert not found
+
+
+def test_the_planted_are_there_before() -> None:
+    text = texts_of("jsonl", EXPORTS["jsonl"].write(WHOLE))
+    assert [secret for secret in PLANTED if secret not in text] == []
+
+
+def test_it_says_where() -> None:
+    places = {one.where: one.count for one in MASKED.marks}
+    for where in ("title", "tags", "settings", "prompt 1", "request 1", "headers of answer 1"):
+        assert places[where]
+    for where in ("answer 1", "call 1.1", "error of answer 2", "bytes of answer 1"):
+        assert places[where]
+
+
+def test_lengths_stay_and_hashes_are_of_what_leaves() -> None:
+    for number, one in MASKED.kept.recordings.items():
+        before = WHOLE.recordings[number]
+        assert [len(p.data) for p in one.pieces] == [len(p.data) for p in before.pieces]
+        changed = {n for n, (a, b) in enumerate(zip(one.data, before.data, strict=True)) if a != b}
+        assert changed <= {n for start, end in one.masked for n in range(start, end)}
+    one = MASKED.kept.recordings[1]
+    assert one.sha256 == hashlib.sha256(one.data).hexdigest()
+
+
+def test_a_secret_in_pieces_is_masked_in_each_and_in_its_frame() -> None:
+    """What is decoded of the bytes that leave is what the log that leaves says."""
+    one, told = MASKED.kept.recordings[1], []
+    for logged in MASKED.kept.log:
+        if isinstance(logged.event, PartDelta) and logged.source and logged.event.index == 0:
+            frame = one.data[logged.source.start : logged.source.end]
+            told.append(logged.event.text)
+            assert json.loads(frame.removeprefix(b"data: "))["text"] == logged.event.text
+    ended = [o.event for o in MASKED.kept.log if isinstance(o.event, PartEnded)]
+    assert "".join(told) == ended[0].text
+
+
+def test_bodies_stay_json_and_words_stay() -> None:
+    for logged in MASKED.kept.log:
+        if isinstance(logged.event, RequestSent):
+            assert json.loads(logged.event.body)["model"] == "m-1"
+            assert logged.event.protocol == "anthropic"
+            assert logged.event.headers["authorization"].startswith("Bearer *")
+
+
+def test_twice_is_once_and_nothing_found_is_nothing_changed() -> None:
+    again = leaving(MASKED.kept, {KNOWN}, ENV, ())
+    assert again.marks == ()
+    assert again.kept.log == MASKED.kept.log
+    assert again.kept.recordings == MASKED.kept.recordings
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "private"),
+    [
+        ("MOTTO", "blue 7 elephants!", True),
+        ("MOTTO", "short", False),
+        ("MOTTO", "production", False),
+        ("YEAR", "20261122", False),
+        ("API_BASE_URL", "https://example.org:8080/v1", False),
+        ("API_BASE_URL", "https://example.org/?sig=1234567890", True),
+        ("DATABASE_URL", "postgres://me:pass@host/db", True),
+        ("MODEL", "m-1-of-this-session", False),
+        ("MY_TOKEN", "m-1-of-this-session", True),
+    ],
+)
+def test_what_of_an_env_file_is_private(name: str, value: str, private: bool) -> None:
+    session = Log().start(made(model="m-1-of-this-session")).session()
+    assert is_private(name, value, session) is private
+
+
+@settings(derandomize=True, max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 9), max_size=8), st.sampled_from(sorted(CODECS)))
+def test_a_secret_is_found_however_the_bytes_are_cut(cuts: list[int], protocol: str) -> None:
+    data = f"{protocol} before {KNOWN} after".encode()
+    pieces, start = [], 0
+    for size in cuts:
+        if data[start : start + size]:
+            pieces.append(Piece(1, data[start : start + size]))
+        start += size
+    if data[start:]:
+        pieces.append(Piece(1, data[start:]))
+    log: list[Logged] = Log().start().events
+    kept = Kept(Log().start().session(), "", log, {1: Recording(1, pieces)})
+    one = redacted(kept, [KNOWN]).kept.recordings[1]
+    assert one.data == data.replace(KNOWN.encode(), b"*" * len(KNOWN))
+    assert len(one.pieces) == len(pieces)
