@@ -48,10 +48,14 @@ async def asked_of_forks(
                 "or wait until it is done."
             )
     titles = [title_for(one, text) for one in await _settings(engine, rows, base)]
-    forks = (
-        fork(engine, session_id, place, change=lambda _, row=row: row, text=text, title=title)
-        for row, title in zip(rows, titles, strict=True)
-    )
+
+    async def forked(row: Row, title: str) -> str:
+        def change(_: Settings) -> Row:
+            return row
+
+        return await fork(engine, session_id, place, change=change, text=text, title=title)
+
+    forks = (forked(row, title) for row, title in zip(rows, titles, strict=True))
     made = await asyncio.gather(*forks, return_exceptions=True)
     if failed := [one for one in made if isinstance(one, BaseException)]:
         for one in made:

@@ -134,7 +134,11 @@ def test_each_has_a_name_that_tells_it_apart(
 def test_each_piece_is_one_element_with_its_id_and_shows_data_as_text() -> None:
     hostile = replace(
         lane(view(), 1, "/compare?x"),
-        **dict.fromkeys(("title", "model", "profile", "words", "busy"), HOSTILE),
+        title=HOSTILE,
+        model=HOSTILE,
+        profile=HOSTILE,
+        words=HOSTILE,
+        busy=HOSTILE,
         open=False,
     )
     for id, html in pieces(ENV, [hostile, *lanes("running", "waiting", waiting=1)[1:]]).items():

@@ -172,9 +172,9 @@ async def test_two_models_are_asked_at_once(
         "model": ["", "", "sim-9", ""],
         "choice": ["", "", "none", "required"],
     }
-    told = await page.post("/compare", data={"text": ASKED, **rows})
-    assert told.status_code == 303
-    plain, other = in_query(told.headers["location"])
+    sent = await page.post("/compare", data={"text": ASKED, **rows})
+    assert sent.status_code == 303
+    plain, other = in_query(sent.headers["location"])
     assert len((await rested(script, plain))["calls"]) == 1  # the tools of the session before
     assert (await rested(script, other))["calls"] == []
     assert (await rested(script, other))["title"].startswith("sim-9: ")
