@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from app.export import anthropic, curl, har, html, jsonl, markdown, openai, otlp, python
+from app.export import (
+    anthropic,
+    curl,
+    har,
+    html,
+    jsonl,
+    markdown,
+    openai,
+    otlp,
+    python,
+    replay_test,
+)
 from app.export.kept import Kept, Written
 
 
@@ -39,6 +50,9 @@ EXPORTS: Mapping[str, Export] = {
         "Python", "The last run, by the official package of its protocol.", python.write
     ),
     "har": Export("HAR", "Requests and answers, for a browser's developer tools.", har.write),
+    "pytest": Export(
+        "pytest", "A test with its recording: names, order, required arguments.", replay_test.write
+    ),
     "otlp": Export("OTLP/JSON", "One trace, for OpenTelemetry's tools.", otlp.write),
 }
 """By the name that `playground export --as` takes."""

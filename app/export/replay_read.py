@@ -1,0 +1,128 @@
+"""The calls in a recorded answer, by the standard library alone.
+
+Its very text goes into every exported test (replay_test.py), so it imports nothing of this program
+and knows no more of the protocols than where their calls stand.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+Call = tuple[str, Any]
+
+
+def calls_of(protocol: str, body: bytes) -> list[Call]:
+    """(name, arguments) of every tool call in an answer, streamed or whole, in its order.
+
+    Arguments that are no JSON are their text.
+    """
+    return list(READERS[protocol](list(_values(body))))
+
+
+def _values(body: bytes) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a body: whole, of its events, or of its lines."""
+    text = body.decode("utf-8", "replace").removeprefix("\ufeff")
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        pass
+    else:
+        yield from (one for one in (whole if isinstance(whole, list) else [whole]))
+        return
+    data: list[str] = []
+    for line in [*re.split(r"\r\n|\r|\n", text), ""]:
+        if line.startswith("data:"):
+            data.append(line[5:].removeprefix(" "))
+            continue
+        pieces = ["\n".join(data)] if not line and data else [line] if line[:1] == "{" else []
+        data = [] if not line else data
+        for piece in pieces:
+            try:
+                value = json.loads(piece)
+            except ValueError:
+                continue  # [DONE], or a line that was cut
+            if isinstance(value, dict):
+                yield value
+
+
+def _given(text: Any) -> Any:
+    if not isinstance(text, str):
+        return text or {}
+    try:
+        return json.loads(text) if text.strip() else {}
+    except ValueError:
+        return text
+
+
+def _anthropic(values: list[dict[str, Any]]) -> Iterator[Call]:
+    if len(values) == 1 and "content" in values[0]:
+        for part in values[0]["content"]:
+            if part.get("type") == "tool_use":
+                yield part["name"], part.get("input") or {}
+        return
+    open_parts: dict[Any, tuple[str, Any, list[str]]] = {}
+    for value in values:
+        index = value.get("index")
+        match value.get("type"):
+            case "content_block_start" if value["content_block"].get("type") == "tool_use":
+                part = value["content_block"]
+                open_parts[index] = (part["name"], part.get("input") or {}, [])
+            case "content_block_delta" if index in open_parts:
+                open_parts[index][2].append(value["delta"].get("partial_json", ""))
+    for name, given, pieces in open_parts.values():
+        yield name, _given("".join(pieces)) if "".join(pieces) else given
+
+
+def _openai_chat(values: list[dict[str, Any]]) -> Iterator[Call]:
+    found: dict[Any, dict[str, str]] = {}
+    for value in values:
+        for choice in (value.get("choices") or [])[:1]:
+            said = choice.get("delta") or choice.get("message") or {}
+            for place, call in enumerate(said.get("tool_calls") or []):
+                part = call.get("function") or call.get("custom") or {}
+                one = found.setdefault(call.get("index", place), {"name": "", "text": ""})
+                one["name"] += part.get("name") or ""
+                text = part.get("arguments") or part.get("input") or ""
+                one["text"] += text if isinstance(text, str) else json.dumps(text)
+    for one in found.values():
+        yield one["name"], _given(one["text"])
+
+
+def _openai_responses(values: list[dict[str, Any]]) -> Iterator[Call]:
+    items: Iterable[dict[str, Any]] = (
+        values[0]["output"]
+        if len(values) == 1 and "output" in values[0]
+        else [v["item"] for v in values if v.get("type") == "response.output_item.done"]
+    )
+    for item in items:
+        if item.get("type") == "function_call":
+            yield item["name"], _given(item.get("arguments"))
+        elif item.get("type") == "custom_tool_call":
+            yield item["name"], {"input": item.get("input", "")}
+
+
+def _gemini(values: list[dict[str, Any]]) -> Iterator[Call]:
+    for value in values:
+        for candidate in (value.get("candidates") or [])[:1]:
+            for part in (candidate.get("content") or {}).get("parts") or []:
+                if call := part.get("functionCall"):
+                    yield call.get("name", ""), call.get("args") or {}
+
+
+def _ollama(values: list[dict[str, Any]]) -> Iterator[Call]:
+    for value in values:
+        for call in (value.get("message") or {}).get("tool_calls") or []:
+            part = call.get("function") or {}
+            yield part.get("name", ""), _given(part.get("arguments"))
+
+
+READERS: dict[str, Callable[[list[dict[str, Any]]], Iterator[Call]]] = {
+    "anthropic": _anthropic,
+    "openai_chat": _openai_chat,
+    "openai_responses": _openai_responses,
+    "gemini": _gemini,
+    "ollama": _ollama,
+}

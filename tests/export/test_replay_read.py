@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from app.export.replay_read import READERS, calls_of
+from app.wire.protocols import CODECS
+
+CASES: Sequence[tuple[str, bytes, list[Any]]] = (
+    ("anthropic", b"", []),
+    ("anthropic", b"data: [DONE]\n\ndata: {cut", []),
+    (
+        "openai_chat",
+        b'\xef\xbb\xbf: ping\r\n\r\ndata: {"choices":[{"delta":{"tool_calls":[{"index":0,"function"'
+        b':{"name":"f","arguments":"{\\"a\\":"}}]}}]}\r\n\r\n'
+        b'data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"1}"}}]}}]}',
+        [("f", {"a": 1})],
+    ),
+    ("openai_chat", b'{"choices":[]}', []),
+    (
+        "openai_chat",
+        b'{"choices":[{"message":{"tool_calls":[{"function":{"name":"f","arguments":"{x"}}]}}]}',
+        [("f", "{x")],
+    ),
+    (
+        "openai_responses",
+        b'{"output":[{"type":"custom_tool_call","name":"f","input":"x"}]}',
+        [("f", {"input": "x"})],
+    ),
+    (
+        "gemini",
+        b'[{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f"}}]}}]}]',
+        [("f", {})],
+    ),
+    (
+        "ollama",
+        b'{"message":{"tool_calls":[{"function":{"name":"f","arguments":{"a":"\xe2\x80\xa8"}}}]}}\n{"done":true}\n',
+        [("f", {"a": "\u2028"})],
+    ),
+)
+
+
+@pytest.mark.parametrize(("protocol", "body", "calls"), CASES)
+def test_calls_are_read(protocol: str, body: bytes, calls: list[Any]) -> None:
+    assert calls_of(protocol, body) == calls
+
+
+def test_every_protocol_has_a_reader() -> None:
+    assert READERS.keys() == CODECS.keys()
