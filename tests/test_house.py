@@ -138,6 +138,8 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
         ),
         "tests/simulator/test_app.py and test_end.py; tests/engine/test_faults.py plays each fault",
     ),
+    "app/formats/pasted.py": "values only; tests/formats/test_requests.py",
+    "app/formats/bodies.py": "tests/formats/test_retold.py and test_requests.py, which read each",
     "app/formats/found.py": "values only; tests/formats/test_read.py",
     "app/formats/openapi_schemas.py": "tests/formats/test_openapi.py: refs, circles, $defs",
     **dict.fromkeys(

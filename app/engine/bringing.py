@@ -6,32 +6,75 @@ No address of it is asked, no tool runs and no rule of it holds. Threat 14 of do
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+import hashlib
 from dataclasses import replace
+from urllib.parse import urlsplit
 
+from app.core.errors import BadInput
 from app.core.settings import Profile, Settings
+from app.core.state import Prompt
 from app.core.tools import ToolChoice
 from app.engine.engine import Engine, new_id
-from app.engine.summaries import summary_of
+from app.engine.summaries import summary_of, title_of
 from app.export.jsonl import read
-from app.export.kept import Kept
+from app.export.kept import Kept, Piece, Recording
 from app.export.redact import redacted
+from app.formats.pasted import Pasted
+from app.formats.requests import read_requests
+from app.formats.retold import retold
 from app.store.batch import Batch, Chunk, Closed
+
+WHAT = (
+    "a session that was exported as JSON Lines, the body of a request to OpenAI, Anthropic, Gemini "
+    "or Ollama, a curl command, or an HTTP archive (HAR)"
+)
+"""What can be brought."""
 
 
 async def bring(engine: Engine, data: bytes) -> str:
-    """The id under which the session of a JSON Lines file is kept, read-only; BadInput names the
-    line that cannot be read, and nothing is kept then."""
+    """The id under which what somebody brings is kept, read-only: a session as JSON Lines, or a
+    request as its body, a curl command or an HTTP archive. BadInput says why it cannot be read (of
+    a session, in which line), and nothing is kept then."""
     # A large file takes seconds, hence the other thread.
-    kept = await asyncio.to_thread(_read, data, engine.keys.secrets())
+    reads = _read if data.lstrip().startswith(b'{"playground"') else _read_request
+    kept = await asyncio.to_thread(reads, engine, data)
     await engine.log.append(_batch(kept))
     engine.hub.ring_list()
     return kept.session.id
 
 
-def _read(data: bytes, secrets: Collection[str]) -> Kept:
+def _read(engine: Engine, data: bytes) -> Kept:
     """Without the keys of this place, should the file hold one; all else stays as it is."""
-    return redacted(read(data, new_id()), secrets, shapes=False).kept
+    return redacted(read(data, new_id()), engine.keys.secrets(), shapes=False).kept
+
+
+def _read_request(engine: Engine, data: bytes) -> Kept:
+    """Whatever of it looks like a key is masked: it was never made to be kept."""
+    brought = read_requests(data.decode("utf-8", "replace"))
+    if not brought.requests:
+        raise BadInput(f"{brought.problem} Bring {WHAT}.")
+    pasted, now = brought.requests[0], engine.hub.clock()
+    made = retold(pasted, _asked_profile(engine, pasted), new_id(), pasted.at_ms or now)
+    for note in (*brought.notes, *made.notes):
+        made.tell("brought", note)
+    recordings = {}
+    if made.response:
+        number, digest = len(made.session.turns), hashlib.sha256(made.response).hexdigest()
+        piece = Piece(pasted.at_ms or now, made.response)
+        recordings[number] = Recording(number, [piece], True, (), digest)
+    prompts = (item.text for item in made.session.items if isinstance(item, Prompt))
+    kept = Kept(made.session, title_of(next(prompts, "")), made.log, recordings, created_ms=now)
+    return redacted(kept, engine.keys.secrets()).kept
+
+
+def _asked_profile(engine: Engine, pasted: Pasted) -> Profile:
+    """The person's own profile for where the request went, or one that only says so."""
+    rows = [one for one in engine.profiles() if one.protocol == pasted.protocol]
+    if not pasted.base_url:
+        return next(one for one in rows if not one.simulated)
+    same = (one for one in rows if one.base_url.rstrip("/") == pasted.base_url.rstrip("/"))
+    host = urlsplit(pasted.base_url).hostname or "somewhere"
+    return next(same, Profile(host[:60], pasted.protocol, pasted.base_url))
 
 
 def _batch(kept: Kept) -> Batch:

@@ -43,6 +43,10 @@ class Retold:
     response: bytes = b""
     notes: dict[str, None] = field(default_factory=dict)
 
+    def tell(self, code: str, sentence: str) -> None:
+        """Put a sentence into the log, where the last answer stands."""
+        _add(self, self.session.updated_ms, Warned(code, sentence))
+
 
 def retold(pasted: Pasted, profile: Profile, session_id: str, at_ms: int) -> Retold:
     """The session that comes of `pasted`; each event bears `at_ms` (Unix ms). Its tools are

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.core.limits import continued, tokens, turn_cost, turn_tokens
+from app.core.limits import since, tokens, turn_cost, turn_tokens
 from app.core.settings import Limits
 from app.core.state import Session
 from app.render.filters import plural
@@ -56,6 +56,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
         "This is a copy up to here; nothing of it was sent or run. Look at the settings and change"
         " what you like; then Continue.",
     ),
+    "brought": ("Brought from elsewhere", "Nothing of it was sent or run here."),
     "store": (
         "Saving failed",
         "What comes next could not be saved, so it was not done. Make room on the disk and see that"
@@ -112,7 +113,7 @@ def _spent(session: Session) -> Iterator[str]:
         return
     limits = settings.limits
     made = f"{sum(not turn.dropped for turn in run)} of {plural(limits.max_turns, 'turn')}"
-    yield f"{made} since Continue" if continued(session) else made
+    yield f"{made}{since(session)}"
     closed = [turn for turn in run if not turn.open]
     used = [turn_tokens(turn) for turn in closed]
     total = sum(one or 0 for one in used)

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from app.core.errors import BadInput, Refused
 from app.core.rows import to_data
 from app.core.settings import Settings
-from app.engine.bringing import bring, harmless
+from app.engine.bringing import WHAT, bring, harmless
 from app.engine.engine import Engine
 from app.engine.exporting import kept, leaving
 from app.engine.forking import Place, fork
@@ -114,7 +114,7 @@ async def take_in(request: Request) -> Response:
     data = await chosen[0].read() if chosen else body.text("text").encode("utf-8", "replace")
     try:
         if not data.strip():
-            raise BadInput("Choose a file that was exported as JSON Lines.")
+            raise BadInput(f"Paste a text or choose a file: {WHAT}.")
         session_id = await bring(site.engine, data)
     except BadInput as error:
         if wants(request) != "page":
