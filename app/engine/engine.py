@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 import uuid
@@ -74,6 +75,8 @@ class Engine:
     """The person's own profiles by name, as the library has them."""
     private: Mapping[str, str] = field(default_factory=dict)
     """The variables of the .env file that was found: their values never leave."""
+    purging: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while sessions are deleted for good: the heir of a recording cannot go meanwhile."""
 
     @classmethod
     async def open(

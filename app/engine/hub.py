@@ -43,6 +43,7 @@ from app.net.mask import Masker
 from app.render.wire_rows import WireRows
 from app.store.batch import Batch, Chunk, Closed, Copied
 from app.store.log import Log
+from app.store.purge import purge
 
 T = TypeVar("T")
 
@@ -76,6 +77,9 @@ class Live:
     created_ms: int = 0
     deleted: bool = False
     own: bool = True
+    pinned: bool = False
+    archived: bool = False
+    tags: tuple[str, ...] = ()
     users: int = 0
     wire: WireRows | None = None
 
@@ -215,6 +219,19 @@ class Hub:
         live.deleted = deleted
         self.ring_list()
 
+    async def purge(self, live: Live) -> None:
+        """Delete a session that lies in the bin for good. Conflict where it does not, or where
+        something of it still runs. The caller holds it, and nobody after that."""
+        if not live.deleted:
+            raise Conflict("This session is not deleted; delete it first, then purge it.")
+        if live.session.state == "running":
+            raise Conflict("Something of this session still runs; try again when it has ended.")
+        await uncancelled(asyncio.create_task(purge(self.log.database, live.id)))
+        live.folded = None
+        if self._live.get(live.id) is live:
+            del self._live[live.id]
+        self.ring_list()
+
     def since(self, position: int) -> list[Seen] | None:
         """What was saved after `position`; None where that is not known any more."""
         if position > self.position:
@@ -296,6 +313,7 @@ class Hub:
         live.wire = None
         live.title, live.created_ms = summary.title, summary.created_ms
         live.deleted, live.own = summary.deleted, summary.own
+        live.pinned, live.archived, live.tags = summary.pinned, summary.archived, summary.tags
 
     async def _save(
         self,

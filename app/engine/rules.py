@@ -65,6 +65,10 @@ class Rules:
         """Those of one list: a session's own, or ALWAYS."""
         return self._lists.get(session_id, ())
 
+    def forget(self, session_id: str) -> None:
+        """A session that was purged has none."""
+        self._lists.pop(session_id, None)
+
     def check(self, rules: Sequence[Rule]) -> None:
         """BadInput where they are too many for a list, or one holds a known key."""
         if len(rules) > MOST_RULES:

@@ -15,11 +15,14 @@ from app.render.filters import clip, one_line, plural
 from app.render.limits import paused_words
 from app.render.reel import Played
 from app.render.wire_rows import WireRows
+from app.store.query import Piece
 
 
 @dataclass(frozen=True)
 class SessionRow:
-    """A session in the list. `calls` counts all of them, `waiting` those that need a person."""
+    """A session in the list. `calls` counts all of them, `waiting` those that need a person;
+    `parent` is the session it was forked from. Where it was searched for, `excerpt` is what was
+    found and `place` the block that shows it."""
 
     id: str
     title: str
@@ -28,6 +31,12 @@ class SessionRow:
     model: str = ""
     calls: int = 0
     waiting: int = 0
+    pinned: bool = False
+    archived: bool = False
+    tags: tuple[str, ...] = ()
+    parent: str = ""
+    place: str = ""
+    excerpt: Sequence[Piece] = ()
 
     @property
     def words(self) -> str:
@@ -52,7 +61,8 @@ class View:
     was made here and may be changed. `expanded`: block ids of the calls whose long arguments are
     shown whole. `rows` is the list beside it, None where there is none. `unasked` says in few
     words what runs here without asking: rules are no events, so a stream looks at it by itself.
-    `played` is where a page without a script stands in a replay.
+    `played` is where a page without a script stands in a replay. `pinned`, `archived` and `tags`
+    are what a person marked it with, no events either.
     """
 
     session: Session
@@ -66,6 +76,9 @@ class View:
     rows: Sequence[SessionRow] | None = None
     unasked: tuple[str, ...] = ()
     played: Played | None = None
+    pinned: bool = False
+    archived: bool = False
+    tags: tuple[str, ...] = ()
 
     @property
     def acts(self) -> bool:

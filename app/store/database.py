@@ -95,6 +95,7 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX sessions_pinned ON sessions (pinned_ms) WHERE pinned_ms IS NOT NULL;
     CREATE INDEX sessions_by_state ON sessions (state, updated_ms DESC);
     CREATE INDEX sessions_by_model ON sessions (model, updated_ms DESC);
+    CREATE INDEX sessions_deleted ON sessions (deleted_ms) WHERE deleted_ms IS NOT NULL;
     CREATE INDEX sessions_with_tasks ON sessions (tasks) WHERE tasks > 0;
     CREATE INDEX sessions_by_title ON sessions (updated_ms DESC, id, title)
         WHERE deleted_ms IS NULL;
@@ -192,6 +193,15 @@ class Database:
         except (sqlite3.Error, UnicodeError) as error:
             raise _store_error(error, self.path) from error
 
+    async def give_back(self, pages: int) -> None:
+        """Up to `pages` free pages to the system, where the file was made for it."""
+        assert self._writer is not None
+        try:
+            async with self._writer.execute(f"PRAGMA incremental_vacuum({pages})") as cursor:
+                await cursor.fetchall()
+        except sqlite3.Error as error:
+            raise _store_error(error, self.path) from error
+
     async def close(self) -> None:
         if self._task is not None:
             self._queue.put_nowait(None)
@@ -263,6 +273,8 @@ async def _open_writer(path: Path) -> aiosqlite.Connection:
             verdict = await _value(connection, "PRAGMA quick_check(1)")
             if verdict != "ok":
                 raise _damaged(path, str(verdict))
+        # Holds for a new file alone; what is purged from one can be given back.
+        await connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         await connection.execute("PRAGMA journal_mode = WAL")
         await connection.execute("PRAGMA foreign_keys = ON")
         await _migrate(connection, path)

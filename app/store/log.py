@@ -53,6 +53,10 @@ class Log:
         self._db = database
         self.position = position
 
+    @property
+    def database(self) -> Database:
+        return self._db
+
     @classmethod
     async def open(cls, database: Database) -> Log:
         (row,) = await database.rows("SELECT coalesce(max(pos), 0) FROM events")

@@ -58,6 +58,14 @@ class Wanted:
         return " AND ".join([*starts, *map(_quoted, self.phrases)])
 
 
+@dataclass(frozen=True)
+class Piece:
+    """Text of an excerpt; `marked` where it is what was looked for."""
+
+    text: str
+    marked: bool
+
+
 @dataclass
 class _Read:
     """What was read so far."""

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from app.store.batch import Summary, storable
 from app.store.log import SUMMARY, summary_of_row
-from app.store.query import Wanted
+from app.store.query import Piece, Wanted
 
 LIMIT_S = 0.8
 """Seconds that a search may take."""
@@ -38,6 +38,22 @@ _MATCHES = f"""
         ON events.pos = found.rowid AND events.kind IN {TEXTS}
     WHERE found MATCH ? AND found.rowid BETWEEN ? AND ? ORDER BY found.rowid DESC
 """  # noqa: S608
+_SPAN = """
+    SELECT (SELECT pos FROM events WHERE session = ? ORDER BY seq LIMIT 1),
+        (SELECT pos FROM events WHERE session = ? ORDER BY seq DESC LIMIT 1)
+"""
+_TITLES = "sessions INDEXED BY sessions_by_title WHERE deleted_ms IS NULL AND"
+_EVENT = """
+    SELECT seq, at_ms, kind, length(body), CASE kind
+        WHEN 'prompt_added' THEN 'prompt-' || (SELECT count(*) FROM events AS e
+            WHERE e.session = events.session AND e.seq <= events.seq AND e.kind = 'prompt_added')
+        WHEN 'part_ended' THEN iif(json_extract(body, '$.name') != '', 'call-', 'part-')
+            || recording || '-' || json_extract(body, '$.index')
+        ELSE 'call-' || replace(json_extract(body, '$.call_id'), '.', '-') END
+    FROM events WHERE pos = ?
+"""
+"""With the id of the block in which it is shown (render/blocks.py)."""
+
 _EXCERPT = """
     SELECT CAST(snippet(found, 0, char(2), char(3), '…', 14) AS BLOB) FROM found
     WHERE found MATCH ? AND found.rowid = ?
@@ -45,22 +61,15 @@ _EXCERPT = """
 
 
 @dataclass(frozen=True)
-class Piece:
-    """Text of an excerpt; `marked` where it is what was looked for."""
-
-    text: str
-    marked: bool
-
-
-@dataclass(frozen=True)
 class Hit:
     """A session that was found: by the event `seq` of that `kind`, or, with 0, by its title or by
-    what it is. `at_ms` is when that was, Unix ms."""
+    what it is. `at_ms` is when that was, Unix ms; `place` the id of the block that shows it."""
 
     session: Summary
     seq: int = 0
     at_ms: int = 0
     kind: str = ""
+    place: str = ""
     excerpt: Sequence[Piece] = ()
 
 
@@ -87,7 +96,6 @@ def searched(path: Path, wanted: Wanted, limit: int, limit_s: float = LIMIT_S) -
         look = _Look(connection, wanted, limit, ends)
         try:
             if wanted.has_text:
-                look.titles()
                 look.texts()
             else:
                 look.sessions()
@@ -109,6 +117,8 @@ class _Look:
     hits: dict[str, Hit] = field(default_factory=dict)
     cut: bool = False
     narrow: tuple[str, Sequence[object]] | None = None
+    allowed: frozenset[str] | None = None
+    refused: int = 0
 
     @property
     def full(self) -> bool:
@@ -118,20 +128,32 @@ class _Look:
         hits = list(self.hits.values())
         return Found(hits[: self.limit], len(hits) > self.limit, self.cut)
 
+    @property
+    def plus(self) -> str:
+        """Few are pinned or forks: the plus has SQLite find these first and sort them after."""
+        return "+" if {"pinned", "fork", "deleted"} & set(self.wanted.marks) else ""
+
     def rows(self, where: str, values: Sequence[object], limit: int) -> Iterator[Summary]:
         """The sessions of which `where` holds, and all that is wanted but the text."""
         narrowed, more = self.narrow = self.narrow or self.narrowed()
         sql = (
             f"SELECT {SUMMARY} FROM sessions WHERE {where}{narrowed}"  # noqa: S608
-            " ORDER BY updated_ms DESC, id LIMIT ?"
+            f" ORDER BY {self.plus}updated_ms DESC, id LIMIT ?"
         )
         return map(summary_of_row, self.connection.execute(sql, (*values, *more, limit)))
 
-    def titles(self) -> None:
-        pieces = [_like(one) for one in (*self.wanted.words, *self.wanted.phrases)]
-        where = " AND ".join(["title LIKE ? ESCAPE '\\'"] * len(pieces))
-        for one in self.rows(where, pieces, self.limit + 1):
-            self.hits[one.id] = Hit(one, at_ms=one.updated_ms)
+    def one(self, session: str) -> Summary | None:
+        """The session where it is one of those that are wanted. Asked for by itself, until so many
+        were not that it is quicker to know all that are."""
+        if self.allowed is not None and session not in self.allowed:
+            return None
+        found = next(self.rows("id = ?", (session,), 1), None)
+        self.refused += found is None
+        if self.refused > LOOKED_UP and self.allowed is None:
+            narrowed, values = self.narrowed()
+            ids = f"SELECT id FROM sessions WHERE 1{narrowed}"  # noqa: S608
+            self.allowed = frozenset(row[0] for row in self.connection.execute(ids, values))
+        return found
 
     def sessions(self) -> None:
         for one in self.rows("1", (), self.limit + 1):
@@ -139,53 +161,59 @@ class _Look:
 
     def texts(self) -> None:
         """Where few sessions are allowed, one by one, newest first; else whatever has the text,
-        newest first, until enough of them are allowed."""
-        match = self.wanted.match
-        if self.wanted.narrows:
-            few = [one.id for one in self.rows("1", (), FEW + 1)]
-            if len(few) <= FEW:
-                for session in few:
-                    self._in_one(match, session)
-                return
-        allowed: frozenset[str] | None = None
-        refused = 0
-        for position, session in self.connection.execute(_MATCHES, (match, 0, 2**62)):
+        newest first, until enough of them are allowed. Titles first."""
+        few = list(self.rows("1", (), FEW + 1)) if self.wanted.narrows else []
+        if self.wanted.narrows and len(few) <= FEW:
+            parts = [one.lower() for one in self.in_title]
+            for one in few:
+                if all(part in one.title.lower() for part in parts):
+                    self.hits[one.id] = Hit(one, at_ms=one.updated_ms)
+            for one in few:
+                self._in_one(one)
+            return
+        self._titles()
+        match = (self.wanted.match, 0, 2**62)
+        for position, session in self.connection.execute(_MATCHES, match):
             if self.full:
                 return
-            if session in self.hits or (allowed is not None and session not in allowed):
-                continue
-            one = next(self.rows("id = ?", (session,), 1), None)
-            if one is not None:
-                self._keep(one, match, position)
-            elif allowed is None and (refused := refused + 1) > LOOKED_UP:
-                narrowed, values = self.narrowed()
-                ids = f"SELECT id FROM sessions WHERE 1{narrowed}"  # noqa: S608
-                allowed = frozenset(row[0] for row in self.connection.execute(ids, values))
+            if session not in self.hits and (found := self.one(session)) is not None:
+                self._keep(found, position)
 
-    def _in_one(self, match: str, session: str) -> None:
-        if self.full or session in self.hits:
-            return
-        bounds = "SELECT min(pos), max(pos) FROM events WHERE session = ? AND seq IN (1, ?)"
-        last = "SELECT max(seq) FROM events WHERE session = ?"
-        (seq,) = self.connection.execute(last, (session,)).fetchone()
-        low, high = self.connection.execute(bounds, (session, seq)).fetchone()
-        if low is None:
-            return
-        for position, owner in self.connection.execute(_MATCHES, (match, low, high)):
-            if owner == session:
-                one = next(self.rows("id = ?", (session,), 1), None)
-                if one is not None:
-                    self._keep(one, match, position)
+    @property
+    def in_title(self) -> list[str]:
+        """What a title must have; the longest first, for most titles have it not."""
+        return sorted((*self.wanted.words, *self.wanted.phrases), key=len, reverse=True)
+
+    def _titles(self) -> None:
+        parts = [_like(one) for one in self.in_title]
+        likes = " AND ".join(["title LIKE ? ESCAPE '\\'"] * len(parts))
+        # Read from an index that holds the titles: a few megabytes rather than the whole table.
+        source = "sessions WHERE" if "deleted" in self.wanted.marks else _TITLES
+        sql = f"SELECT id FROM {source} {likes} ORDER BY updated_ms DESC, id"  # noqa: S608
+        for (session,) in self.connection.execute(sql, parts):
+            if (one := self.one(session)) is not None:
+                self.hits[one.id] = Hit(one, at_ms=one.updated_ms)
+            if self.full:
                 return
 
-    def _keep(self, one: Summary, match: str, position: int) -> None:
-        row = "SELECT seq, at_ms, kind, length(body) FROM events WHERE pos = ?"
-        seq, at_ms, kind, size = self.connection.execute(row, (position,)).fetchone()
+    def _in_one(self, one: Summary) -> None:
+        if self.full or one.id in self.hits:
+            return
+        low, high = self.connection.execute(_SPAN, (one.id, one.id)).fetchone()
+        for position, owner in self.connection.execute(_MATCHES, (self.wanted.match, low, high)):
+            if owner == one.id:
+                self._keep(one, position)
+                return
+
+    def _keep(self, one: Summary, position: int) -> None:
+        row = self.connection.execute(_EVENT, (position,)).fetchone()
+        seq, at_ms, kind, size, place = row
         excerpt: Sequence[Piece] = ()
         if size <= LONG_TEXT and time.monotonic() < self.ends:
-            marked = self.connection.execute(_EXCERPT, (match, position)).fetchone()
+            values = (self.wanted.match, position)
+            marked = self.connection.execute(_EXCERPT, values).fetchone()
             excerpt = pieces(bytes(marked[0])) if marked is not None else ()
-        self.hits[one.id] = Hit(one, seq, at_ms, kind, excerpt)
+        self.hits[one.id] = Hit(one, seq, at_ms, kind, place, excerpt)
 
     def narrowed(self) -> tuple[str, list[object]]:
         """What is wanted but the text, as conditions on the table sessions."""
@@ -262,3 +290,10 @@ def pieces(marked: bytes) -> list[Piece]:
 def _like(text: str) -> str:
     text = storable(text).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{text}%"
+
+
+def choices(path: Path) -> dict[str, list[str]]:
+    """What can be chosen from: the values of each of "model", "profile", "tool" and "tag"."""
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True)) as connection:
+        return {column: names(connection, column) for column in _NAMES}

@@ -17,7 +17,11 @@ from app.render.view import SessionRow, View
 from app.render.wire_rows import WireRows
 from app.store.batch import Summary
 from app.store.library import Version
+from app.store.search import Hit
 from app.web.reels import Reels
+
+LISTED = 100
+"""Sessions that the list shows at first, and with each "Show more"."""
 
 
 @dataclass
@@ -46,15 +50,20 @@ class Site:
         hub = self.engine.hub
         wire = await hub.wire(live)
         view = View(live.session, live.title, wire, hub.clock(), own=live.own, rows=rows)
+        view = replace(view, pinned=live.pinned, archived=live.archived, tags=live.tags)
         return replace(view, unasked=lets_through(self.engine.rules.of(live.id)))
 
     def no_view(self, rows: Sequence[SessionRow] | None) -> View:
         """The View of a page that shows the list and no session."""
         return View(Session(""), "", WireRows(), self.engine.hub.clock(), rows=rows)
 
-    async def rows(self, search: str = "") -> list[SessionRow]:
-        """The list of sessions, newest first."""
-        return [row_of(summary) for summary in await self.engine.log.summaries(search)]
+    async def rows(self, after: tuple[int, str] | None = None) -> list[SessionRow]:
+        """The list of sessions: the pinned ones, then the newest first; or those that come `after`
+        (updated_ms, id)."""
+        log = self.engine.log
+        pinned = await log.pinned() if after is None else []
+        newest = await log.summaries(limit=LISTED, after=after)
+        return [row_of(one) for one in (*pinned, *(one for one in newest if not one.pinned))]
 
 
 def row_of(summary: Summary) -> SessionRow:
@@ -66,7 +75,16 @@ def row_of(summary: Summary) -> SessionRow:
         summary.model,
         summary.calls,
         summary.waiting,
+        summary.pinned,
+        summary.archived,
+        summary.tags,
+        summary.parent,
     )
+
+
+def found_row(hit: Hit) -> SessionRow:
+    """The row of a session that was searched for."""
+    return replace(row_of(hit.session), place=hit.place, excerpt=tuple(hit.excerpt))
 
 
 def site_of(request: Request) -> Site:

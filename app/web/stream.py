@@ -54,7 +54,7 @@ class Cursor:
     seq: int
     wire: int | None = None
     rows: Sequence[SessionRow] | None = None
-    title: str | None = None
+    head: tuple[str, bool, bool, tuple[str, ...]] | None = None
     unasked: tuple[str, ...] | None = None
     rules: int = 0
     slow_at: float = 0.0
@@ -214,9 +214,10 @@ def _messages(html: str, grow: Sequence[object], id: int) -> str:
 
 def _titled(site: Site, view: View, cursor: Cursor) -> str:
     """The head where its title is not what this reader has: a title is no event of the session."""
-    if view.title == cursor.title:
+    shown = (view.title, view.pinned, view.archived, view.tags)
+    if shown == cursor.head:
         return ""
-    cursor.title = view.title
+    cursor.head = shown
     return frame_html(site.env, view, [Touch("head", "changed")])
 
 

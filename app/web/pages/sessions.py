@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.core.errors import NotFound
 from app.core.rows import to_data
+from app.core.settings import Settings
 from app.engine.preview import WIRES, profile_on
 from app.engine.rule_from import rule_from
 from app.engine.settings import settings_from
 from app.render.pages import list_fragment, welcome_page
+from app.store.batch import Summary
+from app.store.query import wanted
+from app.store.search import search
 from app.web.demos import DEMOS, demo
 from app.web.forms import answer, as_json, body_of, wants
-from app.web.site import Site, site_of
+from app.web.site import Site, found_row, site_of
+
+LISTED = 200
+"""Sessions that a script gets for a search."""
+
+SIDE = 30
+"""Sessions that are found while a person types, beside the page."""
 
 
 async def home(request: Request) -> Response:
@@ -38,21 +49,35 @@ async def welcome(request: Request) -> Response:
 
 
 async def sessions(request: Request) -> Response:
-    """GET /sessions?q=: the list, as JSON or as its block."""
+    """GET /sessions?q=: the list, as JSON or as its block; without a script, the page that finds.
+    `?after=MS.ID` is what comes after that session."""
     site = site_of(request)
-    search = request.query_params.get("q", "")
-    if wants(request) == "json":
-        return as_json(await listed(site, search))
-    rows, now = await site.rows(search), site.engine.hub.clock()
-    return HTMLResponse(list_fragment(site.env, rows, now, search))
+    text, after = request.query_params.get("q", ""), _after(request.query_params.get("after", ""))
+    kind, now = wants(request), site.engine.hub.clock()
+    if kind == "page":
+        return RedirectResponse("/find?" + urlencode({"q": text}), 303)
+    if not text.strip():
+        if kind == "json":
+            return as_json([_listed(one) for one in await site.engine.log.summaries(after=after)])
+        return HTMLResponse(list_fragment(site.env, await site.rows(after), now, older=bool(after)))
+    asked = wanted(text)
+    found = await search(site.engine.database.path, asked, LISTED if kind == "json" else SIDE)
+    if kind == "json":
+        return as_json([_listed(one.session) for one in found.hits])
+    rows = [found_row(one) for one in found.hits]
+    return HTMLResponse(list_fragment(site.env, rows, now, text, found=found, notes=asked.notes))
 
 
-async def listed(site: Site, search: str = "") -> list[Mapping[str, Any]]:
-    """The list as scripts read it."""
-    return [
-        {"id": one.id, "title": one.title, "state": one.state, "updated": one.updated_ms}
-        for one in await site.engine.log.summaries(search)
-    ]
+def _listed(one: Summary) -> Mapping[str, Any]:
+    """A session of the list as scripts read it."""
+    return {"id": one.id, "title": one.title, "state": one.state, "updated": one.updated_ms}
+
+
+def _after(text: str) -> tuple[int, str] | None:
+    """`MS.ID`, where a list goes on; None for none or junk."""
+    at_ms, _, session_id = text.partition(".")
+    whole = at_ms.isascii() and at_ms.isdigit() and len(at_ms) < 16
+    return (int(at_ms), session_id) if whole and session_id else None
 
 
 async def create(request: Request) -> Response:
@@ -71,7 +96,7 @@ async def create(request: Request) -> Response:
         session_id = await _start_demo(site, body.text("demo"), body.text("protocol") or WIRES[0])
     else:
         asked = {name: body.text(name) for name in ("profile", "model") if body.text(name)}
-        session_id = await _like_the_last(site, asked)
+        session_id = await site.engine.hub.create(await like_the_last(site, asked))
     return answer(request, {"id": session_id}, status=201, location=f"/sessions/{session_id}")
 
 
@@ -88,7 +113,7 @@ async def _start_demo(site: Site, name: str, protocol: str) -> str:
     return session_id
 
 
-async def _like_the_last(site: Site, asked: Mapping[str, Any]) -> str:
+async def like_the_last(site: Site, asked: Mapping[str, Any]) -> Settings:
     """A person's next session mostly wants the profile and tools of the one before, but for what
     was `asked`. What came from somebody else is no such example."""
     own = (one for one in await site.engine.log.summaries() if one.own)
@@ -99,4 +124,4 @@ async def _like_the_last(site: Site, asked: Mapping[str, Any]) -> str:
     else:
         examples = await site.engine.library.group("examples")
         asked = {"tools": [tool.name for tool in examples], **asked}
-    return await site.engine.hub.create(await settings_from(site.engine, asked, last))
+    return await settings_from(site.engine, asked, last)

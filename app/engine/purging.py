@@ -1,0 +1,75 @@
+"""What a person does with whole sessions: pin, archive, tag, and delete for good."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+
+from app.core.errors import BadInput
+from app.engine.engine import Engine
+from app.store import marks
+from app.store.purge import deleted, shrink
+
+MOST_TAGS = 20
+LONGEST_TAG = 40
+
+
+async def pin(engine: Engine, session_id: str, *, on: bool) -> None:
+    """Above all others in the list, or no more. NotFound where there is no such session."""
+    async with engine.hub.holding(session_id) as live:
+        await marks.pin(engine.database, session_id, engine.hub.clock() if on else None)
+        live.pinned = on
+    engine.hub.ring_list()
+
+
+async def archive(engine: Engine, session_id: str, *, on: bool) -> None:
+    """Out of the list, though found, or back in it. NotFound where there is no such session."""
+    async with engine.hub.holding(session_id) as live:
+        await marks.archive(engine.database, session_id, engine.hub.clock() if on else None)
+        live.archived = on
+    engine.hub.ring_list()
+
+
+async def tag(engine: Engine, session_id: str, tags: Sequence[str]) -> tuple[str, ...]:
+    """`tags` are all that the session has from now on; as they are kept. BadInput where there are
+    too many or one is too long."""
+    kept = tuple(sorted({" ".join(engine.keys.masker().mask_text(one).split()) for one in tags}))
+    kept = tuple(one for one in kept if one)
+    if len(kept) > MOST_TAGS:
+        raise BadInput(f"A session has at most {MOST_TAGS} tags; take one away first.")
+    if long := next((one for one in kept if len(one) > LONGEST_TAG or not one.isprintable()), ""):
+        raise BadInput(
+            f"A tag has 1 to {LONGEST_TAG} characters that can be seen; {long[:50]!r} is no tag."
+        )
+    async with engine.hub.holding(session_id) as live:
+        await marks.tag(engine.database, session_id, kept)
+        live.tags = kept
+    engine.hub.ring_list()
+    return kept
+
+
+async def purge(engine: Engine, session_ids: Sequence[str]) -> None:
+    """Delete sessions of the bin for good, with their files and rules, and make the database
+    smaller. Conflict where one is not in the bin or still runs; those before it are gone then."""
+    async with engine.purging:
+        try:
+            for session_id in session_ids:
+                async with engine.hub.holding(session_id) as live:
+                    await engine.hub.purge(live)
+                engine.rules.forget(session_id)
+                await engine.executors.forget(session_id)
+                await asyncio.to_thread(_remove, engine, session_id)
+        finally:
+            await shrink(engine.database)
+
+
+async def bin_of(engine: Engine) -> list[str]:
+    """The sessions that were deleted and can be restored."""
+    return await deleted(engine.database)
+
+
+def _remove(engine: Engine, session_id: str) -> None:
+    """Its scratch folder, and beside it what was there before each change."""
+    for left in (session_id, f"{session_id}.history"):
+        shutil.rmtree(engine.files / left, ignore_errors=True)

@@ -1,0 +1,136 @@
+"""The page that finds sessions, and what is done with them there: pin, archive, tag, purge."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from app.core.errors import BadInput
+from app.core.rows import to_data
+from app.engine import purging
+from app.engine.engine import Engine
+from app.render.finding import Finding, find_page, size_fragment
+from app.store.purge import size
+from app.store.query import KEYS, MARKS, STATES, wanted
+from app.store.search import Hit, choices, search
+from app.web.forms import answer, as_json, body_of, wants
+from app.web.site import found_row, site_of
+
+SHOWN, MOST_SHOWN = 50, 500
+ONE = ("pin", "unpin", "archive", "unarchive", "purge")
+"""What is done with one session by a path of its own."""
+
+ACTS = ("pin", "unpin", "archive", "unarchive", "delete", "restore", "purge")
+
+
+async def find(request: Request) -> Response:
+    """GET /find?q=&tool=&model=&profile=&state=&tag=&is=&after=&before=&show="""
+    site, asked = site_of(request), request.query_params
+    fields = {key: asked.get(key, "").strip() for key in ("q", *KEYS)}
+    query = " ".join([fields["q"], *(_keyed(key, fields[key]) for key in KEYS if fields[key])])
+    query, show = query.strip(), asked.get("show", "")
+    shown = int(show) if show.isascii() and show.isdigit() and len(show) < 5 else SHOWN
+    shown = min(max(shown, 1), MOST_SHOWN)
+    path, looked = site.engine.database.path, wanted(query)
+    found = await search(path, looked, shown)
+    if wants(request) == "json":
+        hits = [_hit(one) for one in found.hits]
+        told = {"more": found.more, "cut": found.cut, "notes": list(looked.notes)}
+        return as_json({"hits": hits, **told})
+    some = {**await asyncio.to_thread(choices, path), "state": STATES, "is": MARKS}
+    finding = Finding(
+        query,
+        fields,
+        some,
+        [found_row(one) for one in found.hits],
+        found.more and shown < MOST_SHOWN,
+        found.cut,
+        looked.notes,
+        shown,
+        "deleted" in looked.marks,
+    )
+    return HTMLResponse(find_page(site.env, finding, site.engine.hub.clock()))
+
+
+async def database_size(request: Request) -> Response:
+    """GET /find/size: what the database holds."""
+    site = site_of(request)
+    found = await size(site.engine.database)
+    if wants(request) == "json":
+        return as_json(to_data(found))
+    return HTMLResponse(size_fragment(site.env, found))
+
+
+async def mark_one(request: Request) -> Response:
+    """POST /sessions/ID/pin|unpin|archive|unarchive|purge"""
+    session_id, act = request.path_params["id"], request.url.path.rpartition("/")[2]
+    await _ACTS[act](site_of(request).engine, session_id)
+    gone = act == "purge"
+    back = "/find?q=is%3Adeleted" if gone else f"/sessions/{session_id}"
+    stays = request.headers.get("hx-request") and not gone
+    return answer(request, {"ok": True}, location="" if stays else back)
+
+
+async def tag(request: Request) -> Response:
+    """POST /sessions/ID/tags: `tags`, all that it has from now on; in a form with commas."""
+    body, session_id = await body_of(request), request.path_params["id"]
+    tags = body.all("tags") if body.is_json else body.text("tags").split(",")
+    kept = await purging.tag(site_of(request).engine, session_id, tags)
+    location = "" if request.headers.get("hx-request") else f"/sessions/{session_id}"
+    return answer(request, {"ok": True, "tags": list(kept)}, location=location)
+
+
+async def mark_several(request: Request) -> Response:
+    """POST /find/marks: `act` for each of `sessions`; without any, `purge` empties the bin."""
+    engine, body = site_of(request).engine, await body_of(request)
+    act, sessions = body.text("act"), body.all("sessions")
+    if act == "empty":
+        await purging.purge(engine, await purging.bin_of(engine))
+    elif act not in ACTS:
+        raise BadInput(f"act must be one of {', '.join(ACTS)}, or empty for the whole bin.")
+    elif not sessions:
+        raise BadInput("No session was chosen; tick some, then press the button again.")
+    elif act == "purge":
+        await purging.purge(engine, sessions)
+    else:
+        for one in sessions:
+            await _ACTS[act](engine, one)
+    query = urlencode({"q": body.text("q")})
+    return answer(request, {"ok": True}, location=f"/find?{query}")
+
+
+async def _restore(engine: Engine, session_id: str) -> None:
+    async with engine.hub.holding(session_id) as live:
+        await engine.hub.delete(live, deleted=False)
+
+
+_ACTS: Mapping[str, Callable[[Engine, str], Awaitable[None]]] = {
+    "pin": lambda engine, one: purging.pin(engine, one, on=True),
+    "unpin": lambda engine, one: purging.pin(engine, one, on=False),
+    "archive": lambda engine, one: purging.archive(engine, one, on=True),
+    "unarchive": lambda engine, one: purging.archive(engine, one, on=False),
+    "purge": lambda engine, one: purging.purge(engine, [one]),
+    "delete": lambda engine, one: engine.driver.delete(one),
+    "restore": _restore,
+}
+
+
+def _keyed(key: str, value: str) -> str:
+    return f'{key}:"{value.replace(chr(34), " ")}"'
+
+
+def _hit(hit: Hit) -> Mapping[str, Any]:
+    """A session that was found, as scripts read it; `excerpt` is pairs (text, marked)."""
+    one = hit.session
+    excerpt: Sequence[tuple[str, bool]] = [(piece.text, piece.marked) for piece in hit.excerpt]
+    return {
+        **{"id": one.id, "title": one.title, "state": one.state, "updated": one.updated_ms},
+        **{"model": one.model, "profile": one.profile, "tags": list(one.tags)},
+        **{"pinned": one.pinned, "archived": one.archived, "deleted": one.deleted},
+        **{"seq": hit.seq, "kind": hit.kind, "block": hit.place, "excerpt": excerpt},
+    }

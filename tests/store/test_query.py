@@ -1,0 +1,76 @@
+"""What is typed into the search box, as a value: nothing is an error."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.store.query import KEYS, LONGEST, WORDS, Wanted, wanted
+
+NEW_YEAR = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
+DAY = 86_400_000
+
+CASES = {
+    "": Wanted(),
+    "  two words ": Wanted(words=("two", "words")),
+    '"of the" plain': Wanted(words=("plain",), phrases=("of the",)),
+    'open "end': Wanted(words=("open",), phrases=("end",)),
+    'tool:get_weather model:"claude 4" tag:a tag:b': Wanted(
+        tools=("get_weather",), models=("claude 4",), tags=("a", "b")
+    ),
+    "state:FAILED is:pinned is:fork": Wanted(states=("failed",), marks=("pinned", "fork")),
+    "after:2026-01-01 before:2026-01-02": Wanted(after_ms=NEW_YEAR, before_ms=NEW_YEAR + DAY),
+    "after:2026 before:2026-02": Wanted(after_ms=NEW_YEAR, before_ms=NEW_YEAR + 31 * DAY),
+    "http://host name:x": Wanted(words=("http://host", "name:x")),
+    "!!! * ( ) - : ''": Wanted(),
+    "a\x00b\x1fc": Wanted(words=("a", "b", "c")),
+    "\ud800x": Wanted(words=("?x",)),
+    "x" * 10_000: Wanted(words=("x" * LONGEST,)),
+}
+
+
+@pytest.mark.parametrize("text", CASES, ids=lambda text: repr(text[:30]))
+def test_what_is_meant(text: str) -> None:
+    assert wanted(text) == CASES[text]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("tool:", "tool: needs a value"),
+        ("after:soon", "after: takes a date"),
+        ("before:2026-13-01", "before: takes a date"),
+        ("state:asleep", "state: takes idle, running"),
+        ("is:new", "is: takes pinned"),
+        (" ".join(["word"] * (WORDS + 1)), f"Only the first {WORDS} words"),
+    ],
+)
+def test_what_has_no_sense_is_said_and_left_out(text: str, told: str) -> None:
+    found = wanted(text)
+    assert [note[: len(told)] for note in found.notes] == [told]
+    assert not found.narrows and len(found.words) in (0, WORDS)
+
+
+@settings(derandomize=True, max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(['"', "*", "NEAR(", "AND", "OR", "NOT", "^", "+", "{text}:", "--", "'"]),
+            st.sampled_from([f"{key}:" for key in KEYS]),
+            st.text(max_size=8),
+        ),
+        max_size=12,
+    )
+)
+def test_whatever_is_typed_the_index_takes_it(some: list[str]) -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE VIRTUAL TABLE found USING fts5 (text)")
+        for text in ("".join(some), " ".join(some)):
+            if (found := wanted(text)).has_text:
+                rows = connection.execute("SELECT 1 FROM found WHERE found MATCH ?", (found.match,))
+                assert rows.fetchall() == []
