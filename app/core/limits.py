@@ -53,6 +53,15 @@ def continued(session: Session) -> bool:
     return any(item.number <= session.resumed_turn for item in since)
 
 
+def since(session: Session) -> str:
+    """From where the run of now counts, in words, where that is no prompt; "" where it is."""
+    if not continued(session):
+        return ""
+    forked = session.forks[-1][0] if session.forks else 0
+    before = sum(turn.seq < forked for turn in session.turns)
+    return " since the fork" if forked and before == session.resumed_turn else " since Continue"
+
+
 def before_request(session: Session) -> RunPaused | Warned | None:
     """What stands before the next request of a run: the first limit that is reached, or a word
     about one that cannot hold; None where nothing does."""
@@ -62,16 +71,16 @@ def before_request(session: Session) -> RunPaused | Warned | None:
 def _of_run(session: Session) -> Iterator[RunPaused | Warned]:
     assert session.settings is not None
     limits, run = session.settings.limits, session.run
-    since = " since Continue" if continued(session) else ""
+    began = since(session)
     turns = sum(not turn.dropped for turn in run)
     if turns >= max(1, limits.max_turns):
-        said = f"{_many(turns, 'turn')} made{since}, which is the limit"
+        said = f"{_many(turns, 'turn')} made{began}, which is the limit"
         yield RunPaused("max_turns", f"{said}; Continue allows as many again.")
     if limits.max_run_tokens:
         used = [turn_tokens(turn) for turn in run]
         total = sum(one or 0 for one in used)
         if total >= limits.max_run_tokens:
-            said = f"{total:,} tokens of {limits.max_run_tokens:,} were used{since}"
+            said = f"{total:,} tokens of {limits.max_run_tokens:,} were used{began}"
             yield RunPaused("max_run_tokens", f"{said}; Continue allows as many again.")
         if None in used:
             yield from _cannot_hold(session, f"of {limits.max_run_tokens:,} tokens", "tokens")
@@ -79,14 +88,14 @@ def _of_run(session: Session) -> Iterator[RunPaused | Warned]:
         costs = [turn_cost(turn) for turn in run]
         spent = fsum(one or 0.0 for one in costs)
         if spent >= limits.max_cost:
-            said = f"${spent:.4g} of ${limits.max_cost:g} were spent{since}"
+            said = f"${spent:.4g} of ${limits.max_cost:g} were spent{began}"
             yield RunPaused("max_cost", f"{said}; Continue allows as much again.")
         if None in costs:
             yield from _cannot_hold(session, f"of ${limits.max_cost:g}", "price")
     if limits.max_minutes:
         minutes = busy_ms(session) / 60_000
         if minutes >= limits.max_minutes:
-            said = f"{minutes:.3g} of {limits.max_minutes:g} minutes were used{since}"
+            said = f"{minutes:.3g} of {limits.max_minutes:g} minutes were used{began}"
             yield RunPaused("max_minutes", f"{said}; Continue allows as many again.")
 
 
@@ -138,7 +147,7 @@ def _in_circles(session: Session, turn: Turn, limits: Limits) -> RunPaused | Non
     for call, key in zip(turn.calls, _keys(turn), strict=True):
         if times[key] >= most and call.status != "done":
             said = f"The model made this call of {call.name} {_often(times[key])} before"
-            said += " since Continue" if continued(session) else " in this run"
+            said += since(session) or " in this run"
             return RunPaused("max_repeats", f"{said}; Continue lets it be made again.")
         times[key] += 1
     return None

@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from app.render import filters
+from app.render.tree import nested
 from app.render.wire_rows import TOLD
 
 
@@ -36,6 +37,7 @@ def environment(folder: Path, *, reload: bool = False) -> Environment:
         exact=filters.exact,
         exposed=filters.exposed,
         markdown=filters.markdown,
+        nested=nested,
         number=filters.number,
         one_line=filters.one_line,
         plural=filters.plural,

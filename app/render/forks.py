@@ -15,6 +15,7 @@ from app.core.state import Call, Prompt, Session
 from app.render.answering import Past
 from app.render.filters import plural, shown
 from app.render.pages import partial
+from app.render.tree import Leaf
 
 FIELDS = 6
 """Results that one "What if" can be given."""
@@ -92,51 +93,6 @@ GONE = "a session that is not here"
 def parent_name(session: str, title: str) -> Markup:
     """The link to the session that another one came from."""
     return Markup('<a href="/sessions/{}">{}</a>').format(session, shown(title) or "New session")
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """A session of the tree, `depth` below its first. `words` is where it branched off, `here`
-    whether it is the one that is looked at; one without a `state` is not here."""
-
-    id: str
-    title: str
-    state: str = ""
-    words: str = ""
-    depth: int = 0
-    here: bool = False
-
-
-def tree(family: Sequence[tuple[str, str, str, str, str]], here: str) -> list[Leaf]:
-    """The family in the order of its tree: each is (id, title, state, parent, where it branched).
-    A parent that is not among them stands above its forks all the same."""
-    known = {one[0] for one in family}
-    below: dict[str, list[tuple[str, str, str, str, str]]] = {}
-    for one in family:
-        below.setdefault(one[3], []).append(one)
-    gone = list(dict.fromkeys(one[3] for one in family if one[3] and one[3] not in known))
-    leaves: list[Leaf] = []
-    seen: set[str] = set()
-
-    def place(one: tuple[str, str, str, str, str], depth: int) -> None:
-        stack = [(one, depth)]
-        while stack:
-            (name, title, state, _, words), level = stack.pop()
-            if name in seen:
-                continue
-            seen.add(name)
-            leaves.append(Leaf(name, title, state, words, level, name == here))
-            stack += [(child, level + 1) for child in reversed(below.get(name, []))]
-
-    for one in below.get("", []):
-        place(one, 0)
-    for parent in gone:
-        leaves.append(Leaf(parent, "A session that is not here"))
-        for one in below[parent]:
-            place(one, 1)
-    for one in family:  # those that name one another as parents
-        place(one, 0)
-    return leaves
 
 
 def tree_page(env: Environment, leaves: Sequence[Leaf], session: str, title: str) -> str:

@@ -25,10 +25,11 @@ from app.render.forks import (
     fork_fragment,
     fork_page,
     parent_name,
-    tree,
     tree_page,
     wrote_files,
 )
+from app.render.tree import tree
+from app.store.batch import storable
 from app.store.family import Relative, family, forks_of
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.site import Site, site_of
@@ -111,9 +112,7 @@ async def forks(request: Request) -> Response:
     async with site.engine.hub.holding(session_id) as live:
         title = live.title
     if wants(request) == "htmx" and "parent" in request.query_params:
-        summary = await site.engine.log.summary(request.query_params["parent"])
-        found = summary if summary is not None and not summary.deleted else None
-        return HTMLResponse(parent_name(found.id, found.title) if found is not None else GONE)
+        return HTMLResponse(await _parent(site, session_id, request.query_params["parent"]))
     if wants(request) == "htmx":
         return HTMLResponse(branch_lines(site.env, await _branches(site, session_id)))
     members = await family(site.engine.database, session_id)
@@ -131,6 +130,20 @@ async def forks(request: Request) -> Response:
         for one in members
     ]
     return HTMLResponse(tree_page(site.env, tree(rows, session_id), session_id, title))
+
+
+async def _parent(site: Site, session_id: str, parent_seq: str) -> str:
+    """The name of the session that it was forked from after event `parent_seq` of that one. What
+    came from somebody else may name any session as its parent, so it names none of ours."""
+    async with site.engine.hub.holding(session_id) as live:
+        told = [one.parent_seq for _, one in live.session.forks if one.foreign]
+        forks = [
+            one.parent
+            for seq, one in live.session.forks
+            if str(one.parent_seq) == parent_seq and live.own and not any(seq <= at for at in told)
+        ]
+    found = await site.engine.log.summary(storable(forks[-1])) if forks else None
+    return GONE if found is None or found.deleted else parent_name(found.id, found.title)
 
 
 def _told(one: Relative, spot: Spot | None, here: str) -> Mapping[str, Any]:

@@ -1,0 +1,90 @@
+"""The tree of forks: a whole family, and the rows of the list with forks below their parents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from app.render.view import SessionRow
+
+DEEPEST = 3
+"""How far rows of the list are indented; deeper ones stand there, too."""
+
+Member = tuple[str, str, str, str, str]
+"""(id, title, state, parent, where it branched off)."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A session of the tree, `depth` below its first. `words` is where it branched off, `here`
+    whether it is the one that is looked at; one without a `state` is not here."""
+
+    id: str
+    title: str
+    state: str = ""
+    words: str = ""
+    depth: int = 0
+    here: bool = False
+
+
+def tree(family: Sequence[Member], here: str) -> list[Leaf]:
+    """The family in the order of its tree. A parent that is not among them stands above its forks
+    all the same."""
+    known = {one[0] for one in family}
+    below: dict[str, list[Member]] = {}
+    for one in family:
+        below.setdefault(one[3], []).append(one)
+    gone = list(dict.fromkeys(one[3] for one in family if one[3] and one[3] not in known))
+    leaves: list[Leaf] = []
+    seen: set[str] = set()
+
+    def place(one: Member, depth: int) -> None:
+        stack = [(one, depth)]
+        while stack:
+            (name, title, state, _, words), level = stack.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            leaves.append(Leaf(name, title, state, words, level, name == here))
+            stack += [(child, level + 1) for child in reversed(below.get(name, []))]
+
+    for one in below.get("", []):
+        place(one, 0)
+    for parent in gone:
+        leaves.append(Leaf(parent, "A session that is not here"))
+        for one in below[parent]:
+            place(one, 1)
+    for one in family:  # those that name one another as parents
+        place(one, 0)
+    return leaves
+
+
+def nested(rows: Iterable[SessionRow]) -> list[tuple[SessionRow, int]]:
+    """The rows, each fork below the row of its parent where that is among them, with how deep it
+    stands. A family stands where its first row stood."""
+    rows = list(rows)
+    known = {row.id: row for row in rows}
+    below: dict[str, list[SessionRow]] = {}
+    for row in rows:
+        if row.parent in known:
+            below.setdefault(row.parent, []).append(row)
+    placed: list[tuple[SessionRow, int]] = []
+    seen: set[str] = set()
+    for row in rows:
+        stack = [(_first(row, known), 0)]
+        while stack:
+            one, depth = stack.pop()
+            if one.id not in seen:
+                seen.add(one.id)
+                placed.append((one, min(depth, DEEPEST)))
+                stack += [(child, depth + 1) for child in reversed(below.get(one.id, []))]
+    return placed
+
+
+def _first(row: SessionRow, known: Mapping[str, SessionRow]) -> SessionRow:
+    """Its first ancestor among the rows; what came from elsewhere may name one another."""
+    met = {row.id}
+    while row.parent in known and row.parent not in met:
+        row = known[row.parent]
+        met.add(row.id)
+    return row
