@@ -18,7 +18,9 @@ from app.export.replay_test import NOTHING, write
 from tests.export.asking import PROTOCOLS, Kind
 from tests.factories import WEATHER
 
-SUM = Tool("calculator", "Sums.", {"type": "object", "properties": {"expression": {}}})
+SUM = Tool(
+    "calculator", "Sums.", {"type": "object", "properties": {"expression": {}}, "required": []}
+)
 
 
 def asked(protocol: str, prompt: str, *tools: Tool, **changes: Any) -> Kept:
