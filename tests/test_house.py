@@ -67,6 +67,7 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "app/export/kept.py": "values only; tests/export",
     "app/engine/exporting.py": "tests/export, whose exports read what it gathers",
     "app/export/table.py": "rows only; tests/export",
+    "app/render/compare_calls.py": "tests/render/test_compare.py, the cells of its rows",
     "app/engine/closing.py": "tests/core/test_fold.py and tests/engine/test_recovery.py",
     "app/engine/summaries.py": "tests/engine/test_hub.py, which reads the list",
     "app/store/projections.py": "tests/engine/test_verifying.py, which spoils each",

@@ -44,7 +44,7 @@ class Row:
 @dataclass(frozen=True)
 class Counts:
     """How many calls are missing, extra, with other arguments, results, in another order or turn;
-    how many turns are missing or extra, and how many texts, ends and prompts differ."""
+    how many turns and prompts are missing or extra; how many texts, ends and prompts differ."""
 
     missing: int = 0
     extra: int = 0
@@ -57,6 +57,8 @@ class Counts:
     texts: int = 0
     ends: int = 0
     prompts: int = 0
+    missing_prompts: int = 0
+    extra_prompts: int = 0
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def in_common(left: Side, right: Side) -> int:
 
 def best(n: int, m: int, score: Callable[[int, int], int]) -> list[tuple[int, int]]:
     """Pairs (i, j), both rising, whose scores sum up to the most that is found near the diagonal.
-    What scores 0 is no pair."""
+    What scores 0 is no pair; of equal sums it is that of the earlier pairs."""
     if not n or not m:
         return []
     width = max(CELLS // (2 * n), m // n + 1, 16)
@@ -117,7 +119,7 @@ def best(n: int, m: int, score: Callable[[int, int], int]) -> list[tuple[int, in
             points = score(i, j)
             both = above.get(j - 1, 0) + points if points else -1
             here[j] = max(up, back, both)
-            step[j] = "both" if both == here[j] else "up" if up == here[j] else "back"
+            step[j] = "back" if back == here[j] else "up" if up == here[j] else "both"
         above = here
         steps.append(step)
     return _traced(steps, m)
@@ -331,5 +333,7 @@ def _counts(rows: Sequence[Row]) -> Counts:
         sum("extra" in row.ways for row in turns),
         sum("text" in row.ways for row in turns),
         sum("end" in row.ways for row in turns),
-        sum(bool(row.ways) for row in prompts),
+        sum("text" in row.ways or "images" in row.ways for row in prompts),
+        sum("missing" in row.ways for row in prompts),
+        sum("extra" in row.ways for row in prompts),
     )

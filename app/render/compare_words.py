@@ -28,6 +28,10 @@ def summary(alignment: Alignment) -> list[str]:
 def _differences(counts: Counts) -> Iterator[str]:
     if counts.prompts:
         yield plural(counts.prompts, "other prompt")
+    if counts.missing_prompts:
+        yield f"{plural(counts.missing_prompts, 'prompt')} missing"
+    if counts.extra_prompts:
+        yield plural(counts.extra_prompts, "extra prompt")
     if counts.missing:
         yield f"{plural(counts.missing, 'call')} missing"
     if counts.extra:
@@ -69,6 +73,8 @@ def deltas(left: Measure, right: Measure) -> list[str]:
 def measures(took: Measure) -> list[str]:
     """All of it: `4 turns`, `3 calls`, `2.1 s at work`, `1 234 → 96 tokens`, a cost."""
     told = [plural(took.turns, "turn"), plural(took.calls, "call")]
+    if not took.turns:
+        return told
     return [*told, f"{duration(took.busy_ms)} at work", _tokens(took), _cost(took)]
 
 
@@ -83,14 +89,14 @@ def turn_measures(took: Measure) -> list[str]:
 
 
 def _tokens(took: Measure) -> str:
-    if took.turns and took.uncounted == took.turns:
+    if took.uncounted == took.turns:
         return "tokens unknown"
     known = f"{number(took.read)} → {number(took.written)} tokens"
     return f"{known}, {plural(took.uncounted, 'turn')} unknown" if took.uncounted else known
 
 
 def _cost(took: Measure) -> str:
-    if took.turns and took.unpriced == took.turns:
+    if took.unpriced == took.turns:
         return "cost unknown"
     known = f"${took.cost:.4f}" if took.cost >= 0.00005 or not took.cost else "under $0.0001"
     return f"{known}, {plural(took.unpriced, 'turn')} unknown" if took.unpriced else known

@@ -57,11 +57,11 @@ async def show(request: Request) -> Response:
     if not wanted and running and kind == "page" and not query.get("as"):
         return await live(request)
     alignments = await asyncio.to_thread(_aligned, sides)
-    if kind == "json":
-        return as_json(await asyncio.to_thread(compared, sides, alignments))
     if query.get("as") == "markdown":
         text = await asyncio.to_thread(markdown, sides, alignments)
         return PlainTextResponse(text.encode("utf-8", "replace"))
+    if kind == "json":
+        return as_json(await asyncio.to_thread(compared, sides, alignments))
     said = ("A session that was named twice stands here once.",) if twice else ()
     page = replace(await _picker(site, request, ids, said), start=_start(request))
     return HTMLResponse(await asyncio.to_thread(_drawn, site, page, sides, alignments))

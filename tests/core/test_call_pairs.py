@@ -1,0 +1,80 @@
+"""Calls in pairs: equal ones first, whatever their order; many of them cost no square."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from app.core.call_pairs import CallPair, elsewhere, keyed, matched
+from app.core.sides import Made
+
+Names = Sequence[tuple[str, str]]
+
+
+def made(*calls: tuple[str, str]) -> list[Made]:
+    return [
+        Made(f"1.{place}", 1, name, arguments, False, "done", False, None)
+        for place, (name, arguments) in enumerate(calls)
+    ]
+
+
+def pairs(left: Names, right: Names) -> tuple[list[CallPair], list[str], list[str]]:
+    found, ours, theirs = matched(
+        [keyed(one) for one in made(*left)], [keyed(one) for one in made(*right)]
+    )
+    return found, [call.id for call, _ in ours], [call.id for call, _ in theirs]
+
+
+CASES: Sequence[tuple[str, str, str]] = (
+    ("a1 a2", "a1 a2", "0-0 1-1"),
+    ("a1 a2", "a2 a1", "0-1 order | 1-0"),
+    ("a1 a2 a3", "a9 a2", "0-0 arguments | 1-1 | 2-"),
+    ("a1 b1", "b1", "0- | 1-0"),
+    ("a1 a1", "a1", "0-0 | 1-"),
+    ("a1", "b1", "0- | -0"),
+    ("a1 b1 c1", "c1 a1 b1", "0-1 | 1-2 | 2-0 order"),
+)
+
+
+@pytest.mark.parametrize(("left", "right", "wanted"), CASES)
+def test_each_call_has_its_place(left: str, right: str, wanted: str) -> None:
+    found, ours, theirs = pairs(*([(w[0], w[1]) for w in t.split()] for t in (left, right)))
+    told = sorted(
+        [
+            *(
+                f"{p.left.id[2:]}-{p.right.id[2:]} {' '.join(w for w in p.ways)}".strip()
+                for p in found
+                if p.left is not None and p.right is not None
+            ),
+            *(f"{one[2:]}-" for one in ours),
+            *(f"-{one[2:]}" for one in theirs),
+        ]
+    )
+    ends = wanted.replace("0-0 1-1", "0-0 | 1-1").split(" | ")
+    kept = [one.partition(" ")[0] for one in told]
+    assert kept == sorted(one.partition(" ")[0] for one in ends)
+    words = sorted(one.partition(" ")[2] for one in told)
+    assert words == sorted(one.partition(" ")[2] for one in ends)
+
+
+def test_what_is_left_is_looked_for_in_other_turns() -> None:
+    (one, two), (same, else_) = made(("a", "1"), ("b", "1")), made(("a", "1"), ("c", "1"))
+    lefts = [(0, *keyed(one)), (0, *keyed(two))]
+    rights = [(1, *keyed(same)), (2, *keyed(else_))]
+    assert [(place, pair.ways) for place, pair in elsewhere(lefts, rights)] == [
+        (0, ("turn",)),
+        (0, ("missing",)),
+        (2, ("extra",)),
+    ]
+
+
+def test_two_thousand_calls_in_another_order() -> None:
+    calls = [("t", str(number)) for number in range(2_000)]
+    mixed = list(calls)
+    random.Random(5).shuffle(mixed)
+    found, ours, theirs = pairs(calls, mixed)
+    assert (len(found), ours, theirs) == (2_000, [], [])
+    assert all(set(pair.ways) <= {"order"} for pair in found)
+    assert 0 < sum(pair.ways == () for pair in found) < 200

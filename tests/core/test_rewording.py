@@ -1,0 +1,105 @@
+"""Differences of texts: nothing is lost, words are whole, and the work is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.core import rewording
+from app.core.rewording import MOST_PIECES, Piece, text_changes
+
+CASES: Sequence[tuple[str, str, Sequence[tuple[str, str]]]] = (
+    ("", "", []),
+    ("a", "a", [("same", "a")]),
+    ("", "a b", [("added", "a b")]),
+    ("a b", "", [("removed", "a b")]),
+    (
+        "The sky is blue.",
+        "The sea is blue.",
+        [("same", "The "), ("removed", "sky"), ("added", "sea"), ("same", " is blue.")],
+    ),
+    (
+        "one two three four",
+        "one three five four",
+        [
+            ("same", "one "),
+            ("removed", "two "),
+            ("same", "three"),
+            ("added", " five"),
+            ("same", " four"),
+        ],
+    ),
+    ("cats", "catalog", [("removed", "cats"), ("added", "catalog")]),
+)
+
+
+@pytest.mark.parametrize(("old", "new", "wanted"), CASES)
+def test_words(old: str, new: str, wanted: Sequence[tuple[str, str]]) -> None:
+    assert [(one.how, one.text) for one in text_changes(old, new)] == list(wanted)
+
+
+def sides(pieces: Sequence[Piece]) -> tuple[str, str]:
+    return (
+        "".join(one.text for one in pieces if one.how != "added"),
+        "".join(one.text for one in pieces if one.how != "removed"),
+    )
+
+
+texts = st.text(alphabet="ab \n.\u2028é", max_size=40)
+
+
+@settings(max_examples=300, derandomize=True, deadline=None)
+@given(texts, texts)
+def test_both_texts_can_be_read_from_the_pieces(old: str, new: str) -> None:
+    found = text_changes(old, new)
+    assert sides(found) == (old, new)
+    assert all(one.text for one in found)
+    assert all(a.how != b.how for a, b in pairwise(found))
+
+
+LONG = "word " * 200_000
+BY_LINES = "".join(f"line {number} of many\n" for number in range(MOST_PIECES))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "most"),
+    [
+        (LONG + "end " + LONG, LONG + "fin " + LONG, 4),
+        ("a " * 300_000, "b " * 300_000, 3),
+        (BY_LINES, BY_LINES.replace("line 7 ", "line 8 ").replace("line 2900 ", "line 1 "), 7),
+        ("ab" * 1_000_000, "ba" * 1_000_000, 2),
+        ("x" * 1_000_000, "x" * 999_999 + "y", 2),
+        (" ".join("ab"[n % 2] for n in range(1400)), " ".join("ba"[n % 3 % 2] for n in range(1400)),
+         2800),
+    ],
+)  # fmt: skip
+def test_long_texts_are_told_whole(
+    old: str, new: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[int] = []
+    way = rewording._way
+
+    def counted(before: Sequence[str], after: Sequence[str]) -> list[Piece] | None:
+        looked.append(len(before) + len(after))
+        return way(before, after)
+
+    monkeypatch.setattr(rewording, "_way", counted)
+    found = text_changes(old, new)
+    assert sides(found) == (old, new)
+    assert len(found) <= most
+    assert sum(looked) <= 2 * MOST_PIECES
+
+
+def test_the_way_has_an_end() -> None:
+    def many(letter: str) -> list[str]:
+        return list(numbered(letter))
+
+    assert rewording._way(many("a"), many("b")) is None
+
+
+def numbered(letter: str) -> Iterator[str]:
+    return (f"{letter}{number}" for number in range(1000))

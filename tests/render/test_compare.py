@@ -1,0 +1,174 @@
+"""The page of a comparison: rows over several sessions, what is folded, what is cut in sight, and
+hostile text that stays text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from app.core.align import align
+from app.core.difference import Change
+from app.core.rewording import text_changes
+from app.core.sides import Side, side
+from app.render.compare import (
+    Choice,
+    ComparePage,
+    across,
+    column,
+    common_group,
+    compare_page,
+    groups,
+)
+from app.render.compare_calls import MOST_CHANGES, SHOWN_TEXT, CallCell, in_sight
+from app.render.view import SessionRow
+from tests.core.sides import Turns, sided
+from tests.factories import Log
+from tests.render.page import ENV, Node, parse
+
+A, B, C = ("look_up", {"id": 1}), ("add_event", {"title": "x"}), ("look_up", {"id": 2})
+
+
+def page_of(sides: Sequence[Side]) -> ComparePage:
+    ids = [one.id for one in sides]
+    alignments = [align(sides[0], other, 0) for other in sides[1:]]
+    return ComparePage(
+        [
+            column(one, at, alignments[at - 1] if at else None, "/first", "/without")
+            for at, one in enumerate(sides)
+        ],
+        groups=groups(across(alignments), ids),
+    )
+
+
+def sessions(*all_turns: Sequence[Turns]) -> list[Side]:
+    return [sided(*turns, id=f"s{number}") for number, turns in enumerate(all_turns)]
+
+
+def drawn(sides: Sequence[Side]) -> Node:
+    return parse(compare_page(ENV, page_of(sides)))
+
+
+def words_of(lines: Sequence[Sequence[CallCell | None]]) -> list[list[Any]]:
+    return [[one and (one.id, one.how, *one.words) for one in line] for line in lines]
+
+
+def test_equal_turns_are_folded_and_others_stand_open() -> None:
+    found = page_of(sessions([[A], [A], [B], "x"], [[A], [A], [C], "x"])).groups
+    assert [(one.equal, one.words, len(one.lines)) for one in found] == [
+        (True, "2 turns equal", 3),
+        (False, "1 turn equal", 1),
+        (True, "1 turn equal", 1),
+    ]
+    assert [line.brief for line in found[0].lines] == ["Go.", "look_up", "look_up"]
+
+
+def test_calls_stand_beside_those_they_are_compared_with() -> None:
+    sides = sessions([[A, B]], [[C, B]], [[B, A]], [[B], [A, A]])
+    (line, extra) = page_of(sides).groups[1].lines
+    assert words_of(line.calls) == [
+        [
+            ("1.0", "reference"),
+            ("1.0", "other", "other arguments"),
+            ("1.1", "other", "out of order"),
+            ("2.0", "other", "in turn 2"),
+        ],
+        [
+            ("1.1", "reference"),
+            ("1.1", "same", "same"),
+            ("1.0", "same", "same"),
+            ("1.0", "same", "same"),
+        ],
+    ]
+    assert [cell and cell.how for cell in extra.cells] == [None, None, None, "extra"]
+    assert words_of(extra.calls) == [[None, None, None, ("2.1", "extra", "extra")]]
+    first = line.calls[0][1]
+    assert first is not None
+    assert first.changes == (Change("/id", "changed", "1", "2"),)
+    assert first.href == "/sessions/s1#call-1-0"
+
+
+def test_a_session_without_turns_misses_all() -> None:
+    found = page_of(sessions([[A], "x"], []))
+    assert found.columns[1].note == "No turns yet."
+    assert list(found.columns[1].measures) == ["0 turns", "0 calls"]
+    assert list(found.columns[1].words[:2]) == ["1 call missing", "2 turns missing"]
+    hows = [line.cells[1] and line.cells[1].how for line in found.groups[1].lines]
+    assert hows == ["missing", "missing"]
+
+
+def test_another_model_is_said_where_it_begins() -> None:
+    def asked(*models: str) -> Side:
+        log = Log().start()
+        for model in models:
+            log.prompt().request(model=model).part(0, "text", model).end("stop")
+        return side(log.session())
+
+    found = page_of([asked("a", "a", "a"), asked("a", "b", "b")]).groups
+    notes = [line.cells[1].notes for group in found for line in group.lines[-1:]
+             if len(line.cells) > 1 and line.cells[1] is not None]  # fmt: skip
+    assert [list(one) for one in notes] == [["asked with another model"], []]
+
+
+def test_what_is_in_common_is_one_fold() -> None:
+    (one,) = sessions([[A], "x"])
+    group = common_group(one, 3)
+    assert group is not None
+    assert (group.words, [line.cells[0].label for line in group.lines if line.cells[0]]) == (
+        "2 turns in common",
+        ["Prompt 1", "Turn 1", "Turn 2"],
+    )
+    assert common_group(one, 0) is None
+
+
+HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)">"\'{{7*7}}\u202etxt\u200b'
+
+
+def test_hostile_text_stays_text() -> None:
+    calls = (HOSTILE, {HOSTILE: HOSTILE}, HOSTILE), (HOSTILE, {HOSTILE: "x", "more": HOSTILE}, "y")
+    sides = [
+        sided([calls[0]], HOSTILE, prompt="<b>One</b>", id="a"),
+        sided([calls[1]], HOSTILE + "!", prompt=HOSTILE, id="b"),
+    ]
+    page = page_of(sides)
+    row = SessionRow("a", HOSTILE, "idle", 0)
+    page = ComparePage(page.columns, groups=page.groups, said=[HOSTILE], copied=HOSTILE,
+                       choices=[Choice(row, "fork", True)], query=HOSTILE)  # fmt: skip
+    html = compare_page(ENV, page)
+    tree = parse(html)
+    names = {node.name for node in tree.walk()}
+    assert not names & {"img", "b>"}
+    assert all("src" in node.attributes for node in tree.walk() if node.name == "script")
+    assert "onerror" not in {key for node in tree.walk() for key in node.attributes}
+    assert html.count("\u202e") <= 2  # in form fields alone, which give back what was typed
+    assert "7*7" in html
+    assert "49" not in html
+
+
+def test_what_is_cut_in_sight_says_how_much_is_left_out() -> None:
+    many = {f"k{number}": number for number in range(100)}
+    other = {name: -1 - number for name, number in many.items()}
+    big = "word " * 200_000
+    sides = [
+        sided([("t", many), ("u", {"x": big})], big, id="a"),
+        sided([("t", other), ("u", {"x": big + "end"})], "short " + big, id="b"),
+    ]
+    html = compare_page(ENV, page_of(sides))
+    assert f"and {100 - MOST_CHANGES} more" in html
+    assert len(html) < 60_000
+    assert "characters" in html
+    pieces = in_sight(text_changes(big + "a" + big, big + "b" + big))
+    assert [one.how for one in pieces] == ["same", "removed", "added", "same"]
+    assert all(len(one.text) < SHOWN_TEXT + 200 for one in pieces)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_a_column_for_each(count: int) -> None:
+    tree = drawn(sessions(*([[A], "x"], [[B], "x"], [[C], "x"], ["x"])[:count]))
+    lines = [n for n in tree.walk() if "line" in n.attributes.get("class", "").split()]
+    cells = [
+        sum(isinstance(c, Node) and "cell" in c.attributes.get("class", "") for c in n.children)
+        for n in lines
+    ]
+    assert set(cells) == {count}

@@ -1,0 +1,112 @@
+"""Comparing over HTTP: what is chosen, the forms of the answer, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import anyio
+import httpx
+import pytest
+
+from tests.served import Served, served
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("compare") / "c.db", PLAYGROUND_PACE="0") as running:
+        yield running
+
+
+@pytest.fixture
+async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
+    async with one.client() as made:
+        yield made
+
+
+@pytest.fixture
+async def page(one: Served) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=one.url, trust_env=False, timeout=40.0) as made:
+        await made.get(f"/?token={one.token}", follow_redirects=True)
+        made.headers.update({"accept": "text/html"})
+        yield made
+
+
+async def asked(script: httpx.AsyncClient, text: str, session_id: str = "") -> str:
+    """A session that was asked `text`, and has answered or waits."""
+    if not session_id:
+        session_id = (await script.post("/sessions", json={"tools": []})).json()["id"]
+    if text:
+        await script.post(f"/sessions/{session_id}/prompts", json={"text": text})
+    with anyio.fail_after(30):
+        while (await script.get(f"/sessions/{session_id}")).json()["state"] == "running":
+            await anyio.sleep(0.01)
+    return session_id
+
+
+async def test_a_fork_is_compared_with_its_parent(
+    script: httpx.AsyncClient, page: httpx.AsyncClient
+) -> None:
+    parent = await asked(script, "Hello <b>you</b>")
+    made = await script.post(f"/sessions/{parent}/fork", json={})
+    child = await asked(script, "And now?", made.json()["id"])
+    query = {"session": [parent, child], "view": "turns"}
+    told = (await script.get("/compare", params=query)).json()
+    assert [one["id"] for one in told["sessions"]] == [parent, child]
+    assert told["against"][0]["common"] == 2
+    assert told["against"][0]["counts"]["extra_prompts"] == 1
+
+    drawn = await page.get("/compare", params=query)
+    assert drawn.status_code == 200
+    assert "1 turn in common" in drawn.text
+    assert "And now?" in drawn.text
+    assert "<b>you" not in drawn.text
+    assert f"/compare?session={child}&amp;session={parent}&amp;view=turns" in drawn.text
+    text = await page.get("/compare", params={**query, "as": "markdown"})
+    assert text.headers["content-type"].startswith("text/plain")
+    assert text.text.startswith("# Comparison\n")
+
+    asked_once = await page.get("/compare", params={"session": parent})
+    assert "Choose two to four sessions" in asked_once.text
+    assert f'value="{child}"' in asked_once.text
+    assert '<span class="tag">fork</span>' in asked_once.text
+    twice = await page.get("/compare", params={"session": [parent, parent]})
+    assert "named twice" in twice.text
+    found = await page.get("/compare", params={"session": parent, "q": "no such", "choose": "1"})
+    assert f'value="{parent}" checked' in found.text
+    assert f'value="{child}"' not in found.text
+
+
+async def test_sessions_without_turns_and_pages_of_rows(
+    script: httpx.AsyncClient, page: httpx.AsyncClient
+) -> None:
+    one, other = await asked(script, ""), await asked(script, "")
+    drawn = await page.get("/compare", params={"session": [one, other]})
+    assert "Nothing was asked in these sessions yet." in drawn.text
+    assert drawn.text.count("No turns yet.") == 2
+    live = await page.get("/compare", params={"session": [one, other], "view": "live"})
+    assert live.status_code == 200
+    assert "<iframe" in live.text
+
+
+REFUSED = (
+    ({"session": ["nobody", "else"]}, 404, "There is no session"),
+    ({"session": "{one}"}, 422, "Name two sessions at least"),
+    ({"session": ["{one}", "{one}"]}, 422, "Name two sessions at least"),
+    ({"session": ["a", "b", "c", "d", "e"]}, 422, "At most 4 sessions"),
+    ({"session": ["{one}", "x"], "view": "sideways"}, 422, "view is turns or live."),
+)
+
+
+async def test_what_is_refused_says_why(script: httpx.AsyncClient, page: httpx.AsyncClient) -> None:
+    one = await asked(script, "")
+    for params, status, words in REFUSED:
+        named = params["session"]
+        ids = [named] if isinstance(named, str) else list(named)
+        query = {**params, "session": [name.replace("{one}", one) for name in ids]}
+        answer = await script.get("/compare", params=query)
+        assert (answer.status_code, words in answer.json()["error"]) == (status, True), params
+    other = await asked(script, "")
+    answer = await page.get("/compare", params={"session": [one, other], "from": "x"})
+    assert (answer.status_code, "whole number" in answer.text) == (422, True)
