@@ -1,154 +1,75 @@
-"""A session from somebody else: kept as it is, read, and nothing of it done. Threat 14."""
+"""What somebody brings is kept to be read: a request as the session it would be."""
 
 from __future__ import annotations
 
-import asyncio
+import hashlib
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.core.errors import BadInput, Refused
-from app.core.events import PromptAdded, RunStopped
-from app.core.fold import fold
-from app.core.settings import Profile
-from app.core.tools import Tool
 from app.engine.bringing import bring
-from app.engine.engine import Engine
-from app.engine.exporting import kept
 from app.engine.forking import Place, fork
-from app.export.jsonl import write
-from app.export.kept import Kept
-from tests.engine.running import ALLOW_ALL, asked, rested, running
-from tests.factories import Log, turn_with_calls
-from tests.factories import settings as made
+from tests.engine.running import running
+from tests.formats.test_requests import CHAT, CLAUDE
 
 pytestmark = pytest.mark.anyio
 
-
-def lines(data: bytes) -> list[Any]:
-    """Without the ids, the one thing in which an export of an import may differ."""
-    first, *rest = [json.loads(line) for line in data.splitlines()]
-    return [{**first, "session": {**first["session"], "id": ""}}, *rest]
-
-
-async def exported(engine: Engine, session_id: str) -> bytes:
-    return write(await kept(engine, session_id)).data
-
-
-@pytest.mark.parametrize("profile", ["simulator", "simulator-openai", "simulator-ollama"])
-async def test_what_was_brought_is_exported_as_it_came(tmp_path: Path, profile: str) -> None:
-    async with running(tmp_path) as engine:
-        tools = ("get_weather", "calculator")
-        more: dict[str, Any] = {"asked_profile": profile, "rules": ALLOW_ALL}
-        one = await asked(engine, "Weather in Paris?", *tools, **more)
-        child = await rested(engine, await fork(engine, one.id, Place(turn=2)))
-        for session_id in (one.id, child.id):
-            data = await exported(engine, session_id)
-            again = await bring(engine, data)
-            assert again != session_id
-            assert lines(await exported(engine, again)) == lines(data)
-        assert len(lines(data)) > len((await kept(engine, child.id)).log), "recordings are whole"
+KEY = "sk-ant-api03-" + "Ab9" * 12
 
 
 @pytest.mark.parametrize(
-    "fault", ["cut-mid-args", "http-500", "invalid-utf8", "args-lone-surrogate"]
+    ("text", "profile"),
+    [
+        (json.dumps(CHAT), "openai"),
+        (f"curl http://127.0.0.1:1/v1/chat/completions -d '{json.dumps(CHAT)}'", "127.0.0.1"),
+        (f"curl https://api.anthropic.com/v1/messages -d '{json.dumps(CLAUDE)}'", "anthropic"),
+    ],
 )
-async def test_faults_come_back_too(tmp_path: Path, fault: str) -> None:
+async def test_a_request_is_kept_and_goes_on_as_a_fork_without_its_tools(
+    tmp_path: Path, text: str, profile: str
+) -> None:
     async with running(tmp_path) as engine:
-        one = await asked(engine, f"/fault {fault} What is 17 * 23?", "calculator", max_retries=0)
-        data = await exported(engine, one.id)
-        again = await bring(engine, data)
-        assert lines(await exported(engine, again)) == lines(data)
-
-
-async def test_a_bad_line_leaves_nothing(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        one = await asked(engine, "hello")
-        data = await exported(engine, one.id)
-        with pytest.raises(BadInput, match="Line 3 "):
-            await bring(engine, data.replace(b'"seq": 2', b'"seq": 9', 1))
-        for table in ("sessions", "events", "chunks", "recordings"):
-            column = "id" if table == "sessions" else "session"
-            rows = await engine.database.rows(f"SELECT DISTINCT {column} FROM {table}")  # noqa: S608
-            assert {row[0] for row in rows} <= {one.id}
-
-
-def hostile(tmp_path: Path, url: str) -> tuple[bytes, Path]:
-    """A file whose session was about to run a call that writes a marker, at an address of its own
-    that would be asked next."""
-    marker = tmp_path / "marker"
-    code = f"def boom():\n    open({str(marker)!r}, 'w').close()\n"
-    tool = Tool("boom", answered_by="python", config={"code": code, "function": "boom"})
-    profile = Profile("mine", "anthropic", url, "ANTHROPIC_API_KEY", "m", {"x-evil": "1"})
-    log = turn_with_calls(("boom", {}))
-    first = replace(log.events[0].event, settings=made(tool, profile=profile, extra={"a": 1}))  # type: ignore[type-var]
-    log.events[0] = replace(log.events[0], event=first)
-    return write(Kept(fold("s", log.events), "T", log.events)).data, marker
-
-
-async def test_nothing_is_asked_run_or_written_by_a_file(tmp_path: Path) -> None:
-    asked_for: list[bytes] = []
-
-    async def trap(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked_for.append(await reader.read(1))
-        writer.close()
-
-    server = await asyncio.start_server(trap, "127.0.0.1", 0)
-    url = "http://127.0.0.1:%d" % server.sockets[0].getsockname()[1]
-    data, marker = hostile(tmp_path, url)
-    async with running(tmp_path) as engine:
-        session_id = await bring(engine, data)
-        await engine.rules.put("", ALLOW_ALL, ())
-        await engine.driver.advance(session_id)
+        session_id = await bring(engine, text.encode())
         async with engine.hub.holding(session_id) as live:
-            assert live.session.waiting
-            assert not live.own
-            digest = live.session.waiting[0].digest
-        for act in (
-            engine.driver.prompt(session_id, "go on"),
-            engine.driver.stop(session_id),
-            engine.driver.resume(session_id),
-            engine.driver.cancel(session_id, "1.1"),
-        ):
-            with pytest.raises(Refused, match="someone else"):
-                await act
-        assert digest
+            assert (live.own, live.session.state) == (False, "paused")
+            assert live.title
+            settings = live.session.settings
+            assert settings is not None
+            assert settings.profile.name == profile
+        with pytest.raises(Refused):
+            await engine.driver.resume(session_id)
         child = await fork(engine, session_id, Place(), go=False)
         async with engine.hub.holding(child) as live:
-            assert live.own
-            settings = live.session.settings
-        assert settings is not None
-        assert settings.tools == ()
-        assert settings.extra == {}
-        assert settings.profile in engine.profiles()
-        assert settings.profile.base_url == "sim:"
-    async with running(tmp_path) as engine:  # a start recovers what is one's own
-        assert lines(await exported(engine, session_id)) == lines(data)
-    server.close()
-    await server.wait_closed()
-    assert asked_for == []
-    assert not marker.exists()
+            assert live.session.settings is not None
+            assert (live.session.settings.tools, live.session.state) == ((), "paused")
 
 
-async def test_it_can_be_deleted_as_it_is(tmp_path: Path) -> None:
-    log = Log().start().add(PromptAdded("hello"))
-    data = write(Kept(log.session(), "T", log.events, tags=("b", "a"))).data
+async def test_an_archive_brings_its_bytes_and_no_key(tmp_path: Path) -> None:
+    said = {"message": {"content": f"Hi {KEY}"}, "finish_reason": "stop", "index": 0}
+    answer = json.dumps({"choices": [said]})
+    entry: dict[str, Any] = {
+        "request": {
+            "url": f"https://x/v1/chat/completions?key={KEY}",
+            "headers": [{"name": "Authorization", "value": f"Bearer {KEY}"}],
+            "postData": {"text": json.dumps(CHAT)},
+        },
+        "response": {"status": 200, "content": {"text": answer}},
+    }
     async with running(tmp_path) as engine:
-        session_id = await bring(engine, data)
-        assert await engine.log.tags(session_id) == ["a", "b"]
-        await engine.driver.delete(session_id)
-        whole = await kept(engine, session_id)
-    assert not any(isinstance(one.event, RunStopped) for one in whole.log)
+        session_id = await bring(engine, json.dumps({"log": {"entries": [entry]}}).encode())
+        (chunk,) = await engine.log.chunks(session_id)
+        assert chunk.data == answer.replace(KEY, "*" * len(KEY)).encode()
+        closed = (await engine.log.recordings(session_id))[chunk.recording]
+        assert closed.sha256 == hashlib.sha256(chunk.data).hexdigest()
+        assert [answer[start:end] for start, end in closed.masked] == [KEY]
+        assert KEY not in repr(await engine.log.events(session_id))
 
 
-async def test_a_key_of_ours_in_a_file_is_not_kept(tmp_path: Path) -> None:
-    key = "sk-ours-0123456789abcdef"
-    log = Log().start().add(PromptAdded(f"it is {key}, not sk-other-0123456789abcdef"))
-    data = write(Kept(log.session(), "T", log.events)).data
-    async with running(tmp_path, environment={"OPENAI_API_KEY": key}) as engine:
-        whole = await kept(engine, await bring(engine, data))
-    assert key.encode() not in write(whole).data
-    assert b"sk-other-0123456789abcdef" in write(whole).data, "all else is as it came"
+async def test_what_is_none_of_it_says_what_can_be_brought(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        with pytest.raises(BadInput, match="Bring a session that was exported"):
+            await bring(engine, b"hello")
+        assert await engine.log.summaries() == []
