@@ -18,6 +18,7 @@ from app.commands.listening import bound, ended_by_signals, port_of, serve, serv
 from app.commands.opening import opened
 from app.core.errors import BadInput
 from app.engine.engine import Engine
+from app.engine.playing import tape
 from app.net.hidden import hide
 from app.simulator.app import simulator_app
 from app.store.lock import owned, owner_of
@@ -72,6 +73,7 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
                 key=lambda sent: secrets.compare_digest(
                     sent.encode("utf-8", "replace"), key.encode()
                 ),
+                tapes=lambda session_id: tape(engine.log, session_id),
             ),
             allow_hosts=[*arguments.allow_host, *_own_name(arguments.host)],
         )

@@ -20,6 +20,9 @@ PROTOCOLS: tuple[Protocol, ...] = (
 SIMULATOR_URL = "sim:"
 """The base URL of the built-in simulator; resolved to this process's own port when used."""
 
+RECORDING_URL = "recording:"
+"""With the id of a session behind it: the base URL of its recording, which the simulator plays."""
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -44,7 +47,13 @@ class Profile:
 
     @property
     def simulated(self) -> bool:
-        return self.base_url.startswith(SIMULATOR_URL)
+        return self.base_url.startswith((SIMULATOR_URL, RECORDING_URL))
+
+    @property
+    def recorded(self) -> str:
+        """The id of the session whose recording answers, "" where none does."""
+        is_one = self.base_url.startswith(RECORDING_URL)
+        return self.base_url.removeprefix(RECORDING_URL) if is_one else ""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from urllib.parse import quote
 
 from app.core.errors import BadInput
 from app.core.events import RequestSent, ResponseFailed, ResponseStarted
@@ -102,6 +103,11 @@ class Client:
             model,
             choice,
         )
+        if profile.recorded:
+            again = sum(turn.request.body == sent.body for turn in session.turns)
+            told = {"x-playground-again": str(again)}
+            sent = replace(sent, headers=merged(sent.headers, told))
+            request = replace(request, headers=merged(request.headers, told))
         own_key = one.key_header(key, profile.quirks) if key else {}
         headers = merged(request.headers, profile.headers, own_key)
         return Prepared(
@@ -163,7 +169,7 @@ class Client:
         url, path = self._simulator_url(), SIMULATED_PATHS.get(profile.protocol)
         if not url or path is None:
             raise BadInput(f"The simulator has no end for {profile.protocol} here.")
-        return url + path
+        return url + (f"/recorded/{quote(profile.recorded, safe='')}" if profile.recorded else path)
 
 
 def merged(*several: Mapping[str, str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from urllib.parse import unquote
 
 from app.core.decide import LONGEST_WAIT_S
 from app.core.events import (
@@ -155,10 +156,19 @@ class Writing:
         self._told_ms = at_ms
         self._request_id, self._rate_limits = masked.request_id, rate_limits(headers)
         self._add(masked, at_ms, self._offset, self._offset)
+        if self._prepared.profile is not None and self._prepared.profile.recorded:
+            self._check_path(headers.get("x-playground-left-recording", ""), at_ms)
         self._decoder = self._prepared.codec.decoder(started.status)
         self._decoder.limit(self._prepared.limits.max_event_bytes)
         if self._prepared.expects and started.status < 400:
             self._check_type(headers.get("content-type", ""), at_ms)
+
+    def _check_path(self, others: str, at_ms: int) -> None:
+        """A recording answers, and says which tools came to something else when it was made."""
+        if others:
+            names = " and ".join(unquote(name)[:80] for name in others.split(",")[:8])
+            said = f"This answer was recorded after another call or result of {names}."
+            self._add(Warned("left_recording", said), at_ms, self._offset, self._offset)
 
     def _check_type(self, told: str, at_ms: int) -> None:
         """A stream was asked for; the bytes alone decide how it is read."""

@@ -21,8 +21,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.core.errors import BadInput
 from app.core.messages import Message, ModelRequest
-from app.simulator import anthropic, gemini, ollama, openai_chat, openai_responses
-from app.simulator.end import Asked, BadRequest, End, Frame, Stamp
+from app.simulator import anthropic, gemini, ollama, openai_chat, openai_responses, recorded
+from app.simulator.end import CUT, Asked, BadRequest, End, Frame, Stamp
 from app.simulator.fault import Injected, meaningless
 from app.simulator.fault_answers import Canned
 from app.simulator.fault_raw import RawPlayed, can
@@ -56,18 +56,21 @@ def simulator_app(
     key: Callable[[str], bool] | None = None,
     sleep: Sleep = anyio.sleep,
     clock: Callable[[], float] = time.time,
+    tapes: recorded.Tapes | None = None,
 ) -> ASGIApp:
     """The server ends, each under its base.
 
     `pace` 1 is a person's reading pace, 0 no pause; a request may say otherwise by the header
     `x-playground-pace`. `key` says whether a key is right (None: any that is not empty). `sleep`
-    takes seconds, `clock` gives Unix seconds.
+    takes seconds, `clock` gives Unix seconds. `tapes` are the recordings that can stand in.
     """
     desk = _Desk(SimulatorPace(pace), scenario, seed, key, sleep, clock)
     routes = [Route("/", _front)]
     for base in dict.fromkeys(end.base for end in ENDS):
         ends = tuple(end for end in ENDS if end.base == base)
         routes.append(Route(f"{base}/{{rest:path}}", _Endpoint(ends, desk)))
+    if tapes is not None:
+        routes.append(Route("/recorded/{session}/{rest:path}", _Recording(tapes, desk)))
     return Starlette(routes=routes)
 
 
@@ -111,30 +114,26 @@ class _Endpoint:
         try:
             response = await self._response(end, request, request_id)
         except BadRequest as problem:
-            response = self._canned(end, _refused(end, problem, request_id), request_id)
+            response = self.canned(end, _refused(end, problem, request_id), request_id)
         except BadInput as problem:
             kind, code = end.kinds[400]
             refused = BadRequest(str(problem), kind=kind, code=code)
-            response = self._canned(end, _refused(end, refused, request_id), request_id)
+            response = self.canned(end, _refused(end, refused, request_id), request_id)
         except ClientDisconnect:
             return
         if isinstance(response, RawPlayed) and not can(scope):
             alas = BadRequest(_NO_SOCKET, kind=end.kinds[400][0])
-            response = self._canned(end, _refused(end, alas, request_id), request_id)
+            response = self.canned(end, _refused(end, alas, request_id), request_id)
         await response(scope, receive, send)
 
     async def _response(self, end: End, request: Request, request_id: str) -> Played | RawPlayed:
         headers = request.headers
-        given = end.key(headers) or request.query_params.get(end.key_param, "")
-        if not given and (end.no_key is not None or self.desk.key is not None):
-            raise end.no_key or end.bad_key("")
-        if self.desk.key is not None and not self.desk.key(given):
-            raise end.bad_key(given)
+        given = self.check_key(end, request)
         path = "/" + request.path_params["rest"]
         takes = end.takes.fullmatch(path) is not None
         if request.method == "GET" and path == end.models_path:
             listed = Canned(200, end.models(int(self.desk.clock())))
-            return self._canned(end, listed, request_id)
+            return self.canned(end, listed, request_id)
         if request.method == "POST" and takes:
             target = path + (f"?{request.url.query}" if request.url.query else "")
             return self._answer(end, await request.body(), headers, target, given, request_id)
@@ -160,7 +159,7 @@ class _Endpoint:
         request_id: str,
     ) -> Played | RawPlayed:
         asked = end.parse(body, headers, target)
-        pace = self._pace(headers)
+        pace = pace_of(headers, self.desk.pace)
         faults = faults_of(asked.request, headers)
         if self.desk.scenario is None:
             answer = self._model(asked.request)
@@ -172,7 +171,7 @@ class _Endpoint:
                 raise BadRequest(sentence, kind=end.kinds[400][0])
             canned = self._canned_by(end, injected, key, body)
             if canned is not None:
-                return self._canned(end, canned, request_id)
+                return self.canned(end, canned, request_id)
             answer = _changed(answer, asked.request, injected, told="x-playground-fault" in headers)
         stamp = Stamp.of(body, self.desk.seed, int(self.desk.clock()))
         stream = asked.request.stream and not any(one.fault.unstreamed for one in faults)
@@ -200,17 +199,14 @@ class _Endpoint:
         wait = sum(frame.pause for frame in end.frames(answer, asked, stamp))
         return [Frame(end.whole(answer, asked, stamp), min(wait, 2.0), "body")]
 
-    def _pace(self, headers: Mapping[str, str]) -> SimulatorPace:
-        told = headers.get("x-playground-pace")
-        if told is None:
-            return self.desk.pace
-        try:
-            factor = float(told)
-        except ValueError:
-            factor = -1.0
-        if not 0 <= factor <= 1000:
-            raise BadRequest("x-playground-pace: send a number from 0 (no pause) to 1000.")
-        return SimulatorPace(factor)
+    def check_key(self, end: End, request: Request) -> str:
+        """The key of `request`; BadRequest where it is not the right one."""
+        given = end.key(request.headers) or request.query_params.get(end.key_param, "")
+        if not given and (end.no_key is not None or self.desk.key is not None):
+            raise end.no_key or end.bad_key("")
+        if self.desk.key is not None and not self.desk.key(given):
+            raise end.bad_key(given)
+        return given
 
     def _canned_by(self, end: End, injected: Injected, key: str, body: bytes) -> Canned | None:
         """The answer of a fault that replaces all; None where it has given way."""
@@ -224,11 +220,54 @@ class _Endpoint:
                 return None
         return fault.answer(end, number, key)
 
-    def _canned(self, end: End, canned: Canned, request_id: str) -> Played:
+    def canned(self, end: End, canned: Canned, request_id: str) -> Played:
         length = {"content-length": str(len(canned.body))} if canned.status != 204 else {}
         headers = {**end.headers(request_id), **length, **canned.headers}
         frames = [Frame(canned.body, tag="body")] if canned.body else []
         return Played(canned.status, headers, frames, SimulatorPace(0), self.desk.sleep)
+
+
+@dataclass(frozen=True)
+class _Recording:
+    """Recorded sessions as models, at their own pace whatever that of the simulator is."""
+
+    tapes: recorded.Tapes
+    desk: _Desk
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        tape = await self.tapes(request.path_params["session"])
+        end = next((one for one in ENDS if tape is not None and one.name == tape.protocol), ENDS[0])
+        endpoint = _Endpoint((end,), self.desk)
+        self.desk.requests += 1
+        request_id = Stamp.of(b"", self.desk.seed, 0).id("req_", self.desk.requests)
+        try:
+            if tape is not None:
+                endpoint.check_key(end, request)
+            response = self._response(tape, await request.body(), request.headers)
+        except BadRequest as problem:
+            response = endpoint.canned(end, _refused(end, problem, request_id), request_id)
+        except ClientDisconnect:
+            return
+        if isinstance(response, RawPlayed) and not can(scope):
+            alas = BadRequest(_NO_SOCKET, kind=end.kinds[400][0])
+            response = endpoint.canned(end, _refused(end, alas, request_id), request_id)
+        await response(scope, receive, send)
+
+    def _response(
+        self, tape: recorded.Tape | None, body: bytes, told: Mapping[str, str]
+    ) -> Played | RawPlayed:
+        if tape is None:
+            raise BadRequest("That recording is gone. Choose another model in Setup.")
+        again = told.get(recorded.AGAIN, "0")
+        times = int(again) if again.isascii() and again.isdigit() and len(again) < 6 else 0
+        one = recorded.found(tape, body.decode("utf-8", "replace"), times)
+        if one.take.status is None:
+            return RawPlayed([CUT])
+        pace = pace_of(told, SimulatorPace(1.0))
+        return Played(
+            one.take.status, recorded.headers(one), recorded.frames(one.take), pace, self.desk.sleep
+        )
 
 
 def _refused(end: End, problem: BadRequest, request_id: str) -> Canned:
@@ -250,6 +289,20 @@ def _plain(message: Message) -> Message:
             for part in message.parts
         ),
     )
+
+
+def pace_of(headers: Mapping[str, str], usual: SimulatorPace) -> SimulatorPace:
+    """The pace that a request asks for, or else the `usual` one."""
+    told = headers.get("x-playground-pace")
+    if told is None:
+        return usual
+    try:
+        factor = float(told)
+    except ValueError:
+        factor = -1.0
+    if not 0 <= factor <= 1000:
+        raise BadRequest("x-playground-pace: send a number from 0 (no pause) to 1000.")
+    return SimulatorPace(factor)
 
 
 def faults_of(request: ModelRequest, headers: Mapping[str, str]) -> tuple[Injected, ...]:

@@ -16,9 +16,11 @@ from app.core.settings import Profile
 from app.core.state import Session
 from app.core.tools import Tool
 from app.engine.engine import Engine
+from app.engine.playing import tape
 from app.engine.retries import Waits
 from app.engine.settings import settings_from
 from app.simulator.app import simulator_app
+from app.simulator.recorded import Tape
 from app.simulator.scenario import Scenario
 from tests.engine.boundary import Boundary
 
@@ -44,7 +46,11 @@ async def running(
     writes down what the simulator sends."""
     sock = bound("127.0.0.1", 0)
     url = f"http://127.0.0.1:{port_of(sock)}"
-    app = simulator_app(pace=pace, scenario=scenario, key=lambda sent: sent == KEY)
+
+    async def taped(session_id: str) -> Tape | None:
+        return await tape(engine.log, session_id)
+
+    app = simulator_app(pace=pace, scenario=scenario, key=lambda sent: sent == KEY, tapes=taped)
     one = server(app if boundary is None else boundary.around(app))
     serving = asyncio.create_task(serve(one, sock, lambda: None))
     engine = await Engine.open(

@@ -1,0 +1,103 @@
+"""A recorded session as a model: its tape, and new sessions that are played with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from app.core.errors import BadInput
+from app.core.fold import fold
+from app.core.settings import RECORDING_URL, Profile, Settings
+from app.core.state import Prompt, Session, Turn
+from app.engine.engine import Engine
+from app.simulator.recorded import Take, Tape
+from app.store.batch import Chunk
+from app.store.log import Log
+
+PACES = {"0.25": "×4", "1": "as recorded", "4": "×0.25", "0": "at once"}
+"""What the pauses are multiplied by, and what a person reads of it."""
+
+
+async def tape(log: Log, session_id: str) -> Tape | None:
+    """The tape of a session; None where there is none, or nothing was asked in it."""
+    if await log.summary(session_id) is None:
+        return None
+    session = fold(session_id, await log.opening(session_id))
+    closed = await log.recordings(session_id)
+    pieces: dict[int, list[Chunk]] = {}
+    for chunk in await log.chunks(session_id):
+        pieces.setdefault(chunk.recording, []).append(chunk)
+    turns = [turn for turn in session.turns if not turn.open]
+    if not turns:
+        return None
+    protocol = turns[-1].request.protocol
+    takes = [
+        _take(
+            turn, pieces.get(turn.number, []), turn.number in closed and closed[turn.number].clean
+        )
+        for turn in turns
+        if turn.request.protocol == protocol
+    ]
+    return Tape(protocol, takes)
+
+
+async def play(engine: Engine, session_id: str, pace: str = "1") -> str:
+    """A new session set up as the recorded one was at its first request, with its recording as the
+    model; its id. The tools of a session from somebody else are off."""
+    if pace not in PACES:
+        raise BadInput(f"pace is one of {', '.join(PACES)}: what the pauses are multiplied by.")
+    async with engine.hub.holding(session_id) as live:
+        session, own, title = live.session, live.own, live.title
+        first = _first(session)
+    settings = replace(
+        first,
+        profile=_profile(first.profile, session_id, title, pace),
+        model=first.model or first.profile.model,
+        tools=first.tools if own else (),
+    )
+    return await engine.hub.create(settings, f"{title or 'A session'}, with its recording")
+
+
+async def said(log: Log, session_id: str, number: int) -> str:
+    """The text of prompt `number` of a recorded session, "" where there is none."""
+    if await log.summary(session_id) is None:
+        return ""
+    session = fold(session_id, await log.opening(session_id))
+    prompts = (item for item in session.items if isinstance(item, Prompt))
+    return next((item.text for item in prompts if item.number == number), "")
+
+
+def _first(session: Session) -> Settings:
+    """The settings of the first answer on the tape."""
+    ended = [turn for turn in session.turns if not turn.open]
+    if not ended:
+        raise BadInput("Nothing was answered in this session yet; there is nothing to play.")
+    protocol = ended[-1].request.protocol
+    return next(turn.settings for turn in ended if turn.request.protocol == protocol)
+
+
+def _profile(was: Profile, session_id: str, title: str, pace: str) -> Profile:
+    return replace(
+        was,
+        name=f"recording of {' '.join(title.split())[:40] or session_id}",
+        base_url=RECORDING_URL + session_id,
+        key_name="",
+        headers={} if pace == "1" else {"x-playground-pace": pace},
+    )
+
+
+def _take(turn: Turn, pieces: list[Chunk], clean: bool) -> Take:
+    response, failure = turn.response, turn.failure
+    head_ms = turn.answered_ms if turn.answered_ms is not None else turn.sent_ms
+    times = [head_ms, *(chunk.at_ms for chunk in pieces)]
+    pauses = [max(after - before, 0) / 1000 for before, after in pairwise(times)]
+    return Take(
+        turn.number,
+        turn.request.body,
+        None if response is None else response.status,
+        {} if response is None else response.headers,
+        max(head_ms - turn.sent_ms, 0) / 1000,
+        [(pause, chunk.data) for pause, chunk in zip(pauses, pieces, strict=True)],
+        clean,
+        "" if failure is None else failure.message,
+    )

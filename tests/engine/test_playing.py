@@ -1,0 +1,174 @@
+"""A recorded session as the model of another one, over real HTTP, in each protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from app.core.errors import BadInput
+from app.core.events import (
+    Event,
+    Logged,
+    PartDelta,
+    PartEnded,
+    PartStarted,
+    RequestSent,
+    ResponseEnded,
+    ResponseFailed,
+    ResponseStarted,
+    RetryScheduled,
+    Warned,
+)
+from app.engine.decisions import Asked
+from app.engine.engine import Engine
+from app.engine.playing import play, said, tape
+from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running
+
+WEATHER = "What is 17*23, and the weather in Paris?"
+TOOLS = ("calculator", "get_weather")
+pytestmark = pytest.mark.anyio
+
+SIMULATORS = (
+    "simulator",
+    "simulator-openai",
+    "simulator-responses",
+    "simulator-gemini",
+    "simulator-ollama",
+)
+ANSWERED = (PartStarted, PartDelta, PartEnded, ResponseEnded, ResponseFailed)
+
+
+async def recorded(engine: Engine, prompt: str, *tools: str, profile: str = "simulator") -> str:
+    """A session that ran to its end; its id."""
+    one = await asked(engine, prompt, *tools, asked_profile=profile, rules=ALLOW_ALL)
+    assert one.state in ("idle", "failed", "interrupted")
+    return one.id
+
+
+async def played(engine: Engine, session_id: str, prompt: str) -> str:
+    """The same with that recording as the model."""
+    made = await play(engine, session_id)
+    async with engine.hub.holding(made) as live:
+        await engine.rules.put(made, ALLOW_ALL, live.session.settings.tools)  # type: ignore[union-attr]
+    await engine.driver.prompt(made, prompt)
+    await rested(engine, made)
+    return made
+
+
+def told(log: Sequence[Logged]) -> list[Event]:
+    return [one.event for one in log if isinstance(one.event, ANSWERED)]
+
+
+async def bytes_of(engine: Engine, session_id: str) -> dict[int, bytes]:
+    found: dict[int, bytes] = {}
+    for chunk in await engine.log.chunks(session_id):
+        found[chunk.recording] = found.get(chunk.recording, b"") + chunk.data
+    return found
+
+
+@pytest.mark.parametrize("profile", SIMULATORS)
+async def test_the_same_bytes_and_events_in_each_protocol(tmp_path: Path, profile: str) -> None:
+    async with running(tmp_path) as engine:
+        first = await recorded(engine, WEATHER, *TOOLS, profile=profile)
+        again = await played(engine, first, WEATHER)
+        logs = [await engine.log.events(one) for one in (first, again)]
+        assert await bytes_of(engine, again) == await bytes_of(engine, first)
+        assert told(logs[1]) == told(logs[0])
+        assert not [one for one in events_of(logs[1], Warned) if one.code == "left_recording"]
+        requests = events_of(logs[1], RequestSent)
+        assert len(requests) == 2
+        assert all(f"/recorded/{first}/" in one.url for one in requests)
+        heads = [events_of(log, ResponseStarted) for log in logs]
+        assert [one.status for one in heads[0]] == [one.status for one in heads[1]]
+        kept = {"content-type", "x-request-id", "request-id"}
+        for was, now in zip(*heads, strict=True):
+            assert {k: v for k, v in was.headers.items() if k in kept} == {
+                k: v for k, v in now.headers.items() if k in kept
+            }
+
+
+@pytest.mark.parametrize("profile", SIMULATORS)
+async def test_another_result_is_told_and_another_message_is_refused(
+    tmp_path: Path, profile: str
+) -> None:
+    async with running(tmp_path) as engine:
+        first = await recorded(engine, WEATHER, *TOOLS, profile=profile)
+        made = await play(engine, first)
+        await engine.driver.prompt(made, WEATHER)
+        session = await rested(engine, made)
+        for call, decision in zip(session.waiting, ("run", "answer"), strict=True):
+            text = "Hail." if decision == "answer" else ""
+            told_by = Asked(decision, call.digest, text=text)
+            await engine.driver.decide(made, call.id, told_by)
+        session = await rested(engine, made)
+        log = await engine.log.events(made)
+        words = [one.message for one in events_of(log, Warned) if one.code == "left_recording"]
+        assert words == ["This answer was recorded after another call or result of get_weather."]
+        assert (await bytes_of(engine, made))[2] == (await bytes_of(engine, first))[2]
+
+        await engine.driver.prompt(made, "And in Rome?")
+        session = await rested(engine, made)
+        assert session.turn is not None
+        assert session.turn.failure is not None
+        assert "The recording ends here" in session.turn.failure.message
+        assert not events_of(await engine.log.events(made), RetryScheduled)
+
+        other = await played(engine, first, "Tell me a story.")
+        async with engine.hub.holding(other) as live:
+            failure = live.session.turns[-1].failure
+        assert failure is not None
+        assert "“Tell me a story.”" in failure.message
+        assert f"“{WEATHER}” stood. Send that one." in failure.message
+
+
+@pytest.mark.parametrize(
+    "fault", ["http-500-then-ok-2", "cut-after-8", "close-at-once", "error-mid"]
+)
+async def test_what_failed_fails_again_in_its_order(tmp_path: Path, fault: str) -> None:
+    prompt = f"Say something. [[fault:{fault}]]"
+    async with running(tmp_path) as engine:
+        first = await recorded(engine, prompt)
+        again = await played(engine, first, prompt)
+        logs = [await engine.log.events(one) for one in (first, again)]
+        ends = [
+            [
+                (type(one.event), getattr(one.event, "failure", ""))
+                for one in log
+                if isinstance(one.event, (ResponseEnded, ResponseFailed))
+            ]
+            for log in logs
+        ]
+        assert ends[1] == ends[0]
+        assert await bytes_of(engine, again) == await bytes_of(engine, first)
+
+
+async def test_what_came_from_somebody_else_plays_without_its_tools(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        first = await recorded(engine, WEATHER, *TOOLS)
+        async with engine.hub.holding(first) as live:
+            live.own = False
+            names = [one.name for one in live.session.settings.tools]  # type: ignore[union-attr]
+        made = await play(engine, first, "0")
+        async with engine.hub.holding(made) as live:
+            settings = live.session.settings
+        assert names
+        assert settings is not None
+        assert settings.tools == ()
+        assert settings.profile.recorded == first
+        assert settings.profile.headers == {"x-playground-pace": "0"}
+        assert engine.keys.missing(settings.profile) == ""
+        assert await said(engine.log, first, 1) == WEATHER
+        assert await said(engine.log, first, 2) == await said(engine.log, "nobody", 1) == ""
+
+
+async def test_nothing_answered_is_nothing_to_play(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        empty = await begun(engine)
+        assert await tape(engine.log, empty) is None
+        assert await tape(engine.log, "nobody") is None
+        with pytest.raises(BadInput, match="nothing to play"):
+            await play(engine, empty)
+        with pytest.raises(BadInput, match="pace is one of"):
+            await play(engine, empty, "7")
