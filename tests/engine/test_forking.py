@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.core.events import RequestSent
+from app.core.errors import BadInput, Conflict, NotFound, Refused
+from app.core.events import CallStarted, RequestSent
 from app.core.rows import logged_data
+from app.core.state import Session
+from app.engine.calls import idempotency_key
+from app.engine.decisions import Asked
 from app.engine.engine import Engine
-from app.engine.forking import Place, fork
-from tests.engine.running import ALLOW_ALL, asked, rested, running
+from app.engine.forking import Place, fork, what_if
+from app.engine.purging import purge
+from app.store.family import family
+from tests.engine.running import ALLOW_ALL, asked, begun, rested, running
+from tests.engine.test_recovery import NOTE, Effects
 
 pytestmark = pytest.mark.anyio
+
+CALL = Place(call="1.1")
+"""The one call of `parent`."""
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
+    async with running(tmp_path_factory.mktemp("forking")) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+async def parent(engine: Engine) -> Session:
+    """One call that a rule ran, and the answer to it."""
+    return await asked(engine, "Weather in Paris?", "get_weather", rules=ALLOW_ALL)
 
 
 async def bodies(engine: Engine, session_id: str) -> list[str]:
@@ -27,34 +56,6 @@ async def kept(engine: Engine, session_id: str) -> Any:
     return log, await engine.log.chunks(session_id)
 
 
-@pytest.mark.parametrize(
-    "profile",
-    [
-        "simulator",
-        *("simulator-openai", "simulator-responses", "simulator-gemini", "simulator-ollama"),
-    ],
-)
-async def test_a_fork_begins_with_the_parents_bytes_and_leaves_it_as_it_was(
-    tmp_path: Path, profile: str
-) -> None:
-    async with running(tmp_path) as engine:
-        parent = await asked(
-            engine, "Weather in Paris?", "get_weather", asked_profile=profile, rules=ALLOW_ALL
-        )
-        before = await kept(engine, parent.id)
-        child = await rested(engine, await fork(engine, parent.id, Place(turn=2)))
-        assert child.forks[0][1].parent == parent.id
-        assert await kept(engine, parent.id) == before
-        sent, again = await bodies(engine, parent.id), await bodies(engine, child.id)
-        assert again == sent
-        chunks = {one.recording: one for one in await engine.log.chunks(child.id)}
-        assert chunks[1] in before[1]
-        (rows,) = await engine.database.rows(
-            "SELECT count(*) FROM chunks WHERE session = ? AND recording = 1", (child.id,)
-        )
-        assert rows[0] == 0
-
-
 async def test_another_prompt_keeps_what_stood_before_it(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         parent = await asked(engine, "Weather in Paris?", "get_weather", rules=ALLOW_ALL)
@@ -62,3 +63,163 @@ async def test_another_prompt_keeps_what_stood_before_it(tmp_path: Path) -> None
         child = await rested(engine, await fork(engine, parent.id, place, text="Hello there"))
         first = json.loads((await bodies(engine, child.id))[0])
         assert first["messages"][0]["content"][-1]["text"] == "Hello there"
+
+
+async def halted(engine: Engine, session_id: str) -> Session:
+    async with engine.hub.holding(session_id) as live:
+        return live.session
+
+
+async def ids(engine: Engine) -> set[str]:
+    return {one.id for one in await engine.log.summaries()}
+
+
+@pytest.mark.parametrize(
+    ("place", "more", "error", "words"),
+    [
+        (Place(call="9.9"), {}, NotFound, "no call"),
+        (Place(prompt=7), {}, NotFound, "no prompt 7"),
+        (Place(turn=7), {}, NotFound, "no turn 7"),
+        (Place(seq=9_999), {}, NotFound, "no event 9999"),
+        (Place(seq=0), {}, Refused, "at least"),
+        (Place(prompt=1), {"text": "  "}, Refused, "needs some text"),
+        (Place(turn=1), {"text": "Hi"}, Refused, "takes none"),
+        (Place(turn=1), {"asked": Asked("deny")}, Refused, "name the call"),
+        (Place(seq=2), {"text": "Hi"}, Refused, "without an answer"),
+        (Place(), {"title": "x" * 201}, BadInput, "at most 200"),
+        (CALL, {"asked": Asked("run", arguments="{")}, Refused, "cannot run"),
+        (CALL, {"asked": Asked("run", arguments='{"city": 3}')}, Refused, "do not fit"),
+        (CALL, {"asked": Asked("sing")}, BadInput, "run, answer or deny"),
+        (CALL, {"change": lambda _: {"profile": "nobody"}}, NotFound, "nobody"),
+        (CALL, {"change": lambda _: {"loud": True}}, BadInput, "no field 'loud'"),
+    ],
+)
+async def test_what_is_refused_makes_no_fork(
+    engine: Engine, parent: Session, place: Place, more: Any, error: type[Exception], words: str
+) -> None:
+    before = await ids(engine)
+    with pytest.raises(error, match=words):
+        await fork(engine, parent.id, place, **more)
+    assert await ids(engine) == before
+
+
+async def test_a_call_is_open_to_a_person_alone(engine: Engine, parent: Session) -> None:
+    """No rule decides it, nor the parent's card, and it is another call for the tool, too."""
+    async with engine.hub.holding(parent.id) as live:
+        rules = engine.rules.of(parent.id)
+        assert rules
+        old = live.session.call(CALL.call)
+    child = await rested(engine, await fork(engine, parent.id, CALL))
+    assert child.state == "waiting"
+    assert engine.rules.of(child.id) == ()
+    await engine.rules.put(child.id, ALLOW_ALL, child.settings.tools if child.settings else ())
+    await engine.driver.advance(child.id)
+    call = (await rested(engine, child.id)).call(CALL.call)
+    assert call.status == "waiting"
+    assert call.digest != old.digest
+    with pytest.raises(Conflict, match="out of date"):
+        await engine.driver.decide(child.id, call.id, Asked("run", old.digest))
+    keys = [idempotency_key(one, call.id, call.arguments) for one in (parent.id, child.id)]
+    assert keys[0] != keys[1]
+    # From here on the fork's own rules decide what comes.
+    await engine.driver.decide(child.id, call.id, Asked("answer", call.digest, text="Frogs."))
+    assert (await rested(engine, child.id)).state == "idle"
+
+
+@pytest.mark.parametrize(
+    ("place", "more"),
+    [
+        (Place(turn=2), {}),
+        (Place(prompt=1), {"text": "Weather in Oslo?"}),
+        (CALL, {}),
+        (CALL, {"asked": Asked("answer", text="Frogs.")}),
+        (CALL, {"asked": Asked("run", arguments='{"city": "Oslo"}')}),
+    ],
+)
+async def test_nothing_is_sent_or_run_before_continue(
+    engine: Engine, parent: Session, place: Place, more: Any
+) -> None:
+    child = await rested(engine, await fork(engine, parent.id, place, go=False, **more))
+    assert (child.state, child.paused) == ("paused", "fork")
+    log = await engine.log.events(child.id, child.forks[-1][0])
+    assert not any(isinstance(one.event, RequestSent | CallStarted) for one in log)
+    await engine.driver.resume(child.id)
+    assert (await rested(engine, child.id)).state in ("idle", "waiting")
+
+
+async def test_alternatives_to_one_call_go_on_by_themselves(
+    engine: Engine, parent: Session
+) -> None:
+    answers = [Asked("answer", text="Frogs."), Asked("answer", text="No.", is_error=True)]
+    made = await what_if(engine, parent.id, CALL.call, answers)
+    told = [(await rested(engine, one)).call(CALL.call).result for one in made]
+    assert [(one.text, one.is_error) for one in told if one] == [("Frogs.", False), ("No.", True)]
+
+
+async def test_the_parent_may_be_at_work_stopped_or_cut(tmp_path: Path) -> None:
+    effects = Effects()
+    async with effects.running(tmp_path) as engine:
+        parent = await begun(engine, [NOTE], rules=ALLOW_ALL)
+        await engine.driver.prompt(parent, "Use note")
+        async with asyncio.timeout(40):
+            await effects.begun.acquire()
+        children = [await fork(engine, parent, Place(), asked=None) for _ in range(2)]
+        for one in children:  # the call that runs there is open here; nobody runs it twice
+            child = await rested(engine, one)
+            assert [call.status for call in child.calls()] == ["waiting"]
+        assert (await halted(engine, parent)).state == "running"
+        await engine.driver.stop(parent)
+        after_stop = await rested(engine, await fork(engine, parent, Place()))
+        assert after_stop.state == "interrupted"
+        cut_short = await begun(engine, [NOTE], rules=ALLOW_ALL)
+        await engine.driver.prompt(cut_short, "Use note")
+        async with asyncio.timeout(40):
+            await effects.begun.acquire()
+        count = len(effects.ran)
+    effects.hangs = False
+    async with effects.running(tmp_path) as engine:
+        asked = Asked("run", arguments='{"text": "again"}')
+        call = next((await halted(engine, cut_short)).calls())
+        assert call.status == "interrupted"
+        child = await rested(
+            engine, await fork(engine, cut_short, Place(call=call.id), asked=asked)
+        )
+        assert [one.arguments for one in effects.ran[count:]] == ['{"text": "again"}']
+        assert child.call(call.id).attempt == 1
+        assert next((await halted(engine, cut_short)).calls()).status == "interrupted"
+
+
+async def test_of_somebody_elses_session_nothing_is_taken_over_that_acts(
+    engine: Engine, parent: Session
+) -> None:
+    async with engine.hub.holding(parent.id) as live:
+        live.own = False
+    try:
+        child = await rested(engine, await fork(engine, parent.id, CALL))
+        assert child.settings is not None
+        assert child.settings.tools == ()
+        assert child.call(CALL.call).malformed
+        # Nor by a fork of the fork, from before that was made.
+        again = await rested(engine, await fork(engine, child.id, Place(turn=1), go=False))
+        assert again.settings is not None
+        assert again.settings.tools == ()
+        assert again.forks[-1][1].foreign
+        last = await rested(engine, await fork(engine, again.id, Place(prompt=1), text="Hello"))
+        assert last.settings is not None
+        assert last.settings.tools == ()
+    finally:
+        async with engine.hub.holding(parent.id) as live:
+            live.own = True
+
+
+async def test_what_is_shared_outlives_the_parent(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        parent = await asked(engine, "Weather in Paris?", "get_weather", rules=ALLOW_ALL)
+        child = await rested(engine, await fork(engine, parent.id, Place(turn=2)))
+        grandchild = await rested(engine, await fork(engine, child.id, Place(turn=2)))
+        before = {one: await kept(engine, one) for one in (child.id, grandchild.id)}
+        for gone in (parent.id, child.id):
+            await engine.driver.delete(gone)
+            await purge(engine, [gone])
+        assert await kept(engine, grandchild.id) == before[grandchild.id]
+        assert [one.id for one in await family(engine.database, grandchild.id)] == [grandchild.id]
