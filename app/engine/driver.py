@@ -179,7 +179,7 @@ class Driver:
         async with self._hub.holding(session_id) as live:
             events = closing_events(live.session, STOPPED, stopped=True)
             events += self._running.lost(live.session)
-            if events and not self._busy(session_id):  # its task is gone: a write had failed
+            if events and live.own and not self._busy(session_id):  # its task is gone
                 await self._hub.append(live, events)
 
     async def cancel(self, session_id: str, call_id: str) -> None:

@@ -174,6 +174,7 @@ class Hub:
         `sources` and `times` (Unix ms), where given, are one for each event. IllegalEvent where
         one cannot follow; StoreError where they could not be saved.
         """
+        assert live.own, "what came from somebody else is only read"
         now = self.clock() if at_ms is None else at_ms
         session = live.session
         if not all(isinstance(event, PartDelta) for event in events):
