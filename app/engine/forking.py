@@ -162,7 +162,9 @@ def _begun(log: Sequence[Logged], made: Cut, events: Sequence[Event]) -> Session
     try:
         return begun(log, made, events)
     except IllegalEvent as error:
-        raise Conflict(f"The fork cannot begin so: {error}") from error
+        raise Refused(
+            f"The fork cannot begin so: {error} Fork there without a text, or at another place."
+        ) from error
 
 
 def _title(text: str) -> str:

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.decide import CheckCall, next_commands
+from app.core.decide import CheckCall, Retry, SendRequest, next_commands
 from app.core.errors import NotFound, Refused
-from app.core.events import CallDecided, CallEnded, CallStarted, RunStopped
+from app.core.events import (
+    CallDecided,
+    CallEnded,
+    CallStarted,
+    Event,
+    Logged,
+    PromptAdded,
+    ResponseFailed,
+    RetryScheduled,
+    RunPaused,
+    RunStopped,
+    TaskEnded,
+    TaskStarted,
+    TurnDropped,
+)
 from app.core.fold import apply, fold
-from app.core.forks import Cut, at_call, before_prompt, before_turn, cut
+from app.core.forks import Cut, Spot, at_call, before_prompt, before_turn, begun, cut, spot
+from app.core.messages import model_request
 from app.core.state import Session
 from app.core.tools import text_result
 from tests.factories import DIGEST, Log, turn_with_calls
@@ -77,3 +92,76 @@ def test_what_a_person_stopped_stays_stopped_unless_a_call_of_it_is_chosen() -> 
     chosen = cut(log.events, "s1", end, ["1.2"])
     assert chosen.reopened == ("1.2",)
     assert forked(log, chosen).stopped is False
+
+
+def test_a_call_that_is_open_again_has_no_task_and_may_start_one_anew() -> None:
+    log = turn_with_calls(("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Rome"}))
+    log.run("1.1")
+    log.add(TaskStarted("call-1-1", "1.1", "get_weather"))
+    log.add(TaskStarted("task-1-1", "1.1", "sleep"))
+    log.add(TaskEnded("call-1-1", "ended", text_result("Later.")))
+    log.run("1.2")
+    made = cut(log.events, "s1", log.session().seq, ["1.1"])
+    session = forked(log, made)
+    assert session.tasks == {}
+    choice = session.settings.tool_choice if session.settings else None
+    assert choice is not None
+    assert "Later." not in str(model_request(session, choice))
+    apply(session, after(session, TaskStarted("call-1-1", "1.1", "get_weather")))
+    kept = forked(log, cut(log.events, "s1", log.session().seq))
+    assert [task.how for task in kept.tasks.values()] == ["ended", "not part of this fork"]
+    assert "Later." in str(model_request(kept, choice))
+
+
+def after(session: Session, event: Event) -> Logged:
+    return Logged(session.seq + 1, session.updated_ms, event)
+
+
+def test_a_retry_that_was_waited_for_is_the_forks_own_to_make() -> None:
+    log = Log().start().prompt().request()
+    log.add(ResponseFailed("http", "Busy.", 529), RetryScheduled(1, 1, 2.0, 0, "Busy."))
+    session = forked(log, cut(log.events, "s1", log.session().seq))
+    assert (session.retrying, session.retries) == (None, 0)
+    assert next_commands(session) == [Retry(1, 1)]
+    log.add(TurnDropped(1, automatic=True)).request().part(0, "text", "Done.").end("stop")
+    dropped = forked(log, cut(log.events, "s1", before_turn(log.session(), 2)))
+    assert [turn.dropped for turn in dropped.turns] == [True]
+    assert isinstance(next_commands(dropped)[0], SendRequest)
+
+
+def test_a_pause_of_the_parent_holds_no_fork_and_its_limits_count_anew() -> None:
+    log = story()
+    log.add(RunPaused("max_turns", "Enough."))
+    session = forked(log, cut(log.events, "s1", log.session().seq))
+    assert (session.paused, session.run, session.state) == ("", [], "idle")
+    assert session.resumed_turn == len(session.turns)
+
+
+@pytest.mark.parametrize(
+    ("seq", "reopened", "found", "words"),
+    [
+        (1, (), Spot("prompt", 1), "before prompt 1"),
+        (2, (), Spot("turn", 1), "before turn 1"),
+        (2, ("1.2",), Spot("call", 1, "1.2"), "at call 1.2"),
+        (10_000, (), Spot("end", 3), "at its end"),
+        (10_000, ("8.8",), Spot("end", 3), "at its end"),
+    ],
+)
+def test_the_place_where_a_fork_branches_off(
+    seq: int, reopened: tuple[str, ...], found: Spot, words: str
+) -> None:
+    at = spot(story().session(), seq, reopened)
+    assert (at, at.words) == (found, words)
+
+
+def test_wherever_the_log_is_cut_the_fork_begins_and_what_is_left_is_a_beginning() -> None:
+    log = story()
+    for seq in range(1, len(log.events) + 1):
+        made = cut(log.events, "s1", seq)
+        assert made.seq <= seq
+        session = begun(log.events, made, [made.forked(), RunPaused("fork")])
+        assert session.seq == made.seq + 2
+        assert next_commands(session) == []
+        assert all(turn.end is not None for turn in session.turns)
+        if begun(log.events, made, [made.forked()]).state != "running":
+            begun(log.events, made, [made.forked(), PromptAdded("Hello")])

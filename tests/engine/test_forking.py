@@ -27,6 +27,8 @@ pytestmark = pytest.mark.anyio
 
 CALL = Place(call="1.1")
 """The one call of `parent`."""
+BETWEEN = Place(seq=-1)
+"""Between the call and the request that tells its result; which event that is, the log says."""
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +88,7 @@ async def ids(engine: Engine) -> set[str]:
         (Place(turn=1), {"text": "Hi"}, Refused, "takes none"),
         (Place(turn=1), {"asked": Asked("deny")}, Refused, "name the call"),
         (Place(seq=2), {"text": "Hi"}, Refused, "without an answer"),
+        (BETWEEN, {"text": "Hi"}, Refused, "without a text"),
         (Place(), {"title": "x" * 201}, BadInput, "at most 200"),
         (CALL, {"asked": Asked("run", arguments="{")}, Refused, "cannot run"),
         (CALL, {"asked": Asked("run", arguments='{"city": 3}')}, Refused, "do not fit"),
@@ -98,6 +101,8 @@ async def test_what_is_refused_makes_no_fork(
     engine: Engine, parent: Session, place: Place, more: Any, error: type[Exception], words: str
 ) -> None:
     before = await ids(engine)
+    if place is BETWEEN:
+        place = Place(seq=parent.turns[1].seq - 1)
     with pytest.raises(error, match=words):
         await fork(engine, parent.id, place, **more)
     assert await ids(engine) == before
