@@ -59,5 +59,5 @@ document.addEventListener("click", (event) => {
 
 // What was asked for below a long list comes into sight.
 document.addEventListener("htmx:after:swap", (event) => {
-  if (event.target.id === "raw") inSight(event.target.querySelector("h3"));
+  if (event.target.id === "raw") inSight(event.target);
 });

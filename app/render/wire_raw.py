@@ -19,7 +19,7 @@ PAGE = 4096
 """Bytes that are shown at once."""
 FRAMES = 200
 HITS = 50
-LINE = 16
+LINE = 8
 AROUND = 40
 
 Kind = Literal["", "masked", "hit"]
@@ -233,7 +233,14 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace").replace("\ufffd", "")
 
 
+_NONE = "No place in the bytes holds"
+
+
 def found_html(env: Environment, session_id: str, text: str, hits: Sequence[Hit]) -> str:
     most = f"The first {HITS} places" if len(hits) == HITS else plural(len(hits), "place")
-    words = f"{most} with “{clip(text, 40)}”" if hits else f"No answer holds “{clip(text, 40)}”."
+    words = (
+        f"{most} with “{clip(text, 40)}”"
+        if hits
+        else f"{_NONE} “{clip(text, 40)}”; what came in pieces stands whole in the flow alone."
+    )
     return env.get_template("_wirefound.html").render(session_id=session_id, words=words, hits=hits)

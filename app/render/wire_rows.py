@@ -51,6 +51,9 @@ TOLD = ("translation", "choice_fell_back")
 """Codes of warnings that tell how things are; there is nothing to do about them."""
 
 
+_ARROWS: Mapping[Way, str] = {"up": "↑", "down": "↓", "own": "●"}
+
+
 @dataclass
 class Row:
     """`start`..`end` are bytes of the recording; `at_ms` counts from the request.
@@ -73,6 +76,14 @@ class Row:
     def size(self) -> int:
         """Bytes of the frames in this row."""
         return self.end - self.start
+
+    @property
+    def seconds(self) -> str:
+        return f"{self.at_ms / 1000:.3f}"
+
+    @property
+    def arrow(self) -> str:
+        return _ARROWS[self.way]
 
     @property
     def short(self) -> str:
