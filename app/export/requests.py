@@ -82,8 +82,10 @@ class Asked:
         return next(found, "")
 
 
-def asked(sent: RequestSent, profile: Profile, number: int = 0) -> Asked:
-    """`sent` by `profile`, as it is sent again from elsewhere."""
+def asked(
+    sent: RequestSent, profile: Profile, number: int = 0, simulator: str = SIMULATOR
+) -> Asked:
+    """`sent` by `profile`, as it is sent again from elsewhere; `simulator` is where that stands."""
     name = SIMULATOR_KEY if profile.simulated else profile.key_name
     name = name if _KEY_NAME.fullmatch(name) else ""
     notes: list[str] = []
@@ -98,7 +100,7 @@ def asked(sent: RequestSent, profile: Profile, number: int = 0) -> Asked:
     url = _CONTROL.sub("", sent.url)
     if profile.simulated:
         path = url.split("/", 3)[3] if url.count("/") > 2 else ""
-        url = f"{SIMULATOR}/{path.removeprefix('sim/')}"
+        url = f"{simulator}/{path.removeprefix('sim/')}"
         notes.append(SIMULATOR_WORDS)
     return Asked(
         number,

@@ -15,6 +15,7 @@ from app.core.events import RequestSent
 from app.core.settings import Profile
 from app.core.tools import Tool
 from app.render.blocks import block
+from app.render.code import ShownCode
 from app.render.limits import bounds
 from app.render.request import SHORT_NAMES, NextRequest
 from app.render.setup import offered_tools, setup_form
@@ -33,7 +34,7 @@ class Surroundings:
     `unpriced` says why what the model answers has no price, "" where it has one.
     `heard_ms` is when the last byte came of an answer that streams, in Unix ms, or 0. `rules` is
     the section of the rules, as they were at their `rules_version`. `forked` is whether there are
-    forks of it.
+    forks of it. `code` is what the Code tab shows, None where another is open.
     """
 
     profiles: Sequence[Profile] = ()
@@ -53,6 +54,7 @@ class Surroundings:
     rules: str = ""
     rules_version: int = 0
     forked: bool = False
+    code: ShownCode | None = None
 
 
 def session_page(env: Environment, view: View, around: Surroundings) -> str:
@@ -79,6 +81,7 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
         wires=[(name, SHORT_NAMES.get(name, name)) for name in around.wires],
         wire=around.wire,
         request=around.request,
+        code=around.code,
         own=around.own,
         form=setup_form(view.settings),
         bounds=bounds(view.session, around.unpriced),

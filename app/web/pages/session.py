@@ -19,9 +19,11 @@ from app.core.rows import logged_data
 from app.engine.hub import Live
 from app.engine.preview import preview
 from app.render.blocks import block
+from app.render.code import ShownCode
 from app.render.pages import session_page
 from app.store.family import forks_of
 from app.web.forms import as_json, wants
+from app.web.pages.code import shown_code
 from app.web.pages.column import column
 from app.web.pages.replaying import page_at, place
 from app.web.pages.request import drawable
@@ -45,10 +47,13 @@ async def show(request: Request) -> Response:
     if (seq := place(request.query_params)) is not None:
         return await page_at(site, session_id, seq)
     tab, wire = request.query_params.get("tab", ""), request.query_params.get("wire", "")
-    return await page(site, session_id, tab=tab, wire=wire)
+    code = await shown_code(request) if tab == "code" else None
+    return await page(site, session_id, tab=tab, wire=wire, code=code)
 
 
-async def page(site: Site, session_id: str, *, tab: str = "", wire: str = "") -> Response:
+async def page(
+    site: Site, session_id: str, *, tab: str = "", wire: str = "", code: ShownCode | None = None
+) -> Response:
     """The whole page as the session stands now."""
     rows = await site.rows()
     library = await site.engine.library.tools()
@@ -70,6 +75,7 @@ async def page(site: Site, session_id: str, *, tab: str = "", wire: str = "") ->
             tab=tab,
             wire=wire,
             request=shown,
+            code=code,
             heard_ms=await _heard(site, live),
             rules=rules,
             rules_version=version,

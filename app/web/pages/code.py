@@ -1,0 +1,137 @@
+"""The Code tab: one request of a session as curl and as Python, by any protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from app.core.errors import BadInput, NotFound
+from app.core.events import RequestSent
+from app.core.settings import Profile
+from app.core.state import Session, Turn
+from app.engine.client import SIMULATED_PATHS, merged
+from app.engine.engine import Engine
+from app.engine.preview import WIRES, preview, profile_on
+from app.export import curl, python
+from app.export.requests import SIMULATOR, SIMULATOR_KEY, Asked, asked, sent_turns, written
+from app.render.code import Form, ShownCode, code_fragment
+from app.render.pages import partial
+from app.web.forms import as_json, wants
+from app.web.site import Site, site_of
+from app.wire.address import joined
+from app.wire.protocols import codec
+
+FORMS = ("curl", "python")
+FILES = {"curl": ("request.sh", "application/x-sh"), "python": ("request.py", "text/x-python")}
+
+
+async def code(request: Request) -> Response:
+    """GET /sessions/ID/code?turn=&wire=&form=: a request as curl and as Python; `file=1`: as a
+    file. As JSON: `{"turn", "protocol", "curl", "python", "notes", "failed"}`."""
+    shown = await shown_code(request)
+    texts = {form.name: form.text for form in shown.forms}
+    if wants(request) == "json":
+        about = {"turn": shown.number, "protocol": shown.protocol, "failed": shown.failed or None}
+        return as_json({**about, **dict.fromkeys(FORMS), **texts, "notes": list(shown.notes)})
+    if request.query_params.get("file"):
+        if shown.failed:
+            raise BadInput(shown.failed)
+        name, kind = FILES[shown.form]
+        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+        raw = texts[shown.form].encode("utf-8", "replace")
+        return Response(raw, 200, headers, f"{kind}; charset=utf-8")
+    html = code_fragment(site_of(request).env, shown)
+    return HTMLResponse(partial("code", "outerMorph", html))
+
+
+async def shown_code(request: Request) -> ShownCode:
+    """What the query of `request` asks for. BadInput and NotFound with a sentence."""
+    site, session_id = site_of(request), request.path_params["id"]
+    here = str(request.base_url).rstrip("/") + "/sim"
+    query = request.query_params
+    chosen = {name: query.get(name, "") for name in ("turn", "wire", "form")}
+    async with site.engine.hub.holding(session_id) as live:
+        # In a thread, for images make a request of many megabytes; the session is held meanwhile.
+        return await asyncio.to_thread(_shown, site, live.session, chosen, here)
+
+
+def _shown(site: Site, session: Session, chosen: Mapping[str, str], here: str) -> ShownCode:
+    turn, wire = chosen["turn"], chosen["wire"]
+    form = chosen["form"] or FORMS[0]
+    if form not in FORMS:
+        raise BadInput(f"The form must be one of {', '.join(FORMS)}, not {form[:80]!r}.")
+    turns = sent_turns(session)
+    one = _turn(turns, turn)
+    found, failed = _asked(site.engine, session, one, wire, here)
+    results = {} if one is None else python.recorded(session, one)
+    text, notes = python.source(found, results)
+    masker = site.engine.keys.masker()
+    sent = found.value is not None and not failed
+    forms = [
+        Form("curl", "curl", masker.mask_text(curl.command(found) + "\n")),
+        Form("python", "Python", masker.mask_text(text)),
+    ]
+    return ShownCode(
+        session.id,
+        turn,
+        one.number if one is not None else 0,
+        [turn.number for turn in reversed(turns)],
+        wire,
+        WIRES,
+        found.protocol,
+        form,
+        forms if sent else (),
+        tuple(dict.fromkeys((*found.notes, *notes))) if sent else (),
+        failed or ("" if sent else "There is no request to show: its body is empty."),
+    )
+
+
+def _turn(turns: list[Turn], chosen: str) -> Turn | None:
+    """The turn that is meant, None for the next request."""
+    if chosen == "":
+        return turns[-1] if turns else None
+    if chosen == "next":
+        return None
+    for turn in turns:
+        if str(turn.number) == chosen:
+            return turn
+    raise NotFound(f"This session has no request {chosen[:20]!r} that is part of its history.")
+
+
+def _asked(
+    engine: Engine, session: Session, turn: Turn | None, wire: str, here: str
+) -> tuple[Asked, str]:
+    """(the request, why it could not be made or "")."""
+    if turn is None:
+        ahead = preview(engine, session, wire=wire)
+        # A missing key is no obstacle: only its name stands in the code.
+        failed = ahead.failed if not ahead.sent.body else ""
+        return asked(ahead.sent, ahead.profile, 0, here), failed
+    own = turn.settings.profile
+    if not wire or wire == own.protocol:
+        return asked(turn.request, own, turn.number, here), ""
+    profile = profile_on(engine.profiles(), own, wire)
+    try:
+        sent, notes = _sent(session, turn, profile)
+    except BadInput as error:
+        return asked(turn.request, own, turn.number, here), str(error)
+    found = asked(sent, profile, turn.number, here)
+    return replace(found, notes=(*found.notes, *notes)), ""
+
+
+def _sent(session: Session, turn: Turn, profile: Profile) -> tuple[RequestSent, tuple[str, ...]]:
+    """`turn` as `profile` would have sent it, and what its protocol cannot say."""
+    request = written(session, profile.protocol, turn, profile)
+    base = profile.base_url
+    if profile.simulated:
+        base = SIMULATOR + SIMULATED_PATHS[profile.protocol]
+    name = SIMULATOR_KEY if profile.simulated else profile.key_name
+    key = codec(profile.protocol).key_header("$" + name, profile.quirks) if name else {}
+    headers = merged(request.headers, profile.headers, key)
+    url, body = joined(base, request.path), request.body.decode("utf-8")
+    sent = RequestSent(turn.number, profile.protocol, request.method, url, headers, body)
+    return sent, request.notes

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from app.render.code import Form, ShownCode, code_fragment
+from app.render.request import COPIED_LIMIT, EXACT_LIMIT
+from tests.render.logs import NASTY
+from tests.render.page import ENV, parse
+
+
+def shown(text: str, **more: object) -> ShownCode:
+    forms = (Form("curl", "curl", text), Form("python", "Python", "print()"))
+    return ShownCode("s1", turns=(2, 1), number=2, forms=forms, **more)  # type: ignore[arg-type]
+
+
+def test_what_is_shown_is_the_text_and_nothing_of_it_is_markup() -> None:
+    html = code_fragment(ENV, shown(NASTY, notes=(NASTY,), wire="gemini", wires=("gemini",)))
+    parse(html)
+    assert NASTY not in html
+    assert 'value="gemini" selected' in html
+    assert 'id="code-curl" name="form" value="curl" checked' in html
+
+
+def test_what_can_be_chosen() -> None:
+    assert [value for value, _ in shown("").choices] == ["", "next", "2", "1"]
+    assert ShownCode("s1").choices == [("", "The next request")]
+
+
+def test_a_long_text_is_cut_and_saved() -> None:
+    one = Form("curl", "curl", "x" * (COPIED_LIMIT + 1))
+    assert (len(one.shown), one.more) == (EXACT_LIMIT, COPIED_LIMIT + 1 - EXACT_LIMIT)
+    assert one.copied is None
+    html = code_fragment(ENV, shown(one.text))
+    assert "more characters" in html
+    assert "file=1" in html
+    assert len(html) < EXACT_LIMIT + 10_000
+
+
+def test_what_cannot_be_shown_is_said() -> None:
+    assert "Why not." in code_fragment(ENV, ShownCode("s1", failed="Why not."))

@@ -1,0 +1,75 @@
+"""The Code tab over a real server: as data, as a fragment, as a page without script, as a file."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import pytest
+
+from app.engine.preview import WIRES
+from tests.served import Served, rested, served
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("code") / "a.db", PLAYGROUND_PACE="0") as running:
+        yield running
+
+
+@pytest.fixture
+async def client(one: Served) -> AsyncIterator[httpx.AsyncClient]:
+    async with one.client() as made:
+        yield made
+
+
+async def test_a_request_as_code(client: httpx.AsyncClient, one: Served) -> None:
+    made = await client.post("/sessions", json={"tools": ["calculator"]})
+    path = f"/sessions/{made.json()['id']}"
+
+    # Nothing was sent yet: the next request is shown.
+    ahead = (await client.get(path + "/code")).json()
+    assert (ahead["turn"], ahead["protocol"]) == (0, "anthropic")
+    assert "/sim/anthropic/v1/messages" in ahead["curl"]
+
+    await client.post(path + "/prompts", json={"text": "It's </pre><b>&amp; 2+3?"})
+    await rested(client, path.rpartition("/")[2])
+    first = (await client.get(path + "/code")).json()
+    assert first["turn"] == 1
+    assert f"curl '{one.url}/sim/anthropic/v1/messages'" in first["curl"]
+    sent = (await client.get(path + "/requests/1", headers={"accept": "text/plain"})).text
+    assert sent.replace("'", "'\\''") in first["curl"]
+    assert "$PLAYGROUND_TOKEN" in first["curl"]
+    assert one.token not in json.dumps(first)
+    ast.parse(first["python"])
+    assert (await client.get(path + "/code?turn=next")).json()["turn"] == 0
+
+    for wire in WIRES:
+        other = (await client.get(path + f"/code?turn=1&wire={wire}")).json()
+        assert (other["protocol"], other["failed"], other["turn"]) == (wire, None, 1)
+        assert f"'{one.url}/sim/" in other["curl"]
+        ast.parse(other["python"])
+
+    for query, status in (("turn=7", 404), ("wire=x", 422), ("form=x", 422)):
+        answer = await client.get(f"{path}/code?turn=1&{query}")
+        assert (answer.status_code, answer.json()["error"][-1]) == (status, ".")
+
+    async with httpx.AsyncClient(base_url=one.url, trust_env=False) as page:
+        await page.get(f"/?token={one.token}", follow_redirects=True)
+        page.headers.update({"accept": "text/html"})
+        text = (await page.get(f"{path}?tab=code&turn=1&form=python")).text
+        assert 'id="code-python" name="form" value="python" checked' in text
+        assert "import anthropic" in text
+        assert "</pre><b>" not in text.partition('id="panel-code"')[2]
+        htmx = {"hx-request": "true"}
+        drawn = await page.get(f"{path}/code?wire=gemini", headers=htmx)
+        assert drawn.text.startswith('<hx-partial hx-target="#code"')
+        assert "from google import genai" in drawn.text
+        file = await page.get(f"{path}/code?form=curl&file=1")
+        assert file.text == first["curl"]
+        assert 'filename="request.sh"' in file.headers["content-disposition"]
+        assert 'id="code"' in (await page.get(path)).text
