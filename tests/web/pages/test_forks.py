@@ -56,6 +56,17 @@ async def story(script: httpx.AsyncClient, prompt: str = WEATHER) -> str:
     return session_id
 
 
+@pytest.fixture(scope="module")
+def shared(one: Served) -> str:
+    """A session that is only read and forked."""
+
+    async def made() -> str:
+        async with one.client() as script:
+            return await story(script)
+
+    return anyio.run(made)
+
+
 async def forked(script: httpx.AsyncClient, parent: str, **fields: Any) -> Json:
     made = await script.post(f"/sessions/{parent}/fork", json=fields)
     assert made.status_code == 201, made.text
@@ -83,3 +94,134 @@ async def test_a_call_gets_other_arguments_another_answer_or_a_denial(
     held = await forked(script, parent, call=call["id"], answer="Frogs.", go=False)
     assert held["state"] == "paused"
     assert (await script.get(f"/sessions/{parent}/events")).text == before
+
+
+async def test_what_if_makes_a_fork_for_each_result(
+    script: httpx.AsyncClient, page: httpx.AsyncClient
+) -> None:
+    parent = await story(script)
+    call = (await script.get(f"/sessions/{parent}")).json()["calls"][0]["id"]
+    results = ["Frogs.", {"text": "Down.", "is_error": True}]
+    made = await script.post(f"/sessions/{parent}/fork", json={"call": call, "results": results})
+    assert made.status_code == 201
+    both = [await rested(script, one) for one in made.json()["ids"]]
+    assert [one["calls"][0]["result"]["is_error"] for one in both] == [False, True]
+    # The page's form: empty fields are none, a past result is ticked, each is one more.
+    past = (await script.get(f"/sessions/{parent}/calls/{call}/past")).json()["past"][0]["key"]
+    form = {"call": call, "results": ["Hail.\r\nAnd wind.", "", " "], "failed": "0", "past": past}
+    sent = await page.post(f"/sessions/{parent}/fork", data=form)
+    assert sent.status_code == 303
+    to = sent.headers["location"]
+    assert to.startswith("/compare?session=")
+    first, _ = [one.partition("=")[2] for one in to.partition("?")[2].split("&")]
+    told = (await rested(script, first))["calls"][0]["result"]
+    assert (told["content"][0]["text"], told["is_error"]) == ("Hail.\nAnd wind.", True)
+    alone = await page.post(f"/sessions/{parent}/fork", data={"call": call, "results": "One."})
+    assert alone.headers["location"].startswith("/sessions/")
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "words"),
+    [
+        ({"prompt": 1, "turn": 1}, 422, "one place"),
+        ({"prompt": "x"}, 422, "whole number"),
+        ({"turn": 0}, 422, "from 1"),
+        ({"seq": True}, 422, "whole number"),
+        ({"call": 1}, 422, "id of a call"),
+        ({"call": "9.9"}, 404, "no call"),
+        ({"answer": "Hi"}, 422, "name the call"),
+        ({"call": "CALL", "answer": "Hi", "deny": ""}, 422, "only one thing"),
+        ({"call": "CALL", "answer": 3}, 422, "must be a text"),
+        ({"call": "CALL", "arguments": [1]}, 422, "must be an object"),
+        ({"call": "CALL", "results": "Hi"}, 422, "must be a list"),
+        ({"call": "CALL", "results": []}, 422, "1 to 6"),
+        ({"call": "CALL", "results": ["x"] * 7}, 422, "1 to 6"),
+        ({"call": "CALL", "results": [{"text": 3}]}, 422, "A result is"),
+        ({"call": "CALL", "results": [{"text": "x", "loud": 1}]}, 422, "A result is"),
+        ({"turn": 1, "text": "Hi"}, 422, "takes none"),
+        ({"settings": ["x"]}, 422, "must be an object"),
+        ({"settings": {"loud": 1}}, 422, "no field"),
+        ({"where": 1}, 422, "takes no 'where'"),
+        ({"go": "yes"}, 422, "true or false"),
+    ],
+)
+async def test_what_cannot_be_is_said_and_nothing_is_made(
+    script: httpx.AsyncClient, shared: str, fields: Json, status: int, words: str
+) -> None:
+    here = f"/sessions/{shared}"
+    if fields.get("call") == "CALL":
+        call = (await script.get(here)).json()["calls"][0]["id"]
+        fields = {**fields, "call": call}
+    before = len((await script.get(f"{here}/forks")).json())
+    refused = await script.post(f"{here}/fork", json=fields)
+    assert (refused.status_code, words in refused.json()["error"]) == (status, True), refused.text
+    assert len((await script.get(f"{here}/forks")).json()) == before
+
+
+async def test_settings_hold_from_the_fork_on_by_json_and_by_the_small_form(
+    script: httpx.AsyncClient, page: httpx.AsyncClient, shared: str
+) -> None:
+    async def settings(session_id: str) -> Json:
+        lines = (await script.get(f"/sessions/{session_id}/events")).text.splitlines()
+        told = [json.loads(line) for line in lines]
+        changed = [one["settings"] for one in told if one["kind"] == "settings_changed"]
+        assert [one["kind"] for one in told].count("session_forked") == 1
+        last: Json = changed[-1] if changed else {}
+        return last
+
+    changes = {"tool_choice": "none", "params": {"temperature": 0.5}}
+    child = await forked(script, shared, turn=1, settings=changes, title=" No  tools ")
+    now = await settings(child["id"])
+    assert (now["tool_choice"]["mode"], now["params"]) == ("none", {"temperature": 0.5})
+    assert (child["title"], child["calls"]) == ("No tools", [])
+    form = {"turn": "1", "profile": "simulator-openai", "model": "sim-1", "drawn": "sim-1"}
+    form |= {"tool_choice": "auto", "temperature": ".25", "hold": "true"}
+    sent = await page.post(f"/sessions/{shared}/fork", data=form)
+    assert sent.status_code == 303
+    session_id = sent.headers["location"].rpartition("/")[2]
+    now = await settings(session_id)
+    assert (now["profile"]["protocol"], now["params"]) == ("openai_chat", {"temperature": 0.25})
+    assert (await rested(script, session_id))["state"] == "paused"
+    # What says nothing else changes nothing.
+    same = {"prompt": "1", "text": WEATHER, "tool_choice": "auto", "temperature": ""}
+    sent = await page.post(f"/sessions/{shared}/fork", data=same)
+    assert await settings(sent.headers["location"].rpartition("/")[2]) == {}
+
+
+async def test_the_pages_show_the_forms_the_tree_and_where_it_branches(
+    script: httpx.AsyncClient, page: httpx.AsyncClient
+) -> None:
+    parent = await story(script, "Weather in Lima?")
+    call = (await script.get(f"/sessions/{parent}")).json()["calls"][0]["id"]
+    for query, words in [
+        ("prompt=1", "Weather in Lima?"),
+        ("turn=2", "Ask again in a fork"),
+        (f"call={call}", "Past results of get_weather"),
+        ("seq=3", "Fork here"),
+        ("", "A prompt to go on with"),
+    ]:
+        for headers in ({}, {"hx-request": "true"}):
+            shown = await page.get(f"/sessions/{parent}/fork?{query}", headers=headers)
+            assert (shown.status_code, words in shown.text) == (200, True), query
+            assert ("<html" in shown.text) is not bool(headers)
+    child = (await forked(script, parent, call=call, answer="Frogs.", title="Frogs <b>"))["id"]
+    second = (await forked(script, child, turn=2))["id"]
+    told = (await script.get(f"/sessions/{second}/forks")).json()
+    assert [one["id"] for one in told] == [parent, child, second]
+    places = [one["place"] and (one["place"]["kind"], one["place"]["number"]) for one in told]
+    assert places == [None, ("call", 1), ("turn", 2)]
+    assert [one["here"] for one in told] == [False, False, True]
+    tree = (await page.get(f"/sessions/{parent}/forks")).text
+    assert "Frogs &lt;b&gt;" in tree
+    assert tree.index(parent) < tree.index(child) < tree.index(second)
+    lines = (await page.get(f"/sessions/{parent}/forks", headers={"hx-request": "true"})).text
+    assert 'hx-target="#branches-turn-1"' in lines
+    assert f"/sessions/{child}" in lines
+    seq = told[1]["parent_seq"]
+    named = await page.get(f"/sessions/{child}/forks?parent={seq}", headers={"hx-request": "true"})
+    assert named.text == f'<a href="/sessions/{parent}">Weather in Lima?</a>'
+    await script.post(f"/sessions/{parent}/delete")
+    named = await page.get(f"/sessions/{child}/forks?parent={seq}", headers={"hx-request": "true"})
+    assert named.text == "a session that is not here"
+    gone = await script.post(f"/sessions/{parent}/fork", json={})
+    assert (gone.status_code, "restore it first" in gone.json()["error"]) == (409, True)
