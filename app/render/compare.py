@@ -102,7 +102,6 @@ class ComparePage:
     copied: str = ""
     choices: Sequence[Choice] = ()
     query: str = ""
-    picked: Sequence[str] = ()
     most: int = 4
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
@@ -23,6 +24,9 @@ from app.render.compare import (
     groups,
 )
 from app.render.compare_told import compared, markdown
+from app.render.view import SessionRow
+from app.store.batch import Summary
+from app.store.family import Relative, family
 from app.web.beside import MOST, address, chosen
 from app.web.forms import as_json, wants
 from app.web.pages.beside import live
@@ -39,22 +43,25 @@ async def show(request: Request) -> Response:
     """GET /compare?session=A&session=B…: what differs, or the page to choose from. `view` is turns
     or live; without it, live where one of them runs. As JSON, or as text by `as=markdown`."""
     site, query = site_of(request), request.query_params
-    asked = query.getlist("session")
-    ids = chosen(asked)
+    asked = [one for one in query.getlist("session") if one]
     wanted, kind = query.get("view", ""), wants(request)
     if wanted not in ("", "turns", "live"):
         raise BadInput("view is turns or live.")
     if wanted == "live" and kind == "page":
         return await live(request)
+    by_script = kind == "json" or "as" in query
+    many = len(dict.fromkeys(asked)) > MOST and not by_script
+    ids = list(dict.fromkeys(asked))[:LISTED] if many else chosen(asked)
     sides = [await _side(site, one) for one in ids]
-    twice = len(asked) > len(ids) and all(asked)
-    if len(sides) < 2 or query.get("choose"):
-        if kind == "json" or query.get("as"):
+    twice = len(asked) > len(ids)
+    if len(sides) < 2 or many or "choose" in query:
+        if by_script:
             raise BadInput("Name two sessions at least: /compare?session=A&session=B.")
-        said = ("This session was named twice; choose another one.",) if twice else ()
-        return HTMLResponse(compare_page(site.env, await _picker(site, request, ids, said)))
+        said = [f"At most {MOST} stand side by side; choose which."] if many else []
+        said += ["This session was named twice; choose another one."] * (len(sides) < 2 and twice)
+        return HTMLResponse(compare_page(site.env, await _picker(site, query, ids, said)))
     running = any(one.state == "running" for one in sides)
-    if not wanted and running and kind == "page" and not query.get("as"):
+    if not wanted and running and kind == "page" and "as" not in query:
         return await live(request)
     alignments = await asyncio.to_thread(_aligned, sides)
     if query.get("as") == "markdown":
@@ -62,8 +69,8 @@ async def show(request: Request) -> Response:
         return PlainTextResponse(text.encode("utf-8", "replace"))
     if kind == "json":
         return as_json(await asyncio.to_thread(compared, sides, alignments))
-    said = ("A session that was named twice stands here once.",) if twice else ()
-    page = replace(await _picker(site, request, ids, said), start=_start(request))
+    said = ["A session that was named twice stands here once."] if twice else []
+    page = replace(await _picker(site, query, ids, said), start=_start(query))
     return HTMLResponse(await asyncio.to_thread(_drawn, site, page, sides, alignments))
 
 
@@ -113,27 +120,36 @@ def _drawn(
 
 
 async def _picker(
-    site: Site, request: Request, ids: Sequence[str], said: Sequence[str]
+    site: Site, query: QueryParams, ids: Sequence[str], said: Sequence[str]
 ) -> ComparePage:
-    """What can be chosen: the relatives of those that are, then the last sessions."""
-    query = request.query_params.get("q", "").strip()
-    last = await site.engine.log.summaries(query, limit=LISTED)
-    picked = [one for one in [await site.engine.log.summary(i) for i in ids] if one is not None]
-    parents = [one.parent for one in picked if one.parent]
-    found = [one for one in [await site.engine.log.summary(i) for i in parents] if one is not None]
-    near = {one.id for one in picked} | {one.id for one in found}
-    children = [one for one in last if one.parent in near and one.id not in ids]
-    choices = [Choice(row_of(one), "", True) for one in picked]
-    choices += [Choice(row_of(one), "forked from this", False) for one in found if not one.deleted]
-    choices += [Choice(row_of(one), "fork", False) for one in children]
+    """What can be chosen: those that are named, the others of the first one's family, the last
+    sessions. A search narrows the latter two down."""
+    words = query.get("q", "").strip()
+    log = site.engine.log
+    named = [one for one in [await log.summary(name) for name in ids] if one is not None]
+    choices = [Choice(row_of(one), "", at < MOST) for at, one in enumerate(named)]
+    for one in await family(site.engine.database, ids[0]) if ids else ():
+        if words.lower() in one.title.lower():
+            row = SessionRow(one.id, one.title, one.state, one.updated_ms)  # type: ignore[arg-type]
+            choices.append(Choice(row, _kinship(named[0], one), False))
+    last = await log.summaries(words, limit=LISTED)
     choices += [Choice(row_of(one), "", False) for one in last]
     once = {choice.row.id: choice for choice in reversed(choices)}
-    ordered = [once[one] for one in dict.fromkeys(choice.row.id for choice in choices)]
-    return ComparePage(said=said, choices=ordered, query=query, picked=ids, most=MOST)
+    kept = dict.fromkeys(choice.row.id for choice in choices)
+    listed = [once[one] for one in kept][: len(named) + LISTED]
+    return ComparePage(said=said, choices=listed, query=words, most=MOST)
 
 
-def _start(request: Request) -> int:
-    given = request.query_params.get("from", "0")
+def _kinship(first: Summary, other: Relative) -> str:
+    if other.parent == first.id:
+        return "fork"
+    if other.id == first.parent:
+        return "forked from this"
+    return "of one family"
+
+
+def _start(query: QueryParams) -> int:
+    given = query.get("from", "0")
     if not (given.isascii() and given.isdigit() and len(given) < 8):
         raise BadInput("from must be a whole number, the row to begin with.")
     return int(given)

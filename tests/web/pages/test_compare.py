@@ -78,6 +78,17 @@ async def test_a_fork_is_compared_with_its_parent(
     assert f'value="{child}"' not in found.text
 
 
+async def test_more_than_stand_side_by_side_are_chosen_from(
+    script: httpx.AsyncClient, page: httpx.AsyncClient
+) -> None:
+    made = [(await script.post("/sessions", json={"tools": []})).json()["id"] for _ in range(6)]
+    drawn = await page.get("/compare", params={"session": made})
+    assert (drawn.status_code, "At most 4 stand side by side" in drawn.text) == (200, True)
+    ticked = [f'value="{one}" checked' in drawn.text for one in made]
+    assert ticked == [True] * 4 + [False] * 2
+    assert all(f'value="{one}"' in drawn.text for one in made)
+
+
 async def test_sessions_without_turns_and_pages_of_rows(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
