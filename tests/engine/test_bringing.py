@@ -39,7 +39,7 @@ async def exported(engine: Engine, session_id: str) -> bytes:
     return write(await kept(engine, session_id)).data
 
 
-@pytest.mark.parametrize("profile", ["simulator", "simulator-openai", "simulator-ollama"])
+@pytest.mark.parametrize("profile", ["simulator", "simulator-ollama"])
 async def test_what_was_brought_is_exported_as_it_came(tmp_path: Path, profile: str) -> None:
     async with running(tmp_path) as engine:
         tools = ("get_weather", "calculator")

@@ -1,0 +1,80 @@
+"""`playground export` and `playground import`: out and in, with a server and without."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.export.table import EXPORTS
+from tests.commands.conftest import Typed
+from tests.served import ran, served
+
+MOTTO = "seven+blue/elephants"
+
+
+def lines(text: str) -> list[Any]:
+    """Without the id."""
+    first, *rest = map(json.loads, text.splitlines())
+    return [{**first, "session": {**first["session"], "id": ""}}, *rest]
+
+
+def test_out_and_in_without_a_server_and_with_one(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text(f"HOUSE_MOTTO={MOTTO}\n")
+    (tmp_path / ".env").chmod(0o600)
+    db = ("--db", str(tmp_path / "a.db"))
+    assert ran("run", f"hello {MOTTO}", *db, cwd=tmp_path).returncode == 0
+    (listed,) = json.loads(ran("sessions", "--json", *db, cwd=tmp_path).stdout)
+    before = (tmp_path / "a.db").read_bytes()
+    done = ran("export", listed["id"], "--as", "jsonl", *db, cwd=tmp_path)
+    assert done.returncode == 0
+    assert MOTTO not in done.stdout
+    assert "Masked in prompt 1: 1." in done.stderr
+    assert (tmp_path / "a.db").read_bytes() == before
+    out = tmp_path / "out.jsonl"
+    told = ran(
+        "export", listed["id"], "--as", "jsonl", "-o", "out.jsonl", "--json", *db, cwd=tmp_path
+    )
+    assert {"where": "title", "count": 1} in json.loads(told.stdout)["masked"]
+    assert out.read_text() == done.stdout
+    assert out.stat().st_mode & 0o077 == 0
+    assert sorted(one.name for one in tmp_path.glob(".out*")) == []
+    here = ran("import", "out.jsonl", "--json", *db, cwd=tmp_path)
+    with served(tmp_path / "a.db", PLAYGROUND_PACE="0"):
+        there = ran("import", "out.jsonl", "--json", *db, cwd=tmp_path)
+        for brought in (here, there):
+            again = ran(
+                *("export", json.loads(brought.stdout)["id"], "--as", "jsonl"), *db, cwd=tmp_path
+            )
+            assert lines(again.stdout) == lines(done.stdout)
+        (tmp_path / "bad.jsonl").write_text(done.stdout.replace('"seq": 2', '"seq": 9', 1))
+        bad = ran("import", "bad.jsonl", "--json", *db, cwd=tmp_path)
+    assert bad.returncode == 2
+    assert "Line 3 " in json.loads(bad.stdout)["error"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("export", "x", "--as", "exe"), f"there is {', '.join(EXPORTS)}"),
+        (("export", "x", "--as", "jsonl"), "There is no database"),
+        (("export", "x"), "--as"),
+        (("import", "gone.jsonl"), "Cannot read gone.jsonl"),
+        (("import",), "FILE"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(typed: Typed, words: tuple[str, ...], said: str) -> None:
+    code, out, error = typed(*words)
+    assert (code, out) == (2, "")
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_a_file_that_is_too_large_is_not_even_read(typed: Typed, tmp_path: Path) -> None:
+    with (tmp_path / "big").open("wb") as file:
+        file.truncate(33 * 1024 * 1024)
+    code, _, error = typed("import", "big")
+    assert code == 2
+    assert "larger than 32 MiB" in error
