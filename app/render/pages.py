@@ -32,7 +32,8 @@ class Surroundings:
     `after` is the cursor at which the page's stream begins. `request` is the next one and `wire`
     the protocol it is shown in, "" for the session's own; `own` is the one that would be sent.
     `unpriced` says why what the model answers has no price, "" where it has one.
-    `heard_ms` is when the last byte came of an answer that streams, in Unix ms, or 0. `rules` is
+    `heard_ms` is when the last byte came of an answer that streams, in Unix ms, or 0; `say` the
+    message that a recording has an answer to. `rules` is
     the section of the rules, as they were at their `rules_version`. `forked` is whether there are
     forks of it. `code` is what the Code tab shows, None where another is open.
     """
@@ -51,6 +52,7 @@ class Surroundings:
     own: NextRequest | None = None
     unpriced: str = ""
     heard_ms: int = 0
+    say: str = ""
     rules: str = ""
     rules_version: int = 0
     forked: bool = False
@@ -72,6 +74,7 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
         tab=around.tab,
         after=around.after,
         heard_ms=around.heard_ms,
+        say=around.say,
         rules=Markup(around.rules),
         rules_version=around.rules_version,
         forked=around.forked,

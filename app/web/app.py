@@ -93,6 +93,7 @@ def _routes() -> list[Route]:
         Route(here + "/replay/reel", replaying.reel),
         Route(here + "/replay/frames", replaying.frames),
         Route(here + "/replay/at", replaying.moment),
+        Route(here + "/play", replaying.play, methods=["POST"]),
         Route(here + "/blocks/{block}", session.one_block),
         Route(here + "/wire", wire.search),
         Route(here + "/recordings/{number}", wire.recording),

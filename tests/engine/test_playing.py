@@ -141,6 +141,7 @@ async def test_what_failed_fails_again_in_its_order(tmp_path: Path, fault: str) 
             for log in logs
         ]
         assert ends[1] == ends[0]
+        assert await engine.log.recordings(again) == await engine.log.recordings(first)
         assert await bytes_of(engine, again) == await bytes_of(engine, first)
 
 

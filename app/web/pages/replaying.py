@@ -9,9 +9,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput
+from app.engine import playing
 from app.render.pages import session_page
 from app.render.replay import FRAME_MS, Fixed, Player, index, replay
-from app.web.forms import as_json
+from app.web.forms import answer, as_json, body_of
 from app.web.setup import surroundings
 from app.web.site import Site, site_of
 
@@ -66,6 +67,14 @@ async def moment(request: Request) -> Response:
         return player.keyframe(site.env, _position(player, asked))
 
     return as_json(await site.reels.drawn(site.engine.hub, request.path_params["id"], drawn))
+
+
+async def play(request: Request) -> Response:
+    """POST /sessions/ID/play: a new session with this one's recording as its model."""
+    body = await body_of(request)
+    engine = site_of(request).engine
+    made = await playing.play(engine, request.path_params["id"], body.text("pace") or "1")
+    return answer(request, {"id": made}, status=201, location=f"/sessions/{made}")
 
 
 async def page_at(site: Site, session_id: str, seq: int) -> Response:

@@ -17,6 +17,7 @@ from app.core.errors import BadInput
 from app.core.folded import folded
 from app.core.rows import logged_data
 from app.engine.hub import Live
+from app.engine.playing import said
 from app.engine.preview import preview
 from app.render.blocks import block
 from app.render.code import ShownCode
@@ -77,6 +78,7 @@ async def page(
             request=shown,
             code=code,
             heard_ms=await _heard(site, live),
+            say=await _say(site, live),
             rules=rules,
             rules_version=version,
             forked=forked,
@@ -91,6 +93,13 @@ async def _heard(site: Site, live: Live) -> int:
         return 0
     chunks = await site.engine.log.chunks(live.id, turn.number)
     return chunks[-1].at_ms if chunks else 0
+
+
+async def _say(site: Site, live: Live) -> str:
+    """What was asked next where a recording answers."""
+    settings = live.session.settings
+    played = settings.profile.recorded if settings is not None else ""
+    return await said(site.engine.log, played, live.session.prompts + 1) if played else ""
 
 
 async def one_block(request: Request) -> Response:
