@@ -1,0 +1,58 @@
+"""The tree of forks, and the rows of the list with forks below their parents."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.render.tree import nested, tree
+from app.render.view import SessionRow
+
+
+def member(name: str, parent: str = "") -> tuple[str, str, str, str, str]:
+    return (name, f"Title {name}", "idle", parent, "before turn 2" if parent else "")
+
+
+@pytest.mark.parametrize(
+    ("family", "leaves"),
+    [
+        ([member("a")], [("a", 0)]),
+        (
+            [member("a"), member("b", "a"), member("c", "a"), member("d", "b")],
+            [("a", 0), ("b", 1), ("d", 2), ("c", 1)],
+        ),
+        ([member("p", "gone"), member("q", "gone")], [("gone", 0), ("p", 1), ("q", 1)]),
+        ([member("x", "y"), member("y", "x")], [("x", 0), ("y", 1)]),
+        ([], []),
+    ],
+)
+def test_a_family_stands_as_a_tree(
+    family: list[tuple[str, str, str, str, str]], leaves: list[tuple[str, int]]
+) -> None:
+    told = tree(family, "a")
+    assert [(one.id, one.depth) for one in told] == leaves
+    assert [one.id for one in told if one.here] == [one[0] for one in family if one[0] == "a"]
+    assert all(one.state == "" for one in told if one.id == "gone")
+
+
+def rows(*names: str) -> list[SessionRow]:
+    """`b<a` is a row b that was forked from a."""
+    pairs = [name.partition("<") for name in names]
+    return [SessionRow(one, one, "idle", 0, parent=parent) for one, _, parent in pairs]
+
+
+@pytest.mark.parametrize(
+    ("newest_first", "drawn"),
+    [
+        (["a", "b"], ["a", "b"]),
+        (["n", "b<a", "m", "a"], ["n", "a", ">b", "m"]),
+        (["d<b", "c<a", "b<a", "a"], ["a", ">c", ">b", ">>d"]),
+        (["b<gone", "a"], ["b", "a"]),
+        (["x<y", "y<x", "z"], ["y", ">x", "z"]),
+        (["s<s"], ["s"]),
+        (["e<d", "d<c", "c<b", "b<a", "a"], ["a", ">b", ">>c", ">>>d", ">>>e"]),
+    ],
+)
+def test_a_fork_stands_below_its_parent_and_a_family_where_its_newest_stood(
+    newest_first: list[str], drawn: list[str]
+) -> None:
+    assert [">" * depth + row.id for row, depth in nested(rows(*newest_first))] == drawn
