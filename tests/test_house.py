@@ -70,6 +70,7 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "app/render/compare_calls.py": "tests/render/test_compare.py, the cells of its rows",
     "app/engine/closing.py": "tests/core/test_fold.py and tests/engine/test_recovery.py",
     "app/engine/summaries.py": "tests/engine/test_hub.py, which reads the list",
+    "app/render/wire_labels.py": "tests/render/test_wire_rows.py, whose rows bear them",
     "app/store/projections.py": "tests/engine/test_verifying.py, which spoils each",
     "app/store/batch.py": "tests/store/test_log.py, which writes and reads each",
     "app/core/servers.py": "tests/store/test_library.py keeps one and tells it by its print",

@@ -35,7 +35,8 @@ class Surroundings:
     `heard_ms` is when the last byte came of an answer that streams, in Unix ms, or 0; `say` the
     message that a recording has an answer to. `rules` is
     the section of the rules, as they were at their `rules_version`. `forked` is whether there are
-    forks of it. `code` is what the Code tab shows, None where another is open.
+    forks of it. `code` is what the Code tab shows, None where another is open; `raw` is what stands
+    below the wire's rows, as HTML.
     """
 
     profiles: Sequence[Profile] = ()
@@ -57,6 +58,7 @@ class Surroundings:
     rules_version: int = 0
     forked: bool = False
     code: ShownCode | None = None
+    raw: str = ""
 
 
 def session_page(env: Environment, view: View, around: Surroundings) -> str:
@@ -85,6 +87,7 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
         wire=around.wire,
         request=around.request,
         code=around.code,
+        raw=Markup(around.raw),
         own=around.own,
         form=setup_form(view.settings),
         bounds=bounds(view.session, around.unpriced),

@@ -53,9 +53,15 @@ async def show(request: Request) -> Response:
 
 
 async def page(
-    site: Site, session_id: str, *, tab: str = "", wire: str = "", code: ShownCode | None = None
+    site: Site,
+    session_id: str,
+    *,
+    tab: str = "",
+    wire: str = "",
+    code: ShownCode | None = None,
+    raw: str = "",
 ) -> Response:
-    """The whole page as the session stands now."""
+    """The whole page as the session stands now; `raw` is HTML for below the wire's rows."""
     rows = await site.rows()
     library = await site.engine.library.tools()
     version = site.engine.rules.version
@@ -77,6 +83,7 @@ async def page(
             wire=wire,
             request=shown,
             code=code,
+            raw=raw,
             heard_ms=await _heard(site, live),
             say=await _say(site, live),
             rules=rules,

@@ -25,6 +25,7 @@ from app.render.wire_raw import (
 )
 from app.store.batch import Chunk
 from app.web.forms import as_json, wants
+from app.web.pages import session
 from app.web.site import site_of
 
 LONGEST_QUERY = 200
@@ -81,7 +82,7 @@ async def frames(request: Request) -> Response:
                 for one in found[first : first + FRAMES]
             ]
         )
-    return HTMLResponse(frames_html(site.env, session_id, number, span, found, first))
+    return await _below(request, frames_html(site.env, session_id, number, span, found, first))
 
 
 async def search(request: Request) -> Response:
@@ -105,7 +106,7 @@ async def search(request: Request) -> Response:
                 for one in hits
             ]
         )
-    return HTMLResponse(found_html(site.env, session_id, text, hits))
+    return await _below(request, found_html(site.env, session_id, text, hits))
 
 
 async def request_sent(request: Request) -> Response:
@@ -122,6 +123,13 @@ async def request_body(request: Request) -> Response:
     number = _number(request)
     sent, title = await _sent(request, number, "request")
     return download(sent.body.encode("utf-8", "replace"), f"{title} request {number}.json")
+
+
+async def _below(request: Request, html: str) -> Response:
+    """What stands below the wire's rows: alone, or in the page where there is no script."""
+    if wants(request) == "htmx":
+        return HTMLResponse(html)
+    return await session.page(site_of(request), request.path_params["id"], tab="wire", raw=html)
 
 
 def download(data: bytes, name: str) -> Response:
