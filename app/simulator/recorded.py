@@ -115,7 +115,7 @@ def _others(asked: Sequence[Step], path: Sequence[Step]) -> list[str]:
 
 def _left(asked: Sequence[Step], paths: Sequence[Sequence[Step]]) -> str:
     """Where `asked` leaves the recording, measured by the path that it follows longest."""
-    nearest = max(paths, key=lambda path: _common(asked, path), default=())
+    nearest = max(paths, key=lambda path: (_common(asked, path), len(path)), default=())
     common = _common(asked, nearest)
     if common == len(nearest):
         end = "The recording ends here: it has no answer to what comes now."

@@ -1,0 +1,113 @@
+"""Which recorded answer follows, and what is said where there is none."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from app.simulator.end import BadRequest
+from app.simulator.recorded import LEFT, Found, Take, Tape, found, frames, headers
+
+
+def body(*messages: Any) -> str:
+    return json.dumps({"messages": messages})
+
+
+def user(text: str) -> Any:
+    return {"role": "user", "content": text}
+
+
+def called(name: str = "look", arguments: str = '{"a": 1}') -> Any:
+    call = {"id": "c1", "function": {"name": name, "arguments": arguments}}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def result(text: str) -> Any:
+    return {"role": "tool", "tool_call_id": "c1", "content": text}
+
+
+def take(number: int, *messages: Any, **more: Any) -> Take:
+    values: Any = {"status": 200, "headers": {}, "first_s": 0.5, "pieces": [(0.1, b"x")]}
+    return Take(number, body(*messages), clean=more.pop("clean", True), **{**values, **more})
+
+
+ASKED = user("Look.")
+TAPE = Tape(
+    "openai_chat",
+    [
+        take(1, ASKED),
+        take(2, ASKED),  # the same again: the first one failed, say
+        take(3, ASKED, called(), result("one")),
+        take(4, ASKED, called(), result("two")),
+        take(5, ASKED, called(), result("two"), {"role": "assistant", "content": "2"}, user("So?")),
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("messages", "again", "number", "others"),
+    [
+        ([ASKED], 0, 1, ()),
+        ([ASKED], 1, 2, ()),
+        ([ASKED], 7, 2, ()),
+        ([ASKED, called(), result("two")], 0, 4, ()),
+        ([ASKED, called(arguments='{ "a":1 }'), result("one")], 0, 3, ()),
+        ([ASKED, called(), result("three")], 0, 3, ("look",)),
+        ([ASKED, called(), result("three")], 1, 4, ("look",)),
+        ([ASKED, called(arguments='{"a": 2}'), result("two")], 0, 4, ("look",)),
+        ([ASKED, called(arguments="{"), result("no")], 0, 3, ("look",)),
+    ],
+)
+def test_the_answer_whose_way_is_nearest(
+    messages: list[Any], again: int, number: int, others: tuple[str, ...]
+) -> None:
+    one = found(TAPE, body(*messages), again)
+    assert (one.take.number, one.others) == (number, others)
+
+
+@pytest.mark.parametrize(
+    ("messages", "words"),
+    [
+        ([user("Listen.")], "leaves the recording with the message “Listen.”: there the message "
+         "“Look.” stood. Send that one."),
+        ([ASKED, called(), result("two"), user("So?"), user("Thus.")], "The recording ends here"),
+        ([ASKED, called("hear"), result("two")], "with a call of hear: there a call of look stood"),
+        ([ASKED, user("Hey!")], "with the message “Hey!”: there a call of look stood"),
+        ([ASKED, called()], "there the result of look came first"),
+        ([user("x" * 200)], "“" + "x" * 79 + "…”"),
+    ],
+)  # fmt: skip
+def test_where_the_path_leaves_the_recording(messages: list[Any], words: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        found(TAPE, body(*messages), 0)
+    assert words in str(refused.value)
+    assert str(refused.value).endswith("Or choose another model in Setup, and go on from here "
+                                       "with that.")  # fmt: skip
+
+
+def test_a_tape_without_takes_ends_at_once() -> None:
+    with pytest.raises(BadRequest, match="The recording ends here"):
+        found(Tape("openai_chat", []), body(ASKED), 0)
+
+
+def test_bytes_keep_their_pieces_and_pauses_and_their_cut() -> None:
+    one = take(1, pieces=[(0.1, b"a"), (0.0, b"b")], clean=False)
+    played = [(frame.data, frame.pause, frame.tag) for frame in frames(one)]
+    assert played == [
+        (b"", 0.5, "other"), (b"a", 0.1, "other"), (b"b", 0.0, "other"), (b"", 0.0, "cut"),
+    ]  # fmt: skip
+    assert [frame.tag for frame in frames(take(1))] == ["other", "other"]
+
+
+def test_headers_are_the_recorded_ones_but_for_those_of_the_connection() -> None:
+    recorded = {
+        "content-type": "text/event-stream", "Content-Length": "7", "Transfer-Encoding": "chunked",
+        "content-encoding": "gzip", "date": "then", "x-odd": "a\nb", LEFT: "old",
+        "x-ratelimit": "3",
+    }  # fmt: skip
+    one = take(1, headers=recorded)
+    kept = {"content-type": "text/event-stream", "x-ratelimit": "3"}
+    assert headers(Found(one)) == kept
+    assert headers(Found(one, ("a b", "ü"))) == {**kept, LEFT: "a%20b,%C3%BC"}
