@@ -57,7 +57,7 @@ sometimes four head above kind began almost live page got earth need far hand hi
 light parts country father let night following picture being study second eyes soon times story
 boys since white days ever paper hard near sentence better best across during today others however
 sure means knew try told young miles sun ways thing whole hear example heard several change answer
-room sea against top turned learn point city play toward five using himself usually""".split()
+room sea against top turned learn point city play toward five using himself usually"""
 _PLACES = ["Paris", "Lisbon", "Oslo", "Kyoto", "Lima", "Cairo", "Quito", "Riga", "Bern", "Perth"]
 _MODELS = [
     ("anthropic", "claude-sonnet-4-5"),
@@ -91,7 +91,7 @@ class Words:
 
     def __init__(self, chance: random.Random, size: int = 20_000) -> None:
         letters = "aeioutnrslcdmpghbvkfw"
-        plain = list(dict.fromkeys(_PLAIN))
+        plain = list(dict.fromkeys(_PLAIN.split()))
         made = ("".join(chance.choices(letters, k=chance.randint(4, 9))) for _ in range(size))
         self._all = plain + sorted(set(made) - set(plain))
         self._weights = list(accumulate(1 / (n + 8) for n in range(len(self._all))))
@@ -208,7 +208,7 @@ def session(
     place: int, position: int, size: int, chance: random.Random, words: Words, *, many: bool
 ) -> Made:
     """A session of `size` events: as many prompts as fit, each answered after one call. With
-    `many` each delta came by itself, as over a slow line."""
+    `many` answers are long, and each delta came by itself, as over a slow line."""
     kind = chance.choices(range(len(_MODELS)), weights=[30, 15, 20, 10, 20, 5])[0]
     model = _MODELS[kind][1]
     one = Writer(place, position, START_MS + (place * SPAN_MS) // 100_000, 1 if many else 8)
@@ -217,7 +217,8 @@ def session(
     title = ""
     while not waits and size - one.seq >= 24:
         rest = size - one.seq
-        deltas = (rest if rest < 140 else chance.randint(60, 120)) - 20
+        most = chance.randint(300, 700) if many else chance.randint(60, 120)
+        deltas = (rest if rest < most + 20 else most) - 20
         before, written = max(1, deltas // 4), chance.randint(1, 4)
         city, tool = chance.choice(_PLACES), chance.choice(_TOOLS)
         asked = words.some(chance.randint(6, 24))
@@ -307,4 +308,4 @@ def _insert(connection: sqlite3.Connection, made: list[Made]) -> None:
         [row for one in made for row in one.recordings],
     )
     for (table, width), some in zip(into.items(), rows, strict=True):
-        connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * width)})", some)  # noqa: S608
+        connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * width)})", some)

@@ -206,7 +206,8 @@ class Hub:
         """The rows of the wire view, made from the recordings when first asked for."""
         if live.wire is None:
             wire = WireRows()
-            _follow(wire, await self.log.events(live.id), await self.log.chunks(live.id))
+            log, chunks = await self.log.events(live.id), await self.log.chunks(live.id)
+            await asyncio.to_thread(_follow, wire, log, chunks)  # others go on meanwhile
             live.wire = wire
         return live.wire
 

@@ -36,7 +36,8 @@ class Surroundings:
     message that a recording has an answer to. `rules` is
     the section of the rules, as they were at their `rules_version`. `forked` is whether there are
     forks of it. `code` is what the Code tab shows, None where another is open; `raw` is what stands
-    below the wire's rows, as HTML.
+    below the wire's rows, as HTML. With `wire_late` these are no part of the page: it asks for
+    them.
     """
 
     profiles: Sequence[Profile] = ()
@@ -59,6 +60,7 @@ class Surroundings:
     forked: bool = False
     code: ShownCode | None = None
     raw: str = ""
+    wire_late: bool = False
 
 
 def session_page(env: Environment, view: View, around: Surroundings) -> str:
@@ -79,6 +81,7 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
         say=around.say,
         rules=Markup(around.rules),
         rules_version=around.rules_version,
+        wire_late=around.wire_late,
         forked=around.forked,
         unconfirmed=around.unconfirmed,
         groups=around.groups or [("Profiles", around.profiles)],

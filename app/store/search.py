@@ -42,6 +42,7 @@ _SPAN = """
     SELECT (SELECT pos FROM events WHERE session = ? ORDER BY seq LIMIT 1),
         (SELECT pos FROM events WHERE session = ? ORDER BY seq DESC LIMIT 1)
 """
+_ONE = "id = ?"
 _TITLES = "sessions INDEXED BY sessions_by_title WHERE deleted_ms IS NULL AND"
 _EVENT = """
     SELECT seq, at_ms, kind, length(body), CASE kind
@@ -116,7 +117,7 @@ class _Look:
     ends: float
     hits: dict[str, Hit] = field(default_factory=dict)
     cut: bool = False
-    narrow: tuple[str, Sequence[object]] | None = None
+    narrow: dict[bool, tuple[str, Sequence[object]]] = field(default_factory=dict)
     allowed: frozenset[str] | None = None
     refused: int = 0
 
@@ -135,7 +136,11 @@ class _Look:
 
     def rows(self, where: str, values: Sequence[object], limit: int) -> Iterator[Summary]:
         """The sessions of which `where` holds, and all that is wanted but the text."""
-        narrowed, more = self.narrow = self.narrow or self.narrowed()
+        # Of one session it is asked whether it has them, not which have them.
+        each = where == _ONE
+        if each not in self.narrow:
+            self.narrow[each] = self.narrowed(0 if each else 2_000)
+        narrowed, more = self.narrow[each]
         sql = (
             f"SELECT {SUMMARY} FROM sessions WHERE {where}{narrowed}"  # noqa: S608
             f" ORDER BY {self.plus}updated_ms DESC, id LIMIT ?"
@@ -147,10 +152,10 @@ class _Look:
         were not that it is quicker to know all that are."""
         if self.allowed is not None and session not in self.allowed:
             return None
-        found = next(self.rows("id = ?", (session,), 1), None)
+        found = next(self.rows(_ONE, (session,), 1), None)
         self.refused += found is None
         if self.refused > LOOKED_UP and self.allowed is None:
-            narrowed, values = self.narrowed()
+            narrowed, values = self.narrowed(20_000)
             ids = f"SELECT id FROM sessions WHERE 1{narrowed}"  # noqa: S608
             self.allowed = frozenset(row[0] for row in self.connection.execute(ids, values))
         return found
@@ -187,10 +192,13 @@ class _Look:
     def _titles(self) -> None:
         parts = [_like(one) for one in self.in_title]
         likes = " AND ".join(["title LIKE ? ESCAPE '\\'"] * len(parts))
+        likes += " AND updated_ms >= ? AND updated_ms < ?"
+        since, until = self.wanted.after_ms or 0, self.wanted.before_ms
+        bounds = (since, 2**62 if until is None else until)
         # Read from an index that holds the titles: a few megabytes rather than the whole table.
         source = "sessions WHERE" if "deleted" in self.wanted.marks else _TITLES
         sql = f"SELECT id FROM {source} {likes} ORDER BY updated_ms DESC, id"  # noqa: S608
-        for (session,) in self.connection.execute(sql, parts):
+        for (session,) in self.connection.execute(sql, (*parts, *bounds)):
             if (one := self.one(session)) is not None:
                 self.hits[one.id] = Hit(one, at_ms=one.updated_ms)
             if self.full:
@@ -215,8 +223,9 @@ class _Look:
             excerpt = pieces(bytes(marked[0])) if marked is not None else ()
         self.hits[one.id] = Hit(one, seq, at_ms, kind, place, excerpt)
 
-    def narrowed(self) -> tuple[str, list[object]]:
-        """What is wanted but the text, as conditions on the table sessions."""
+    def narrowed(self, few: int) -> tuple[str, list[object]]:
+        """What is wanted but the text, as conditions on the table sessions. Tools and tags that up
+        to `few` have are looked for from these, others in each session that is looked at."""
         wanted, marks = self.wanted, self.wanted.marks
         values: list[object] = []
         sql = ["deleted_ms IS NOT NULL" if "deleted" in marks else "deleted_ms IS NULL"]
@@ -235,7 +244,7 @@ class _Look:
             values += models
         for table, column, some in (("called", "tool", wanted.tools), ("tags", "tag", wanted.tags)):
             if some:
-                sql.append(self._has(table, column, len(some), some))
+                sql.append(self._has(table, column, some, few))
                 values += some
         for bound, at_ms in ((">=", wanted.after_ms), ("<", wanted.before_ms)):
             if at_ms is not None:
@@ -243,12 +252,11 @@ class _Look:
                 values.append(at_ms)
         return "".join(f" AND {one}" for one in sql), values
 
-    def _has(self, table: str, column: str, count: int, some: Sequence[str]) -> str:
-        """That a session has one of `some`: from these where they are few, else for each session
-        that is looked at."""
-        one_of = f"{column} IN ({', '.join('?' * count)})"
-        number = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {one_of} LIMIT 2001)"  # noqa: S608
-        if self.connection.execute(number, some).fetchone()[0] <= 2_000:
+    def _has(self, table: str, column: str, some: Sequence[str], few: int) -> str:
+        """That a session has one of `some`."""
+        one_of = f"{column} IN ({', '.join('?' * len(some))})"
+        number = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {one_of} LIMIT ?)"  # noqa: S608
+        if few and self.connection.execute(number, (*some, few + 1)).fetchone()[0] <= few:
             return f"id IN (SELECT session FROM {table} WHERE {one_of})"  # noqa: S608
         return f"EXISTS (SELECT 1 FROM {table} WHERE session = sessions.id AND {one_of})"  # noqa: S608
 

@@ -45,10 +45,12 @@ class Site:
         self.closing = True
         self.engine.hub.ring_list()
 
-    async def view(self, live: Live, rows: Sequence[SessionRow] | None = None) -> View:
-        """The View of a session that is held."""
+    async def view(
+        self, live: Live, rows: Sequence[SessionRow] | None = None, *, wired: bool = True
+    ) -> View:
+        """The View of a session that is held; the wire's rows are not there unless `wired`."""
         hub = self.engine.hub
-        wire = await hub.wire(live)
+        wire = await hub.wire(live) if wired else WireRows()
         view = View(live.session, live.title, wire, hub.clock(), own=live.own, rows=rows)
         view = replace(view, pinned=live.pinned, archived=live.archived, tags=live.tags)
         return replace(view, unasked=lets_through(self.engine.rules.of(live.id)))

@@ -33,6 +33,10 @@ from app.web.setup import surroundings
 from app.web.site import Site, site_of
 from app.web.stream import HEADERS, events_stream
 
+LONG = 2_000
+"""Events beyond which the page does not wait for the rows of the wire: they are made from all bytes
+that ever came."""
+
 TABS = ("setup", "wire", "request", "code")
 
 
@@ -68,7 +72,8 @@ async def page(
     rules = await rules_drawn(site, session_id)
     forked = bool(await forks_of(site.engine.database, session_id))
     async with site.engine.hub.holding(session_id) as live:
-        view = await site.view(live, rows)
+        late = not tab and live.session.seq > LONG and live.session.state != "running"
+        view = await site.view(live, rows, wired=not late)
         if tab not in TABS:
             tab = "wire" if live.session.turns else "setup"
         around = surroundings(site, live, library)
@@ -88,6 +93,7 @@ async def page(
             say=await _say(site, live),
             rules=rules,
             rules_version=version,
+            wire_late=late,
             forked=forked,
         )
         return HTMLResponse(session_page(site.env, view, around))
