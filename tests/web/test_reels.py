@@ -1,0 +1,43 @@
+"""Players are kept for the last few sessions, and laid out anew where a session went on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.core.errors import NotFound
+from app.render.replay import Player
+from app.web.reels import KEPT, Reels
+from tests.engine.running import begun, running
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_last_few_are_kept_and_a_change_is_seen_when_it_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    reels, seen = Reels(), list[Player]()
+
+    def count(player: Player) -> int:
+        seen.append(player)
+        return player.reel.count
+
+    async with running(tmp_path) as engine:
+        ids = [await begun(engine) for _ in range(KEPT + 1)]
+        assert await reels.drawn(engine.hub, ids[0], count) == 1
+        assert await reels.drawn(engine.hub, ids[0], count, anew=True) == 1
+        assert seen[0] is seen[1]
+        async with engine.hub.holding(ids[0]) as live:
+            await engine.hub.rename(live, "Another name")
+        await reels.drawn(engine.hub, ids[0], count)
+        assert seen[2] is seen[0]
+        await reels.drawn(engine.hub, ids[0], count, anew=True)
+        assert seen[3] is not seen[0]
+        assert seen[3].fixed.title == "Another name"
+        for other in ids[1:]:
+            await reels.drawn(engine.hub, other, count)
+        await reels.drawn(engine.hub, ids[0], count)
+        assert seen[-1] is not seen[3]
+        with pytest.raises(NotFound):
+            await reels.drawn(engine.hub, "nobody", count)
