@@ -57,10 +57,10 @@ class ShownCode:
     @property
     def choices(self) -> list[tuple[str, str]]:
         """(value, words) of what can be chosen."""
-        newest = [("", "The newest request")] if self.turns else []
+        newest = [("", "Newest request")] if self.turns else []
         return [
             *newest,
-            ("next" if self.turns else "", "The next request"),
+            ("next" if self.turns else "", "Next request"),
             *((str(number), f"Request {number}") for number in self.turns),
         ]
 

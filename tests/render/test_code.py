@@ -21,7 +21,7 @@ def test_what_is_shown_is_the_text_and_nothing_of_it_is_markup() -> None:
 
 def test_what_can_be_chosen() -> None:
     assert [value for value, _ in shown("").choices] == ["", "next", "2", "1"]
-    assert ShownCode("s1").choices == [("", "The next request")]
+    assert ShownCode("s1").choices == [("", "Next request")]
 
 
 def test_a_long_text_is_cut_and_saved() -> None:
