@@ -48,6 +48,7 @@ MEANT = {"threads_of": "the threads of a process of the operating system"}
 COVERED_ELSEWHERE: Mapping[str, str] = {
     "app/cli.py": "tests/commands, which type real command lines",
     "app/commands/listening.py": "tests/commands/test_serve.py: ports, signals, the end",
+    "app/commands/import_.py": "tests/commands/test_export.py, out and in",
     "app/commands/lint_fix.py": "tests/commands/test_lint.py, what --fix writes",
     **dict.fromkeys(
         (
@@ -65,7 +66,7 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "app/core/errors.py": "names only; raised all over",
     "app/core/events.py": "values only; tests/core/test_rows.py writes and reads each",
     "app/export/kept.py": "values only; tests/export",
-    "app/engine/exporting.py": "tests/export, whose exports read what it gathers",
+    "app/engine/exporting.py": "tests/engine/test_bringing.py, tests/export/test_redact.py",
     "app/export/table.py": "rows only; tests/export",
     "app/render/compare_calls.py": "tests/render/test_compare.py, the cells of its rows",
     "app/engine/closing.py": "tests/core/test_fold.py and tests/engine/test_recovery.py",
@@ -180,6 +181,7 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "app/web/forms.py": "tests/web/test_api.py, in all three ways of asking",
     "app/web/judged.py": "tests/web/pages/test_faces.py, which asks for judgements",
     "app/web/rules.py": "tests/web/pages/test_rules.py, both lists and Setup",
+    "app/web/sharing.py": "tests/web/pages/test_sharing.py, which reads the whole pages",
     "app/web/site.py": "tests/web/test_api.py",
     "app/web/typed_tool.py": "tests/web/pages/test_faces.py, every button of the editor",
     "app/web/pages/actions.py": "tests/web/test_api.py",

@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from app import config
@@ -48,7 +49,7 @@ async def _kept(path: Path, session_id: str) -> Kept:
         await database.close()
 
 
-def _put(arguments: argparse.Namespace, written: Written, marks: tuple[Mark, ...]) -> None:
+def _put(arguments: argparse.Namespace, written: Written, marks: Sequence[Mark]) -> None:
     if arguments.output is not None:
         _save(arguments.output, written.data)
     told = [f"Masked in {one.where}: {one.count}." for one in marks]

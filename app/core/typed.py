@@ -112,4 +112,4 @@ def _wrong(place: str, what: str) -> str:
 @lru_cache(maxsize=None)
 def _hints(cls: type) -> Mapping[str, Any]:
     hints = get_type_hints(cls)
-    return {one.name: hints[one.name] for one in fields(cls)}  # type: ignore[arg-type]
+    return {one.name: hints[one.name] for one in fields(cls)}

@@ -273,4 +273,5 @@ def _starred(text: AnyStr, several: Iterable[Span], star: AnyStr) -> AnyStr:
     for start, end in _joined(several):
         pieces += [text[done:start], star * (end - start)]
         done = end
-    return star[:0].join([*pieces, text[done:]]) if pieces else text
+    pieces.append(text[done:])
+    return star[:0].join(pieces)

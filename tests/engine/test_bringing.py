@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.core.errors import BadInput, Refused
-from app.core.events import PromptAdded
+from app.core.events import PromptAdded, SessionStarted
 from app.core.fold import fold
 from app.core.settings import Profile
 from app.core.tools import Tool
@@ -85,7 +87,7 @@ def hostile(tmp_path: Path, url: str) -> tuple[bytes, Path]:
     tool = Tool("boom", answered_by="python", config={"code": code, "function": "boom"})
     profile = Profile("mine", "anthropic", url, "ANTHROPIC_API_KEY", "m", {"x-evil": "1"})
     log = turn_with_calls(("boom", {}))
-    first = replace(log.events[0].event, settings=made(tool, profile=profile, extra={"a": 1}))  # type: ignore[type-var]
+    first = SessionStarted(made(tool, profile=profile, extra={"a": 1}))
     log.events[0] = replace(log.events[0], event=first)
     return write(Kept(fold("s", log.events), "T", log.events)).data, marker
 
@@ -108,12 +110,14 @@ async def test_nothing_is_asked_run_or_written_by_a_file(tmp_path: Path) -> None
             assert not live.own
             digest = live.session.waiting[0].digest
         run = Asked("run", digest)
-        for act in (
-            lambda: engine.driver.prompt(session_id, "go on"),
-            lambda: engine.driver.resume(session_id),
-            lambda: engine.driver.decide(session_id, "1.1", run),
-            lambda: engine.driver.cancel(session_id, "1.1"),
-        ):
+        driver = engine.driver
+        acts: list[Callable[[], Awaitable[object]]] = [
+            partial(driver.prompt, session_id, "go on"),
+            partial(driver.resume, session_id),
+            partial(driver.decide, session_id, "1.1", run),
+            partial(driver.cancel, session_id, "1.1"),
+        ]
+        for act in acts:
             with pytest.raises(Refused, match="someone else"):
                 await act()
         await engine.driver.stop(session_id)  # there is nothing of it to be stopped
