@@ -13,10 +13,12 @@ from app.core.errors import BadInput, Conflict, PlaygroundError, Refused
 from app.core.forks import before_prompt
 from app.core.settings import Settings
 from app.core.state import Session
+from app.engine import purging
 from app.engine.engine import Engine
 from app.engine.forking import Place, fork
 from app.engine.settings import settings_from
 from app.engine.summaries import title_of
+from app.render.filters import clip
 
 Row = Mapping[str, Any]
 """What of the settings is another for one of the sessions, in the words of docs/contract.md."""
@@ -30,7 +32,7 @@ async def asked_anew(engine: Engine, text: str, rows: Sequence[Row], base: Setti
     wanted = await _settings(engine, rows, base)
     ids = [await engine.hub.create(one, title_for(one, text)) for one in wanted]
     await asyncio.gather(*(engine.driver.prompt(one, text) for one in ids))
-    return ids
+    return await _together(engine, ids, text)
 
 
 async def asked_of_forks(
@@ -62,7 +64,16 @@ async def asked_of_forks(
             if isinstance(one, str):
                 await engine.driver.delete(one)
         raise failed[0]
-    return [one for one in made if isinstance(one, str)]
+    return await _together(engine, [one for one in made if isinstance(one, str)], text)
+
+
+async def _together(engine: Engine, ids: list[str], text: str) -> list[str]:
+    """One tag on all of them, by which the list finds them together."""
+    told = engine.keys.masker().mask_text(title_of(text))  # masked first, and cut after
+    seen = "".join(one for one in told if one.isprintable())
+    for one in ids if len(ids) > 1 else ():
+        await purging.tag(engine, one, [clip(f"asked: {seen}", purging.LONGEST_TAG)])
+    return ids
 
 
 def settings_at(session: Session, place: Place) -> Settings:

@@ -33,13 +33,13 @@ WHOLE = tuple(touch for touch in SNAPSHOT if touch.id != "wire")
 
 @dataclass
 class Column:
-    """What the page has of one session, the `number`th: up to `position`, with this title and
-    these rules."""
+    """What the page has of one session, the `number`th: up to `position`, with these marks on its
+    head and these rules."""
 
     number: int
     id: str
     position: int
-    title: str | None = None
+    head: tuple[str, bool, bool, tuple[str, ...]] | None = None
     unasked: tuple[str, ...] | None = None
 
 
@@ -145,13 +145,13 @@ async def _step(site: Site, beside: Beside, column: Column) -> Frame:
 
 
 def _unlogged(view: View, column: Column) -> list[Touch]:
-    """The blocks that say what is no event, a title or a rule, where it is another one now."""
-    touches = []
-    if view.title != column.title:
+    """The blocks that say what is no event, a title, a tag or a rule, where it is another now."""
+    touches, head = [], (view.title, view.pinned, view.archived, view.tags)
+    if head != column.head:
         touches.append(Touch("head", "changed"))
     if view.unasked != column.unasked:
         touches.append(Touch("dock", "changed"))
-    column.title, column.unasked = view.title, view.unasked
+    column.head, column.unasked = head, view.unasked
     return touches
 
 

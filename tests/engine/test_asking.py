@@ -30,7 +30,9 @@ async def base(engine: Engine) -> Settings:
 async def test_each_is_alike_but_for_its_row(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         shared = await base(engine)
-        ids = await asked_anew(engine, "What is 17 * 23?", ROWS, shared)
+        ids = await asked_anew(engine, "What is 17 * 23?\u202e " + "x" * 50, ROWS, shared)
+        tags = ("asked: What is 17 * 23? " + "x" * 15 + "…",)
+        assert {one.tags for one in await engine.log.summaries()} == {tags}
         for one, row in zip(ids, ROWS, strict=True):
             session = await rested(engine, one)
             own = session.settings

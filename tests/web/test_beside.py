@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -15,7 +16,7 @@ from app.engine.engine import Engine
 from app.render.blocks import Frame
 from app.render.view import View
 from app.render.wire_rows import WireRows
-from app.web.beside import Beside, address, beside_from, chosen, round_of, without
+from app.web.beside import Beside, Column, address, beside_from, chosen, round_of, without
 from app.web.site import Site
 from tests.engine.running import asked, begun, rested, running
 from tests.render.page import ENV, NOW_MS, Page
@@ -78,8 +79,9 @@ async def test_each_step_reaches_its_own_session(tmp_path: Path, site: Any) -> N
         beside = beside_from(ids, engine.hub.position)
         await engine.driver.prompt(ids[0], PROMPT)
         await engine.driver.prompt(ids[1], "What is 17 * 23?")
-        rounds = 0
+        rounds, ends_at = 0, asyncio.get_running_loop().time() + 40
         while True:
+            assert asyncio.get_running_loop().time() < ends_at, "it never comes to rest"
             position = engine.hub.position
             sent = await round_of(on, beside)
             rounds += bool(sent)
@@ -177,6 +179,7 @@ async def test_one_that_is_gone_is_told_and_left_out(tmp_path: Path, site: Any) 
         await engine.driver.delete(ids[1])  # it can be had back: it stays
         assert all(one[0] != "gone" for one in told(await round_of(on, beside)))
         assert Beside([]).id == -1  # which no position is
+        assert Beside([Column(1, "a", 5), Column(2, "b", 3), Column(3, "c", 9)]).id == 3
 
 
 def test_what_stands_in_an_address() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Any
 
@@ -19,6 +19,7 @@ from app.engine.settings import settings_from
 from app.render.beside import AskedFrom, ModelRow, models_page
 from app.web.beside import MOST, address
 from app.web.forms import Body, answer, body_of
+from app.web.pages.sessions import like_the_last
 from app.web.setup import grouped
 from app.web.site import Site, site_of
 
@@ -31,7 +32,7 @@ async def form(request: Request) -> Response:
     source, settings = await _asked_from(site, request.query_params.get("session", ""))
     engine = site.engine
     if settings is None:
-        settings = await _like_the_last(site)
+        settings = await like_the_last(site, {})
     profiles = [one for one in engine.profiles() if one.protocol in WIRES]
     if settings.profile not in profiles:
         profiles.insert(0, settings.profile)
@@ -120,18 +121,8 @@ async def _place(site: Site, session_id: str, body: Body) -> Place:
 async def _base(site: Site, body: Body) -> Settings:
     """What new sessions share: a script's settings, or as the last session was set up."""
     if not body.is_json:
-        return await _like_the_last(site)
+        return await like_the_last(site, {})
     wanted = body.data.get("settings", {})
     if not isinstance(wanted, Mapping):
         raise BadInput("settings must be an object, as POST /sessions takes it.")
     return await settings_from(site.engine, wanted)
-
-
-async def _like_the_last(site: Site) -> Settings:
-    newest = await site.engine.log.summaries(limit=1)
-    if newest:
-        async with site.engine.hub.holding(newest[0].id) as live:
-            assert live.session.settings is not None
-            return live.session.settings
-    examples: Sequence[str] = [one.name for one in await site.engine.library.group("examples")]
-    return await settings_from(site.engine, {"tools": examples})
