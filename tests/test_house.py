@@ -57,6 +57,7 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
         ),
         "tests/schema/test_rewrite.py, by the same values",
     ),
+    "app/export/python_said.py": "tests/export/test_python.py, which runs all of it",
     "app/executors/typed_code.py": "tests/executors/test_sandboxed.py, which runs it",
     "app/commands/remote.py": "tests/commands/test_run.py, through a running server",
     "app/commands/told.py": "tests/commands/test_run.py, both forms of output",
