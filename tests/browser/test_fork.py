@@ -1,0 +1,39 @@
+"""A result is changed in a fork: from the card of its call to the new session, and back."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.serving import Server
+from tests.browser.tab import Tab
+
+
+def test_a_result_is_changed_in_a_fork_and_the_parent_says_so(server: Server, tab: Tab) -> None:
+    rules = [{"tool": "*", "action": "run"}]
+    parent = server.session("What is the weather in Lima?", ["get_weather"], rules=rules)
+    tab.open(parent).state("idle")
+    told = tab.find("#flow .turn").nth(1).inner_text()
+    # By keys alone: the word is quiet, but it is always there.
+    word = tab.find(".card > .fork > summary")
+    word.focus()
+    expect(word).to_have_css("opacity", "1")
+    word.press("Enter")
+    result = tab.find(".card textarea[name=results]").first
+    expect(result).to_have_value(re.compile("temperature"))
+    result.fill("Frogs.")
+    tab.find(".card button", has_text="Fork with these results").click()
+    tab.page.wait_for_url(lambda url: not url.endswith(parent))
+    tab.state("idle")
+    expect(tab.find(".card .result")).to_contain_text("Frogs.")
+    line = tab.find(".forkline")
+    expect(line).to_contain_text(re.compile(r"Forked from What is the weather in Lima\? at call"))
+    expect(tab.find(".turn").nth(1)).to_contain_text("Frogs.")
+    child = tab.page.url.rpartition("/")[2]
+    expect(tab.find(f"#row-{child}")).to_have_attribute("data-depth", "1")
+    line.locator("a").click()
+    expect(tab.find(".branch")).to_have_text("1 fork")
+    assert tab.find("#flow .turn").nth(1).inner_text().startswith(told.split("\n")[0])
+    tab.find(".branch").click()
+    tab.page.wait_for_url(lambda url: url.endswith(child))
