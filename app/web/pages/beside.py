@@ -32,7 +32,7 @@ async def live(request: Request) -> Response:
     for number, one in enumerate(ids, 1):
         try:
             async with site.engine.hub.holding(one) as held:
-                view = await site.view(held)
+                view = await site.view(held, wired=False)
                 lanes.append(lane(view, number, without(ids, one)))
         except NotFound:
             gone.append(one)
