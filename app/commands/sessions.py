@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import sys
 from datetime import datetime
 from pathlib import Path
 
@@ -12,6 +13,14 @@ from app import config
 from app.store.batch import Summary
 from app.store.database import Database
 from app.store.log import Log
+from app.store.query import wanted
+from app.store.search import search as find
+
+MOST = 10_000
+"""Sessions that a search tells of."""
+
+PATIENCE_S = 20.0
+"""Seconds that a search may take here, where no page waits for it."""
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -32,7 +41,12 @@ async def _sessions(path: Path, search: str) -> list[Summary]:
     try:
         if not (await database.rows("PRAGMA user_version"))[0][0]:
             return []  # made, and never written
-        return await (await Log.open(database)).summaries(search, limit=-1)
+        if search.strip():
+            found = await find(path, wanted(search), MOST, PATIENCE_S)
+            if found.more or found.cut:
+                print("playground: there are more; more words find fewer.", file=sys.stderr)
+            return [one.session for one in found.hits]
+        return await (await Log.open(database)).summaries(limit=-1, archived=True)
     finally:
         await database.close()
 

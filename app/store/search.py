@@ -30,6 +30,9 @@ LOOKED_UP = 500
 LONG_TEXT = 300_000
 """Bytes of an event beyond which no excerpt is made: marking it would take too long."""
 
+STEPS = 2_000
+"""Steps of SQLite between two looks at the time."""
+
 BEGIN, END = "\x02", "\x03"
 TEXTS = "('prompt_added', 'part_ended', 'call_decided', 'call_ended')"
 
@@ -93,7 +96,7 @@ def searched(path: Path, wanted: Wanted, limit: int, limit_s: float = LIMIT_S) -
     uri = f"{path.absolute().as_uri()}?mode=ro"
     ends = time.monotonic() + limit_s
     with closing(sqlite3.connect(uri, uri=True, timeout=limit_s)) as connection:
-        connection.set_progress_handler(lambda: time.monotonic() > ends, 2_000)
+        connection.set_progress_handler(lambda: time.monotonic() > ends, STEPS)
         look = _Look(connection, wanted, limit, ends)
         try:
             if wanted.has_text:
@@ -288,11 +291,11 @@ def pieces(marked: bytes) -> list[Piece]:
     surrogates) becomes U+FFFD."""
     made: list[Piece] = []
     for number, part in enumerate(marked.decode("utf-8", "replace").split(BEGIN)):
-        inner, end, rest = part.partition(END) if number else ("", "", part)
-        made += [Piece(inner, True)] if end and inner else []
-        text = rest if end or not number else part
-        made += [Piece(text.replace(END, ""), False)] if text else []
-    return made
+        inner, end, rest = part.partition(END)
+        inside = bool(number and end)
+        made += [Piece(inner if inside else part.replace(END, ""), inside)]
+        made += [Piece(rest.replace(END, ""), False)] if inside else []
+    return [one for one in made if one.text]
 
 
 def _like(text: str) -> str:

@@ -1,0 +1,110 @@
+"""Pinned, archived, tagged; and gone for good, but for what a fork still needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.core.errors import BadInput, Conflict, NotFound
+from app.engine import purging
+from app.engine.engine import Engine
+from app.engine.forking import Place, fork
+from app.store.database import Statement
+from app.store.purge import size
+from app.store.query import wanted
+from app.store.search import search
+from tests.engine.running import asked, running
+
+pytestmark = pytest.mark.anyio
+
+TABLES = ("sessions", "events", "chunks", "recordings", "tags", "called", "shares", "rules")
+
+
+async def left(engine: Engine, session_id: str) -> dict[str, int]:
+    """How many rows of each table name the session."""
+    counts = {}
+    for table in TABLES:
+        column = "id" if table == "sessions" else "session"
+        sql = f"SELECT count(*) FROM {table} WHERE {column} = ?"
+        counts[table] = (await engine.database.rows(sql, (session_id,)))[0][0]
+    return {table: count for table, count in counts.items() if count}
+
+
+async def found(engine: Engine, text: str) -> list[str]:
+    return [one.session.id for one in (await search(engine.database.path, wanted(text), 9)).hits]
+
+
+async def sound(engine: Engine) -> None:
+    """The index is whole, and has the texts there are and no others."""
+    assert await engine.database.rows("PRAGMA foreign_key_check") == []
+    check = Statement("INSERT INTO found (found) VALUES ('integrity-check')", [()])
+    await engine.database.write([check])
+    indexed = await engine.database.rows("SELECT id FROM found_docsize ORDER BY id")
+    texts = await engine.database.rows("SELECT pos FROM texts ORDER BY pos")
+    assert [row[0] for row in indexed] == [row[0] for row in texts]
+
+
+async def test_marks_are_kept_and_shown(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        one = (await asked(engine, "What is 2 + 2?")).id
+        other = (await asked(engine, "And 3 + 3?")).id
+        await purging.pin(engine, one, on=True)
+        assert [row.id for row in await engine.log.pinned()] == [one]
+        assert await purging.tag(engine, one, [" b  c ", "a", "a", " "]) == ("a", "b c")
+        await purging.archive(engine, other, on=True)
+        assert [row.id for row in await engine.log.summaries()] == [one]
+        (row,) = await engine.log.pinned()
+        assert (row.pinned, row.archived, row.tags) == (True, False, ("a", "b c"))
+        async with engine.hub.holding(one) as live:
+            assert (live.pinned, live.tags) == (True, ("a", "b c"))
+        await purging.pin(engine, one, on=False)
+        await purging.archive(engine, other, on=False)
+        assert await engine.log.pinned() == []
+        assert [row.id for row in await engine.log.summaries()] == [other, one]
+        last = (await engine.log.summaries(limit=1))[0]
+        later = await engine.log.summaries(after=(last.updated_ms, last.id))
+        assert [row.id for row in later] == [one]
+        for tags in (["x" * 41], ["\x00"], [str(n) for n in range(21)]):
+            with pytest.raises(BadInput, match="tag"):
+                await purging.tag(engine, one, tags)
+        with pytest.raises(NotFound):
+            await purging.pin(engine, "nobody", on=True)
+
+
+async def test_a_purged_session_is_gone_and_its_fork_has_all(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        parent = await asked(engine, "What is 2 + 2?", "calculator")
+        place = Place(seq=parent.seq)
+        child = await fork(engine, parent.id, place, title="child")
+        second = await fork(engine, child, place, title="second")
+        bytes_before = await engine.log.chunks(child)
+        assert bytes_before
+        assert bytes_before == await engine.log.chunks(second)
+        (engine.files / parent.id).mkdir(parents=True)
+        with pytest.raises(Conflict, match="delete it first"):
+            await purging.purge(engine, [parent.id])
+        await engine.driver.delete(parent.id)
+        assert await purging.bin_of(engine) == [parent.id]
+        await purging.purge(engine, [parent.id])
+        assert await left(engine, parent.id) == {}
+        assert not (engine.files / parent.id).exists()
+        with pytest.raises(NotFound):
+            async with engine.hub.holding(parent.id):
+                pass
+        for one in (child, second):
+            assert await engine.log.chunks(one) == bytes_before
+        assert parent.id not in await found(engine, "2")
+        assert set(await found(engine, "2")) == {child, second}
+        await sound(engine)
+        await engine.driver.delete(child)
+        await purging.purge(engine, [child])
+        assert await engine.log.chunks(second) == bytes_before
+        await engine.driver.delete(second)
+        await purging.purge(engine, [second])
+        assert [await left(engine, one) for one in (child, second)] == [{}, {}]
+        (chunks,) = await engine.database.rows("SELECT count(*) FROM chunks")
+        assert chunks[0] == 0
+        now = await size(engine.database)
+        assert (now.sessions, now.events, now.recordings, now.free) == (0, 0, 0, 0)
+        await sound(engine)

@@ -1,0 +1,149 @@
+"""Sessions are found by what was said in them, by their titles and by what they are."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from app.core.events import Event, PromptAdded
+from app.store import marks
+from app.store.batch import Batch, Copied, Summary
+from app.store.database import Database
+from app.store.log import Log
+from app.store.query import Piece, wanted
+from app.store.search import BEGIN, END, Found, choices, pieces, search, searched
+from tests.playbook import begun, call, checked, logged, part, ran, run, turn
+from tests.store.test_database import opened
+
+pytestmark = pytest.mark.anyio
+DAY = 86_400_000
+YEAR = 1_767_225_600_000  # 2026-01-01
+
+
+def says(prompt: str, answer: str = "hi") -> list[Event]:
+    return [*begun(), PromptAdded(prompt), *turn(1, part(0, "text", answer))]
+
+
+async def kept(log: Log, name: str, events: list[Event], at_ms: int, **changes: object) -> None:
+    summary = Summary(name, name.title(), at_ms, at_ms, "idle", "m-1", 0, 0, profile="p")
+    values = {**vars(summary), **changes}
+    await log.append(Batch(name, logged(*events), summary=Summary(**values)))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def database(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Database]:
+    async with opened(tmp_path_factory.mktemp("search") / "a.db") as made:
+        log = await Log.open(made)
+        await kept(log, "old", says("Refund the naïve customer", "Refunded twice"), YEAR)
+        tool = [*begun(), *turn(1, part(0), call(1)), checked("1.1"), run("1.1")]
+        tool += ran("1.1", "a <b>refund</b> of 5 & more")
+        await kept(log, "tool", tool, YEAR + DAY, state="failed", model="m-2")
+        await kept(log, "odd", says("lone \ud800 surrogate \x02 mark"), YEAR + 2 * DAY, own=False)
+        copied = Copied("old", 4, 1)
+        fork = Summary("fork", "Refund it", YEAR, YEAR + 3 * DAY, "idle", "m-1", 0, 0, parent="old")
+        await log.append(Batch("fork", summary=fork, copied=copied))
+        await marks.pin(made, "tool", 1)
+        await marks.archive(made, "odd", 1)
+        await marks.tag(made, "old", ["a b", "x"])
+        await kept(log, "gone", says("Refund nothing"), YEAR)
+        await log.mark_deleted("gone", 1)
+        yield made
+
+
+async def ids(database: Database, text: str) -> list[str]:
+    found = await search(database.path, wanted(text), 50)
+    assert (found.cut, found.more) == (False, False)
+    return [one.session.id for one in found.hits]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("refund", ["fork", "tool", "old"]),  # a title first, then newest text first
+        ("REFU", ["fork", "tool", "old"]),
+        ("customer refund", ["fork", "old"]),
+        ('"the naive customer"', ["fork", "old"]),
+        ('"refund customer"', []),
+        ("fund", ["fork"]),  # inside of a word: titles alone
+        ("surrogate", ["odd"]),
+        ("qqq", []),
+        ("NEAR( AND * refund", []),
+        ("refund model:M-2", ["tool"]),
+        ("refund state:failed tag:x", []),
+        ('refund tag:"a b"', ["old"]),
+        ("refund is:fork", ["fork"]),
+        ("refund is:deleted", ["gone"]),
+        ("refund after:2026-01-02 before:2026-01-03", ["tool"]),
+        ("is:pinned", ["tool"]),
+        ("is:archived is:foreign", ["odd"]),
+        ("is:deleted", ["gone"]),
+        ("profile:p", ["odd", "tool", "old"]),
+        ("before:2026-01-02", ["old"]),
+        ("model:nothing", []),
+        ("", ["fork", "odd", "tool", "old"]),
+    ],
+)
+async def test_what_is_found(database: Database, text: str, found: list[str]) -> None:
+    assert await ids(database, text) == found
+
+
+async def test_tools_are_found_by_name_and_narrow(database: Database) -> None:
+    (name,) = choices(database.path)["tool"]
+    assert await ids(database, f"tool:{name}") == ["tool"]
+    assert "tool" in await ids(database, name)
+    assert choices(database.path) == {
+        **{"model": ["m-1", "m-2"], "profile": ["p"]},
+        **{"tool": [name], "tag": ["a b", "x"]},
+    }
+
+
+async def test_a_hit_says_where_it_is_and_marks_what_was_found(database: Database) -> None:
+    (hit,) = (await search(database.path, wanted("5 more"), 5)).hits
+    assert (hit.session.id, hit.kind, hit.place) == ("tool", "call_ended", "call-1-1")
+    marked = "".join(f"[{one.text}]" if one.marked else one.text for one in hit.excerpt)
+    assert marked == "a <b>refund</b> of [5] & [more]"
+    (odd,) = (await search(database.path, wanted("surrogate"), 5)).hits
+    assert odd.place == "prompt-2"
+    assert "�" in "".join(one.text for one in odd.excerpt)
+
+
+async def test_it_says_that_there_is_more_and_that_it_was_cut(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = await search(database.path, wanted("refund"), 2)
+    assert [one.session.id for one in found.hits] == ["fork", "tool"]
+    assert found.more
+    monkeypatch.setattr("app.store.search.STEPS", 1)
+    assert searched(database.path, wanted("refund"), 2, limit_s=-1.0) == Found([], cut=True)
+
+
+async def test_few_and_many_sessions_find_the_same(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ("refund model:m", "refund before:2027 is:fork", "refund tag:x", "hi profile:p")
+    few = [await ids(database, text) for text in texts]
+    monkeypatch.setattr("app.store.search.FEW", 0)
+    assert [await ids(database, text) for text in texts] == few
+    monkeypatch.setattr("app.store.search.LOOKED_UP", 0)
+    assert [await ids(database, text) for text in texts] == few
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a", [Piece("a", False)]),
+        (f"a {BEGIN}b{END} c", [Piece("a ", False), Piece("b", True), Piece(" c", False)]),
+        (f"{BEGIN}b{END}", [Piece("b", True)]),
+        (f"{END}a{BEGIN}", [Piece("a", False)]),
+        (f"{BEGIN}{BEGIN}b{END}{END}", [Piece("b", True)]),
+        ("", []),
+    ],
+)
+def test_marks_stand_around_what_was_found(text: str, found: list[Piece]) -> None:
+    assert pieces(text.encode()) == found
