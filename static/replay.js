@@ -241,6 +241,14 @@ document.addEventListener("keydown", (event) => {
   act().catch(told);
 });
 
+// What stands ready to be sent stands there once: a form that was sent is empty.
+const prompt = document.querySelector(".stands-in") && $("prompt");
+if (prompt) {
+  const text = prompt.value;
+  prompt.defaultValue = "";
+  prompt.value = text;
+}
+
 // A page of one moment is a replay from its beginning on.
 if (document.querySelector("[data-place]")) {
   const { place } = document.querySelector("[data-place]").dataset;

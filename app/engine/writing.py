@@ -33,9 +33,10 @@ from app.engine.prices import cost
 from app.net.mask import Masker
 from app.net.reasons import rate_limits
 from app.net.trouble import NetTrouble
+from app.simulator.recorded import ADVICE
 from app.store.batch import Chunk, Closed
 from app.wire.codec import Codec, Decoder, Spanned
-from app.wire.told import KEY_ADVICE, WAIT_ADVICE, asked_wait
+from app.wire.told import KEY_ADVICE, REQUEST_ADVICE, WAIT_ADVICE, asked_wait
 
 Ended = Callable[[Live], Awaitable[None]]
 """Called with the session that is held, as soon as the end of its answer is saved."""
@@ -300,6 +301,8 @@ def _told(
 def advised(event: ResponseFailed, key_name: str) -> str:
     """Its message with what the decoder could not know: the key's name, the wait that is asked."""
     message = event.message
+    if message.endswith(f"{ADVICE} {REQUEST_ADVICE}"):  # no provider: a recording, with a way on
+        return message.removesuffix(f" {REQUEST_ADVICE}").partition(": ")[2]
     if message.endswith(KEY_ADVICE):
         advice = f"Check {key_name}." if key_name else "The profile names no key (Providers)."
         message = message.removesuffix(KEY_ADVICE) + advice

@@ -27,7 +27,8 @@ _HOPS = frozenset(
 """Headers of one connection: this one has its own."""
 
 _SHOWN = 80
-_ADVICE = "Or choose another model in Setup, and go on from here with that."
+ADVICE = "Or choose another model in Setup, and go on from here with that."
+"""How the sentence ends that says where the path left the recording."""
 
 
 @dataclass(frozen=True)
@@ -119,18 +120,18 @@ def _left(asked: Sequence[Step], paths: Sequence[Sequence[Step]]) -> str:
     common = _common(asked, nearest)
     if common == len(nearest):
         end = "The recording ends here: it has no answer to what comes now."
-        return f"{end} Fork the recorded session to go on from its end. {_ADVICE}"
+        return f"{end} Fork the recorded session to go on from its end. {ADVICE}"
     was = nearest[common]
     if common == len(asked):
         # The recording had more by the time it was asked again, as after a message in between.
         return f"The recording has no answer at this place; there {_words(was)} came first. " + (
-            f"Do the same. {_ADVICE}"
+            f"Do the same. {ADVICE}"
         )
     here = asked[common]
     advice = "Send that one." if was.kind == "prompt" else "Start it once more to do the same."
     return (
         f"This leaves the recording with {_words(here)}: there {_words(was)} stood. "
-        f"{advice} {_ADVICE}"
+        f"{advice} {ADVICE}"
     )
 
 

@@ -90,9 +90,14 @@ KEY_ADVICE = "Check the key that the profile names."
 WAIT_ADVICE = "Wait a moment, then retry."
 """The same where there is too much to do; whoever knows how long may say that instead."""
 
+REQUEST_ADVICE = (
+    "Compare the request in the wire view with what it complains about, change the settings, and "
+    "retry."
+)
+"""The same where the request was wrong."""
+
 _ADVICE = {
-    400: "Compare the request in the wire view with what it complains about, change the "
-    "settings, and retry.",
+    400: REQUEST_ADVICE,
     401: KEY_ADVICE,
     402: "Check the account's balance with the provider.",
     403: "Check that the key may use this model.",

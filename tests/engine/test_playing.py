@@ -112,7 +112,9 @@ async def test_another_result_is_told_and_another_message_is_refused(
         session = await rested(engine, made)
         assert session.turn is not None
         assert session.turn.failure is not None
-        assert "The recording ends here" in session.turn.failure.message
+        message = session.turn.failure.message
+        assert message.startswith("The recording ends here")
+        assert message.endswith("go on from here with that.")
         assert not events_of(await engine.log.events(made), RetryScheduled)
 
         other = await played(engine, first, "Tell me a story.")
