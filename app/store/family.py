@@ -43,9 +43,10 @@ async def forks_of(database: Database, session: str) -> list[Relative]:
 
 
 def _relative(row: Sequence[Any]) -> Relative:
-    *fields, body = row
+    name, title, state, updated_ms, parent, parent_seq, body = row
     event = from_row(kind_of(SessionForked), body) if body is not None else None
-    return Relative(*fields, event.reopened if isinstance(event, SessionForked) else ())
+    reopened = event.reopened if isinstance(event, SessionForked) else ()
+    return Relative(name, title, state, updated_ms, parent, parent_seq, reopened)
 
 
 # A fork begins with SessionForked, before which its settings may have changed.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.core.events import SessionForked, SettingsChanged
+from app.core.events import Event, SessionForked, SettingsChanged
 from app.core.rows import to_row
 from app.store.database import Database, Statement
 from app.store.family import family, forks_of
@@ -37,7 +37,10 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
                 )
             ]
         )
-    events = [(4, SettingsChanged(settings())), (5, SessionForked("c1", 3, ("1.0",)))]
+    events: list[tuple[int, Event]] = [
+        (4, SettingsChanged(settings())),
+        (5, SessionForked("c1", 3, ("1.0",))),
+    ]
     rows = [(seq, "d", seq, 0, *to_row(event)) for seq, event in events]
     sql = "INSERT INTO events (pos, session, seq, at_ms, kind, body) VALUES (?, ?, ?, ?, ?, ?)"
     await made.write([Statement(sql, rows)])

@@ -119,16 +119,8 @@ async def forks(request: Request) -> Response:
     spots = await _spots(site, members)
     if wants(request) == "json":
         return as_json([_told(one, spots.get(one.id), session_id) for one in members])
-    rows = [
-        (
-            one.id,
-            one.title,
-            one.state,
-            one.parent,
-            spot.words if (spot := spots.get(one.id)) else "",
-        )
-        for one in members
-    ]
+    words = {name: at.words for name, at in spots.items()}
+    rows = [(one.id, one.title, one.state, one.parent, words.get(one.id, "")) for one in members]
     return HTMLResponse(tree_page(site.env, tree(rows, session_id), session_id, title))
 
 
@@ -245,7 +237,12 @@ def place_of(data: Mapping[str, Any]) -> Place:
             raise BadInput('call must be the id of a call, such as "1.0".')
         return Place(call=value)
     number = _number(name, value, least=0 if name == "seq" else 1)
-    return Place(seq=number) if name == "seq" else Place(**{name: number})
+    match name:
+        case "prompt":
+            return Place(prompt=number)
+        case "turn":
+            return Place(turn=number)
+    return Place(seq=number)
 
 
 def _number(name: str, value: object, least: int) -> int:

@@ -225,3 +225,21 @@ async def test_the_pages_show_the_forms_the_tree_and_where_it_branches(
     assert named.text == "a session that is not here"
     gone = await script.post(f"/sessions/{parent}/fork", json={})
     assert (gone.status_code, "restore it first" in gone.json()["error"]) == (409, True)
+
+
+async def test_what_came_from_elsewhere_names_no_session_of_ours(
+    script: httpx.AsyncClient, page: httpx.AsyncClient, shared: str
+) -> None:
+    child = (await forked(script, shared, turn=2))["id"]
+    export = (await script.get(f"/sessions/{child}/export?as=jsonl")).json()["text"]
+    answer = await script.post("/sessions/import", content=export.encode())
+    assert answer.status_code == 201, answer.text
+    brought = answer.json()["id"]
+    seq = (await script.get(f"/sessions/{child}/forks")).json()[-1]["parent_seq"]
+    own = await forked(script, brought, go=False)
+    for session_id in (brought, own["id"]):
+        asked = f"/sessions/{session_id}/forks?parent={seq}"
+        named = await page.get(asked, headers={"hx-request": "true"})
+        assert named.text == "a session that is not here"
+    told = (await script.get(f"/sessions/{brought}/forks")).json()
+    assert [one["id"] for one in told] == [brought, own["id"]]
