@@ -94,6 +94,11 @@ def test_how_a_turn_ended_and_was_asked() -> None:
     assert (row.ways, row.settings, found.counts) == (("end",), ("model",), Counts(ends=1))
 
 
+def test_of_equally_good_pairs_both_sides_choose_the_same() -> None:
+    one, other = sided([C], "x", [B, C, A]), sided("x", [], "x", id="other")
+    assert align(other, one).counts == turned(align(one, other).counts)
+
+
 def random_turns(chance: random.Random) -> list[Turns]:
     return [
         chance.choice(["x", "y"])
@@ -166,7 +171,7 @@ def test_a_fork_that_lies_about_its_beginning_has_nothing_in_common() -> None:
 @pytest.mark.parametrize("shape", ["moved", "other", "unlike"])
 def test_long_sessions_cost_what_is_in_them(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shapes: dict[str, Callable[[int], Turns]] = {
-        "moved": lambda n: [("t", {"n": n + 7})],
+        "moved": lambda n: [("t", {"n": n + 40})],
         "other": lambda n: [("t", {"n": -n - 1})],
         "unlike": lambda n: [("u", {"n": n})],
     }
@@ -185,7 +190,7 @@ def test_long_sessions_cost_what_is_in_them(shape: str, monkeypatch: pytest.Monk
     assert weighed <= 3 * module.CELLS
     holds(found)
     wanted = {
-        "moved": Counts(prompts=1, missing=7, extra=7, missing_turns=7, extra_turns=7),
+        "moved": Counts(prompts=1, missing=40, extra=40, missing_turns=40, extra_turns=40),
         "other": Counts(prompts=1, arguments=500),
         "unlike": Counts(prompts=1, missing=500, extra=500),
     }

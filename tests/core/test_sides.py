@@ -8,8 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.events import ResponseEnded, ResponseFailed, SessionForked, TurnDropped, Usage
+from app.core.events import (
+    CallDecided,
+    CallEnded,
+    CallStarted,
+    ResponseEnded,
+    ResponseFailed,
+    SessionForked,
+    TurnDropped,
+    Usage,
+)
 from app.core.sides import Answered, Measure, side, total
+from app.core.tools import text_result
 from tests.core.sides import logged, sided
 from tests.factories import Log
 
@@ -56,12 +66,12 @@ def test_time_is_that_of_model_and_tools_side_by_side_once() -> None:
     log.call(0, "a", {}).call(1, "b", {}).end()
     log.now_ms += 60_000  # a person
     log.check("1.0").check("1.1")
-    waited = log.now_ms
-    log.run("1.0")
-    log.now_ms = waited
+    for call_id in ("1.0", "1.1"):
+        log.add(CallDecided(call_id, "run"))
     log.step_ms = 25
-    log.run("1.1")
-    assert side(log.session()).took.busy_ms == 100 + 25
+    log.add(*(CallStarted(call_id, 1) for call_id in ("1.0", "1.1")))
+    log.add(*(CallEnded(call_id, text_result("x")) for call_id in ("1.0", "1.1")))
+    assert side(log.session()).took.busy_ms == 100 + 75
 
 
 def test_dropped_turns_are_in_the_sums_alone() -> None:

@@ -23,7 +23,7 @@ from app.render.compare import (
 )
 from app.render.compare_calls import MOST_CHANGES, SHOWN_TEXT, CallCell, in_sight
 from app.render.view import SessionRow
-from tests.core.sides import Turns, sided
+from tests.core.sides import Turns, logged, sided
 from tests.factories import Log
 from tests.render.page import ENV, Node, parse
 
@@ -109,6 +109,21 @@ def test_another_model_is_said_where_it_begins() -> None:
     notes = [line.cells[1].notes for group in found for line in group.lines[-1:]
              if len(line.cells) > 1 and line.cells[1] is not None]  # fmt: skip
     assert [list(one) for one in notes] == [["asked with another model"], []]
+
+
+def test_a_prompt_stands_beside_no_turn() -> None:
+    more = side(logged("z", prompt="More", log=logged("x")).session("more"))
+    lines = [
+        line
+        for group in page_of([*sessions(["x"], ["x", "y"]), more]).groups
+        for line in group.lines
+    ]
+    told = [(line.kind, [cell and cell.label for cell in line.cells]) for line in lines[2:]]
+    assert told == [
+        ("turn", [None, "Turn 2", None]),
+        ("prompt", [None, None, "Prompt 2"]),
+        ("turn", [None, None, "Turn 2"]),
+    ]
 
 
 def test_what_is_in_common_is_one_fold() -> None:
