@@ -26,7 +26,7 @@ _KEYED = re.compile(rf"({'|'.join(KEYS)}):(?:\"([^\"]*)\"?|(\S*))")
 class Wanted:
     """`words` are beginnings, `phrases` whole. Of each of the other lists, one must fit; times are
     Unix ms, `after_ms` inclusive, `before_ms` exclusive. `notes` are sentences about what was left
-    out."""
+    out; `signs` have no letter or digit: only titles are searched for them."""
 
     words: tuple[str, ...] = ()
     phrases: tuple[str, ...] = ()
@@ -39,10 +39,11 @@ class Wanted:
     after_ms: int | None = None
     before_ms: int | None = None
     notes: tuple[str, ...] = ()
+    signs: tuple[str, ...] = ()
 
     @property
     def has_text(self) -> bool:
-        return bool(self.words or self.phrases)
+        return bool(self.words or self.phrases or self.signs)
 
     @property
     def narrows(self) -> bool:
@@ -75,6 +76,7 @@ class _Read:
     lists: dict[str, list[str]] = field(default_factory=lambda: {key: [] for key in KEYS})
     times: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    signs: list[str] = field(default_factory=list)
 
 
 def wanted(text: str) -> Wanted:
@@ -90,11 +92,11 @@ def wanted(text: str) -> Wanted:
         elif text[place] == '"':
             end = text.find('"', place + 1)
             end = len(text) if end < 0 else end
-            _keep(read.phrases, text[place + 1 : end])
+            _keep(read, read.phrases, text[place + 1 : end])
             place = end + 1
         else:
             end = next((n for n in range(place, len(text)) if text[n] in ' "'), len(text))
-            _keep(read.words, text[place:end])
+            _keep(read, read.words, text[place:end])
             place = max(end, place + 1)
     if len(read.words) + len(read.phrases) > WORDS:
         read.notes.append(f"Only the first {WORDS} words were looked for.")
@@ -108,13 +110,17 @@ def wanted(text: str) -> Wanted:
         read.times.get("after"),
         read.times.get("before"),
         tuple(read.notes),
+        tuple(read.signs[:WORDS]),
     )
 
 
-def _keep(some: list[str], text: str) -> None:
-    """`text` where there is something in it to look for."""
-    if any(one.isalnum() for one in text):
-        some.append(text[:LONGEST].encode("utf-8", "replace").decode())
+def _keep(read: _Read, some: list[str], text: str) -> None:
+    """`text` among `some`, or with the signs."""
+    kept = text[:LONGEST].encode("utf-8", "replace").decode()
+    if any(one.isalnum() for one in kept):
+        some.append(kept)
+    elif kept.strip():
+        read.signs.append(kept)
 
 
 def _take(read: _Read, key: str, value: str) -> None:

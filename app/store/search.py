@@ -180,6 +180,8 @@ class _Look:
                 self._in_one(one)
             return
         self._titles()
+        if not self.wanted.match:
+            return
         match = (self.wanted.match, 0, 2**62)
         for position, session in self.connection.execute(_MATCHES, match):
             if self.full:
@@ -190,7 +192,8 @@ class _Look:
     @property
     def in_title(self) -> list[str]:
         """What a title must have; the longest first, for most titles have it not."""
-        return sorted((*self.wanted.words, *self.wanted.phrases), key=len, reverse=True)
+        wanted = self.wanted
+        return sorted((*wanted.words, *wanted.phrases, *wanted.signs), key=len, reverse=True)
 
     def _titles(self) -> None:
         parts = [_like(one) for one in self.in_title]
@@ -208,7 +211,7 @@ class _Look:
                 return
 
     def _in_one(self, one: Summary) -> None:
-        if self.full or one.id in self.hits:
+        if self.full or one.id in self.hits or not self.wanted.match:
             return
         low, high = self.connection.execute(_SPAN, (one.id, one.id)).fetchone()
         for position, owner in self.connection.execute(_MATCHES, (self.wanted.match, low, high)):

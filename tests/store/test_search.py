@@ -73,6 +73,8 @@ async def ids(database: Database, text: str) -> list[str]:
         ("fund", ["fork"]),  # inside of a word: titles alone
         ("surrogate", ["odd"]),
         ("qqq", []),
+        ("%", []),
+        ("_ is:pinned", []),
         ("NEAR( AND * refund", []),
         ("refund model:M-2", ["tool"]),
         ("refund state:failed tag:x", []),
