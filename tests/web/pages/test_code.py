@@ -14,6 +14,9 @@ from tests.served import Served, rested, served
 
 pytestmark = pytest.mark.anyio
 
+LATER = "planted-value-0123456789"
+"""Typed before it was known to be a key."""
+
 
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
@@ -36,7 +39,7 @@ async def test_a_request_as_code(client: httpx.AsyncClient, one: Served) -> None
     assert (ahead["turn"], ahead["protocol"]) == (0, "anthropic")
     assert "/sim/anthropic/v1/messages" in ahead["curl"]
 
-    await client.post(path + "/prompts", json={"text": "It's </pre><b>&amp; 2+3?"})
+    await client.post(path + "/prompts", json={"text": f"It's </pre><b>&amp; 2+3? {LATER}"})
     await rested(client, path.rpartition("/")[2])
     first = (await client.get(path + "/code")).json()
     assert first["turn"] == 1
@@ -73,3 +76,9 @@ async def test_a_request_as_code(client: httpx.AsyncClient, one: Served) -> None
         assert file.text == first["curl"]
         assert 'filename="request.sh"' in file.headers["content-disposition"]
         assert 'id="code"' in (await page.get(path)).text
+
+    await client.post("/keys", json={"name": "OPENAI_API_KEY", "value": LATER})
+    for turn in ("1", "next"):
+        after = (await client.get(f"{path}/code?turn={turn}")).text
+        assert LATER not in after
+        assert "*" * len(LATER) in after
