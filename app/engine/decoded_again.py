@@ -40,7 +40,7 @@ from app.wire.codec import Spanned
 from app.wire.protocols import codec
 from app.wire.told import asked_wait
 
-OURS = ("content_type", "choice_ignored")
+OURS = ("content_type", "choice_ignored", "left_recording")
 """Codes of warnings that engine/writing adds to those of the decoder."""
 
 
