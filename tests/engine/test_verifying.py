@@ -85,7 +85,7 @@ TAMPERED: dict[str, tuple[str, str]] = {
         f"UPDATE chunks SET bytes = CAST(replace(bytes, 'id', 'ID') AS BLOB) {ONE} start = 0",
         "have SHA-256",
     ),
-    "a missing piece": (f"DELETE FROM chunks {ONE} start = 0", "bytes 0 to"),
+    "a missing piece": (f"DELETE FROM chunks {ONE} start = 0", "are missing"),
     "no bytes": (f"DELETE FROM chunks {ONE} recording = 1", "0 bytes have SHA-256"),
     "bytes of nobody": (f"UPDATE chunks SET recording = 9 {ONE} recording = 2", "does not know"),
     "a text": (
