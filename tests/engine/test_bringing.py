@@ -103,7 +103,7 @@ async def test_nothing_is_asked_run_or_written_by_a_file(tmp_path: Path) -> None
     data, marker = hostile(tmp_path, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
     async with server, running(tmp_path) as engine:
         session_id = await bring(engine, data)
-        await engine.rules.put("", ALLOW_ALL, ())
+        await engine.rules.put(session_id, ALLOW_ALL, ())
         await engine.driver.advance(session_id)
         async with engine.hub.holding(session_id) as live:
             assert live.session.waiting
@@ -142,6 +142,7 @@ async def test_it_can_be_deleted_as_it_is(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         session_id = await bring(engine, data)
         assert await engine.log.tags(session_id) == ["a", "b"]
+    async with running(tmp_path) as engine:  # a start closes what was cut of one's own alone
         await engine.driver.delete(session_id)
         whole = await kept(engine, session_id)
     assert whole.log == log.events
@@ -152,6 +153,9 @@ async def test_a_key_of_ours_in_a_file_is_not_kept(tmp_path: Path) -> None:
     log = Log().start().add(PromptAdded(f"it is {key}, not sk-other-0123456789abcdef"))
     data = write(Kept(log.session(), "T", log.events)).data
     async with running(tmp_path, environment={"OPENAI_API_KEY": key}) as engine:
-        whole = await kept(engine, await bring(engine, data))
+        session_id = await bring(engine, data)
+        await engine.driver.advance(session_id)  # a prompt waits there that nobody sends
+        whole = await kept(engine, session_id)
+    assert len(whole.log) == len(log.events)
     assert key.encode() not in write(whole).data
     assert b"sk-other-0123456789abcdef" in write(whole).data, "all else is as it came"

@@ -110,6 +110,7 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "a text that is a number": (changed(PROMPT, text=7), f"Line {PROMPT} "),
     "a time that is a text": (changed(PROMPT, at_ms="now"), f"Line {PROMPT} "),
     "a number twice": (changed(PROMPT, seq=1), f"Line {PROMPT} "),
+    "a gap in the numbers": (changed(PROMPT, seq=9), f"Line {PROMPT} "),
     "an event in no place": (joined([*LINES[:2], {**LINES[4], "seq": 2}]), "Line 3 "),
     "a source that is none": (changed(PROMPT, source=[1, 9, 4]), f"Line {PROMPT} "),
     "a source of two": (changed(PROMPT, source=[1, 9]), f"Line {PROMPT} "),

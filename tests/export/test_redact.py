@@ -163,6 +163,14 @@ def test_it_says_where() -> None:
         assert places[where]
 
 
+@pytest.mark.parametrize("code", [lambda raw: base64.b64encode(raw).decode(), quote])
+def test_what_looks_like_a_secret_is_found_where_it_is_only_coded(code: Any) -> None:
+    coded = code(f"cookie: sid={SHAPED['cookie']}".encode())
+    log = Log().start().prompt(f"it was {coded}").events
+    (said,) = redacted(Kept(Log().start().session(), "", log), []).marks
+    assert said.where == "prompt 1"
+
+
 def test_lengths_stay_and_hashes_are_of_what_leaves() -> None:
     for number, one in MASKED.kept.recordings.items():
         before = WHOLE.recordings[number]
