@@ -151,7 +151,7 @@ def _compared(
         yield f"cannot be decoded again: {error}"
         return
     logged = [_Fact.of(one) for one in answer.logged]
-    decoded = [_Fact(*span, event) for *span, event in again]
+    decoded = [_Fact(start, end, event) for start, end, event in again]
     found.events += len(again)
     yield from _facts_differ(_joined(logged), _joined(decoded), answer, clean)
 

@@ -69,6 +69,8 @@ def _read(text: str) -> Brought:
     if har.is_har(value):
         return _archive(value)
     if isinstance(value, list):
+        if len(value) > MOST_ITEMS:
+            raise Unreadable(f"The list has more than {MOST_ITEMS:,} messages.")
         value = {"messages": value}
     if not isinstance(value, dict):
         raise Unreadable("This is no body of a request.")

@@ -102,11 +102,18 @@ def wanted(text: str) -> Wanted:
         read.notes.append(f"Only the first {WORDS} words were looked for.")
         read.phrases = read.phrases[:WORDS]
         read.words = read.words[: WORDS - len(read.phrases)]
-    lists = (tuple(read.lists[key]) for key in ("tool", "model", "profile", "state", "tag", "is"))
+    tools, models, profiles, states, tags, marks = (
+        tuple(read.lists[key]) for key in ("tool", "model", "profile", "state", "tag", "is")
+    )
     return Wanted(
         tuple(read.words),
         tuple(read.phrases),
-        *lists,
+        tools,
+        models,
+        profiles,
+        states,
+        tags,
+        marks,
         read.times.get("after"),
         read.times.get("before"),
         tuple(read.notes),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from playwright.sync_api import expect
 
 from tests.browser.serving import Server
-from tests.browser.tab import Tab
-from tests.browser.test_tools import FACE, Held, saved
+from tests.browser.tab import Held, Tab
+from tests.browser.test_tools import FACE, saved
 
 INNER = {"type": "object", "properties": {"x": {"type": "string"}, "y": {"type": "integer"}}}
 

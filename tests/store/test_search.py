@@ -28,7 +28,7 @@ def says(prompt: str, answer: str = "hi") -> list[Event]:
 async def kept(log: Log, name: str, events: list[Event], at_ms: int, **changes: object) -> None:
     summary = Summary(name, name.title(), at_ms, at_ms, "idle", "m-1", 0, 0, profile="p")
     values = {**vars(summary), **changes}
-    await log.append(Batch(name, logged(*events), summary=Summary(**values)))  # type: ignore[arg-type]
+    await log.append(Batch(name, logged(*events), summary=Summary(**values)))
 
 
 @pytest.fixture(scope="module")
