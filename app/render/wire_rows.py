@@ -230,9 +230,11 @@ class WireRows:
                 tone: Tone = "" if code in TOLD else "waiting"
                 self.note(logged.at_ms, clip(message, 120), tone)
             case SessionForked():
+                self._started.clear()  # what ran, ran in the parent
                 for section in self.sections:
                     section.shared = True
                     self._touch(section.number, -1)
+                self.note(logged.at_ms, "forked here; what stands above is the parent's")
             case _:
                 self._own_fact(logged)
 

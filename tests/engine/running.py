@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from app.commands.listening import bound, port_of, serve, server
 from app.core.events import Event, Logged
 from app.core.rules import Rule
 from app.core.settings import Profile
@@ -23,6 +22,7 @@ from app.simulator.app import simulator_app
 from app.simulator.recorded import Tape
 from app.simulator.scenario import Scenario
 from tests.engine.boundary import Boundary
+from tests.loopback import listening
 
 KEY = "simulator-key-0123456789"
 ALLOW_ALL = (Rule("*", "run", words="--allow all"),)
@@ -44,29 +44,23 @@ async def running(
 ) -> AsyncIterator[Engine]:
     """An engine that is closed at the end, whatever happened. Retries come at once. `boundary`
     writes down what the simulator sends."""
-    sock = bound("127.0.0.1", 0)
-    url = f"http://127.0.0.1:{port_of(sock)}"
 
     async def taped(session_id: str) -> Tape | None:
         return await tape(engine.log, session_id)
 
     app = simulator_app(pace=pace, scenario=scenario, key=lambda sent: sent == KEY, tapes=taped)
-    one = server(app if boundary is None else boundary.around(app))
-    serving = asyncio.create_task(serve(one, sock, lambda: None))
-    engine = await Engine.open(
-        folder / "test.db",
-        simulator_url=lambda: url,
-        simulator_key=KEY,
-        environment=environment or {},
-    )
-    engine.driver.waits = waits or Waits(sleep=at_once)
-    try:
-        yield engine
-    finally:
-        await engine.close()
-        one.should_exit = True
-        await serving
-        sock.close()
+    async with listening(app if boundary is None else boundary.around(app)) as url:
+        engine = await Engine.open(
+            folder / "test.db",
+            simulator_url=lambda: url,
+            simulator_key=KEY,
+            environment=environment or {},
+        )
+        engine.driver.waits = waits or Waits(sleep=at_once)
+        try:
+            yield engine
+        finally:
+            await engine.close()
 
 
 async def begun(

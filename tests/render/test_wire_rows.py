@@ -22,6 +22,7 @@ from app.core.events import (
     RetryScheduled,
     RunPaused,
     RunStopped,
+    SessionForked,
     Source,
     TaskEnded,
     TaskStarted,
@@ -164,6 +165,16 @@ def test_a_call_that_goes_to_the_background_has_not_ended_there() -> None:
         ("look_up goes on in the background", ""),
         ("look_up in the background: done", "ran"),
     ]
+
+
+def test_what_ran_in_the_parent_took_no_time_of_a_fork() -> None:
+    rows = opened()
+    log = Log(turns=1).add(ResponseStarted(200, {}), PartStarted(0, "call", "look_up"))
+    log.add(CallStarted("1.0", 1), SessionForked("parent", 4, ("1.0",)))
+    for logged in log.add(CallEnded("1.0", text_result("By hand."))).events:
+        rows.log(logged)
+    own = [row.label for row in rows.sections[0].rows if row.way == "own"]
+    assert own == ["forked here; what stands above is the parent's", "look_up done"]
 
 
 def test_a_retry_that_is_waited_for_is_a_row() -> None:

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from anyio.from_thread import start_blocking_portal
 from starlette.types import ASGIApp
 
-from app.commands.listening import bound, port_of, server
 from app.simulator.app import simulator_app
+from tests.loopback import listening
 
 
 @contextmanager
 def served(app: ASGIApp) -> Iterator[str]:
-    """`app` over real HTTP; the value is its base URL."""
-    listener = bound("127.0.0.1", 0)
-    one = server(app)
-    thread = threading.Thread(target=one.run, kwargs={"sockets": [listener]}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{port_of(listener)}"
-    finally:
-        one.should_exit = True
-        thread.join(5)
-        listener.close()
+    """`app` over real HTTP, in a thread of its own; the value is its base URL."""
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(listening(app)) as url,
+    ):
+        yield url
 
 
 @pytest.fixture(scope="session")
