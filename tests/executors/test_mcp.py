@@ -79,9 +79,34 @@ async def world(server: Server, accepted: Accepted | None = None) -> AsyncIterat
             await one.mcp.close()
 
 
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """One loop for all, for the server that stands."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def stood(anyio_backend: str) -> AsyncIterator[World]:
+    """The fine server by stdio, started once: its SDK takes a second to be read."""
+    async with world(by_stdio("fine", env={"MINE": "x${OUR_OWN_KEY}"})) as one:
+        yield one
+
+
+@pytest.fixture
+def standing(stood: World) -> World:
+    """It, with nothing told and no tool accepted, for tests that leave it as it was."""
+    stood.accepted = Accepted(fingerprint(stood.server))
+    stood.told, stood.printed = [], []
+    return stood
+
+
 @asynccontextmanager
-async def over(way: str) -> AsyncIterator[World]:
-    """The fine server by stdio, over HTTP with streams, or over HTTP with JSON."""
+async def over(way: str, standing: World | None = None) -> AsyncIterator[World]:
+    """The fine server by stdio (the one that stands, if any), over HTTP with streams, or over
+    HTTP with JSON."""
+    if way == "stdio" and standing is not None:
+        yield standing
+        return
     if way == "stdio":
         async with world(by_stdio("fine")) as one:
             yield one
@@ -97,8 +122,8 @@ WAYS = ("stdio", "http", "json")
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_server_lists_its_tools_and_answers(way: str) -> None:
-    async with over(way) as one:
+async def test_a_server_lists_its_tools_and_answers(way: str, standing: World) -> None:
+    async with over(way, standing) as one:
         peer = await one.mcp.list_tools(one.server)
         add = next(tool for tool in peer.listed or () if tool.name == "add")
         assert add.description == "Add two numbers."
@@ -118,22 +143,21 @@ async def test_a_server_lists_its_tools_and_answers(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["stdio", "http"])
-async def test_progress_is_told_with_its_share(way: str) -> None:
-    async with over(way) as one:
+async def test_progress_is_told_with_its_share(way: str, standing: World) -> None:
+    async with over(way, standing) as one:
         assert (await one.run("count")).text == "counted"
         assert one.told[0] == ("at 1", 1 / 3)
         assert one.told[-1] == ("at 3", 1.0)
 
 
-async def test_its_log_is_what_the_call_prints() -> None:
-    async with over("stdio") as one:
-        assert (await one.run("chatty")).text == "said"
-        assert "".join(one.printed) == 'info logger: first\nwarning: {"left": 2}\n'
+async def test_its_log_is_what_the_call_prints(standing: World) -> None:
+    assert (await standing.run("chatty")).text == "said"
+    assert "".join(standing.printed) == 'info logger: first\nwarning: {"left": 2}\n'
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_call_of_one_server_keeps_its_connection(way: str) -> None:
-    async with over(way) as one:
+async def test_a_call_of_one_server_keeps_its_connection(way: str, standing: World) -> None:
+    async with over(way, standing) as one:
         await one.run("add", {"a": 1, "b": 1})
         first = one.mcp.peer(one.server).connection
         await one.run("add", {"a": 1, "b": 1})
@@ -164,19 +188,17 @@ async def test_what_was_not_accepted_is_not_started(
     assert not started.exists()
 
 
-async def test_a_server_nobody_knows_is_named() -> None:
-    async with world(by_stdio("fine")) as one:
-        tool = replace(one.tool("t"), config={"server": "other", "tool": "t"})
-        checked = await one.mcp.checked("s", tool, "{}")
-        assert "no MCP server 'other'" in checked.problems[0].message
+async def test_a_server_nobody_knows_is_named(standing: World) -> None:
+    tool = replace(standing.tool("t"), config={"server": "other", "tool": "t"})
+    checked = await standing.mcp.checked("s", tool, "{}")
+    assert "no MCP server 'other'" in checked.problems[0].message
 
 
-async def test_an_accepted_tool_is_run_by_rules_and_another_is_not() -> None:
-    async with world(by_stdio("fine")) as one:
-        assert "never accepted" in (await one.checked("say")).problems[0].message
-        await one.accept_all()
-        assert (await one.checked("say")).problems == ()
-        assert "no longer lists" in (await one.checked("nothing")).problems[0].message
+async def test_an_accepted_tool_is_run_by_rules_and_another_is_not(standing: World) -> None:
+    assert "never accepted" in (await standing.checked("say")).problems[0].message
+    await standing.accept_all()
+    assert (await standing.checked("say")).problems == ()
+    assert "no longer lists" in (await standing.checked("nothing")).problems[0].message
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -230,9 +252,11 @@ async def test_a_server_that_hears_no_cancellation_holds_up_nobody_and_is_ended(
 
 
 @pytest.mark.parametrize("way", ["stdio", "http"])
-async def test_a_call_past_its_time_is_cancelled_on_the_server(way: str, tmp_path: Path) -> None:
+async def test_a_call_past_its_time_is_cancelled_on_the_server(
+    way: str, tmp_path: Path, standing: World
+) -> None:
     file = tmp_path / "hang"
-    async with over(way) as one:
+    async with over(way, standing) as one:
         await one.run("add", {"a": 1, "b": 1})
         result = await one.run("hang", {"file": str(file)}, timeout_s=0.5)
         assert (result.is_error, result.kind) == (True, "timeout")
@@ -285,17 +309,15 @@ async def test_prints_between_messages_do_no_harm() -> None:
         assert b"a print between messages" in one.mcp.peer(one.server).tail
 
 
-async def test_a_large_result_is_refused_and_the_server_goes_on() -> None:
-    async with world(by_stdio("fine")) as one:
-        result = await one.run("flood", {"size": 60_000})
-        assert result.kind == "too_large"
-        assert (await one.run("flood", {"size": 600_000}, max_output=10**6)).text == "x" * 600_000
-        assert (await one.run("add", {"a": 1, "b": 1})).text == "2"
+async def test_a_large_result_is_refused_and_the_server_goes_on(standing: World) -> None:
+    result = await standing.run("flood", {"size": 60_000})
+    assert result.kind == "too_large"
+    assert (await standing.run("flood", {"size": 600_000}, max_output=10**6)).text == "x" * 600_000
+    assert (await standing.run("add", {"a": 1, "b": 1})).text == "2"
 
 
-async def test_nothing_is_offered_that_a_server_may_ask_for() -> None:
-    async with world(by_stdio("fine")) as one:
-        assert (await one.run("ask")).text.startswith("refused")
+async def test_nothing_is_offered_that_a_server_may_ask_for(standing: World) -> None:
+    assert (await standing.run("ask")).text.startswith("refused")
 
 
 async def test_a_thousand_tools_are_enough() -> None:
@@ -311,25 +333,22 @@ async def test_a_server_that_ends_at_once_leaves_its_last_words() -> None:
         assert b"no licence found" in one.mcp.peer(one.server).tail
 
 
-async def test_the_environment_of_a_server_holds_what_it_was_given_alone() -> None:
-    env = {"MINE": "x${OUR_OWN_KEY}"}
-    async with world(by_stdio("fine", env=env)) as one:
-        assert (await one.run("variable", {"name": "MINE"})).text == "xcanary"
-        assert (await one.run("variable", {"name": "OUR_OWN_KEY"})).text == "not there"
-        assert (await one.run("variable", {"name": "PATH"})).text == os.environ["PATH"]
+async def test_the_environment_of_a_server_holds_what_it_was_given_alone(standing: World) -> None:
+    assert (await standing.run("variable", {"name": "MINE"})).text == "xcanary"
+    assert (await standing.run("variable", {"name": "OUR_OWN_KEY"})).text == "not there"
+    assert (await standing.run("variable", {"name": "PATH"})).text == os.environ["PATH"]
 
 
-async def test_numbers_that_lose_digits_are_told_and_endless_ones_refused() -> None:
-    async with world(by_stdio("fine")) as one:
-        await one.accept_all()
-        note = await one.checked("add", '{"a": 0.1234567890123456789, "b": 1.50}')
-        assert [problem.kind for problem in note.problems] == ["note"]
-        assert "0.1234567890123456789 is passed" in note.problems[0].message
-        refused = await one.run("add", '{"a": 1e999, "b": 1}')
-        assert refused.is_error
-        assert "nothing was run" in refused.text
-        exact = await one.run("add", '{"a": 123456789012345678901234567890, "b": 1}')
-        assert exact.text == "123456789012345678901234567891"
+async def test_numbers_that_lose_digits_are_told_and_endless_ones_refused(standing: World) -> None:
+    await standing.accept_all()
+    note = await standing.checked("add", '{"a": 0.1234567890123456789, "b": 1.50}')
+    assert [problem.kind for problem in note.problems] == ["note"]
+    assert "0.1234567890123456789 is passed" in note.problems[0].message
+    refused = await standing.run("add", '{"a": 1e999, "b": 1}')
+    assert refused.is_error
+    assert "nothing was run" in refused.text
+    exact = await standing.run("add", '{"a": 123456789012345678901234567890, "b": 1}')
+    assert exact.text == "123456789012345678901234567891"
 
 
 async def test_closing_ends_the_server_and_what_it_left_behind(tmp_path: Path) -> None:
