@@ -25,6 +25,14 @@ def run(cwd: Path, *words: str, prompt: str = BOTH) -> tuple[int, list[dict[str,
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
+def told(
+    typed: Typed, cwd: Path, *words: str, prompt: str = BOTH
+) -> tuple[int, list[dict[str, Any]], str]:
+    """The same in this very process, which need not start."""
+    code, out, said = typed("run", prompt, "--json", "--db", str(cwd / "run.db"), *words)
+    return code, [json.loads(line) for line in out.splitlines()], said
+
+
 def of(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     return [one for one in events if one.get("kind") == kind]
 
@@ -53,15 +61,15 @@ def test_all_allowed_runs_to_the_end(tmp_path: Path) -> None:
     } == {"--allow all"}
 
 
-def test_no_tool_is_called_where_none_may_be(tmp_path: Path) -> None:
-    code, events, _ = run(tmp_path, "--tools", "examples", "--tool-choice", "none")
+def test_no_tool_is_called_where_none_may_be(tmp_path: Path, typed: Typed) -> None:
+    code, events, _ = told(typed, tmp_path, "--tools", "examples", "--tool-choice", "none")
     assert code == 0
     assert not [one for one in of(events, "part_started") if one["part_kind"] == "call"]
 
 
-def test_a_named_tool_comes_first(tmp_path: Path) -> None:
-    code, events, _ = run(
-        tmp_path, "--tools", "examples", "--tool-choice", "get_weather", "--allow", "all"
+def test_a_named_tool_comes_first(tmp_path: Path, typed: Typed) -> None:
+    code, events, _ = told(
+        typed, tmp_path, "--tools", "examples", "--tool-choice", "get_weather", "--allow", "all"
     )
     assert code == 0
     assert calls(events)[0] == "get_weather"
@@ -92,9 +100,9 @@ def test_what_nobody_allowed_waits_for_a_person(tmp_path: Path) -> None:
     ],
 )
 def test_deny_before_answer_before_allow(
-    tmp_path: Path, flags: list[str], decisions: set[str]
+    tmp_path: Path, typed: Typed, flags: list[str], decisions: set[str]
 ) -> None:
-    code, events, _ = run(tmp_path, "--tools", "examples", *flags)
+    code, events, _ = told(typed, tmp_path, "--tools", "examples", *flags)
     assert code == 0
     assert {one["decision"] for one in of(events, "call_decided")} == decisions
     assert {one["by"] for one in of(events, "call_decided")} == {"rule"}
@@ -113,16 +121,19 @@ def test_what_a_person_reads(tmp_path: Path) -> None:
     assert "\x1b" not in escape.stdout
 
 
-def test_a_failed_run_is_1_and_a_limit_is_3(tmp_path: Path) -> None:
-    code, events, said = run(tmp_path, prompt="[[fault:http-400]] hello")
+def test_a_failed_run_is_1_and_a_limit_is_3(
+    tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, events, said = told(typed, tmp_path, prompt="[[fault:http-400]] hello")
     assert (code, of(events, "response_failed")[0]["status"]) == (1, 400)
     assert said.startswith("playground: ")
     limited = ("--tools", "examples", "--allow", "all", "--max-turns", "2")
-    code, events, said = run(tmp_path, *limited, prompt="[[fault:loop]] 17 * 23")
+    code, events, said = told(typed, tmp_path, *limited, prompt="[[fault:loop]] 17 * 23")
     assert (code, events[-1]["kind"], events[-1]["limit"]) == (3, "run_paused", "max_turns")
     assert said.startswith(f"playground: {events[-1]['message']} Open session ")
     assert events[-1]["message"].startswith("2 turns were made, which is the limit")
-    code, events, _ = run(tmp_path, "--profile", "openai")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    code, events, _ = told(typed, tmp_path, "--profile", "openai")
     assert (code, of(events, "response_failed")[0]["failure"]) == (1, "no_key")
 
 
@@ -151,7 +162,7 @@ async def test_a_run_waits_for_its_retries(tmp_path: Path) -> None:
     assert events[-1]["kind"] == "response_failed"
 
 
-def test_tools_of_a_file(tmp_path: Path) -> None:
+def test_tools_of_a_file(tmp_path: Path, typed: Typed) -> None:
     tool = {"name": "echo", "parameters": {"type": "object"}, "config": {"result": "hello"}}
     for text in (
         json.dumps(tool),
@@ -159,8 +170,8 @@ def test_tools_of_a_file(tmp_path: Path) -> None:
         json.dumps(tool) + "\n" + json.dumps({**tool, "name": "b"}),
     ):
         (tmp_path / "tools.json").write_text(text)
-        code, events, _ = run(
-            tmp_path, "--tools", "./tools.json", "--tool-choice", "echo", "--allow", "all"
+        code, events, _ = told(
+            typed, tmp_path, "--tools", "./tools.json", "--tool-choice", "echo", "--allow", "all"
         )
         assert code == 0
         assert of(events, "call_ended")[0]["result"]["content"][0]["text"] == "hello"
