@@ -17,9 +17,15 @@
 
   // Blocks ------------------------------------------------------------------------------------
 
-  function pictured(root) {
+  // What is long is in the file once, as the page's own HTML, and named by its place.
+  function whole(root) {
+    for (const place of root.querySelectorAll("[data-long]")) {
+      place.innerHTML = told.long[Number(place.dataset.long)];
+      place.removeAttribute("data-long");
+      if (place.matches("i")) place.replaceWith(...place.childNodes);
+    }
     for (const image of root.querySelectorAll("img[data-image]")) {
-      image.src = told.images[Number(image.dataset.image)];
+      image.src = told.long[Number(image.dataset.image)];
       image.removeAttribute("data-image");
     }
     for (const row of root.querySelectorAll(".wirerow")) if (told.rows[row.id] || row.matches(".up")) row.tabIndex = 0;
@@ -41,7 +47,7 @@
       const target = $(piece.getAttribute("hx-target").slice(1));
       const fresh = piece.firstElementChild;
       if (!target || !fresh) continue;
-      pictured(piece);
+      whole(piece);
       const there = $(fresh.id);
       if (piece.getAttribute("hx-swap") !== "beforeend") put(target, fresh);
       else if (there) put(there, fresh);
@@ -198,7 +204,9 @@
     if (row && (event.type === "click" || event.key === "Enter")) open(row);
     const copy = event.type === "click" && event.target.closest("[data-copy]");
     if (copy) {
-      await navigator.clipboard.writeText(copy.dataset.copy);
+      const long = document.createElement("template");
+      long.innerHTML = told.long[Number(copy.dataset.copied)] ?? "";
+      await navigator.clipboard.writeText(copy.dataset.copy || long.content.textContent);
       copy.dataset.ui = "done";
       setTimeout(() => delete copy.dataset.ui, 900);
     }
@@ -224,7 +232,7 @@
 
   for (const [id, html] of Object.entries(told.page)) $(id).outerHTML = html;
   $("unread").hidden = true;
-  pictured(document);
+  whole(document);
   for (const [index, [at, , words]] of marks.entries()) {
     const option = Object.assign(document.createElement("option"), { value: index });
     option.textContent = `${(at / 1000).toFixed(1)} s · ${words}`;

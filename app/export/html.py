@@ -28,7 +28,11 @@ from app.render.reel import reel
 from app.render.replay import Fixed, Player, replay
 
 _IMAGE = re.compile(r'(<img [^>]*?)src="(data:[^"]*)"')
-"""As _images.html writes it; what came as data has no "<" of its own in the page."""
+_CODE = re.compile(r'(<div (?:id="[^"]*" )?class="code[^>]*)>((?:(?!</?div)[^\0]){1000,}?)</div>')
+_COPY = re.compile(r'( data-copy)="([^"]{1000,})"')
+_TEXT = re.compile(r">([^<]{1000,})<")
+"""What is long, as our templates write it: what came as data has no "<" of its own in a page, and
+no quotes in an attribute."""
 
 _PIECE = re.compile(
     r'<hx-partial hx-target="#([^"]*)" hx-swap="([^"]*)">(.*?)</hx-partial>', re.DOTALL
@@ -49,14 +53,14 @@ def write(kept: Kept) -> Written:
     }
     found = reel(session.id, kept.log, chunks)
     view = replace(Player(found, fixed).view(found.count), replay=False)
-    images: dict[str, int] = {}
+    long: dict[str, int] = {}
     payload = {
         "page": {
-            name: _without_images(block(look.env, view, name), images)
+            name: _lighter(block(look.env, view, name), long)
             for name in ("head", "flow", "pause", "wire")
         },
         "duration": found.clock.duration,
-        "frames": _frames(replay(kept.log, look.env, chunks, fixed)["frames"], images),
+        "frames": _frames(replay(kept.log, look.env, chunks, fixed)["frames"], long),
         "marks": [[found.ms(one.position), one.kind, one.words] for one in found.marks],
         "rows": {
             f"wirerow-{section.number}-{row.number}": [section.number, row.start, row.end]
@@ -66,9 +70,9 @@ def write(kept: Kept) -> Written:
         },
         "bytes": {one.number: one.data.decode("latin-1") for one in kept.recordings.values()},
         "requests": {turn.number: _request(turn.request) for turn in session.turns},
-        "images": [],
+        "long": [],
     }
-    payload["images"] = list(images)
+    payload["long"] = list(long)
     html = look.env.get_template("shared.html").render(
         title=kept.title or "Session",
         made_by=look.made_by,
@@ -85,12 +89,12 @@ def write(kept: Kept) -> Written:
     return Written(name, "text/html", html.encode("utf-8", "replace"))
 
 
-def _frames(made: Sequence[Mapping[str, Any]], images: dict[str, int]) -> list[list[Any]]:
+def _frames(made: Sequence[Mapping[str, Any]], long: dict[str, int]) -> list[list[Any]]:
     """The frames as [ms, html, grow], without what changes nothing."""
     stands: dict[str, str] = {}
     frames: list[list[Any]] = []
     for frame in made:
-        html = "".join(_new(_without_images(frame["html"], images), stands))
+        html = "".join(_new(_lighter(frame["html"], long), stands))
         if html or frame["grow"] or not frames:
             frames.append([frame["at"], html, frame["grow"]])
     return frames
@@ -113,11 +117,17 @@ def _new(html: str, stands: dict[str, str]) -> Iterator[str]:
         yield piece[0]
 
 
-def _without_images(html: str, images: dict[str, int]) -> str:
-    """Each image once in the file, however often its block is drawn."""
-    return _IMAGE.sub(
-        lambda match: f'{match[1]}data-image="{images.setdefault(match[2], len(images))}"', html
-    )
+def _lighter(html: str, long: dict[str, int]) -> str:
+    """`html` with what is long named by its place in `long`: each is in the file once, however
+    often its block is drawn, for the compression does not look back that far."""
+
+    def place(text: str) -> int:
+        return long.setdefault(text, len(long))
+
+    html = _IMAGE.sub(lambda one: f'{one[1]}data-image="{place(one[2])}"', html)
+    html = _COPY.sub(lambda one: f'{one[1]}="" data-copied="{place(one[2])}"', html)
+    html = _CODE.sub(lambda one: f'{one[1]} data-long="{place(one[2])}"></div>', html)
+    return _TEXT.sub(lambda one: f'><i data-long="{place(one[1])}"></i><', html)
 
 
 def _request(sent: RequestSent) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, expect
 
+from app.core.events import PartEnded
 from app.export import html
 from tests.browser.conftest import WIDE
-from tests.export.test_html import kept
+from tests.export.test_html import kept, unpressed
 from tests.render.logs import STORIES
 
 SSE = b"".join(
@@ -59,5 +60,14 @@ def test_a_shared_file_plays_from_disk_without_a_request(browser: Browser, tmp_p
     page.set_viewport_size({"width": 390, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert asked == [file.as_uri()]
+    written = unpressed()
+    file.write_bytes(html.write(kept(written)).data)
+    page.goto(file.as_uri())
+    ended = [one.event for one in written if isinstance(one.event, PartEnded)]
+    expect(page.locator(".card .json").nth(0)).to_have_text(ended[0].text)
+    expect(page.locator(".card .json").nth(1)).to_have_text(ended[1].text)
+    dragged(page, 0)
+    dragged(page, length * 100)
+    expect(page.locator(".card .json").nth(1)).to_have_text(ended[1].text)
     assert trouble == []
     page.context.close()
