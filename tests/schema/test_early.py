@@ -15,7 +15,7 @@ from app.schema.validate import schema_problems
 from tests.schema.pairs import DRAFTS as NAMES
 from tests.schema.pairs import broken, pair, spelled
 
-PAIRS = 500
+PAIRS = 250
 
 
 def alarm(schema: Mapping[str, Any], text: str) -> tuple[int, Problem] | None:
