@@ -273,8 +273,10 @@ async def _open_writer(path: Path) -> aiosqlite.Connection:
             verdict = await _value(connection, "PRAGMA quick_check(1)")
             if verdict != "ok":
                 raise _damaged(path, str(verdict))
-        # Holds for a new file alone; what is purged from one can be given back.
-        await connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        if not path.stat().st_size:
+            # Holds for a new file alone (another one would only be written to, at each start):
+            # what is purged from it can be given back.
+            await connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         await connection.execute("PRAGMA journal_mode = WAL")
         await connection.execute("PRAGMA foreign_keys = ON")
         await _migrate(connection, path)
