@@ -10,12 +10,14 @@ import base64
 import re
 
 from app.export.kept import Kept, Written
-from app.export.naming import file_name
-from app.export.requests import Asked, keyed, of_turn, one_line, sent_turns
+from app.export.naming import file_name, remark
+from app.export.requests import Asked, keyed, of_turn, sent_turns
 
 MOST_WORD = 100_000
 """Bytes; a system takes no longer word on a command line."""
 
+_GLOB = re.compile(r"[][{}]")
+"""What curl takes for several addresses, unless it is told `-g`."""
 _UNSEEN = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """What a terminal would act on, and not show."""
 
@@ -25,7 +27,7 @@ def write(kept: Kept) -> Written:
     turns = sent_turns(kept.session)
     asked = [of_turn(turn) for turn in turns]
     notes = list(dict.fromkeys(note for one in asked for note in one.notes))
-    lines = ["#!/bin/sh", f"# {one_line(kept.title) or 'A session'}", *(f"# {n}" for n in notes)]
+    lines = ["#!/bin/sh", *(f"# {remark(one)}" for one in (kept.title or "A session", *notes))]
     for one in asked:
         lines += ["", f"# Request {one.number}", command(one)]
     if not asked:
@@ -37,9 +39,14 @@ def write(kept: Kept) -> Written:
 
 def command(asked: Asked) -> str:
     """The command; what it sends is `asked.body` in UTF-8, byte by byte."""
-    words = [f"curl {quoted(asked.url)}"]
+    said = ["curl"]
+    if _GLOB.search(asked.url):
+        said.append("-g")
     if asked.method != "POST":
-        words[0] = f"curl -X {quoted(asked.method)} {quoted(asked.url)}"
+        said.append(f"-X {quoted(asked.method)}")
+    if asked.url.startswith("-"):
+        said.append("--url")
+    words = [" ".join([*said, quoted(asked.url)])]
     if asked.streams:
         words.append("--no-buffer")
     for name, value in asked.headers.items():

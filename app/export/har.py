@@ -11,12 +11,13 @@ import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from app import __version__
 from app.core.state import Session, Turn
 from app.export.kept import Kept, Recording, Written
 from app.export.naming import file_name
+from app.wire.address import parts_of
 
 PHRASES: Mapping[int, str] = {
     200: "OK", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found",
@@ -78,7 +79,7 @@ def _entry(turn: Turn, recording: Recording | None, page: str) -> dict[str, Any]
 
 def _request(turn: Turn) -> dict[str, Any]:
     sent = turn.request
-    query = parse_qsl(urlsplit(sent.url).query, keep_blank_values=True)
+    query = parse_qsl(parts_of(sent.url).query, keep_blank_values=True)
     kind = {name.lower(): value for name, value in sent.headers.items()}.get("content-type", "")
     return {
         "method": sent.method,
@@ -107,13 +108,19 @@ def _response(turn: Turn, recording: Recording | None) -> dict[str, Any]:
         "cookies": [],
         "headers": _headers(headers),
         "content": _content(data, kind or "application/octet-stream"),
-        "redirectURL": "",
+        "redirectURL": _redirected(status, headers),
         "headersSize": -1,
         "bodySize": len(data),
     }
     if turn.failure is not None:
         response["_error"] = turn.failure.failure
     return response
+
+
+def _redirected(status: int, headers: Mapping[str, str]) -> str:
+    """Where an answer of 3xx points to, as it says it; "" for all others."""
+    places = (value for name, value in headers.items() if name.lower() == "location")
+    return next(places, "") if 300 <= status < 400 else ""
 
 
 def _content(data: bytes, kind: str) -> dict[str, Any]:

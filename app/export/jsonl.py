@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.core.errors import BadInput, IllegalEvent
-from app.core.events import Logged, RequestSent, Source
+from app.core.events import Logged, RequestSent, ResponseStarted, Source
 from app.core.fold import apply
 from app.core.rows import EVENTS, from_data, logged_data
 from app.core.settings import PROTOCOLS
@@ -24,6 +24,8 @@ from app.core.state import Session
 from app.core.typed import misfit
 from app.export.kept import Kept, Piece, Recording, Written
 from app.export.naming import file_name
+from app.export.requests import HEADER_NAME
+from app.wire.address import parts_of
 
 MAX_BYTES = 32 * 1024 * 1024
 """Of a file that is read; larger ones are refused before any of it is looked at."""
@@ -170,6 +172,12 @@ def logged_of(line: dict[str, Any]) -> Logged:
         raise BadInput(f"{wrong}.")
     if isinstance(event, RequestSent) and event.protocol not in PROTOCOLS:
         raise BadInput(f"this version does not speak {event.protocol[:40]!r}.")
+    if isinstance(event, RequestSent) and not parts_of(event.url).netloc:
+        raise BadInput(f"{event.url[:80]!r} is no address.")
+    if isinstance(event, RequestSent | ResponseStarted):
+        odd = [name for name in event.headers if not HEADER_NAME.fullmatch(name)]
+        if odd:
+            raise BadInput(f"HTTP allows no header {odd[0][:40]!r}.")
     source = None
     if "source" in line:
         recording, start, end = line["source"]

@@ -15,8 +15,7 @@ from app.core.events import Usage
 from app.core.state import Call, Part, Prompt, Session, Turn
 from app.core.tools import Content
 from app.export.kept import Kept, Written
-from app.export.naming import file_name
-from app.export.requests import one_line
+from app.export.naming import file_name, one_line
 
 _MARKS = re.compile(r"([\\`*_{}\[\]<>()#+\-!|&~=^:@$]|\.(?!\d)|(?<!\d)\.)")
 _TICKS = re.compile(r"`+")

@@ -11,12 +11,12 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from app import __version__
 from app.core.state import Call, Prompt, Session, Turn
 from app.export.kept import Kept, Written
 from app.export.naming import file_name
+from app.wire.address import parts_of
 
 INTERNAL, CLIENT = 1, 3
 ERROR = 2
@@ -94,14 +94,14 @@ def _run(session: Session, run: Sequence[Prompt | Turn]) -> Iterator[dict[str, A
 
 
 def _chat(session: Session, turn: Turn, parent: str) -> dict[str, Any]:
-    sent, place = turn.request, urlsplit(turn.request.url)
+    sent, place = turn.request, parts_of(turn.request.url)
     about: dict[str, Any] = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": _provider(turn),
         "gen_ai.conversation.id": session.id,
         "gen_ai.request.model": sent.model,
         "server.address": place.hostname or "",
-        "server.port": _port(sent.url),
+        "server.port": place.port or PORTS.get(place.scheme),
         "playground.turn": turn.number,
         "playground.protocol": sent.protocol,
         **{PARAMS[n]: v for n, v in turn.settings.params.items() if n in PARAMS},
@@ -169,14 +169,6 @@ def _end(session: Session, turn: Turn) -> int:
 def _provider(turn: Turn) -> str:
     name = turn.settings.profile.name
     return PROVIDERS.get(name, name)
-
-
-def _port(url: str) -> int | None:
-    place = urlsplit(url)
-    try:
-        return place.port or PORTS.get(place.scheme)
-    except ValueError:
-        return None
 
 
 def _span(

@@ -12,7 +12,7 @@ from typing import Any
 
 from app.core.state import Prompt, Session, Turn
 from app.export.kept import Kept, Written
-from app.export.naming import file_name
+from app.export.naming import file_name, remark
 from app.export.python_said import (
     GEMINI_READ,
     LOOP,
@@ -22,7 +22,7 @@ from app.export.python_said import (
     RESPONSES_READ,
     SAID,
 )
-from app.export.requests import Asked, base, of_turn, one_line, sent_turns
+from app.export.requests import Asked, base, of_turn, sent_turns
 
 WIDTH = 88
 OWN_HEADERS = ("content-type", "accept", "anthropic-version")
@@ -77,9 +77,9 @@ def source(
     notes = list(asked.notes)
     tools = bool(value.get("tools"))
     what = f"Request {asked.number}" if asked.number else "The next request"
-    of = f" of {one_line(title)!r}" if title else ""
-    words = [f"{what}{of}, by the official package.".replace("\\", "/").replace('"', "'")]
-    words += ["", f"    pip install {said.package}", *([""] if notes else []), *notes]
+    of = f" of '{title}'" if title else ""
+    words = [remark(f"{what}{of}, by the official package."), "", f"    pip install {said.package}"]
+    words += ["", *map(remark, notes)] if notes else []
     request, setting = _request(asked, value, found, notes)
     parts = [
         '"""' + "\n".join(words) + '\n"""',
@@ -184,17 +184,16 @@ def _gemini(value: Mapping[str, Any], named: Mapping[str, str]) -> dict[str, Any
     if isinstance(generation, dict) and generation.keys() <= _GENERATION:
         config.update(extra.pop("generationConfig"))
     tools = extra.get("tools")
-    plain = isinstance(tools, list) and all(
-        isinstance(tool, dict)
-        and tool.keys() == {"functionDeclarations"}
-        and all(one.keys() <= _DECLARED for one in tool["functionDeclarations"])
-        for tool in tools
+    plain = all(
+        tool.keys() == {"functionDeclarations"}
+        and all(one.keys() <= _DECLARED for one in _objects(tool["functionDeclarations"]))
+        for tool in _objects(tools)
     )
     if plain and tools:
         # The package would call Python functions by itself; declarations it leaves alone.
         config["tools"] = extra.pop("tools")
     contents = extra.get("contents")
-    if isinstance(contents, list) and contents and all(map(_plain_content, contents)):
+    if contents and all(map(_plain_content, _objects(contents))):
         extra.pop("contents")
     if extra:
         config["http_options"] = {"extra_body": extra}
@@ -203,14 +202,16 @@ def _gemini(value: Mapping[str, Any], named: Mapping[str, str]) -> dict[str, Any
     return {**request, "config": config} if config else request
 
 
-def _plain_content(content: Any) -> bool:
+def _objects(value: Any) -> Sequence[Mapping[str, Any]]:
+    """The objects of a list; of anything else one object that is like none."""
+    whole = isinstance(value, list) and all(isinstance(one, dict) for one in value)
+    return value if whole else ({"no list of objects": value},)
+
+
+def _plain_content(content: Mapping[str, Any]) -> bool:
     """Whether the package's own types give it back as it is; bytes it would write anew."""
-    return (
-        isinstance(content, dict)
-        and content.keys() <= {"role", "parts"}
-        and all(
-            isinstance(part, dict) and part.keys() <= _PARTS for part in content.get("parts", [])
-        )
+    return content.keys() <= {"role", "parts"} and all(
+        part.keys() <= _PARTS for part in _objects(content.get("parts", []))
     )
 
 
@@ -244,11 +245,10 @@ def _before(asked: Asked, value: Mapping[str, Any]) -> str:
 
 def _chat_says(value: Mapping[str, Any]) -> bool:
     """Whether the package's chat() sends all of `value`: its types drop what they do not know."""
-    messages = value.get("messages", [])
     return (
         value.keys() <= SAID["ollama"].known
         and not value.get("tools")
-        and all(isinstance(one, dict) and one.keys() <= _MESSAGE for one in messages)
+        and all(one.keys() <= _MESSAGE for one in _objects(value.get("messages", [])))
         and None not in value.values()
     )
 

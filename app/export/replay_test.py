@@ -11,15 +11,15 @@ import base64
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from app.core.state import Turn
 from app.export import replay_read
 from app.export.kept import Kept, Written
-from app.export.naming import file_name
+from app.export.naming import file_name, one_line, remark
 from app.export.python import literal
 from app.export.replay_read import calls_of
-from app.export.requests import asked, one_line
+from app.export.requests import asked
+from app.wire.address import parts_of
 
 HEAD = '''"""{title}: the calls of a recorded session, as a test.
 
@@ -118,7 +118,7 @@ def write(kept: Kept) -> Written:
         if turn.end is not None and not turn.dropped and turn.number in kept.recordings
     ]
     name = "test_" + file_name(kept.title, "py").replace("-", "_")
-    title = one_line(kept.title).replace("\\", "/").replace('"', "'") or "A session"
+    title = remark(kept.title) or "A session"
     notes = [] if turns else [NOTHING]
     expected: list[tuple[str, Any]] = []
     for turn in turns:
@@ -152,7 +152,7 @@ def _required(turn: Turn, name: str, given: Any) -> Mapping[str, Any]:
 
 def _request(turn: Turn) -> Mapping[str, str]:
     one = asked(turn.request, turn.settings.profile, turn.number)
-    parts = urlsplit(one.url)
+    parts = parts_of(one.url)
     path = parts.path + (f"?{parts.query}" if parts.query else "")
     return {"protocol": one.protocol, "path": path, "body": one.body}
 

@@ -11,13 +11,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import urlsplit
 
 from app.core.events import RequestSent
 from app.core.messages import model_request
 from app.core.profiles import SHIPPED
 from app.core.settings import Profile, Protocol
 from app.core.state import Session, Turn
+from app.wire.address import parts_of
 from app.wire.codec import WireRequest
 from app.wire.protocols import codec
 
@@ -39,8 +39,10 @@ ENDS: Mapping[str, str] = {
 """How the paths of each protocol end; what stands before is the base of its official package."""
 
 _KEY = re.compile(r"(?:Bearer )?\$(\w+)")
-_KEY_NAME = re.compile(r"[A-Za-z_]\w*")
+_KEY_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""A token of RFC 9110, section 5.6.2."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,8 @@ def asked(
     notes: list[str] = []
     headers = {}
     for title, value in sent.headers.items():
-        if _CONTROL.search(title + value):
-            notes.append("A header with control characters was left out.")
+        if not HEADER_NAME.fullmatch(title) or _CONTROL.search(value):
+            notes.append("A header that HTTP does not allow was left out.")
             continue
         if "****" in value:
             notes.append(f"The header {title} was masked: put its value for the stars.")
@@ -135,7 +137,7 @@ def keyed(value: str, key_name: str) -> bool:
 def base(asked: Asked) -> tuple[str, str, Mapping[str, str]] | None:
     """(base URL, query, what its path says by name) for the official package of its protocol;
     None where the path is not the one that the package asks."""
-    parts = urlsplit(asked.url)
+    parts = parts_of(asked.url)
     found = re.search(ENDS.get(asked.protocol, "$^") + "$", parts.path)
     if found is None:
         return None
@@ -175,11 +177,6 @@ def plain(protocol: Protocol) -> Profile:
     """The vendor's own row of a protocol."""
     names = {"openai_chat": "openai", "openai_responses": "openai-responses"}
     return SHIPPED[names.get(protocol, protocol)].profile
-
-
-def one_line(text: str) -> str:
-    """`text` for a comment: no line break, no control or direction mark."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def _no_number(name: str) -> Any:

@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
-from urllib.parse import urlsplit
 
 from app.core.events import (
     CallChecked,
@@ -41,6 +40,7 @@ from app.core.events import (
 from app.render.filters import clip, duration, plural
 from app.render.wire_labels import bytes_words, label
 from app.render.wire_measures import Measures, limits_said, state
+from app.wire.address import parts_of
 from app.wire.framing import Frame, Framer
 
 Tone = Literal["", "ran", "waiting", "failed"]
@@ -124,7 +124,7 @@ class Section:
 
     @property
     def path(self) -> str:
-        return urlsplit(self.url).path or "/"
+        return parts_of(self.url).path or "/"
 
     def at(self, place: int) -> Row | None:
         """The row that byte `place` of the recording is in; None before the first frame."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import SplitResult, urlsplit
 
 _ENDPOINT = re.compile(
     r"/chat/completions$"
@@ -39,6 +40,16 @@ def joined(base_url: str, path: str) -> str:
     whole = "/".join([(scheme + mark if mark else "") + host, *segments, *steps])
     said = "&".join(one for one in queries if one)
     return whole + (f"?{said}" if said else "")
+
+
+def parts_of(url: str) -> SplitResult:
+    """Its parts, host and port among them; none at all where it is no address."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.hostname, parts.port
+    except ValueError:
+        return SplitResult("", "", "", "", "")
+    return parts
 
 
 def _names_version(host: str, last: str, first: str) -> bool:

@@ -93,6 +93,7 @@ def changed(number: int, **fields: Any) -> bytes:
 
 LINES = lines_of(whole())
 PIECE = next(n for n, line in enumerate(LINES, 1) if "bytes" in line)
+REQUEST = next(n for n, line in enumerate(LINES, 1) if line.get("kind") == "request_sent")
 PROMPT = 3
 WRONG: dict[str, tuple[bytes, str]] = {
     "nothing": (b"", "no session of ours"),
@@ -110,6 +111,9 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "a text that is a number": (changed(PROMPT, text=7), f"Line {PROMPT} "),
     "a time that is a text": (changed(PROMPT, at_ms="now"), f"Line {PROMPT} "),
     "a number twice": (changed(PROMPT, seq=1), f"Line {PROMPT} "),
+    "a header that is none": (changed(REQUEST, headers={'x"""': ""}), "no header"),
+    "an address that is none": (changed(REQUEST, url="http://["), "no address"),
+    "a port that is none": (changed(REQUEST, url="http://a:9999999/"), "no address"),
     "a gap in the numbers": (changed(PROMPT, seq=9), f"Line {PROMPT} "),
     "an event in no place": (joined([*LINES[:2], {**LINES[4], "seq": 2}]), "Line 3 "),
     "a source that is none": (changed(PROMPT, source=[1, 9, 4]), f"Line {PROMPT} "),

@@ -1,10 +1,10 @@
-"""Names of files, from titles of any kind."""
+"""Names of files and words of comments, from titles of any kind."""
 
 from __future__ import annotations
 
 import pytest
 
-from app.export.naming import file_name
+from app.export.naming import file_name, one_line, remark
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,8 @@ from app.export.naming import file_name
 )
 def test_a_name_is_plain(title: str, name: str) -> None:
     assert file_name(title, "jsonl") == name
+
+
+def test_a_comment_is_one_line_that_ends_nothing() -> None:
+    assert one_line("a\nb\u202e\x1b[2J\u2028c") == "a b [2J c"
+    assert remark('a\n"""b\\') == "a '''b/"

@@ -6,7 +6,7 @@ import pytest
 
 from app.core.events import RequestSent
 from app.core.settings import Profile
-from app.export.requests import asked, base, before, of_turn, one_line, written
+from app.export.requests import asked, base, before, of_turn, written
 from app.wire.protocols import CODECS
 from tests.export.asking import PROTOCOLS, weather
 from tests.simulator.talking import accepted
@@ -64,10 +64,6 @@ def test_only_the_profiles_own_variable_is_a_key() -> None:
     assert [note.split()[0:2] for note in one.notes] == [["A", "header"], ["The", "header"]]
     assert asked(replace(SENT, headers={"a": "$HOME"}), profile).key_header == ""
     assert asked(SENT, replace(profile, key_name="X;id")).key_name == ""
-
-
-def test_a_comment_is_one_line() -> None:
-    assert one_line("a\nb\u202e\x1b[2J\u2028c") == "a b [2J c"
 
 
 def test_a_body_that_is_no_object_has_no_value() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.wire.address import joined
+from app.wire.address import joined, parts_of
 
 GOOGLE = "https://generativelanguage.googleapis.com"
 CALLED = "/models/g:streamGenerateContent?alt=sse"
@@ -51,3 +51,9 @@ ROUTER = "https://r.example/api/v1"
 )
 def test_base_and_path_make_one_address(base: str, path: str, url: str) -> None:
     assert joined(base, path) == url
+
+
+def test_what_is_no_address_has_no_parts() -> None:
+    assert parts_of("https://a.example:81/b?c").port == 81
+    for odd in ("http://[", "http://a:99999/", "http://a:b/", "http://[::g]/", ""):
+        assert parts_of(odd).geturl() == ""
