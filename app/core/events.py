@@ -350,8 +350,9 @@ class TurnDropped:
 @dataclass(frozen=True)
 class SessionForked:
     """What stands before is a copy of the first `parent_seq` events of session `parent`; what
-    comes after is this session's own. The calls `reopened` were not decided here: they ask a
-    person. `foreign`: the parent came from somebody else."""
+    comes after is this session's own. No call without a result was decided here: those ask a
+    person, as do the calls `reopened`; with none of these a stopped run stays so. `foreign`: the
+    parent came from somebody else."""
 
     parent: str
     parent_seq: int

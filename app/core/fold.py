@@ -184,33 +184,39 @@ def _apply(session: Session, logged: Logged) -> None:
 
 
 def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
-    """The run begins anew here. A call that is open again has the tools of this session, which
-    need not be those that its turn was sent with; tasks stayed with the parent."""
+    """The run begins anew here. What was decided before was not decided here: each call that can
+    still be and has no result is proposed anew, and those `reopened`; of a log from somebody else
+    those of all turns, whatever it says of them. Tasks stayed with the parent."""
     _require(session.turn is None or not session.turn.open, "An answer is under way.")
-    open_again = {one: session.call(one) for one in event.reopened}
-    current = session.current_calls
-    left = [call for call in current if call.status == "running" and call.id not in open_again]
-    _require(not left, "A call is running.")
-    _require(all(call in current for call in open_again.values()), "These calls are over.")
+    current = {call.id for call in session.current_calls}
+    _require(current.issuperset(event.reopened), "These calls are over.")
     _not_retried(session)
     session.paused, session.paused_because, session.retries = "", "", 0
-    session.stopped = session.stopped and not open_again
+    session.stopped = session.stopped and not event.reopened
     session.forks.append((logged.seq, event))
     for task in session.open_tasks:
         task.ended_ms, task.ended_seq, task.how = logged.at_ms, logged.seq, "not part of this fork"
-    kept = ((name, task) for name, task in session.tasks.items() if task.call not in open_again)
+    anew = {
+        one.id
+        for one in session.calls()
+        if one.status != "done" and (event.foreign or one.id in current)
+    }.union(event.reopened)
+    kept = ((name, task) for name, task in session.tasks.items() if task.call not in anew)
     session.tasks = dict(kept)  # a call that is open again may start a task of that id anew
-    if session.turns:
-        turn, settings = session.turns[-1], session.settings
-        assert settings is not None
+    for turn in session.turns:
+        turn.calls = [_anew(session, one) if one.id in anew else one for one in turn.calls]
         session.resumed_turn, session.resumed_ms = turn.number, logged.at_ms
-        for call in open_again.values():
-            fresh = Call(call.id, call.turn, call.part, settings.tool(call.name), "proposed")
-            fresh.taken_back = True
-            turn = session.turns[call.turn - 1]
-            turn.calls = [fresh if one is call else one for one in turn.calls]
-            session.by_call[call.id] = fresh
     session.forgiven = frozenset(call.id for call in session.current_calls if call.status == "done")
+
+
+def _anew(session: Session, call: Call) -> Call:
+    """The call as if nobody had looked at it yet, for a person alone. Its tool is one of this
+    session, which need not be what its turn was sent with."""
+    assert session.settings is not None
+    tool = session.settings.tool(call.name)
+    fresh = Call(call.id, call.turn, call.part, tool, "proposed", taken_back=True)
+    session.by_call[call.id] = fresh
+    return fresh
 
 
 def _interrupted(session: Session, call: Call, at_ms: int) -> None:
@@ -325,7 +331,7 @@ def _call_in(session: Session, call_id: str, *statuses: CallStatus) -> Call:
     call = session.by_call.get(call_id)
     if call is None:
         raise IllegalEvent(f"There is no call {call_id!r}.")
-    _require(call in session.current_calls, f"Call {call_id} can no longer be changed.")
+    _require(session.current(call), f"Call {call_id} can no longer be changed.")
     if call.status not in statuses:
         raise IllegalEvent(f"Call {call_id} is {call.status}, not {' or '.join(statuses)}.")
     return call

@@ -53,7 +53,8 @@ def at_call(session: Session, call_id: str) -> int:
 
 def cut(log: Sequence[Logged], session_id: str, seq: int, chosen: Sequence[str] = ()) -> Cut:
     """The beginning of `log` up to event `seq`, or to before the answer that was under way there.
-    `chosen` calls are open again, as are those that were not done.
+    `chosen` calls are open again, as are those that were not done; in a run that was stopped, and
+    stays so where none is chosen, the latter once it goes on.
 
     `log` needs no deltas of parts that have ended. Refused where a chosen call cannot be decided
     any more at that place.
@@ -70,13 +71,19 @@ def cut(log: Sequence[Logged], session_id: str, seq: int, chosen: Sequence[str] 
         raise Refused(
             f"Call {lost[0]} cannot be decided any more: its answer did not come to a good end."
         )
-    open_again = bool(chosen) or not session.stopped  # who stopped it left the others as they were
+    goes_on = bool(chosen) or not session.stopped  # what a person stopped waits for Continue
     reopened = [
         call.id
         for call in session.current_calls
-        if call.id in chosen or (call.status != "done" and open_again)
+        if call.id in chosen or (call.status != "done" and goes_on)
     ]
     return Cut(session.seq, session, tuple(reopened))
+
+
+def theirs(session: Session, seq: int, *, own: bool) -> bool:
+    """Whether what stands at event `seq` is somebody else's word: all of what they wrote, and what
+    was taken over of it up to where it was forked."""
+    return not own or any(one.foreign and seq < at for at, one in session.forks)
 
 
 def begun(log: Sequence[Logged], made: Cut, events: Sequence[Event]) -> Session:

@@ -27,7 +27,7 @@ from app.core.events import (
     SettingsChanged,
 )
 from app.core.fold import apply
-from app.core.forks import Cut, at_call, before_prompt, before_turn, begun, cut
+from app.core.forks import Cut, at_call, before_prompt, before_turn, begun, cut, theirs
 from app.core.settings import Settings
 from app.core.state import Prompt, Session
 from app.core.tools import Content
@@ -85,7 +85,7 @@ async def fork(
     hub = engine.hub
     async with hub.holding(session_id) as live:
         made, log = await _cut(engine, live, place)
-        had, foreign = made.session.settings, _foreign(live, made)
+        had, foreign = made.session.settings, theirs(live.session, made.seq, own=live.own)
         assert had is not None
         if settings is None:
             settings = harmless(engine, had) if foreign else had
@@ -127,7 +127,7 @@ async def standing(engine: Engine, session_id: str, place: Place) -> Standing:
         assert had is not None
         prompts = (one for one in live.session.items if isinstance(one, Prompt))
         prompt = next((one for one in prompts if one.number == place.prompt), None)
-        settings = harmless(engine, had) if _foreign(live, made) else had
+        settings = harmless(engine, had) if theirs(live.session, made.seq, own=live.own) else had
         session = live.session if place.call else made.session
         return Standing(session, settings, prompt, live.title, live.own)
 
@@ -149,13 +149,6 @@ async def _cut(engine: Engine, live: Live, place: Place) -> tuple[Cut, Sequence[
     log = await engine.hub.log.opening(live.id)
     chosen = [place.call] if place.call else []
     return cut(log, live.id, _seq(live.session, place), chosen), log
-
-
-def _foreign(live: Live, made: Cut) -> bool:
-    """Whether what stands at the cut is somebody else's word: of an own fork of theirs, too, up to
-    where it was forked."""
-    taken = (one for _, one in live.session.forks if one.foreign)
-    return not live.own or any(made.seq <= one.parent_seq for one in taken)
 
 
 def _begun(log: Sequence[Logged], made: Cut, events: Sequence[Event]) -> Session:

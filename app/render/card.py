@@ -189,8 +189,12 @@ def _words(view: View, turn: Turn, call: Call) -> tuple[str, Tone]:
             return "cut off", "failed"
         case "proposed" | "waiting" | "interrupted" if turn.failure is not None:
             return "not run", ""
+        case "proposed" if turn.open:
+            return "complete", ""
+        case "proposed" if not _halted(view, turn):
+            return "checking", ""
         case "proposed":
-            return ("complete", "") if turn.open else ("checking", "")
+            return "not decided", ""
         case "waiting":
             return ("waiting for you", "waiting") if _decidable(view, call) else ("not decided", "")
         case "interrupted":
@@ -201,6 +205,11 @@ def _words(view: View, turn: Turn, call: Call) -> tuple[str, Tone]:
             return "running", "live"
         case "done":
             return behind_words(view.session, call) or _done_words(call)
+
+
+def _halted(view: View, turn: Turn) -> bool:
+    """Whether its calls are not looked at by themselves: the run is over, or was stopped."""
+    return view.session.stopped or turn is not view.session.last_item
 
 
 def _done_words(call: Call) -> tuple[str, Tone]:
@@ -279,7 +288,7 @@ def _decidable(view: View, call: Call) -> bool:
     return (
         not session.stopped
         and call.status in ("waiting", "interrupted")
-        and any(one is call for one in session.current_calls)
+        and session.current(call)
     )
 
 
@@ -316,10 +325,12 @@ def _hint(view: View, turn: Turn, call: Call) -> str:
         return "You can decide when the answer has ended."
     if turn.failure is not None and call.status != "done":
         return "The answer was cut, so this call is only to be read."
-    if view.replay or not view.live or call.status not in ("waiting", "interrupted"):
+    if view.replay or not view.live or call.status not in ("proposed", "waiting", "interrupted"):
         return ""
     if view.session.stopped and turn is view.session.last_item:
         return "The run is stopped. Continue to decide this call."
+    if call.status == "proposed":
+        return ""
     if call.status == "interrupted":
         return "It may have had its effect before: run it again only where that does no harm."
     if turn.end is not None and not turn.runnable:
