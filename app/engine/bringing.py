@@ -11,10 +11,10 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from app.core.errors import BadInput
-from app.core.settings import Profile, Settings
+from app.core.settings import Limits, Profile, Settings, with_waits
 from app.core.state import Prompt
-from app.core.tools import ToolChoice
 from app.engine.engine import Engine, new_id
+from app.engine.settings import sound_params
 from app.engine.summaries import summary_of, title_of
 from app.export.jsonl import read
 from app.export.kept import Kept, Piece, Recording
@@ -98,11 +98,17 @@ def _batch(kept: Kept) -> Batch:
 def harmless(engine: Engine, settings: Settings) -> Settings:
     """What a fork of a session from somebody else begins with: nothing of it is asked or run. Its
     tools are off, and it goes to the person's own profile of that name and address, or else to the
-    simulator."""
+    simulator. Its limits are the usual ones, and a parameter that nobody could choose is left out.
+    """
     profile = own_profile(engine, settings.profile)
     model = settings.model if profile.base_url == settings.profile.base_url else ""
-    return replace(
-        settings, profile=profile, model=model, tools=(), tool_choice=ToolChoice(), extra={}
+    return Settings(
+        profile,
+        model,
+        settings.system,
+        params=sound_params(settings.params),
+        stream=settings.stream,
+        limits=with_waits(Limits(), profile),
     )
 
 

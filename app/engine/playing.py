@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from app.core.errors import BadInput
+from app.core.errors import BadInput, Conflict
 from app.core.fold import fold
-from app.core.settings import RECORDING_URL, Profile, Settings
+from app.core.forks import theirs
+from app.core.settings import RECORDING_URL, Profile
 from app.core.state import Prompt, Session, Turn
+from app.engine.bringing import harmless
 from app.engine.engine import Engine
 from app.simulator.recorded import Take, Tape
 from app.store.batch import Chunk
@@ -43,17 +45,20 @@ async def tape(log: Log, session_id: str) -> Tape | None:
 
 async def play(engine: Engine, session_id: str, pace: str = "1") -> str:
     """A new session set up as the recorded one was at its first request, with its recording as the
-    model; its id. The tools of a session from somebody else are off."""
+    model; its id. Of settings from somebody else no more holds than in a fork of theirs
+    (`harmless`). Conflict where the session is deleted."""
     if pace not in PACES:
         raise BadInput(f"pace is one of {', '.join(PACES)}: what the pauses are multiplied by.")
     async with engine.hub.holding(session_id) as live:
-        session, own, title = live.session, live.own, live.title
-        first = _first(session)
+        if live.deleted:
+            raise Conflict("This session is deleted; restore it first, then play it.")
+        title, turn = live.title, _first(live.session)
+        foreign = theirs(live.session, turn.seq, own=live.own)
+    first = turn.settings
     settings = replace(
-        first,
+        harmless(engine, first) if foreign else first,
         profile=_profile(first.profile, session_id, title, pace),
         model=first.model or first.profile.model,
-        tools=first.tools if own else (),
     )
     return await engine.hub.create(settings, f"{title or 'A session'}, with its recording")
 
@@ -67,13 +72,13 @@ async def said(log: Log, session_id: str, number: int) -> str:
     return next((item.text for item in prompts if item.number == number), "")
 
 
-def _first(session: Session) -> Settings:
-    """The settings of the first answer on the tape."""
+def _first(session: Session) -> Turn:
+    """The first answer on the tape."""
     ended = [turn for turn in session.turns if not turn.open]
     if not ended:
         raise BadInput("Nothing was answered in this session yet; there is nothing to play.")
     protocol = ended[-1].request.protocol
-    return next(turn.settings for turn in ended if turn.request.protocol == protocol)
+    return next(turn for turn in ended if turn.request.protocol == protocol)
 
 
 def _profile(was: Profile, session_id: str, title: str, pace: str) -> Profile:

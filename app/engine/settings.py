@@ -274,6 +274,19 @@ def _params(params: Mapping[str, Any]) -> Mapping[str, Any]:
     return params
 
 
+def sound_params(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Those of `params` that a person could have chosen."""
+    return {name: one for name, one in params.items() if _sound(name, one)}
+
+
+def _sound(name: str, value: Any) -> bool:
+    try:
+        _params({name: value})
+    except BadInput:
+        return False
+    return True
+
+
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str):
         raise BadInput(f"{name} must be a text.")

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.core.errors import BadInput, Refused
 from app.core.rows import to_data
-from app.core.settings import Settings
+from app.core.settings import Settings, with_waits
 from app.engine.bringing import WHAT, bring, harmless
 from app.engine.engine import Engine
 from app.engine.exporting import kept, leaving
@@ -57,9 +57,11 @@ async def share(request: Request) -> Response:
     site, session_id = site_of(request), request.path_params["id"]
     form, left_out = request.query_params.get("as", ""), request.query_params.getlist("without")
     chosen = form if form in EXPORTS else next(iter(EXPORTS))
-    written, wrong = None, ""
+    written, wrong, read = None, "", None
     try:
         whole, redacted, written = await _made(request, chosen, left_out)
+        if chosen == "nope":  # which begins with the page and not with the session
+            read = await asyncio.to_thread(EXPORTS["markdown"].write, redacted.kept)
     except (BadInput, Refused) as error:  # this form cannot say this session; others may
         wrong = str(error)
         whole = await kept(site.engine, session_id)
@@ -75,6 +77,7 @@ async def share(request: Request) -> Response:
         redacted.marks,
         written,
         wrong,
+        read,
     )
     return HTMLResponse(share_page(site.env, page), 422 if wrong else 200)
 
@@ -149,7 +152,8 @@ async def take(request: Request) -> Response:
     if name := body.text("profile"):
         profile = site.engine.profile(name)
         kept_model = profile.name == settings.profile.name
-        settings = replace(settings, profile=profile, model=settings.model if kept_model else "")
+        model, limits = settings.model if kept_model else "", with_waits(settings.limits, profile)
+        settings = replace(settings, profile=profile, model=model, limits=limits)
     child = await fork(site.engine, session_id, Place(), settings=settings, go=False)
     return answer(request, {"id": child}, status=201, location=_page(child))
 
