@@ -23,7 +23,8 @@ LOOK = 24_000
 @dataclass(frozen=True)
 class SharePage:
     """What would leave: `forms` by name, the one that is chosen, what is `left_out` of what can be
-    (by name, with what goes with it), and what came of it. `wrong` says why there is no file."""
+    (by name, with what goes with it), and what came of it. `wrong` says why there is no file.
+    `read` is what the file tells, as a text, where its own beginning says nothing of that."""
 
     session_id: str
     title: str
@@ -35,18 +36,22 @@ class SharePage:
     marks: Sequence[Mark]
     written: Written | None = None
     wrong: str = ""
+    read: Written | None = None
 
     @property
     def look(self) -> str:
-        """The beginning of the file."""
-        data = b"" if self.written is None else self.written.data
-        return data[: 4 * LOOK].decode("utf-8", "replace")[:LOOK]
+        """The beginning of the file, or of what is `read` instead."""
+        return self._shown[: 4 * LOOK].decode("utf-8", "replace")[:LOOK]
 
     @property
     def more(self) -> int:
-        """Bytes of the file beyond `look`."""
-        data = b"" if self.written is None else self.written.data
-        return max(0, len(data) - len(self.look.encode("utf-8", "replace")))
+        """Bytes beyond `look`."""
+        return max(0, len(self._shown) - len(self.look.encode("utf-8", "replace")))
+
+    @property
+    def _shown(self) -> bytes:
+        file = self.read or self.written
+        return b"" if file is None else file.data
 
 
 def share_page(env: Environment, page: SharePage) -> str:

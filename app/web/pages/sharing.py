@@ -62,6 +62,8 @@ async def share(request: Request) -> Response:
         whole, redacted, written = await _made(request, chosen, left_out)
         if chosen == "nope":  # which begins with the page and not with the session
             read = await asyncio.to_thread(EXPORTS["markdown"].write, redacted.kept)
+        if chosen == "html":  # which begins with the page and not with the session
+            read = await asyncio.to_thread(EXPORTS["markdown"].write, redacted.kept)
     except (BadInput, Refused) as error:  # this form cannot say this session; others may
         wrong = str(error)
         whole = await kept(site.engine, session_id)

@@ -98,6 +98,18 @@ async def test_the_page_says_what_leaves(script: httpx.AsyncClient, session_id: 
     assert "as=jsonl&amp;without=recordings" in less.text
 
 
+async def test_a_page_is_looked_at_as_what_it_tells(
+    script: httpx.AsyncClient, session_id: str
+) -> None:
+    page = (await script.get(f"/sessions/{session_id}/share?as=html", headers=PAGE)).text
+    look = re.search(r'<pre class="code look"[^>]*>(.*?)</pre>', page, re.DOTALL)
+    assert look is not None
+    assert "## Prompt 1" in look[1]
+    assert "hello ****" in look[1]
+    assert "Content-Security-Policy" not in look[1]
+    assert MOTTO not in page
+
+
 async def test_what_cannot_be_asked_for(script: httpx.AsyncClient, session_id: str) -> None:
     here = f"/sessions/{session_id}"
     for path in ("/export?as=exe", "/export", "/export?as=jsonl&without=prompts"):
