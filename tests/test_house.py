@@ -10,6 +10,7 @@ import ast
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -205,6 +206,12 @@ def room(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
 
 
+@cache
+def parsed(source: str) -> ast.Module:
+    """The same for every rule, none of which changes it."""
+    return ast.parse(source)
+
+
 def imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
     """(module, line) of every import, `from app import config` as `app.config`."""
     for node in ast.walk(tree):
@@ -221,7 +228,7 @@ def floor_errors(name: str, source: str) -> list[str]:
     """Imports that point up or sideways."""
     own = room(name.removesuffix(".py").replace("/", "."))
     found = []
-    for module, line in imports(ast.parse(source)):
+    for module, line in imports(parsed(source)):
         other = room(module)
         if not module.startswith("app.") or other == own or other.startswith("__"):
             continue
@@ -237,7 +244,7 @@ def purity_errors(name: str, source: str) -> list[str]:
         return []
     return [
         f"{name}:{line}: imports {module}"
-        for module, line in imports(ast.parse(source))
+        for module, line in imports(parsed(source))
         if module.split(".")[0] in IMPURE
     ]
 
@@ -245,7 +252,7 @@ def purity_errors(name: str, source: str) -> list[str]:
 def inner_import_errors(name: str, source: str) -> list[str]:
     """Imports inside functions, but for optional extras."""
     found = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             for module, line in imports(node):
                 if module.split(".")[0] not in EXTRAS:
@@ -261,7 +268,7 @@ def size_errors(name: str, source: str) -> list[str]:
 def word_errors(name: str, source: str) -> list[str]:
     """Forbidden words in the names of files, functions and classes of ours."""
     found = [f"{name}: the file's name" for word in _words(name) if word in FORBIDDEN]
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found += [
                 f"{name}:{node.lineno}: {node.name} says {word!r}"

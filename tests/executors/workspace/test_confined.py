@@ -31,7 +31,7 @@ async def main():
     for name, text, confine in json.loads(sys.argv[3]):
         if confine and told["missing"]:
             continue
-        command = shell.Command(text, folder, confine, 3)
+        command = shell.Command(text, folder, confine, 2)
         async with shell.running(command) as one:
             try:
                 async with asyncio.timeout(20):
