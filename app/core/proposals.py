@@ -88,7 +88,7 @@ def _undecidable(session: Session, call: Call) -> str:
     """Why no rule is written at this call now."""
     if call.status == "interrupted":
         return "Nobody knows what this call did before it broke off; decide it by hand."
-    if call.status != "waiting" or call not in session.current_calls:
+    if call.status != "waiting" or not session.current(call):
         return "This call does not wait for a decision any more; write the rule on the page Rules."
     if session.stopped:
         return "The run was stopped; press Continue, and then decide its calls."

@@ -295,6 +295,11 @@ class Session:
         item = self.last_item
         return item.calls if isinstance(item, Turn) and item.end is not None else []
 
+    def current(self, call: Call) -> bool:
+        """Whether it is one of `current_calls`: told by its turn, for a turn can have thousands."""
+        turns = {one.turn for one in self.current_calls[:1]}
+        return call.turn in turns and self.by_call.get(call.id) is call
+
     @property
     def waiting(self) -> list[Call]:
         """The calls that need a person, in order."""
@@ -305,9 +310,8 @@ class Session:
     @property
     def answer(self) -> str:
         """The last answer's text, "" where there is none."""
-        return next(
-            (turn.text for turn in reversed(self.turns) if not turn.dropped and turn.text), ""
-        )
+        texts = (turn.text for turn in reversed(self.turns) if not turn.dropped)
+        return next(filter(None, texts), "")
 
     @property
     def state(self) -> SessionState:
@@ -315,9 +319,7 @@ class Session:
         item = self.last_item
         if any(call.status == "running" for call in self.current_calls):
             return "running"
-        if isinstance(item, Turn) and item.open:
-            return "running"
-        if self.retrying is not None:
+        if (isinstance(item, Turn) and item.open) or self.retrying is not None:
             return "running"
         if self.paused:
             return "paused"
@@ -335,9 +337,8 @@ class Session:
 
     @property
     def last_item(self) -> Prompt | Turn | None:
-        return next(
-            (i for i in reversed(self.items) if isinstance(i, Prompt) or not i.dropped), None
-        )
+        kept = (i for i in reversed(self.items) if isinstance(i, Prompt) or not i.dropped)
+        return next(kept, None)
 
     @property
     def calls_allowed(self) -> int:

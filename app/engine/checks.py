@@ -169,7 +169,7 @@ class Checks:
         async with self._hub.holding(session_id) as live:
             for before, checked in zip(calls, looked, strict=True):
                 call = live.session.call(before.id)
-                waits = call.status == "waiting" and call in live.session.current_calls
+                waits = call.status == "waiting" and live.session.current(call)
                 if waits and not live.session.stopped and checked.code != call.code:
                     await self._ruling.know_all(live.session)
                     event = event_of(live.session, call, checked, self._ruling)
@@ -198,7 +198,7 @@ class Checks:
         async with self._hub.holding(session_id) as live:
             session = live.session
             call = session.call(call_id)
-            if call.status == "proposed" and call in session.current_calls and not session.stopped:
+            if call.status == "proposed" and session.current(call) and not session.stopped:
                 await self._ruling.know_all(session)
                 checked = event_of(session, call, _said(call_id, work), self._ruling)
                 await self._hub.append(live, [checked])

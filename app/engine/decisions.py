@@ -116,7 +116,7 @@ def _check_time(session: Session, call: Call) -> None:
     turn = session.turns[call.turn - 1]
     if turn.open:
         raise Refused("The answer is still arriving; this call can be decided when it has ended.")
-    if call not in session.current_calls:
+    if not session.current(call):
         raise Refused(
             "The answer this call belongs to did not come to a good end: retry it, or ask anew."
         )

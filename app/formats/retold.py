@@ -36,10 +36,12 @@ WAITS = "This request was brought from elsewhere and not sent; Continue here mak
 @dataclass
 class Retold:
     """`session` is folded from `log`; `response` are the bytes of its last turn, where they came
-    along. `notes` are sentences on what could not be taken."""
+    along. `open` are the calls of the last answer by ("id", id) and ("name", name), the last
+    first. `notes` are sentences on what could not be taken."""
 
     session: Session
     log: list[Logged] = field(default_factory=list)
+    open: dict[tuple[str, str], list[Call]] = field(default_factory=dict)
     response: bytes = b""
     notes: dict[str, None] = field(default_factory=dict)
 
@@ -122,10 +124,14 @@ def _answer(
     for start, end, event in (*decoder.feed(data), *decoder.end(True)):
         if told or not isinstance(event, Warned):
             _add(made, at_ms, event, Source(number, start, end) if told else None)
+    made.open = {}
+    for call in reversed(made.session.current_calls):
+        made.open.setdefault(("id", call.provider_id), []).append(call)
+        made.open.setdefault(("name", call.name), []).append(call)
 
 
 def _result(made: Retold, at_ms: int, item: Result) -> None:
-    call = _call_of(made.session, item)
+    call = _call_of(made, item)
     if call is None:
         name = item.call_id or item.name
         made.notes[f"A result was left out: no call {name[:60]!r} stands before it."] = None
@@ -135,10 +141,10 @@ def _result(made: Retold, at_ms: int, item: Result) -> None:
     _add(made, at_ms, CallEnded(call.id, ToolResult(item.content, is_error=item.is_error)))
 
 
-def _call_of(session: Session, item: Result) -> Call | None:
-    """The call that a result answers: by its id; by its name where it has none."""
-    for call in session.current_calls:
-        same = call.provider_id == item.call_id if item.call_id else call.name == item.name
-        if same and call.status != "done":
-            return call
-    return None
+def _call_of(made: Retold, item: Result) -> Call | None:
+    """The call that a result answers: by its id; by its name where it has none. Of calls that
+    share it the first one that is still open."""
+    found = made.open.get(("id", item.call_id) if item.call_id else ("name", item.name), [])
+    while found and not (made.session.current(found[-1]) and found[-1].status != "done"):
+        found.pop()
+    return found[-1] if found else None

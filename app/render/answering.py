@@ -81,7 +81,7 @@ def past_list(env: Environment, past: Sequence[Past], now_ms: int) -> str:
 def alike(session: Session, call: Call) -> list[Call]:
     """The other calls of the same tool that wait for a person now, as `call` does."""
     undecided = call.status in ("waiting", "interrupted")
-    if session.stopped or not undecided or not any(one is call for one in session.current_calls):
+    if session.stopped or not undecided or not session.current(call):
         return []
     return [
         one

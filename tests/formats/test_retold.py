@@ -11,7 +11,7 @@ import pytest
 from app.core.events import RequestSent
 from app.core.messages import model_request
 from app.core.settings import Profile
-from app.core.state import Session
+from app.core.state import Call, Session
 from app.formats.requests import read_requests
 from app.formats.retold import Retold, retold
 from app.wire.protocols import codec
@@ -56,3 +56,18 @@ async def test_a_request_of_ours_comes_back_as_it_was(tmp_path: Path, profile: s
         assert made.session.state == "paused"
         assert [call.status for call in made.session.calls()] == ["done"] * len(session.by_call)
         assert {tool.answered_by for tool in made.log[0].event.settings.tools} == {"person"}  # type: ignore[union-attr]
+
+
+def test_calls_are_found_without_comparing_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One answer can hold thousands: to compare each with each takes minutes."""
+    calls = [
+        {"id": f"c{n}", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        for n in range(20)
+    ]
+    results = [{"role": "tool", "tool_call_id": f"c{n}", "content": f"r{n}"} for n in range(20)]
+    said = [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": calls}, *results]
+    (request,) = read_requests(json.dumps({"model": "m", "messages": said})).requests
+    monkeypatch.setattr(Call, "__eq__", lambda *_: pytest.fail("two calls were compared"))
+    made = retold(request, Profile("o", "openai_chat", "https://x"), "s", 5)
+    texts = [call.result.text for call in made.session.calls() if call.result is not None]
+    assert texts == [f"r{n}" for n in range(20)]
