@@ -1,8 +1,9 @@
 """Masking of known secrets: stars of the same length, so that spans over the bytes stay true.
 
 A byte is masked exactly when it lies in an occurrence of a secret's form (as it is, URL-encoded,
-JSON-escaped where it must be or throughout, base64 at any alignment), or where a stream ended
-inside one. That makes the result independent of how a stream is cut.
+JSON-escaped where it must be or throughout, up to three levels of either inside of each other,
+base64 at any alignment, hexadecimal digits), or where a stream ended inside one. That makes the
+result independent of how a stream is cut.
 Knows no keys and no files; threat 16 of docs/safety.md.
 """
 
@@ -13,12 +14,15 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, AnyStr
+from functools import cached_property
+from typing import Any, AnyStr, Generic
 from urllib.parse import quote, quote_plus
 
 SHORTEST = 8
 """Characters; anything shorter would blank ordinary words."""
 
+_LEVELS = 3
+"""So often a secret may be escaped over again: JSON in JSON in JSON, an address in an address."""
 
 _WORD = re.compile("[A-Za-z]{1,15}")
 """A key that is a plain word, as local servers take them."""
@@ -33,7 +37,6 @@ class Masker:
         odd = (secret for secret in known if not _WORD.fullmatch(secret))
         self._odd = sorted({form for secret in odd for form in _forms(secret)})
         self._bytes = [form.encode("utf-8", "surrogateescape") for form in self._texts]
-        self._prefixes = _Prefixes(self._bytes)
 
     def __repr__(self) -> str:
         return f"Masker({len(self._texts)} forms)"
@@ -80,44 +83,57 @@ class Masker:
                     unread += items
         return False
 
-    def mask_stream(self) -> MaskStream:
-        return MaskStream(self._bytes, self._prefixes)
+    def mask_stream(self) -> MaskStream[bytes]:
+        return MaskStream(self._bytes, self._prefixes, b"*")
+
+    def mask_texts(self) -> MaskStream[str]:
+        """The same for texts that are cut anywhere."""
+        return MaskStream(self._texts, self._text_prefixes, "*")
+
+    # Large, and most maskers see no stream.
+    @cached_property
+    def _prefixes(self) -> _Prefixes:
+        return _Prefixes(self._bytes)
+
+    @cached_property
+    def _text_prefixes(self) -> _Prefixes:
+        return _Prefixes(self._texts)
 
     def _name(self, name: Any) -> Any:
         return self.mask_text(name) if isinstance(name, str) else name
 
 
-class MaskStream:
-    """One stream of bytes, cut anywhere.
+class MaskStream(Generic[AnyStr]):
+    """One stream of bytes or of texts, cut anywhere.
 
     `feed` returns what is certain: it keeps back only an end that may be the beginning of a
-    secret, so fewer bytes than the longest form has. `ranges` are the masked half-open spans of
+    secret, so less than the longest form has. `ranges` are the masked half-open spans of
     what was returned so far, counted from the beginning of the stream.
     """
 
-    def __init__(self, forms: Sequence[bytes], prefixes: _Prefixes) -> None:
+    def __init__(self, forms: Sequence[AnyStr], prefixes: _Prefixes, star: AnyStr) -> None:
         self.ranges: list[tuple[int, int]] = []
-        self._forms, self._prefixes = forms, prefixes
-        self._kept = b""
+        self._forms, self._prefixes, self._star = forms, prefixes, star
+        self._kept = star[:0]
         self._covered = 0  # how much of _kept lies in a secret that began before it
         self._state = 0
         self._returned = 0
 
-    def feed(self, data: bytes) -> bytes:
+    def feed(self, data: AnyStr) -> AnyStr:
         self._state = self._prefixes.after(self._state, data)
         buffer = self._kept + data
         return self._release(buffer, len(buffer) - self._prefixes.pending[self._state])
 
-    def end(self) -> bytes:
-        """The bytes kept back. Most of a secret is secret too: a long beginning is masked."""
+    def end(self) -> AnyStr:
+        """What was kept back. Most of a secret is secret too: a long beginning is masked."""
         if len(self._kept) >= SHORTEST:
             self._covered = len(self._kept)
         return self._release(self._kept, len(self._kept))
 
-    def _release(self, buffer: bytes, upto: int) -> bytes:
+    def _release(self, buffer: AnyStr, upto: int) -> AnyStr:
         if upto == 0:
             self._kept = buffer
-            return b""
+            return self._star[:0]
         spans = list(_merged([(0, self._covered), *_spans(buffer, self._forms)]))
         certain = [(start, min(end, upto)) for start, end in spans if start < upto]
         for start, end in certain:
@@ -126,7 +142,7 @@ class MaskStream:
         self._covered = max([0, *(end - upto for start, end in spans if start < upto)])
         self._kept = buffer[upto:]
         self._returned += upto
-        return _starred(buffer[:upto], certain, b"*")
+        return _starred(buffer[:upto], certain, self._star)
 
     def _add_range(self, start: int, end: int) -> None:
         if self.ranges and self.ranges[-1][1] == start:
@@ -135,15 +151,15 @@ class MaskStream:
 
 
 class _Prefixes:
-    """Aho and Corasick's automaton, to know at any byte how much of a secret may be pending.
+    """Aho and Corasick's automaton, to know at any place how much of a secret may be pending.
 
     State 0 is the root. `pending[state]` is the length of the longest end of the input that a
     form begins with and goes on after.
     """
 
-    def __init__(self, forms: Sequence[bytes]) -> None:
+    def __init__(self, forms: Sequence[bytes] | Sequence[str]) -> None:
         self._longest = max((len(form) for form in forms), default=0)
-        self._next: list[dict[int, int]] = [{}]
+        self._next: list[dict[int | str, int]] = [{}]
         self._fail = [0]
         depth = [0]
         for form in forms:
@@ -165,7 +181,7 @@ class _Prefixes:
             if not self._next[state]:
                 self.pending[state] = self.pending[self._fail[state]]
 
-    def after(self, state: int, data: bytes) -> int:
+    def after(self, state: int, data: bytes | str) -> int:
         """The state after `data`. What lies further back than the longest form cannot matter."""
         if len(data) >= self._longest:
             state, data = 0, data[len(data) - self._longest :]
@@ -173,7 +189,7 @@ class _Prefixes:
             state = self._step(state, byte)
         return state
 
-    def _step(self, state: int, byte: int) -> int:
+    def _step(self, state: int, byte: int | str) -> int:
         while state and byte not in self._next[state]:
             state = self._fail[state]
         return self._next[state].get(byte, 0)
@@ -182,13 +198,16 @@ class _Prefixes:
 def _forms(secret: str) -> Iterator[str]:
     """How `secret` may look when it is echoed."""
     raw = secret.encode("utf-8", "surrogateescape")
+    escaped = quoted = {secret}
     yield secret
-    for encoded in (quote(raw, safe=""), quote(raw), quote_plus(raw)):
-        yield encoded
-        yield re.sub("%..", lambda match: match[0].lower(), encoded)
-    for escaped in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
-        yield escaped
-        yield escaped.replace("/", "\\/")
+    for _ in range(_LEVELS):
+        quoted = {form for one in quoted for form in _quoted(one)}
+        yield from quoted
+        escaped = {form for one in escaped for form in _escaped(one)}
+        yield from escaped
+        yield from (one.replace("/", "\\/") for one in escaped)
+    yield raw.hex()
+    yield raw.hex().upper()
     units = secret.encode("utf-16-be", "surrogatepass").hex()
     for digits in (units, units.upper()):
         yield re.sub("....", lambda match: "\\u" + match[0], digits)
@@ -199,6 +218,19 @@ def _forms(secret: str) -> Iterator[str]:
             # Of a longer text's base64, the characters that these bytes alone decide.
             first, last = -(-shift * 8 // 6), (shift + len(raw)) * 8 // 6
             yield encode(bytes(shift) + raw).decode("ascii")[first:last]
+
+
+def _quoted(text: str) -> Iterator[str]:
+    raw = text.encode("utf-8", "surrogateescape")
+    for encoded in (quote(raw, safe=""), quote(raw), quote_plus(raw)):
+        yield encoded
+        yield re.sub("%..", lambda match: match[0].lower(), encoded)
+
+
+def _escaped(text: str) -> Iterator[str]:
+    """As a string inside of JSON; the arguments of a call are JSON inside of JSON."""
+    yield json.dumps(text)[1:-1]
+    yield json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _spans(text: AnyStr, forms: Iterable[AnyStr]) -> list[tuple[int, int]]:

@@ -19,7 +19,7 @@ KEY = 'sk-ant/Q+7_&"\\é=zz9'
 PLAIN = "sk-proj-abcdEFGH1234"
 
 
-def streamed(masker: Masker, pieces: list[bytes]) -> tuple[bytes, MaskStream]:
+def streamed(masker: Masker, pieces: list[bytes]) -> tuple[bytes, MaskStream[bytes]]:
     stream = masker.mask_stream()
     return b"".join([*map(stream.feed, pieces), stream.end()]), stream
 
@@ -49,6 +49,12 @@ FORMS = {
     "json, unicode": json.dumps(KEY, ensure_ascii=False)[1:-1],
     "json, throughout": "".join(f"\\u{ord(letter):04x}" for letter in KEY),
     "json, throughout, upper case": "".join(f"\\u{ord(letter):04X}" for letter in KEY),
+    "json, twice": json.dumps(json.dumps(KEY)[1:-1])[1:-1],
+    "json, twice, unicode": json.dumps(json.dumps(KEY, ensure_ascii=False)[1:-1])[1:-1],
+    "json, three times": json.dumps(json.dumps(json.dumps(KEY)[1:-1])[1:-1])[1:-1],
+    "url, twice": urllib.parse.quote(urllib.parse.quote(KEY, safe=""), safe=""),
+    "hexadecimal": KEY.encode().hex(),
+    "hexadecimal, upper case": KEY.encode().hex().upper(),
     "base64": base64.b64encode(KEY.encode()).decode().rstrip("="),
     "base64, url": base64.urlsafe_b64encode(KEY.encode()).decode().rstrip("="),
 }
@@ -130,6 +136,14 @@ def test_a_secret_cut_anywhere_is_masked(size: int) -> None:
     assert masked == masker.mask_bytes(data)
     covered = {place for start, end in stream.ranges for place in range(start, end)}
     assert covered == {place for place, byte in enumerate(masked) if byte == ord("*")}
+
+
+@pytest.mark.parametrize("size", range(1, 40))
+def test_a_text_cut_anywhere_is_masked_as_the_whole(size: int) -> None:
+    masker, text = Masker([KEY]), f"é {KEY} {KEY[:9]}{json.dumps(KEY)} \ud800"
+    stream = masker.mask_texts()
+    pieces = [stream.feed(text[start : start + size]) for start in range(0, len(text), size)]
+    assert "".join([*pieces, stream.end()]) == masker.mask_text(text)
 
 
 @given(
