@@ -7,7 +7,7 @@ import hashlib
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -52,12 +52,18 @@ def idempotency_key(session_id: str, call_id: str, arguments: str) -> str:
 
 
 class Progress:
-    """The newest word of a running call and what it printed, saved at most every PROGRESS_S."""
+    """The newest word of a running call and what it printed, saved at most every PROGRESS_S.
+
+    What it prints is masked as one stream, for a secret may come in two pieces: an end that may be
+    the beginning of one waits for what follows.
+    """
 
     def __init__(self, hub: Hub, invocation: Invocation) -> None:
         self._hub = hub
         self._invocation = invocation
         self._newest: CallProgressed | None = None
+        self._last = CallProgressed(invocation.call, "")
+        self._printed = hub.masker().mask_texts()
         self._real: ToolResult | None = None
         self._there = asyncio.Event()
         self._over = asyncio.Event()
@@ -79,10 +85,15 @@ class Progress:
         self._over.set()
         self._there.set()
 
-    def rest(self) -> list[Event]:
-        """What was not saved yet; from here on that is nothing."""
+    def rest(self, *, over: bool = False) -> list[Event]:
+        """What was not saved yet; from here on that is nothing. `over`: no more is printed."""
         newest, self._newest, self._real = self._newest, None, None
-        return [] if newest is None else [newest]
+        output = self._printed.feed(newest.output) if newest is not None else ""
+        output += self._printed.end() if over else ""
+        if newest is None and not output:
+            return []
+        self._last = replace(newest or self._last, output=output)
+        return [self._last]
 
     async def pump(self) -> None:
         while True:
@@ -264,12 +275,12 @@ class Calls:
                 why = "stopped by you" if running.cancelled else "stopped with the run"
                 why = "ended with the program" if self.closing else why
                 over = task_ended(running.behind, work, why)
-                await self._hub.append(live, [*progress.rest(), over])
+                await self._hub.append(live, [*progress.rest(over=True), over])
                 return
             over_by = CANCELLED if running.cancelled else _STOPPED
             ended = outcome_of(invocation.call, work, None if self.closing else over_by)
             ended = staging.ended(ended, live.session, self._hub.masker(), MAX_OUTPUT)
-            await self._hub.append(live, [*progress.rest(), ended])
+            await self._hub.append(live, [*progress.rest(over=True), ended])
 
 
 def outcome_of(

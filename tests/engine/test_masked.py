@@ -6,6 +6,8 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -25,10 +27,13 @@ from app.core.profiles import SIMULATOR
 from app.core.rows import to_row
 from app.core.settings import Profile, Settings
 from app.core.tools import Tool, text_result
+from app.engine.calls import Progress
 from app.engine.decisions import Asked
 from app.engine.decoded_again import Difference
+from app.engine.hub import Hub
 from app.engine.masked import masked
 from app.engine.verifying import verify
+from app.executors.executor import Invocation
 from app.net.mask import Masker
 from tests.engine.running import begun, rested, running
 from tests.net.test_client import serving
@@ -39,6 +44,7 @@ CANARY = "sk-canary/0f1e2d3c4b5a"
 ESCAPED = "".join(f"\\u{ord(letter):04x}" for letter in CANARY)
 STARS = "*" * len(CANARY)
 SAID = f"say {CANARY}!"
+ECHO = Tool("echo", config={"result": "you said {{text}}"})
 
 EVENTS: tuple[Event, ...] = (
     SettingsChanged(Settings(SIMULATOR, system=SAID)),
@@ -72,6 +78,21 @@ def test_a_delta_is_left_alone() -> None:
     assert masked(delta, Masker([CANARY])) is delta
 
 
+@pytest.mark.parametrize("size", [1, 5, 17, 40])
+def test_a_key_that_is_printed_in_two_pieces_is_masked(tmp_path: Path, size: int) -> None:
+    hub = cast(Hub, SimpleNamespace(masker=lambda: Masker([CANARY])))
+    invocation = Invocation("s", "1.0", 1, ECHO, "{}", 1.0, 1, tmp_path, "")
+    progress, told = Progress(hub, invocation), list[Event]()
+    text = f"é out: {CANARY} done, and {CANARY[:10]}"
+    for start in range(0, len(text), size):
+        progress.report("at it", None, text[start : start + size])
+        told += progress.rest()
+    told += progress.rest(over=True)
+    printed = "".join(one.output for one in told if isinstance(one, CallProgressed))
+    assert printed == f"é out: {STARS} done, and {'*' * 10}"
+    assert progress.rest(over=True) == []
+
+
 def spoken(*deltas: object) -> bytes:
     """An answer of OpenAI's protocol with a delta for each of `deltas`, then calls or a stop."""
     calls = any(isinstance(one, dict) and "tool_calls" in one for one in deltas)
@@ -96,7 +117,6 @@ ECHOES: dict[str, bytes] = {
     "escaped throughout": spoken({"content": "ESCAPED"}),
     "arguments": spoken({"tool_calls": [FIRST]}, *map(called, CANARY), called('"}')),
 }
-ECHO = Tool("echo", config={"result": "you said {{text}}"})
 
 
 @pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
