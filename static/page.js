@@ -35,6 +35,7 @@ const actions = {
   },
   latest() {
     pinned = true;
+    opened = null;
     follow();
   },
   tab(link) {
@@ -70,15 +71,18 @@ document.addEventListener("click", (event) => {
 });
 
 // An opened form is ready to be typed into.
+function typeInto(form) {
+  const field = form.querySelector("textarea, select, input:not([type=hidden], [type=radio])");
+  if (!field) return;
+  fit(field);
+  field.focus({ preventScroll: form.matches(".fork") });
+}
+
 document.addEventListener(
   "toggle",
   (event) => {
-    const field = event.target.matches("details:is(.act, .way)[open]") && event.target.querySelector("textarea, select, input:not([type=hidden], [type=radio])");
-    if (field) {
-      fit(field);
-      field.focus();
-    }
-    if (event.target.matches("details.act[open]")) inSight(event.target);
+    if (event.target.matches("details:is(.act, .way)[open]")) typeInto(event.target);
+    if (event.target.matches(FORMS)) inSight(event.target);
   },
   true,
 );
@@ -153,20 +157,36 @@ document.addEventListener("htmx:after:request", (event) => {
 
 let pinned = true;
 let tall = 0; // how tall the flow was when it was last followed
+let opened = null; // what was opened in the flow last: as long as it is open, it stays in sight
+
+const isHeld = () => Boolean(opened?.isConnected && opened.open);
+const isAtEnd = (scroll) => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 40;
 
 function follow() {
   const scroll = $("scroll");
-  if (scroll && pinned) scroll.scrollTop = scroll.scrollHeight;
-  if (scroll) tall = scroll.scrollHeight;
-  if ($("latest")) $("latest").hidden = pinned;
+  if (!scroll) return;
+  if (pinned && !isHeld()) scroll.scrollTop = scroll.scrollHeight;
+  tall = scroll.scrollHeight;
+  offered(scroll);
 }
 
+const offered = (scroll) => ($("latest").hidden = isAtEnd(scroll) || (pinned && !isHeld()));
+
+// The click comes before what it opens has grown the flow.
+document.addEventListener("click", (event) => {
+  const panel = event.target.closest("#flow summary")?.parentElement;
+  if (panel && !panel.open) opened = panel;
+});
+
 // A form that is open keeps its last button in sight: when its content comes, and when what stands
-// below ("Jump to latest", a phone's keyboard) takes of the room.
+// below ("Jump to latest", a phone's keyboard) takes of the room. One that is taller begins on top.
+const FORMS = "details:is(.act, .fork)[open]";
 const inSight = (panel) => panel?.scrollIntoView({ block: "nearest" });
 
 document.addEventListener("htmx:after:swap", (event) => {
-  if (event.target.matches?.("details.act[open]")) inSight(event.target);
+  const panel = event.target.closest?.(FORMS);
+  if (panel?.matches(".fork") && panel.contains(document.activeElement)) typeInto(panel);
+  inSight(panel);
 });
 
 function watchScroll() {
@@ -176,15 +196,15 @@ function watchScroll() {
     "scroll",
     () => {
       // The event comes late: if the flow has grown since, it was we who scrolled, to where the end was.
-      if (scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 40) pinned = true;
+      if (isAtEnd(scroll)) pinned = true;
       else if (scroll.scrollHeight === tall) pinned = false;
-      $("latest").hidden = pinned;
+      offered(scroll);
     },
     { passive: true },
   );
   const observer = new ResizeObserver((entries) => {
     follow();
-    if (entries.some((entry) => entry.target === scroll)) inSight(document.activeElement?.closest("details.act[open]"));
+    if (entries.some((entry) => entry.target === scroll)) inSight(document.activeElement?.closest(FORMS));
   });
   observer.observe(scroll.firstElementChild);
   observer.observe(scroll);

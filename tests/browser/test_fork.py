@@ -20,6 +20,11 @@ def test_a_result_is_changed_in_a_fork_and_the_parent_says_so(server: Server, ta
     word.focus()
     expect(word).to_have_css("opacity", "1")
     word.press("Enter")
+    # It opens where the reader looks, though the page stood at its end.
+    first = tab.find(".card textarea").first
+    expect(first).to_be_focused()
+    expect(first).to_be_in_viewport(ratio=1)
+    expect(tab.find(".card > .fork[open] > summary")).to_be_in_viewport(ratio=1)
     result = tab.find(".card textarea[name=results]").first
     expect(result).to_have_value(re.compile("temperature"))
     result.fill("Frogs.")
