@@ -21,8 +21,9 @@ PACES = {"0.25": "×4", "1": "as recorded", "4": "×0.25", "0": "at once"}
 
 
 async def tape(log: Log, session_id: str) -> Tape | None:
-    """The tape of a session; None where there is none, or nothing was asked in it."""
-    if await log.summary(session_id) is None:
+    """The tape of a session; None where there is none, or it is deleted, or nothing was asked."""
+    summary = await log.summary(session_id)
+    if summary is None or summary.deleted:
         return None
     session = fold(session_id, await log.opening(session_id))
     closed = await log.recordings(session_id)

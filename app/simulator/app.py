@@ -258,7 +258,7 @@ class _Recording:
         self, tape: recorded.Tape | None, body: bytes, told: Mapping[str, str]
     ) -> Played | RawPlayed:
         if tape is None:
-            raise BadRequest("That recording is gone. Choose another model in Setup.")
+            raise BadRequest(recorded.GONE)
         again = told.get(recorded.AGAIN, "0")
         times = int(again) if again.isascii() and again.isdigit() and len(again) < 6 else 0
         one = recorded.found(tape, body.decode("utf-8", "replace"), times)

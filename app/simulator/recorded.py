@@ -31,6 +31,10 @@ ADVICE = "Or choose another model in Setup, and go on from here with that."
 """How the sentence ends that says where the path left the recording."""
 
 
+GONE = f"The recorded session is deleted. Restore it, if it is still in the bin. {ADVICE}"
+"""The sentence where there is no recording any more."""
+
+
 @dataclass(frozen=True)
 class Take:
     """A request as it was sent, and what came back: `status` is None where no answer began, with

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.core.errors import BadInput
+from app.core.errors import BadInput, Conflict
 from app.core.events import (
     Event,
     Logged,
@@ -24,6 +24,8 @@ from app.core.events import (
 from app.engine.decisions import Asked
 from app.engine.engine import Engine
 from app.engine.playing import play, said, tape
+from app.engine.purging import purge
+from app.simulator.recorded import GONE
 from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running
 
 WEATHER = "What is 17*23, and the weather in Paris?"
@@ -164,6 +166,25 @@ async def test_what_came_from_somebody_else_plays_without_its_tools(tmp_path: Pa
         assert engine.keys.missing(settings.profile) == ""
         assert await said(engine.log, first, 1) == WEATHER
         assert await said(engine.log, first, 2) == await said(engine.log, "nobody", 1) == ""
+
+
+@pytest.mark.parametrize("profile", SIMULATORS)
+async def test_a_deleted_session_is_not_played(tmp_path: Path, profile: str) -> None:
+    """Nor while it is: the sentence says what to do, and blames no provider."""
+    async with running(tmp_path) as engine:
+        first = await recorded(engine, WEATHER, profile=profile)
+        made = await play(engine, first)
+        await engine.driver.delete(first)
+        with pytest.raises(Conflict, match="restore it first"):
+            await play(engine, first)
+        for purged in (False, True):
+            if purged:
+                await purge(engine, [first])
+            await engine.driver.prompt(made, WEATHER)
+            turn = (await rested(engine, made)).turn
+            assert turn is not None
+            assert turn.failure is not None
+            assert turn.failure.message == GONE
 
 
 async def test_nothing_answered_is_nothing_to_play(tmp_path: Path) -> None:
