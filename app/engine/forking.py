@@ -78,33 +78,58 @@ async def fork(
     own (`harmless`), unless others are asked for. What is refused makes no fork: NotFound, Refused,
     BadInput, Conflict.
     """
+    wish = _Wish(place, settings, change, text, asked, title, go)
+    async with engine.hub.holding(session_id) as live:
+        made, events = await _checked(engine, live, wish)
+        child = await engine.hub.fork(live, made, events, _title(title) or live.title)
+    await _begin(engine, child, wish, made)
+    return child
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """What `fork` was asked for."""
+
+    place: Place
+    settings: Settings | None = None
+    change: Change | None = None
+    text: str | None = None
+    asked: Asked | None = None
+    title: str = ""
+    go: bool = True
+
+
+async def _checked(engine: Engine, live: Live, wish: _Wish) -> tuple[Cut, Sequence[Event]]:
+    """What the fork takes over and goes on with. What is refused is refused here."""
+    place, text, settings = wish.place, wish.text, wish.settings
     if text is not None and (place.turn or place.call):
         raise Refused("A text goes with a prompt, or at the end; a turn or a call takes none.")
-    if asked is not None and not place.call:
+    if wish.asked is not None and not place.call:
         raise Refused("Only of a call it can be said what becomes of it; name the call.")
-    hub = engine.hub
-    async with hub.holding(session_id) as live:
-        made, log = await _cut(engine, live, place)
-        had, foreign = made.session.settings, theirs(live.session, made.seq, own=live.own)
-        assert had is not None
-        if settings is None:
-            settings = harmless(engine, had) if foreign else had
-            if change is not None:
-                settings = await settings_from(engine, change(settings), settings)
-        events: list[Event] = [SettingsChanged(settings)] if settings != had else []
-        events.append(made.forked(foreign=foreign))
-        if text is not None:
-            events.append(_prompt(text, _images(live.session, place), made))
-        begins = _begun(log, made, events)
-        if asked is not None:
-            _check_decision(begins, place.call, asked)
-        if not go and not made.reopened and next_commands(begins):
-            events.append(RunPaused("fork"))
-        child = await hub.fork(live, made, events, _title(title) or live.title)
+    _title(wish.title)
+    made, log = await _cut(engine, live, place)
+    had, foreign = made.session.settings, theirs(live.session, made.seq, own=live.own)
+    assert had is not None
+    if settings is None:
+        settings = harmless(engine, had) if foreign else had
+        if wish.change is not None:
+            settings = await settings_from(engine, wish.change(settings), settings)
+    events: list[Event] = [SettingsChanged(settings)] if settings != had else []
+    events.append(made.forked(foreign=foreign))
+    if text is not None:
+        events.append(_prompt(text, _images(live.session, place), made))
+    begins = _begun(log, made, events)
+    if wish.asked is not None:
+        _check_decision(begins, place.call, wish.asked)
+    if not wish.go and not made.reopened and next_commands(begins):
+        events.append(RunPaused("fork"))
+    return made, events
+
+
+async def _begin(engine: Engine, child: str, wish: _Wish, made: Cut) -> None:
     await engine.driver.advance(child)
-    if made.reopened and (asked is not None or not go):
-        await _decide(engine, child, place.call, asked, go=go)
-    return child
+    if made.reopened and (wish.asked is not None or not wish.go):
+        await _decide(engine, child, wish.place.call, wish.asked, go=wish.go)
 
 
 @dataclass(frozen=True)
@@ -133,13 +158,33 @@ async def standing(engine: Engine, session_id: str, place: Place) -> Standing:
 
 
 async def what_if(
-    engine: Engine, session_id: str, call: str, answers: Sequence[Asked], **more: Any
+    engine: Engine,
+    session_id: str,
+    call: str,
+    answers: Sequence[Asked],
+    *,
+    change: Change | None = None,
+    title: str = "",
+    go: bool = True,
 ) -> list[str]:
-    """A fork for each of `answers` to one call, in their order; `more` as `fork` takes it. The one
-    that is refused makes none of those after it."""
-    return [
-        await fork(engine, session_id, Place(call=call), asked=answer, **more) for answer in answers
-    ]
+    """A fork for each of `answers` to one call, in their order; the rest as `fork` takes it. Where
+    one is refused there is none."""
+    place = Place(call=call)
+    wishes = [_Wish(place, None, change, None, one, title, go) for one in answers]
+    made: list[str] = []
+    try:
+        async with engine.hub.holding(session_id) as live:
+            cuts = [await _checked(engine, live, wish) for wish in wishes]
+            for taken, events in cuts:
+                named = _title(title) or live.title
+                made.append(await engine.hub.fork(live, taken, events, named))
+        for child, wish, (taken, _) in zip(made, wishes, cuts, strict=True):
+            await _begin(engine, child, wish, taken)
+    except PlaygroundError:
+        for child in made:
+            await engine.driver.delete(child)
+        raise
+    return made
 
 
 async def _cut(engine: Engine, live: Live, place: Place) -> tuple[Cut, Sequence[Logged]]:

@@ -162,6 +162,31 @@ async def test_alternatives_to_one_call_go_on_by_themselves(
     assert [(one.text, one.is_error) for one in told if one] == [("Frogs.", False), ("No.", True)]
 
 
+async def test_alternatives_are_made_all_or_none(
+    engine: Engine, parent: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = await ids(engine)
+    answers = [Asked("answer", text="Frogs."), Asked("run", arguments="{")]
+    with pytest.raises(Refused, match="cannot run"):
+        await what_if(engine, parent.id, CALL.call, answers)
+    assert await ids(engine) == before
+    decide = engine.driver.decide
+
+    async def once(session_id: str, call_id: str, asked: Asked) -> None:
+        monkeypatch.setattr(engine.driver, "decide", broken)
+        await decide(session_id, call_id, asked)
+
+    async def broken(session_id: str, call_id: str, asked: Asked) -> None:
+        raise Conflict("Not now.")
+
+    monkeypatch.setattr(engine.driver, "decide", once)
+    with pytest.raises(Conflict, match="Not now"):
+        await what_if(engine, parent.id, CALL.call, [answers[0]] * 3)
+    for made in await ids(engine) - before:
+        async with engine.hub.holding(made) as live:
+            assert live.deleted
+
+
 async def test_the_parent_may_be_at_work_stopped_or_cut(tmp_path: Path) -> None:
     effects = Effects()
     async with effects.running(tmp_path) as engine:
