@@ -205,6 +205,10 @@ def wanted(body: Body) -> Wanted:
     known = FIELDS if body.is_json else FORM_FIELDS
     if others := sorted(body.data.keys() - set(known)):
         raise BadInput(f"A fork takes no {others[0][:80]!r}; there is {', '.join(FIELDS)}.")
+    if body.is_json and (
+        empty := [name for name in PLACES if body.data.get(name, 0) in ("", None)]
+    ):
+        raise BadInput(f"{empty[0]} names no place; say which, or leave it out to fork at the end.")
     place = place_of(body.data)
     answers = _answers(body)
     said = [name for name in ("arguments", "answer", "deny") if _given(body, name)]
@@ -226,7 +230,7 @@ def wanted(body: Body) -> Wanted:
 
 def place_of(data: Mapping[str, Any]) -> Place:
     """The one place that is named, or the end."""
-    named = [name for name in ("prompt", "turn", "call", "seq") if data.get(name) not in (None, "")]
+    named = [name for name in PLACES if data.get(name) not in (None, "")]
     if len(named) > 1:
         raise BadInput(f"A fork begins at one place: leave out {named[0]} or {named[1]}.")
     if not named:
