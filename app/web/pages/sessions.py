@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 from urllib.parse import urlencode
 
@@ -113,15 +114,20 @@ async def _start_demo(site: Site, name: str, protocol: str) -> str:
     return session_id
 
 
+LAST = 20
+"""Sessions that are looked at for one to be set up like."""
+
+
 async def like_the_last(site: Site, asked: Mapping[str, Any]) -> Settings:
     """A person's next session mostly wants the profile and tools of the one before, but for what
-    was `asked`. What came from somebody else is no such example."""
+    was `asked`. What came from somebody else, in part, too, is no such example, nor a recording."""
     own = (one for one in await site.engine.log.summaries() if one.own)
-    newest, last = next(own, None), None
-    if newest is not None:
-        async with site.engine.hub.holding(newest.id) as live:
-            last = live.session.settings
-    else:
-        examples = await site.engine.library.group("examples")
-        asked = {"tools": [tool.name for tool in examples], **asked}
-    return await settings_from(site.engine, asked, last)
+    for one in islice(own, LAST):
+        async with site.engine.hub.holding(one.id) as live:
+            last, forks = live.session.settings, live.session.forks
+        foreign = any(fork.foreign for _, fork in forks)
+        if last is not None and not foreign and not last.profile.recorded:
+            return await settings_from(site.engine, asked, last)
+    examples = await site.engine.library.group("examples")
+    asked = {"tools": [tool.name for tool in examples], **asked}
+    return await settings_from(site.engine, asked)

@@ -169,6 +169,11 @@ async def test_a_new_session_is_not_like_a_foreign_one(script: httpx.AsyncClient
     log = Log(now_ms=4_000_000_000_000).start(made(system="EVIL")).prompt("late")
     data = write(Kept(log.session(), "Late", log.events)).data
     assert (await script.post("/sessions/import", content=data)).status_code == 201
+    listed = (await script.get("/sessions")).json()
+    foreign_id = next(one["id"] for one in listed if one["title"] == "Late")
+    taken = await script.post(f"/sessions/{foreign_id}/fork", json={"go": False})
+    assert taken.status_code == 201  # one's own, and later than all others
+    assert "EVIL" in (await script.get(f"/sessions/{taken.json()['id']}/events")).text
     answer = await script.post("/sessions", data={"model": "m"}, headers=PAGE)
     child = answer.headers["location"]
     assert "EVIL" not in (await script.get(f"{child}/events")).text
