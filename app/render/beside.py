@@ -26,7 +26,8 @@ Measure = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Lane:
-    """One of the sessions: `number` is its place, from 1; `without` the page that leaves it out."""
+    """One of the sessions: `number` is its place, from 1; `without` the page that leaves it out.
+    `state` is the session's, or deleted."""
 
     number: int
     id: str
@@ -42,25 +43,29 @@ class Lane:
     without: str = ""
 
     @property
+    def deleted(self) -> bool:
+        return self.state == "deleted"
+
+    @property
     def at_work(self) -> bool:
         """Something is under way or held, so that Stop ends it."""
         return self.state in ("running", "waiting", "paused")
 
 
-def lane(view: View, number: int, without: str = "") -> Lane:
+def lane(view: View, number: int, without: str = "", *, deleted: bool = False) -> Lane:
     """What is said of the session of `view`. `open` is whether it takes a prompt now, and `busy`
-    why it does not."""
+    why it does not. Nothing of one that is `deleted` waits for a person."""
     session = view.session
-    busy = _busy(session, own=view.own)
+    busy = "deleted" if deleted else _busy(session, own=view.own)
     return Lane(
         number,
         session.id,
         view.title,
         view.model,
         view.settings.profile.name,
-        session.state,
-        state_words(session),
-        len(session.waiting),
+        "deleted" if deleted else session.state,
+        "deleted" if deleted else state_words(session),
+        0 if deleted else len(session.waiting),
         measures(session),
         not busy,
         busy,

@@ -140,7 +140,7 @@ async def _step(site: Site, beside: Beside, column: Column) -> Frame:
         else:
             made = frame(env, view, [one.logged for one in seen if one.session == column.id])
         extra = frame_html(env, view, _unlogged(view, column))
-        beside.lanes[column.id] = lane(view, column.number)
+        beside.lanes[column.id] = lane(view, column.number, deleted=live.deleted)
     return Frame(made.html + extra, made.grow)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -109,6 +110,7 @@ def lanes(*states: str, **changes: object) -> list[Lane]:
         (lanes("waiting", "waiting", waiting=2), "4 calls wait for you"),
         (lanes("waiting", waiting=1), "1 call waits for you"),
         (lanes("paused", "running"), "1 runs · 1 paused"),
+        (lanes("deleted", "running"), "1 runs"),
     ],
 )
 def test_all_in_one_line(made: list[Lane], words: str) -> None:
@@ -154,3 +156,17 @@ def test_each_piece_is_one_element_with_its_id_and_shows_data_as_text() -> None:
 def test_stop_all_stands_while_something_can_be_stopped() -> None:
     for states, there in ((("idle", "failed"), False), (("idle", "paused"), True)):
         assert ("/compare/stop" in pieces(ENV, lanes(*states))["besidehead"]) is there
+
+
+def test_one_that_is_deleted_says_so_and_is_sent_nothing() -> None:
+    waits = view(turn_with_calls(("get_weather", {"city": "Lima"})))
+    gone = lane(waits, 2, deleted=True)
+    assert (gone.state, gone.words, gone.waiting, gone.open) == ("deleted", "deleted", 0, False)
+    first, _, third = lanes("idle", "idle", "idle")
+    drawn = pieces(ENV, [first, gone, third])
+    assert re.findall('name="session" value="([^"]*)"', drawn["dock"]) == ["s1", "s3"]
+    assert "Send to 2 <kbd" in drawn["dock"]
+    assert "not to" not in drawn["dock"]
+    assert f"/sessions/{gone.id}/restore" in drawn["lane-2"]
+    assert "deleted" in drawn["pick-2"]
+    assert "disabled" in pieces(ENV, [gone])["dock"]

@@ -176,8 +176,11 @@ async def test_one_that_is_gone_is_told_and_left_out(tmp_path: Path, site: Any) 
         assert messages[1][1] == {"session": "nobody"}
         assert "#lane-3" in messages[-1][1]  # each keeps its place
         assert await round_of(on, beside) == ""
-        await engine.driver.delete(ids[1])  # it can be had back: it stays
-        assert all(one[0] != "gone" for one in told(await round_of(on, beside)))
+        await engine.driver.delete(ids[1])  # it can be had back: it stays, and says so
+        (around,) = told(await round_of(on, beside))
+        changed = ["besidehead", "dock", "lane-3", "pick-3"]
+        assert re.findall('hx-target="#([^"]*)"', around[1]) == changed
+        assert '<span class="tag">deleted</span>' in around[1]
         assert Beside([]).id == -1  # which no position is
         assert Beside([Column(1, "a", 5), Column(2, "b", 3), Column(3, "c", 9)]).id == 3
 

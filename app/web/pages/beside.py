@@ -16,6 +16,7 @@ from app.core.errors import BadInput, Conflict, NotFound, PlaygroundError
 from app.render.beside import beside_page, lane
 from app.render.filters import clip, one_line, plural
 from app.render.pages import toast
+from app.store.batch import Summary
 from app.web.beside import address, chosen, without
 from app.web.forms import Body, answer, body_of, wants
 from app.web.headers import FRAMES, as_text
@@ -33,7 +34,7 @@ async def live(request: Request) -> Response:
         try:
             async with site.engine.hub.holding(one) as held:
                 view = await site.view(held, wired=False)
-                lanes.append(lane(view, number, without(ids, one)))
+                lanes.append(lane(view, number, without(ids, one), deleted=held.deleted))
         except NotFound:
             gone.append(one)
     if not lanes:
@@ -94,13 +95,19 @@ async def _told(
 
 
 async def _sentence(site: Site, outcomes: Sequence[Outcome]) -> str:
-    """`2 took it. Not so claude: decide the waiting calls first.`"""
+    """`2 sessions took it. Not gpt-5 (profile mine): decide its waiting calls first.`"""
     refused = [one for one in outcomes if not one["ok"]]
     taken = len(outcomes) - len(refused)
     reasons = []
     for one in refused:
         summary = await site.engine.log.summary(one["session"])
-        name = summary.model if summary is not None else one["session"]
-        reasons.append(f"Not {clip(one_line(name), 60)}: {one['error']}")
+        name = _name(summary) if summary is not None else one["session"]
+        reasons.append(f"Not {name}: {one['error']}")
     head = f"{plural(taken, 'session')} took it. " if taken else ""
     return head + " ".join(reasons)
+
+
+def _name(one: Summary) -> str:
+    """Its model, and its profile where that is called otherwise."""
+    model, profile = clip(one_line(one.model), 60), clip(one_line(one.profile), 60)
+    return model if profile in ("", model) else f"{model} (profile {profile})"

@@ -144,6 +144,13 @@ async def test_one_text_goes_to_all_that_can_take_it(
     told = await page.post("/compare/prompts", data={"session": waits, "text": "No."})
     assert (told.status_code, "Not simulator" in told.text) == (409, True)
 
+    other = (await script.post("/sessions", json={"profile": "simulator-openai"})).json()["id"]
+    await script.post(f"/sessions/{other}/delete", json={})
+    form = {"session": [free, other], "text": "Still there?"}
+    told = await page.post("/compare/prompts", data=form, headers={"hx-request": "true"})
+    assert "Not simulator (profile simulator-openai): This session is deleted" in told.text
+    await rested(script, free)
+
     told = await script.post("/compare/stop", json={"sessions": [waits, free]})
     assert [one["ok"] for one in told.json()] == [True, True]
     assert (await rested(script, waits))["state"] == "interrupted"
