@@ -41,6 +41,9 @@ TEXTS = """
 """
 """What can be searched, by the position of its event: `found` is the index over it."""
 
+TOKENS = 'tokenize="unicode61 remove_diacritics 2"'
+"""How `found` takes a text apart."""
+
 MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE sessions (
@@ -112,7 +115,7 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE recordings ADD COLUMN sha256 TEXT NOT NULL DEFAULT '';
     {TEXTS}
     CREATE VIRTUAL TABLE found USING fts5 (text, content='texts', content_rowid='pos',
-        prefix='2 3', tokenize="unicode61 remove_diacritics 2");
+        prefix='2 3', {TOKENS});
     CREATE INDEX texts_in_order ON events (pos, session)
         WHERE kind IN ('prompt_added', 'part_ended', 'call_decided', 'call_ended');
     INSERT INTO found (rowid, text) SELECT pos, text FROM texts;

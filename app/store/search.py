@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from app.store.batch import Summary, storable
+from app.store.excerpts import LONG_TEXT, excerpts
 from app.store.log import SUMMARY, summary_of_row
 from app.store.query import Piece, Wanted
 
@@ -27,13 +29,16 @@ FEW = 200
 LOOKED_UP = 500
 """So many sessions are asked for by themselves before all that are allowed are read at once."""
 
-LONG_TEXT = 300_000
-"""Bytes of an event beyond which no excerpt is made: marking it would take too long."""
+KNOWN = 8_000
+"""Up to so many sessions with a tool or tag are known before any is asked for."""
+
+LOOKED_THROUGH = 50_000
+"""So many texts that fit are looked through for those of few sessions; after that, each of these
+is asked for by itself, which costs as much as thousands of texts."""
 
 STEPS = 2_000
 """Steps of SQLite between two looks at the time."""
 
-BEGIN, END = "\x02", "\x03"
 TEXTS = "('prompt_added', 'part_ended', 'call_decided', 'call_ended')"
 
 _MATCHES = f"""
@@ -41,11 +46,17 @@ _MATCHES = f"""
         ON events.pos = found.rowid AND events.kind IN {TEXTS}
     WHERE found MATCH ? AND found.rowid BETWEEN ? AND ? ORDER BY found.rowid DESC
 """  # noqa: S608
+_POSITIONS = """
+    SELECT rowid FROM found WHERE found MATCH ? AND rowid BETWEEN ? AND ?
+    ORDER BY rowid DESC LIMIT ?
+"""
+_OWNER = "SELECT session FROM events WHERE pos = ?"
 _SPAN = """
     SELECT (SELECT pos FROM events WHERE session = ? ORDER BY seq LIMIT 1),
         (SELECT pos FROM events WHERE session = ? ORDER BY seq DESC LIMIT 1)
 """
 _ONE = "id = ?"
+_ESCAPE = " ESCAPE '\\'"
 _TITLES = "sessions INDEXED BY sessions_by_title WHERE deleted_ms IS NULL AND"
 _EVENT = """
     SELECT seq, at_ms, kind, length(body), CASE kind
@@ -57,11 +68,6 @@ _EVENT = """
     FROM events WHERE pos = ?
 """
 """With the id of the block in which it is shown (render/blocks.py)."""
-
-_EXCERPT = """
-    SELECT CAST(snippet(found, 0, char(2), char(3), '…', 14) AS BLOB) FROM found
-    WHERE found MATCH ? AND found.rowid = ?
-"""
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,7 @@ def searched(path: Path, wanted: Wanted, limit: int, limit_s: float = LIMIT_S) -
             if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
                 raise
             look.cut = True
+        connection.set_progress_handler(None, 0)  # the excerpts look at the time themselves
         return look.found()
 
 
@@ -123,14 +130,22 @@ class _Look:
     narrow: dict[bool, tuple[str, Sequence[object]]] = field(default_factory=dict)
     allowed: frozenset[str] | None = None
     refused: int = 0
+    having: frozenset[str] | None = None
+    places: dict[str, int] = field(default_factory=dict)
 
     @property
     def full(self) -> bool:
         return len(self.hits) > self.limit
 
     def found(self) -> Found:
-        hits = list(self.hits.values())
-        return Found(hits[: self.limit], len(hits) > self.limit, self.cut)
+        """What was found, with excerpts of what is shown; `places` are the texts of the hits."""
+        hits = list(self.hits.values())[: self.limit]
+        shown = [self.places[one.session.id] for one in hits if one.session.id in self.places]
+        marked = excerpts(self.connection, self.wanted.match, shown, self.ends) if shown else {}
+        some = [
+            replace(one, excerpt=marked.get(self.places.get(one.session.id, 0), ())) for one in hits
+        ]
+        return Found(some, len(self.hits) > self.limit, self.cut)
 
     @property
     def plus(self) -> str:
@@ -153,8 +168,9 @@ class _Look:
     def one(self, session: str) -> Summary | None:
         """The session where it is one of those that are wanted. Asked for by itself, until so many
         were not that it is quicker to know all that are."""
-        if self.allowed is not None and session not in self.allowed:
-            return None
+        for some in (self.having, self.allowed):
+            if some is not None and session not in some:
+                return None
         found = next(self.rows(_ONE, (session,), 1), None)
         self.refused += found is None
         if self.refused > LOOKED_UP and self.allowed is None:
@@ -170,15 +186,14 @@ class _Look:
     def texts(self) -> None:
         """Where few sessions are allowed, one by one, newest first; else whatever has the text,
         newest first, until enough of them are allowed. Titles first."""
-        few = list(self.rows("1", (), FEW + 1)) if self.wanted.narrows else []
-        if self.wanted.narrows and len(few) <= FEW:
+        if (few := self._few()) is not None:
             parts = [one.lower() for one in self.in_title]
             for one in few:
                 if all(part in one.title.lower() for part in parts):
                     self.hits[one.id] = Hit(one, at_ms=one.updated_ms)
-            for one in few:
-                self._in_one(one)
+            self._in_few(few)
             return
+        self.having = self._having()
         self._titles()
         if not self.wanted.match:
             return
@@ -189,6 +204,28 @@ class _Look:
             if session not in self.hits and (found := self.one(session)) is not None:
                 self._keep(found, position)
 
+    def _few(self) -> list[Summary] | None:
+        """All sessions that are allowed, newest first; None where they are more than few."""
+        if not self.wanted.narrows:
+            return None
+        narrowed, values = self.narrowed(2_000)
+        sql = f"SELECT count(*) FROM (SELECT 1 FROM sessions WHERE 1{narrowed} LIMIT ?)"  # noqa: S608
+        (number,) = self.connection.execute(sql, (*values, FEW + 1)).fetchone()
+        return None if number > FEW else list(self.rows("1", (), FEW + 1))
+
+    def _having(self) -> frozenset[str] | None:
+        """The sessions with a tool or tag that is wanted, where these are not too many: others
+        need not be asked for."""
+        wanted = self.wanted
+        for table, column, some in (("tags", "tag", wanted.tags), ("called", "tool", wanted.tools)):
+            one_of = f"{column} IN ({', '.join('?' * len(some))})"
+            sql = f"SELECT session FROM {table} WHERE {one_of} LIMIT ?"  # noqa: S608
+            if some:
+                rows = self.connection.execute(sql, (*some, KNOWN + 1)).fetchall()
+                if len(rows) <= KNOWN:
+                    return frozenset(row[0] for row in rows)
+        return None
+
     @property
     def in_title(self) -> list[str]:
         """What a title must have; the longest first, for most titles have it not."""
@@ -196,25 +233,55 @@ class _Look:
         return sorted((*wanted.words, *wanted.phrases, *wanted.signs), key=len, reverse=True)
 
     def _titles(self) -> None:
-        parts = [_like(one) for one in self.in_title]
-        likes = " AND ".join(["title LIKE ? ESCAPE '\\'"] * len(parts))
-        likes += " AND updated_ms >= ? AND updated_ms < ?"
-        since, until = self.wanted.after_ms or 0, self.wanted.before_ms
-        bounds = (since, 2**62 if until is None else until)
+        wanted = self.wanted
+        values: list[object] = [_like(one) for one in self.in_title]
+        # To look for an escape costs a fourth more, over all titles there are.
+        escaped = ("\\" in str(one) for one in values)
+        conditions = ["title LIKE ?" + (_ESCAPE if one else "") for one in escaped]
+        for bound, at_ms in ((">=", wanted.after_ms), ("<", wanted.before_ms)):
+            if at_ms is not None:
+                conditions.append(f"updated_ms {bound} ?")
+                values.append(at_ms)
+        likes = " AND ".join(conditions)
         # Read from an index that holds the titles: a few megabytes rather than the whole table.
         source = "sessions WHERE" if "deleted" in self.wanted.marks else _TITLES
         sql = f"SELECT id FROM {source} {likes} ORDER BY updated_ms DESC, id"  # noqa: S608
-        for (session,) in self.connection.execute(sql, (*parts, *bounds)):
+        for (session,) in self.connection.execute(sql, values):
             if (one := self.one(session)) is not None:
                 self.hits[one.id] = Hit(one, at_ms=one.updated_ms)
             if self.full:
                 return
 
-    def _in_one(self, one: Summary) -> None:
-        if self.full or one.id in self.hits or not self.wanted.match:
+    def _in_few(self, few: Sequence[Summary]) -> None:
+        """The newest text that fits of each of `few`: all texts that fit are looked through once,
+        and only where these are too many, each session is asked for by itself."""
+        left = [one for one in few if one.id not in self.hits]
+        if not left or not self.wanted.match:
             return
-        low, high = self.connection.execute(_SPAN, (one.id, one.id)).fetchone()
-        for position, owner in self.connection.execute(_MATCHES, (self.wanted.match, low, high)):
+        spans = {
+            one.id: self.connection.execute(_SPAN, (one.id, one.id)).fetchone() for one in left
+        }
+        spans = {one: span for one, span in spans.items() if span[0] is not None}
+        if not spans:
+            return
+        low, high = min(one[0] for one in spans.values()), max(one[1] for one in spans.values())
+        values = (self.wanted.match, low, high, LOOKED_THROUGH)
+        positions = [row[0] for row in self.connection.execute(_POSITIONS, values)]
+        first = dict[str, int]()
+        for position in _inside(positions, list(spans.values())):
+            (owner,) = self.connection.execute(_OWNER, (position,)).fetchone()
+            first.setdefault(owner, position)
+        reached = positions[-1] if len(positions) == LOOKED_THROUGH else 0
+        for one in left:
+            if self.full:
+                return
+            if one.id not in first and one.id in spans and spans[one.id][0] < reached:
+                self._in_one(one, spans[one.id])
+            elif one.id in first:
+                self._keep(one, first[one.id])
+
+    def _in_one(self, one: Summary, span: tuple[int, int]) -> None:
+        for position, owner in self.connection.execute(_MATCHES, (self.wanted.match, *span)):
             if owner == one.id:
                 self._keep(one, position)
                 return
@@ -222,12 +289,9 @@ class _Look:
     def _keep(self, one: Summary, position: int) -> None:
         row = self.connection.execute(_EVENT, (position,)).fetchone()
         seq, at_ms, kind, size, place = row
-        excerpt: Sequence[Piece] = ()
-        if size <= LONG_TEXT and time.monotonic() < self.ends:
-            values = (self.wanted.match, position)
-            marked = self.connection.execute(_EXCERPT, values).fetchone()
-            excerpt = pieces(bytes(marked[0])) if marked is not None else ()
-        self.hits[one.id] = Hit(one, seq, at_ms, kind, place, excerpt)
+        if size <= LONG_TEXT:
+            self.places[one.id] = position
+        self.hits[one.id] = Hit(one, seq, at_ms, kind, place)
 
     def narrowed(self, few: int) -> tuple[str, list[object]]:
         """What is wanted but the text, as conditions on the table sessions. Tools and tags that up
@@ -289,16 +353,20 @@ def names(connection: sqlite3.Connection, column: str, most: int = 200) -> list[
     return found
 
 
-def pieces(marked: bytes) -> list[Piece]:
-    """An excerpt in which BEGIN and END stand around what was looked for; what is no UTF-8 (lone
-    surrogates) becomes U+FFFD."""
-    made: list[Piece] = []
-    for number, part in enumerate(marked.decode("utf-8", "replace").split(BEGIN)):
-        inner, end, rest = part.partition(END)
-        inside = bool(number and end)
-        made += [Piece(inner if inside else part.replace(END, ""), inside)]
-        made += [Piece(rest.replace(END, ""), False)] if inside else []
-    return [one for one in made if one.text]
+def _inside(positions: Sequence[int], spans: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """Those of `positions` that lie in one of `spans`, first and last position, which may overlap
+    where sessions ran at the same time."""
+    lows, highs = list[int](), list[int]()
+    for low, high in sorted(spans):
+        if highs and low <= highs[-1]:
+            highs[-1] = max(highs[-1], high)
+        else:
+            lows.append(low)
+            highs.append(high)
+    for position in positions:
+        place = bisect_right(lows, position) - 1
+        if place >= 0 and position <= highs[place]:
+            yield position
 
 
 def _like(text: str) -> str:

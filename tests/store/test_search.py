@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,8 +13,8 @@ from app.store import marks
 from app.store.batch import Batch, Copied, Summary
 from app.store.database import Database
 from app.store.log import Log
-from app.store.query import Piece, wanted
-from app.store.search import BEGIN, END, Found, choices, pieces, search, searched
+from app.store.query import wanted
+from app.store.search import Found, _inside, choices, search, searched
 from tests.playbook import begun, call, checked, logged, part, ran, run, turn
 from tests.store.test_database import opened
 
@@ -136,16 +138,38 @@ async def test_few_and_many_sessions_find_the_same(
     assert [await ids(database, text) for text in texts] == few
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("a", [Piece("a", False)]),
-        (f"a {BEGIN}b{END} c", [Piece("a ", False), Piece("b", True), Piece(" c", False)]),
-        (f"{BEGIN}b{END}", [Piece("b", True)]),
-        (f"{END}a{BEGIN}", [Piece("a", False)]),
-        (f"{BEGIN}{BEGIN}b{END}{END}", [Piece("b", True)]),
-        ("", []),
-    ],
-)
-def test_marks_stand_around_what_was_found(text: str, found: list[Piece]) -> None:
-    assert pieces(text.encode()) == found
+@pytest.mark.parametrize("limits", [{}, {"LOOKED_THROUGH": 1}, {"KNOWN": 0, "FEW": 0}, {"FEW": 0}])
+@pytest.mark.parametrize("text", ["refund tag:x", "refund model:m", "refund tool:get_weather"])
+async def test_bounds_of_the_work_change_nothing(
+    database: Database, monkeypatch: pytest.MonkeyPatch, limits: dict[str, int], text: str
+) -> None:
+    found = await search(database.path, wanted(text), 50)
+    for name, value in limits.items():
+        monkeypatch.setattr(f"app.store.search.{name}", value)
+    again = await search(database.path, wanted(text), 50)
+    assert found.hits
+    assert again == found
+
+
+@pytest.mark.parametrize(("text", "most"), [("refund model:m", 1), ("refund", 1), ("refunded tag:x", 1)])
+async def test_the_index_is_asked_once_however_many_are_found(
+    database: Database, monkeypatch: pytest.MonkeyPatch, text: str, most: int
+) -> None:
+    """To ask it costs the more the commoner a word is; once for each hit was half a second."""
+    asked: list[str] = []
+
+    def connect(path: str, **options: object) -> sqlite3.Connection:
+        made = sqlite3.connect(path, uri=True)
+        made.set_trace_callback(asked.append)
+        return made
+
+    monkeypatch.setattr("app.store.search.sqlite3", SimpleNamespace(**vars(sqlite3)))
+    monkeypatch.setattr("app.store.search.sqlite3.connect", connect)
+    assert (await search(database.path, wanted(text), 50)).hits
+    assert sum("found MATCH" in one for one in asked) == most
+
+
+async def test_sessions_that_ran_at_the_same_time_keep_apart(database: Database) -> None:
+    """The positions of the one lie within those of the other."""
+    assert list(_inside([9, 7, 5, 3, 1], [(2, 6), (4, 5), (9, 9)])) == [9, 5, 3]
+    assert list(_inside([9, 1], [])) == []
