@@ -97,6 +97,11 @@ def checked(
         found.session = fold(session_id, log)
     except IllegalEvent as error:
         found.differences.append(Difference(session_id, 0, f"the log cannot be read: {error}"))
+    seqs = (place for place, logged in enumerate(log, 1) if logged.seq != place)
+    if place := next(seqs, 0):
+        found.differences.append(Difference(session_id, 0, f"event {place} is missing"))
+    if not log:
+        found.differences.append(Difference(session_id, 0, "all of its events are missing"))
     answers = _answers(log)
     bodies: dict[int, list[Chunk]] = {number: [] for number in answers}
     for chunk in chunks:
@@ -133,6 +138,9 @@ def _compared(
     answer: _Answer | None, pieces: Sequence[Chunk], closed: Closed | None, found: Checked
 ) -> Iterator[str]:
     """What differs in one recording, a sentence each; `found` counts what was looked at."""
+    if not all(isinstance(piece.data, bytes) for piece in pieces):
+        yield "holds a piece that is no bytes"
+        return
     data = b"".join(piece.data for piece in pieces)
     yield from _bytes_differ(pieces, data, closed, found)
     if answer is None:

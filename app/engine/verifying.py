@@ -6,18 +6,25 @@ server writes. Knows no lock; who calls says whether what is stale is put right.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from app.core.errors import StoreError
+from app.core.events import Logged, PartDelta
 from app.engine.decoded_again import Checked, Difference, checked
 from app.engine.summaries import summary_of
-from app.store.batch import Summary
 from app.store.database import Database, Statement
 from app.store.log import Log
-from app.store.projections import called, mend, stale
+from app.store.projections import Stale, called, mend, search_differs, stale
 
 Told = Callable[[Difference], None]
+
+SEARCH = "search"
+"""Stands for a session where the index for search differs."""
+_ALL = """
+    SELECT id FROM sessions UNION SELECT session FROM events UNION SELECT session FROM chunks
+    UNION SELECT session FROM recordings UNION SELECT session FROM called ORDER BY 1
+"""
 
 
 @dataclass
@@ -43,36 +50,71 @@ async def verify(database: Database, told: Told, *, mending: bool = False) -> Ve
     log, done = await Log.open(database), Verified()
     right: list[Statement] = []
     mended = 0
-    for (session_id,) in await database.rows("SELECT id FROM sessions ORDER BY id"):
-        found, summary, tools = await _looked(database, log, session_id)
-        _count(done, found)
-        for difference in found.differences:
+
+    def tell(differences: Iterable[Difference]) -> None:
+        for difference in differences:
+            done.differences += 1
             told(difference)
-        if mending and found.session is not None and summary is not None:
-            session = found.session
-            folded = summary_of(session, "", summary.created_ms, own=summary.own)
-            statements = await stale(database, folded, tools)
-            right, mended = right + statements, mended + bool(statements)
+
+    for (session_id,) in await database.rows(_ALL):
+        found, unlike = await _looked(database, log, session_id)
+        if found is not None:
+            _count(done, found)
+            tell(found.differences)
+        tell(Difference(session_id, 0, one) for one in unlike.says)
+        right, mended = [*right, *unlike.right], mended + bool(unlike.right)
+    differs = await search_differs(database)
+    tell(Difference(SEARCH, 0, one) for one in differs)
     if mending:
-        await mend(database, right)
+        try:
+            await mend(database, right)
+        except StoreError as error:
+            tell([Difference(SEARCH, 0, f"the index could not be built anew: {error}")])
         done.mended = mended
     return done
 
 
-async def _looked(
-    database: Database, log: Log, session_id: str
-) -> tuple[Checked, Summary | None, frozenset[str]]:
+async def _looked(database: Database, log: Log, session_id: str) -> tuple[Checked | None, Stale]:
+    """What is wrong with a session, as it stood at one moment; None where it is gone by now."""
     await database.rows("BEGIN")
     try:
-        summary = await log.summary(session_id)
-        events = await log.events(session_id)
-        chunks = await log.chunks(session_id)
-        closed = await log.recordings(session_id)
-    except StoreError as error:
-        return Checked(differences=[Difference(session_id, 0, str(error))]), None, frozenset()
+        return await _compared(database, log, session_id)
+    # Whatever stands in the file: one session that nobody can read must not hide the others.
+    except Exception as error:
+        what = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
+        told = f"cannot be looked at: {what}"
+        return Checked(differences=[Difference(session_id, 0, told)]), Stale()
     finally:
         await database.rows("COMMIT")
-    return checked(session_id, events, chunks, closed), summary, called(events)
+
+
+async def _compared(database: Database, log: Log, session_id: str) -> tuple[Checked | None, Stale]:
+    summary = await log.summary(session_id)
+    events = await log.events(session_id)
+    chunks = await log.chunks(session_id)
+    closed = await log.recordings(session_id)
+    if summary is None and not (events or chunks or closed):
+        return None, Stale()
+    found = checked(session_id, events, chunks, closed)
+    if summary is None:
+        return found, Stale(["it is not in the list, though something of it is kept"])
+    session = found.session
+    if session is None or session.settings is None:
+        return found, Stale()
+    folded = summary_of(session, "", summary.created_ms, own=summary.own)
+    if summary.updated_ms in _last_times(events):
+        folded = replace(folded, updated_ms=summary.updated_ms)
+    return found, await stale(database, folded, called(events))
+
+
+def _last_times(events: Sequence[Logged]) -> set[int]:
+    """When the list's row may have been written last: deltas alone do not write it."""
+    times: set[int] = set()
+    latest = 0
+    for logged in events:
+        latest = max(latest, logged.at_ms)
+        times = (times if isinstance(logged.event, PartDelta) else set()) | {latest}
+    return times
 
 
 def _count(done: Verified, found: Checked) -> None:
@@ -82,4 +124,3 @@ def _count(done: Verified, found: Checked) -> None:
     done.masked_bytes += found.masked_bytes
     done.unhashed += found.unhashed
     done.unended += found.unended
-    done.differences += len(found.differences)

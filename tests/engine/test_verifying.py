@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,10 @@ import pytest
 from app.core.events import ResponseFailed
 from app.core.settings import PROTOCOLS, Profile
 from app.engine.decoded_again import Difference
-from app.engine.verifying import Verified, verify
+from app.engine.verifying import SEARCH, Verified, verify
 from app.net.mask import SHORTEST
 from app.store.database import Database, Statement
+from app.store.projections import REBUILD
 from tests.engine.boundary import Boundary
 from tests.engine.running import ALLOW_ALL, KEY, begun, rested, running, until
 
@@ -79,7 +82,8 @@ async def test_what_was_stopped_is_kept_up_to_there(tmp_path: Path) -> None:
         assert (await found_in(engine.database))[1] == []
 
 
-ONE = "WHERE session = (SELECT min(id) FROM sessions) AND"
+FIRST = "(SELECT min(id) FROM sessions)"
+ONE = f"WHERE session = {FIRST} AND"
 TAMPERED: dict[str, tuple[str, str]] = {
     "a byte": (
         f"UPDATE chunks SET bytes = CAST(replace(bytes, 'id', 'ID') AS BLOB) {ONE} start = 0",
@@ -122,7 +126,37 @@ TAMPERED: dict[str, tuple[str, str]] = {
         f"UPDATE events SET body = 'no JSON' {ONE} kind = 'prompt_added'",
         "cannot be read",
     ),
+    "a prompt that is gone": (f"DELETE FROM events {ONE} kind = 'prompt_added'", "2 is missing"),
+    "an end of a call that is gone": (f"DELETE FROM events {ONE} kind = 'call_ended'", "missing"),
+    "all events gone": (f"DELETE FROM events {ONE} 1", "all of its events are missing"),
+    "the last event gone": (
+        f"DELETE FROM events {ONE} seq = (SELECT max(seq) FROM events {ONE} 1)",
+        "the list has state",
+    ),
+    "a piece that is a text": (
+        f"UPDATE chunks SET bytes = CAST(bytes AS TEXT) {ONE} start = 0",
+        "no bytes",
+    ),
+    "a mark that is no JSON": (
+        f"UPDATE recordings SET masked = '[[' {ONE} number = 1",
+        "cannot be looked at: JSONDecodeError",
+    ),
+    "a state": (f"UPDATE sessions SET state = 'failed' WHERE id = {FIRST}", 'has state "failed"'),
+    "a number of calls": (f"UPDATE sessions SET calls = 99 WHERE id = {FIRST}", "calls 99, and"),
+    "a row of the list": (f"DELETE FROM sessions WHERE id = {FIRST}", "not in the list"),
+    "a tool that was not called": (f"INSERT INTO called VALUES ({FIRST}, 'no')", '"no" as called'),
+    "a tool that was called": (f"DELETE FROM called {ONE} 1", '"calculator" was called'),
+    "a text nobody said": ("INSERT INTO found (rowid, text) VALUES (9999, 'ghost')", "in no "),
+    "a text not found": ("INSERT INTO found (found) VALUES ('delete-all')", "not in the index"),
 }
+
+
+def written(path: Path, *sql: str) -> None:
+    """By a connection of its own, which keeps no foreign keys."""
+    with closing(sqlite3.connect(path)) as connection:
+        for one in sql:
+            connection.execute(one)
+        connection.commit()
 
 
 async def test_whatever_was_changed_is_found(tmp_path: Path) -> None:
@@ -132,26 +166,25 @@ async def test_whatever_was_changed_is_found(tmp_path: Path) -> None:
             one = await begun(engine, ["calculator"], rules=ALLOW_ALL)
             await engine.driver.prompt(one, PROMPT)
             await rested(engine, one)
-        tables = ("events", "chunks", "recordings")
-        keep = [Statement(f"CREATE TABLE kept_{o} AS SELECT * FROM {o}", [()]) for o in tables]
-        await engine.database.write(keep)
+        tables, path = (
+            ("sessions", "events", "chunks", "recordings", "called"),
+            engine.database.path,
+        )
+        written(path, *(f"CREATE TABLE kept_{o} AS SELECT * FROM {o}" for o in tables))
+        again = [f"INSERT INTO {o} SELECT * FROM kept_{o}" for o in tables]
+        again += [one.sql for one in REBUILD]
         ids = sorted(row[0] for row in await engine.database.rows("SELECT id FROM sessions"))
         missed: dict[str, list[str]] = {}
         for name, (sql, words) in TAMPERED.items():
-            await engine.database.write([Statement(sql, [()])])
-            _, found = await found_in(engine.database)
+            written(path, sql)
+            done, found = await found_in(engine.database)
             lines = [one.line for one in found]
-            if not any(words in line for line in lines) or {o.session for o in found} - {ids[0]}:
+            others = {one.session for one in found} - {ids[0], SEARCH}
+            if not any(words in line for line in lines) or others or done.sessions != 2:
                 missed[name] = lines
-            for table in tables:
-                await engine.database.write(
-                    [
-                        Statement(f"DELETE FROM {table}", [()]),
-                        Statement(f"INSERT INTO {table} SELECT * FROM kept_{table}", [()]),
-                    ]
-                )
+            written(path, *(f"DELETE FROM {o}" for o in tables), *again)
         assert missed == {}, "\n".join(f"{name}: {lines}" for name, lines in missed.items())
-        assert (await found_in(engine.database))[1] == []
+        assert (await found_in(engine.database, mending=True))[1] == []
 
 
 async def test_the_list_and_the_search_are_built_anew(tmp_path: Path) -> None:
@@ -160,6 +193,7 @@ async def test_the_list_and_the_search_are_built_anew(tmp_path: Path) -> None:
         await engine.driver.prompt(one, PROMPT)
         await rested(engine, one)
         before = await engine.log.summary(one)
+        ((texts,),) = await engine.database.rows("SELECT count(*) FROM texts")
         spoiled = (
             "UPDATE sessions SET state = 'running', calls = 9, model = 'x', profile = 'y'",
             "DELETE FROM called",
@@ -170,10 +204,54 @@ async def test_the_list_and_the_search_are_built_anew(tmp_path: Path) -> None:
         assert done.mended is None
         assert (await engine.log.summary(one)) != before
         done, found = await found_in(engine.database, mending=True)
-        assert (done.mended, found) == (1, [])
+        assert (done.mended, done.differences) == (1, len(found))
+        assert [one.line for one in found if "the list has" not in one.says] == [
+            f'{one}:0: search does not know that "calculator" was called',
+            f"{SEARCH}:0: {texts} texts are not in the index",
+        ]
         assert (await engine.log.summary(one)) == before
         rows = await engine.database.rows("SELECT tool FROM called")
         assert [row[0] for row in rows] == ["calculator"]
         hits = await engine.database.rows("SELECT count(*) FROM found WHERE found MATCH '391'")
         assert hits[0][0] > 0
         assert (await found_in(engine.database, mending=True))[0].mended == 0
+
+
+async def test_what_nobody_can_read_does_not_keep_the_rest_from_being_put_right(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as engine:
+        for _ in range(2):
+            one = await begun(engine)
+            await engine.driver.prompt(one, "hello")
+            await rested(engine, one)
+        ids = sorted(row[0] for row in await engine.database.rows("SELECT id FROM sessions"))
+        spoiled = (
+            TAMPERED["what nobody can read"][0],
+            f"UPDATE sessions SET state = 'failed' WHERE id != {FIRST}",
+        )
+        await engine.database.write([Statement(sql, [()]) for sql in spoiled])
+        done, found = await found_in(engine.database, mending=True)
+        assert (done.sessions, done.mended) == (2, 1)
+        assert "the index could not be built anew" in found[-1].line
+        restored = await engine.log.summary(ids[1])
+        assert restored is not None
+        assert restored.state == "idle"
+
+
+async def test_a_row_that_is_older_than_the_last_deltas_is_no_difference(tmp_path: Path) -> None:
+    """A server writes the row with the next event that is no delta; meanwhile nothing is wrong."""
+    async with running(tmp_path) as engine:
+        one = await begun(engine)
+        await engine.driver.prompt(one, "hello")
+        await rested(engine, one)
+        last = "(SELECT max(seq) FROM events WHERE kind = 'part_delta')"
+        cut = f"DELETE FROM events WHERE seq > {last}"
+        path = engine.database.path
+        written(path, cut, *(one.sql for one in REBUILD))
+        await found_in(engine.database, mending=True)  # the list's row is right now
+        later = f"UPDATE events SET at_ms = at_ms + 9 WHERE seq = {last}"
+        written(path, later)
+        assert not [o.line for o in (await found_in(engine.database))[1] if "the list" in o.says]
+        written(path, later.replace("= 'part_delta'", "!= 'part_delta'"))
+        assert [o.line for o in (await found_in(engine.database))[1] if "updated_ms" in o.says]
