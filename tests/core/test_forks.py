@@ -16,6 +16,7 @@ from app.core.events import (
     ResponseFailed,
     RetryScheduled,
     RunPaused,
+    RunResumed,
     RunStopped,
     TaskEnded,
     TaskStarted,
@@ -92,6 +93,24 @@ def test_what_a_person_stopped_stays_stopped_unless_a_call_of_it_is_chosen() -> 
     chosen = cut(log.events, "s1", end, ["1.2"])
     assert chosen.reopened == ("1.2",)
     assert forked(log, chosen).stopped is False
+
+
+def test_what_was_decided_before_stop_is_not_decided_in_the_fork() -> None:
+    log = turn_with_calls(("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Rome"}))
+    log.add(CallDecided("1.1", "run", digest=DIGEST), CallStarted("1.1", 1))
+    log.add(CallDecided("1.2", "run", digest=DIGEST), RunStopped())
+    made = cut(log.events, "s1", log.session().seq)
+    session = forked(log, made)
+    assert (made.reopened, session.stopped, session.state) == ((), True, "interrupted")
+    for call in session.calls():
+        assert (call.status, call.decided, call.digest) == ("proposed", None, "")
+        assert call.taken_back
+    assert next_commands(session) == []
+    apply(session, after(session, RunResumed()))
+    assert next_commands(session) == [CheckCall("1.1"), CheckCall("1.2")]
+    prompted = forked(log, made)
+    apply(prompted, after(prompted, PromptAdded("And now?")))
+    assert [type(one) for one in next_commands(prompted)] == [SendRequest]
 
 
 def test_a_call_that_is_open_again_has_no_task_and_may_start_one_anew() -> None:
