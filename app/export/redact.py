@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import AnyStr
 
 from app.core.events import (
+    CallProgressed,
     Event,
     Logged,
     PartDelta,
@@ -30,7 +31,7 @@ from app.core.events import (
 from app.core.fold import fold
 from app.core.typed import with_texts
 from app.export.kept import Kept, Piece, Recording
-from app.export.shapes import Span, header_spans, hidden, spans
+from app.export.shapes import Span, header_spans, hidden, spans, wrapped
 from app.net.mask import SHORTEST, Masker
 
 _OWN = ("protocol", "method", "call_id", "task_id", "reopened", "limit")
@@ -38,6 +39,8 @@ _OWN = ("protocol", "method", "call_id", "task_id", "reopened", "limit")
 
 _LONGEST_RAW = 6
 """Fewer characters of an answer are looked for in its bytes only as a whole JSON text."""
+
+_BLOCK = 1024
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ def _looked_like(kept: Kept) -> set[str]:
     for logged in kept.log:
         with_texts(type(logged.event), logged.event, look)
     streamed = _streamed(kept.log).values()
-    joined = ("".join(_delta(one).text for one in part) for part in streamed)
+    joined = ("".join(_piece(one) for one in part) for part in streamed)
     answers = (one.data.decode("latin-1") for one in kept.recordings.values())
     for text in (kept.title, *kept.tags, *joined, *answers):
         look("", text)
@@ -95,19 +98,28 @@ class _Redacting:
 
     def done(self) -> Redacted:
         kept, marks = self.kept, []
-        streamed = self._deltas()
+        streamed = self._streamed()
         log, turn, prompts = [], 0, 0
         for logged in kept.log:
             turn += isinstance(logged.event, RequestSent)
             prompts += isinstance(logged.event, PromptAdded)
             where = _where(logged.event, turn, prompts)
             counts = [0]
-            event = streamed.get(logged.seq) or self._event(logged.event, counts)
+            event = streamed.get(logged.seq, logged.event)
+            if isinstance(event, CallProgressed):
+                counts[0] += _changes(_piece(logged), event.output)
+            if event is logged.event or not isinstance(event, PartDelta):
+                event = self._event(event, counts)
             log.append(logged if event is logged.event else replace(logged, event=event))
             marks.append(Mark(where, counts[0]))
         recordings = {}
+        frames: dict[int, list[tuple[Logged, str]]] = {}
+        for logged in kept.log:
+            delta = streamed.get(logged.seq)
+            if logged.source is not None and isinstance(delta, PartDelta):
+                frames.setdefault(logged.source.recording, []).append((logged, delta.text))
         for number, one in kept.recordings.items():
-            recordings[number], count = self._recording(one, streamed)
+            recordings[number], count = self._recording(one, frames.get(one.number, ()))
             marks.append(Mark(f"bytes of answer {number}", count))
         title, tags = self._text("", kept.title), [self._text("", one) for one in kept.tags]
         marks += [Mark("title", _changes(kept.title, title))]
@@ -131,40 +143,40 @@ class _Redacting:
 
     def _text(self, name: str, text: str) -> str:
         masked = self.known.mask_text(text)
+        masked = _starred(masked, _in_lines(masked, self.known), "*")
         if self.shapes:
             masked = _starred(masked, [*header_spans(name, masked), *spans(masked)], "*")
         return masked
 
-    def _deltas(self) -> dict[int, PartDelta]:
-        """The pieces of an answer that a secret goes through, by seq: whole it shows only in the
-        text that they make together."""
-        changed = {}
+    def _streamed(self) -> dict[int, PartDelta | CallProgressed]:
+        """The pieces of an answer, or of what a call printed, that a secret goes through, by seq:
+        whole it shows only in the text that they make together."""
+        changed: dict[int, PartDelta | CallProgressed] = {}
         for part in _streamed(self.kept.log).values():
-            whole = "".join(_delta(one).text for one in part)
+            whole = "".join(_piece(one) for one in part)
             masked, start = self._text("", whole), 0
             if masked == whole:
                 continue
             for one in part:
-                delta = _delta(one)
-                text = masked[start : start + len(delta.text)]
-                start += len(delta.text)
-                if text != delta.text:
-                    changed[one.seq] = replace(delta, text=text)
+                old = _piece(one)
+                text = masked[start : start + len(old)]
+                start += len(old)
+                if text != old:
+                    changed[one.seq] = _with_piece(one, text)
         return changed
 
     def _recording(
-        self, one: Recording, streamed: Mapping[int, PartDelta]
+        self, one: Recording, streamed: Sequence[tuple[Logged, str]]
     ) -> tuple[Recording, int]:
         """Masked as a whole, whatever piece a byte came in, and in the frames of `streamed`."""
         before = one.data
         after = bytearray(before)
-        for logged in self.kept.log:
-            source = logged.source
-            if logged.seq in streamed and source is not None and source.recording == one.number:
-                _star_frame(
-                    after, source.start, source.end, _delta(logged).text, streamed[logged.seq].text
-                )
+        for logged, text in streamed:
+            if logged.source is not None:
+                source = logged.source
+                _star_frame(after, source.start, source.end, _piece(logged), text)
         data = self.known.mask_bytes(bytes(after))
+        data = _starred(data, _in_lines(data.decode("latin-1"), self.known), b"*")
         if self.shapes:
             data = _starred(data, spans(data.decode("latin-1")), b"*")
         if data == before:
@@ -197,9 +209,9 @@ def _star_frame(data: bytearray, start: int, end: int, old: str, new: str) -> No
             return
 
 
-def _streamed(log: Iterable[Logged]) -> dict[tuple[int, int], list[Logged]]:
-    """The deltas of each part, by turn and index."""
-    parts: dict[tuple[int, int], list[Logged]] = {}
+def _streamed(log: Iterable[Logged]) -> dict[tuple[int, int | str], list[Logged]]:
+    """The deltas of each part, by turn and index, and what each call printed, by its id."""
+    parts: dict[tuple[int, int | str], list[Logged]] = {}
     turn = 0
     for logged in log:
         match logged.event:
@@ -209,12 +221,36 @@ def _streamed(log: Iterable[Logged]) -> dict[tuple[int, int], list[Logged]]:
                 parts[turn, index] = []
             case PartDelta(index=index):
                 parts.setdefault((turn, index), []).append(logged)
+            case CallProgressed(call_id=call_id):
+                parts.setdefault((0, call_id), []).append(logged)
     return parts
 
 
-def _delta(logged: Logged) -> PartDelta:
-    assert isinstance(logged.event, PartDelta)
-    return logged.event
+def _piece(logged: Logged) -> str:
+    """What the event adds to its stream."""
+    event = logged.event
+    assert isinstance(event, PartDelta | CallProgressed)
+    return event.text if isinstance(event, PartDelta) else event.output
+
+
+def _with_piece(logged: Logged, text: str) -> PartDelta | CallProgressed:
+    event = logged.event
+    assert isinstance(event, PartDelta | CallProgressed)
+    if isinstance(event, PartDelta):
+        return replace(event, text=text)
+    return replace(event, output=text)
+
+
+def _in_lines(text: str, known: Masker) -> list[Span]:
+    """What of base64 that is broken into lines is a known secret; the breaks are not."""
+    found: list[Span] = []
+    for whole, lines in wrapped(text):
+        masked, done = known.mask_text(whole), 0
+        for start, end in lines if masked != whole else ():
+            old, new = text[start:end], masked[done : done + end - start]
+            found += [(start + a, start + b) for a, b in _different(old, new)]
+            done += end - start
+    return found
 
 
 def _where(event: Event, turn: int, prompts: int) -> str:
@@ -250,8 +286,16 @@ def _changes(old: str, new: str) -> int:
 
 def _different(old: AnyStr, new: AnyStr) -> list[Span]:
     """The spans in which two texts of one length differ."""
-    places = (place for place, (a, b) in enumerate(zip(old, new, strict=True)) if a != b)
-    return list(_joined((place, place + 1) for place in places))
+    assert len(old) == len(new)
+    found: list[Span] = []
+    for start in range(0, len(old), _BLOCK):  # most of a large text is the same: quickly seen
+        a, b = old[start : start + _BLOCK], new[start : start + _BLOCK]
+        if a != b:
+            places = (
+                start + place for place, (x, y) in enumerate(zip(a, b, strict=True)) if x != y
+            )
+            found += ((place, place + 1) for place in places)
+    return list(_joined(found))
 
 
 def _joined(several: Iterable[Span]) -> Iterator[Span]:

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from app.core.events import (
     CallDecided,
     CallEnded,
+    CallProgressed,
+    CallStarted,
     Logged,
     PartDelta,
     PartEnded,
@@ -161,6 +163,43 @@ def test_it_says_where() -> None:
         assert places[where]
     for where in ("answer 1", "call 1.1", "error of answer 2", "bytes of answer 1"):
         assert places[where]
+
+
+@pytest.mark.parametrize("secret", [KNOWN, SHAPED["make"]])
+@pytest.mark.parametrize("cut", [3, 9, 20])
+def test_what_a_call_prints_is_masked_as_one_text(secret: str, cut: int) -> None:
+    log = Log().start(made(model="m-1")).prompt("hi")
+    log.request().part(0, "text", "x").call(1, "work", "{}").end().check("1.1")
+    log.add(CallDecided("1.1", "run", digest="d" * 64), CallStarted("1.1", 1))
+    printed = f"out: {secret} done"
+    for text in (printed[: 5 + cut], printed[5 + cut :]):
+        log.add(CallProgressed("1.1", "", None, text))
+    (told,) = (m for m in leaving(Kept(log.session(), "", log.events), {KNOWN}, {}, ()).marks)
+    assert (told.where, told.count) == ("call 1.1", 2)
+    masked = leaving(Kept(log.session(), "", log.events), {KNOWN}, {}, ()).kept.log
+    texts = [one.event.output for one in masked if isinstance(one.event, CallProgressed)]
+    assert "".join(texts) == f"out: {'*' * len(secret)} done"
+    assert len(texts[0]) == 5 + cut
+
+
+@pytest.mark.parametrize("levels", range(4))
+def test_a_known_secret_in_lines_of_base64_is_masked_and_the_lines_stay(levels: int) -> None:
+    before, after = "x" * 50, "y" * 50
+    text = base64.encodebytes(f"{before}{KNOWN}{after}".encode()).decode()
+    plain = "".join(text.split())
+    for _ in range(levels):
+        text = json.dumps(text)
+    log = Log().start().prompt(text).events
+    (said,) = (
+        one.event.text
+        for one in redacted(Kept(Log().start().session(), "", log), [KNOWN]).kept.log
+        if isinstance(one.event, PromptAdded)
+    )
+    assert len(said) == len(text)
+    stars = {place for place, (a, b) in enumerate(zip(text, said, strict=True)) if a != b}
+    assert all(text[place].isalnum() or text[place] in "+/" for place in stars)
+    assert len(stars) >= len(KNOWN) * 4 // 3 - 1
+    assert plain[68:100] not in said.replace("\\", "").replace("n", "")
 
 
 @pytest.mark.parametrize("code", [lambda raw: base64.b64encode(raw).decode(), quote])

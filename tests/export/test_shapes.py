@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from urllib.parse import quote
 
 import pytest
@@ -28,6 +29,21 @@ SECRETS = {
     "correct-horse-1": '{{\\"password\\": \\"{}\\"}}',
     "ab/cd+ef==0123456789": "aws_secret_access_key = {}",
     "c0ffee": "Cookie: sid={}; theme=dark",
+    f"tvly-dev-{DIGITS}": "{}",
+    f"SG.{DIGITS[:22]}.{DIGITS}": "({})",
+    f"shpat_{DIGITS}": "{}",
+    f"whsec_{DIGITS}": "{}",
+    f"lin_api_{DIGITS}": "{}",
+    f"figd_{DIGITS}": "{}",
+    f"ntn_{DIGITS}": "{}",
+    f"GOCSPX-{DIGITS}": "{}",
+    f"fw_{DIGITS}": "{}",
+    f"dop_v1_{DIGITS}": "{}",
+    "opaque0123456789a": "Authorization: token {}",
+    "opaque0123456789b": "git clone https://{}@github.com/x",
+    "opaque0123456789c": "https://{}:x-oauth-basic@github.com/x",
+    "opaque0123456789d": "https://api.example/v1?page=2&key={}#end",
+    "opaque0123456789e": "https://api.example/v1?sig={}&a=b",
 }
 INNOCENT = (
     "a risk-assessment-of-something-long-enough",
@@ -38,6 +54,10 @@ INNOCENT = (
     '{"password": {"type": "string"}, "api_key": "${MY_API_KEY}"}',
     "https://example.org:8080/a@b",
     "a cookie: chocolate",
+    "\\task-rabbit-number-1-of-many-others and C:\\new\\sk-learn-pipelines-and-estimators",
+    "https://some.user@example.org/ and https://example.org/?code=not_found&key=value",
+    "Authorization: required documentation; authorization: Bearer <your-token-0>",
+    "is it so? really; key=value-of-something",
     "Bearer $OPENAI_API_KEY",
     base64.b64encode(bytes(range(256)) * 40).decode(),
 )
@@ -48,6 +68,32 @@ def test_a_secret_is_seen_as_a_whole(secret: str, around: str) -> None:
     text = around.format(secret)
     found = [text[start:end] for start, end in spans(text)]
     assert any(secret.strip("=") in one for one in found), found
+
+
+BORDERS = ("\n", "\t", "\r\n", "\b", "é", "\x1b[32m", "\x1b[1;31m", '"', "['")
+
+
+@pytest.mark.parametrize("level", range(4))
+@pytest.mark.parametrize("border", BORDERS)
+def test_a_secret_is_seen_behind_a_border_however_often_that_is_escaped(
+    border: str, level: int
+) -> None:
+    key, cookie, token = f"ghp_{DIGITS}", "c0ffee-sid", "opaque~token.0123456789"
+    text = f"x{border}{key} y{border}Cookie: sid={cookie}; a=b z{border}Bearer {token}"
+    for _ in range(level):
+        text = json.dumps([text])
+    assert {key, cookie, token} <= {text[start:end] for start, end in spans(text)}
+
+
+def test_a_secret_that_is_escaped_itself_is_hidden() -> None:
+    text = json.dumps(json.dumps('https://me:a"b/c-0123é@example.org/')).replace("/", "\\/")
+    assert any("me:" in one and "b/c-0123é" in one for one in hidden(text))
+
+
+def test_base64_in_lines_is_put_together() -> None:
+    coded = base64.encodebytes(f"{'x' * 50} sk-ant-api03-{DIGITS} {'y' * 50}".encode()).decode()
+    for text in (coded, json.dumps(coded), json.dumps(json.dumps(coded))):
+        assert any(spans(one) for one in hidden(text))
 
 
 @pytest.mark.parametrize("text", INNOCENT)
@@ -82,6 +128,9 @@ def test_lines_of_a_private_key_and_not_their_ends() -> None:
         ("authorization", "Bearer ${NAME}", []),
         ("anthropic-ratelimit-tokens-remaining", "1000", []),
         ("content-type", "application/json", []),
+        ("ocp-apim-subscription-key", "opaque0123456789", ["opaque0123456789"]),
+        ("x-authorization", "Bearer opaque0123456789", ["opaque0123456789"]),
+        ("x-session-id", "opaque0123456789", ["opaque0123456789"]),
     ],
 )
 def test_headers_are_secret_by_their_names(name: str, value: str, secret: list[str]) -> None:
