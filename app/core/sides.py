@@ -91,6 +91,7 @@ class Side:
     took: Measure
     dropped: int = 0
     lineage: tuple[tuple[str, int], ...] = field(default=())
+    profile: str = ""
 
 
 def side(session: Session, title: str = "") -> Side:
@@ -106,6 +107,7 @@ def side(session: Session, title: str = "") -> Side:
         total(_took(turn) for turn in session.turns),
         sum(turn.dropped for turn in session.turns),
         tuple(_lineage(session)),
+        settings.profile.name if settings is not None else "",
     )
 
 

@@ -12,12 +12,14 @@ from typing import Any
 from app.core.errors import BadInput, Conflict, PlaygroundError, Refused
 from app.core.forks import before_prompt
 from app.core.settings import Settings
+from app.core.sides import model_of
 from app.core.state import Session
 from app.engine import purging
 from app.engine.engine import Engine
 from app.engine.forking import Place, fork
 from app.engine.settings import settings_from
 from app.engine.summaries import title_of
+from app.render.beside import names
 from app.render.filters import clip
 
 Row = Mapping[str, Any]
@@ -30,7 +32,10 @@ async def asked_anew(engine: Engine, text: str, rows: Sequence[Row], base: Setti
     if not text.strip():
         raise Refused("A prompt needs some text; write what all of them are asked.")
     wanted = await _settings(engine, rows, base)
-    ids = [await engine.hub.create(one, title_for(one, text)) for one in wanted]
+    ids = [
+        await engine.hub.create(one, title)
+        for one, title in zip(wanted, titles_for(wanted, text), strict=True)
+    ]
     await asyncio.gather(*(engine.driver.prompt(one, text) for one in ids))
     return await _together(engine, ids, text)
 
@@ -49,7 +54,7 @@ async def asked_of_forks(
                 "This session has not come to an end; ask its last prompt again instead, "
                 "or wait until it is done."
             )
-    titles = [title_for(one, text) for one in await _settings(engine, rows, base)]
+    titles = titles_for(await _settings(engine, rows, base), text)
 
     async def forked(row: Row, title: str) -> str:
         def change(_: Settings) -> Row:
@@ -96,7 +101,8 @@ async def _settings(engine: Engine, rows: Sequence[Row], base: Settings) -> list
     return made
 
 
-def title_for(settings: Settings, text: str) -> str:
-    """Which model it is, and what it was asked."""
-    model = settings.model or settings.profile.model or settings.profile.name
-    return f"{model[:80]}: {title_of(text)}"
+def titles_for(all_settings: Sequence[Settings], text: str) -> list[str]:
+    """Which model each is, or by which profile it is asked where that is what tells it from the
+    others, and what it was asked."""
+    called = names([(model_of(one), one.profile.name) for one in all_settings])
+    return [f"{name[:80]}: {title_of(text)}" for name in called]

@@ -160,14 +160,14 @@ def _told(lanes: Sequence[Lane]) -> Iterator[str]:
         yield f"{paused} paused"
 
 
-def names(lanes: Sequence[Lane]) -> list[str]:
-    """What each is called where there is little room: its model, or else what tells it apart."""
-    models = Counter(one.model for one in lanes)
-    called = [one.model if models[one.model] == 1 else one.profile for one in lanes]
+def names(asked: Sequence[tuple[str, str]]) -> list[str]:
+    """What each (model, profile) is called where there is little room: its model, or else what
+    tells it apart."""
+    models = Counter(model for model, _ in asked)
+    called = [model if models[model] == 1 else profile for model, profile in asked]
     alike = Counter(called)
     return [
-        f"{one.number}. {name}" if alike[name] > 1 else name
-        for one, name in zip(lanes, called, strict=True)
+        f"{number}. {name}" if alike[name] > 1 else name for number, name in enumerate(called, 1)
     ]
 
 
@@ -177,7 +177,8 @@ def pieces(env: Environment, lanes: Sequence[Lane]) -> dict[str, str]:
         "besidehead": env.get_template("_besidehead.html").render(lanes=lanes, words=told(lanes)),
         "dock": env.get_template("_besidedock.html").render(lanes=lanes),
     }
-    for one, called in zip(lanes, names(lanes), strict=True):
+    told_apart = names([(one.model, one.profile) for one in lanes])
+    for one, called in zip(lanes, told_apart, strict=True):
         for name in ("lane", "pick"):
             html = env.get_template(f"_{name}.html").render(lane=one, called=called)
             made[f"{name}-{one.number}"] = html

@@ -32,6 +32,7 @@ class Column:
     id: str
     title: str
     model: str
+    profile: str
     state: str
     measures: Sequence[str]
     words: Sequence[str]
@@ -170,6 +171,7 @@ def column(
         side.id,
         side.title or "New session",
         side.model,
+        side.profile,
         side.state,
         measures(side.took),
         summary(alignment) if alignment is not None else (),

@@ -44,6 +44,7 @@ def _side_data(side: Side) -> dict[str, Any]:
         "title": side.title,
         "state": side.state,
         "model": side.model,
+        "profile": side.profile,
         "dropped": side.dropped,
         **_measure_data(side.took),
     }
@@ -162,7 +163,8 @@ def _pair_lines(pair: CallPair) -> Iterator[str]:
 
 
 def _name(side: Side) -> str:
-    return f"{_code(side.title or 'New session')} ({side.id})"
+    asked = _code(side.model) + (f" by {_code(side.profile)}" if side.profile != side.model else "")
+    return f"{_code(side.title or 'New session')} ({asked}, {side.id})"
 
 
 def _code(text: str) -> str:

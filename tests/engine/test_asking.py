@@ -43,6 +43,15 @@ async def test_each_is_alike_but_for_its_row(tmp_path: Path) -> None:
             assert [call.name for call in session.calls()] == ["calculator"]
 
 
+async def test_a_title_says_what_tells_it_apart(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        rows = ({"profile": "simulator"}, {"profile": "simulator-openai"}, ROWS[1])
+        ids = await asked_anew(engine, "Hello.", rows, await base(engine))
+        titles = {one.id: one.title for one in await engine.log.summaries()}
+        called = ("simulator", "simulator-openai", "sim-9")
+        assert [titles[one] for one in ids] == [f"{name}: Hello." for name in called]
+
+
 @pytest.mark.parametrize(
     ("text", "rows", "trouble"),
     [(" ", ROWS, Refused), ("Hi.", (*ROWS, {"profile": "nobody"}), BadInput)],

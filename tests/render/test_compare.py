@@ -4,6 +4,7 @@ hostile text that stays text."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from app.render.compare import (
 from app.render.compare_calls import MOST_CHANGES, SHOWN_TEXT, CallCell, in_sight
 from app.render.view import SessionRow
 from tests.core.sides import Turns, logged, sided
-from tests.factories import Log
+from tests.factories import Log, settings
 from tests.render.page import ENV, Node, parse
 
 A, B, C = ("look_up", {"id": 1}), ("add_event", {"title": "x"}), ("look_up", {"id": 2})
@@ -109,6 +110,18 @@ def test_another_model_is_said_where_it_begins() -> None:
     notes = [line.cells[1].notes for group in found for line in group.lines[-1:]
              if len(line.cells) > 1 and line.cells[1] is not None]  # fmt: skip
     assert [list(one) for one in notes] == [["asked with another model"], []]
+
+
+def test_columns_are_told_apart_and_the_same_text_is_said() -> None:
+    def asked(profile: str) -> Side:
+        made = settings(profile=replace(settings().profile, name=profile))
+        log = Log().start(made).prompt().request().part(0, "text", "Hello.").end("stop")
+        return side(log.session(profile))
+
+    html = compare_page(ENV, page_of([asked("mine"), asked("other")]))
+    assert ("· mine ·" in html, "· other ·" in html) == (True, True)
+    assert html.count(">same text<") == 1
+    assert html.count("Hello.</p>") == 1
 
 
 def test_a_prompt_stands_beside_no_turn() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 from app.core.align import align
 from app.render.compare_told import compared, markdown
@@ -19,6 +20,7 @@ def test_json_has_all_of_it() -> None:
     told = json.loads(json.dumps(compared([left, right], [align(left, right)])))
     assert [one["id"] for one in told["sessions"]] == ["a", "b"]
     assert told["sessions"][0]["cost"] is None
+    assert told["sessions"][0]["profile"] == left.profile
     (found,) = told["against"]
     assert (found["session"], found["common"], found["counts"]["arguments"]) == ("b", 0, 2)
     prompt, turn, last = found["rows"]
@@ -50,3 +52,14 @@ def test_markdown_is_a_list_and_data_is_code() -> None:
     assert '    - `/a`: `` "`x` <b> \\n# y" `` → ```` "```" ````' in lines
     assert "# y" not in [line.strip() for line in lines]
     assert markdown([left, left], [align(left, left)]).endswith("- No difference.\n")
+
+
+def test_a_session_is_named_with_its_model_and_profile() -> None:
+    left = sided("x", id="a")
+    right = replace(left, id="b", profile="my-profile")
+    assert left.profile != left.model
+    text = markdown([left, right], [align(left, right)])
+    assert f"(`{left.model}` by `{left.profile}`, a)" in text
+    assert f"(`{left.model}` by `my-profile`, b)" in text
+    alone = replace(left, profile=left.model)
+    assert f"(`{left.model}`, a)" in markdown([alone, right], [align(alone, right)])

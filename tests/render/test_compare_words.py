@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from app.core.align import align
-from app.core.sides import Measure
+from app.core.sides import Measure, Side, side
 from app.render.compare_words import deltas, measures, summary
 from tests.core.sides import sided
+from tests.factories import Log
 
 KNOWN = Measure(2, 1, 1_000, 1_000, 200, 0.01)
 
@@ -65,3 +66,14 @@ def test_a_summary_says_the_gravest_first() -> None:
         "1 answer in other words",
     ]
     assert summary(align(left, left)) == ["no difference"]
+
+
+def test_a_summary_says_what_was_asked_with() -> None:
+    def asked(model: str, text: str) -> Side:
+        return side(
+            Log().start().prompt().request(model=model).part(0, "text", text).end("stop").session()
+        )
+
+    a, b, c = asked("a", "x"), asked("b", "x"), asked("b", "y")
+    assert summary(align(a, b)) == ["the same answers", "asked with another model"]
+    assert summary(align(a, c)) == ["1 answer in other words", "asked with another model"]

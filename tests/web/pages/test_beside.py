@@ -166,10 +166,10 @@ async def test_two_models_are_asked_at_once(
     assert made.status_code == 201
     ids = made.json()["ids"]
     assert in_query(made.headers["location"]) == ids
-    for one, protocol in zip(ids, ("anthropic", "openai_chat"), strict=True):
+    for one, row, protocol in zip(ids, TWO, ("anthropic", "openai_chat"), strict=True):
         told = await rested(script, one)
         assert [call["name"] for call in told["calls"]] == ["calculator"]
-        assert told["title"] == "simulator: What is 17 * 23?"
+        assert told["title"] == f"{row['profile']}: What is 17 * 23?"
         first, *_ = (await script.get(f"/sessions/{one}/events")).text.splitlines()
         assert f'"protocol": "{protocol}"' in first
         assert "Be brief." in first
