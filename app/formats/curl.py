@@ -19,10 +19,17 @@ _TAKES = (
     *("-A", "--user-agent", "-b", "--cookie", "-e", "--referer", "-m", "--max-time", "-o"),
     *("--output", "-u", "--user", "-x", "--proxy", "--connect-timeout", "--retry", "-w"),
     *("--write-out", "--cacert", "--cert", "--key", "--resolve", "--limit-rate", "-T"),
+    *("-c", "-C", "-D", "-E", "-F", "-K", "-P", "-Q", "-r", "-t", "-U", "-y", "-Y", "-z"),
 )
+_VALUED = {name[1] for name in (*_BODY, *_TAKES, "-X", "-H") if len(name) == 2}
+"""Letters of the short options that take a value."""
+
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'", '"': '"', "0": "\0", "a": "\a"}
 _ANSI = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _CURL = re.compile(r"(?m)^\s*(?:\$\s+)?(?:\S*/)?curl(?:\.exe)?\s|^printf %s ")
+_CARETS = re.compile(r'curl(?:\.exe)?\s+(?:-\S+\s+)*\^"')
+"""What a browser copies for Windows' command prompt has a caret before each sign, in quotes too."""
+
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)([A-Za-z_][A-Za-z0-9_]*)\1")
 
 
@@ -44,6 +51,8 @@ def is_curl(text: str) -> bool:
 def commands(text: str) -> list[Command]:
     """The curl commands of `text`, in order; Unreadable with a sentence where one cannot be read,
     or where there is none."""
+    if _CARETS.search(text):
+        text = re.sub(r"\^(\r?\n|.)", lambda one: " " if "\n" in one[1] else one[1], text)
     text, here = _without_heredoc(text)
     found, words = [], list[str]()
     for word in (*_words(text), "\n"):
@@ -105,9 +114,12 @@ def _option(word: str) -> tuple[str, str | None]:
     if word.startswith("--"):
         name, joined, value = word.partition("=")
         return name, value if joined else None
-    if word.startswith(("-d", "-X", "-H")) and len(word) > 2:
-        return word[:2], word[2:]
-    return word, None
+    # Letters stand together as in -sSLXPOST; the first that takes a value has the rest for it.
+    letters = word[1:] if word.startswith("-") else ""
+    place = next((place for place, one in enumerate(letters) if one in _VALUED), None)
+    if place is None:
+        return word, None
+    return "-" + letters[place], letters[place + 1 :] or None
 
 
 def _without_heredoc(text: str) -> tuple[str, str | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 
 import pytest
 
@@ -15,7 +16,12 @@ QUOTED = BODY.replace("'", "'\\''")
 
 ANSI = BODY.replace("\\", "\\\\").replace("'", "\\'").replace("é", "\\u00e9")
 
+CARETS = re.sub(r"([^A-Za-z0-9 ])", r"^\1", BODY.replace("\\", "\\\\").replace('"', '\\"'))
+"""As Chrome's "Copy as cURL (cmd)" has it, but that it leaves more signs as they are."""
+
 LINES = {
+    "carets": f'curl ^"{URL}^" ^\r\n  -H ^"x-key: k^" ^\r\n  --data-raw ^"{CARETS}^"',
+    "letters together": f"curl -sSLXPOST -sd '{QUOTED}' -Hx-key:k {URL} -kso out",
     "single quotes": f"curl '{URL}' -H 'X-Key: k' --data-raw '{QUOTED}'",
     "continued": f"$ curl \\\n  {URL} \\\n  -H 'x-key: k' \\\n  -d '{QUOTED}'",
     "joined": f"/usr/bin/curl -XPOST {URL} -H'x-key: k' --data-binary='{QUOTED}'",
