@@ -21,7 +21,8 @@ from app.export.kept import Kept, Piece, Recording
 from app.export.redact import redacted
 from app.formats.pasted import Pasted
 from app.formats.requests import read_requests
-from app.formats.retold import retold
+from app.formats.retold import check_size, retold
+from app.formats.text import Unreadable
 from app.store.batch import Batch, Chunk, Closed
 
 WHAT = (
@@ -37,7 +38,10 @@ async def bring(engine: Engine, data: bytes) -> str:
     a session, in which line), and nothing is kept then."""
     # A large file takes seconds, hence the other thread.
     reads = _read if data.lstrip().startswith(b'{"playground"') else _read_request
-    kept = await asyncio.to_thread(reads, engine, data)
+    try:
+        kept = await asyncio.to_thread(reads, engine, data)
+    except Unreadable as error:
+        raise BadInput(str(error)) from None
     await engine.log.append(_batch(kept))
     engine.hub.ring_list()
     return kept.session.id
@@ -45,7 +49,10 @@ async def bring(engine: Engine, data: bytes) -> str:
 
 def _read(engine: Engine, data: bytes) -> Kept:
     """Without the keys of this place, should the file hold one; all else stays as it is."""
-    return redacted(read(data, new_id()), engine.keys.secrets(), shapes=False).kept
+    kept = read(data, new_id())
+    most = max((len(turn.parts) for turn in kept.session.turns), default=0)
+    check_size(most, len(kept.session.by_call))
+    return redacted(kept, engine.keys.secrets(), shapes=False).kept
 
 
 def _read_request(engine: Engine, data: bytes) -> Kept:
@@ -53,7 +60,7 @@ def _read_request(engine: Engine, data: bytes) -> Kept:
     brought = read_requests(data.decode("utf-8", "replace"))
     if not brought.requests:
         raise BadInput(f"{brought.problem} Bring {WHAT}.")
-    pasted, now = brought.requests[0], engine.hub.clock()
+    pasted, now = _sound(brought.requests[0]), engine.hub.clock()
     made = retold(pasted, _asked_profile(engine, pasted), new_id(), pasted.at_ms or now)
     for note in (*brought.notes, *made.notes):
         made.tell("brought", note)
@@ -65,6 +72,17 @@ def _read_request(engine: Engine, data: bytes) -> Kept:
     prompts = (item.text for item in made.session.items if isinstance(item, Prompt))
     kept = Kept(made.session, title_of(next(prompts, "")), made.log, recordings, created_ms=now)
     return redacted(kept, engine.keys.secrets()).kept
+
+
+def _sound(pasted: Pasted) -> Pasted:
+    """With those parameters that a person could have chosen, and a note on the others."""
+    params = sound_params(pasted.setup.params)
+    left = ", ".join(name for name in pasted.setup.params if name not in params)
+    if not left:
+        return pasted
+    note = f"Left out, for no session could be set up so: {left}."
+    setup = replace(pasted.setup, params=params)
+    return replace(pasted, setup=setup, notes=(*pasted.notes, note))
 
 
 def _asked_profile(engine: Engine, pasted: Pasted) -> Profile:

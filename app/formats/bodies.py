@@ -132,7 +132,11 @@ def _chat_items(body: Body, reading: Reading) -> Iterator[Item]:
                 pass
             case "assistant":
                 called = "tool_calls" if one.get("tool_calls") else "stop"
-                choice = {"index": 0, "message": dict(one), "finish_reason": called}
+                calls = [
+                    {**call, "index": n} for n, call in enumerate(_dicts(one.get("tool_calls")))
+                ]
+                message = {**one, "tool_calls": calls}  # told apart by more than an id, if need be
+                choice = {"index": 0, "message": message, "finish_reason": called}
                 yield Answered({"object": "chat.completion", "choices": [choice]})
             case "tool" | "function":
                 content = reading.content(one.get("content"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 
+from app.core.decide import doubled_ids
 from app.core.events import (
     CallChecked,
     CallEnded,
@@ -27,8 +28,15 @@ from app.core.state import Call, Session
 from app.core.tools import Tool, ToolResult
 from app.formats.pasted import Answered, Pasted, Result, Said
 from app.formats.read import read
+from app.formats.text import Unreadable
 from app.wire.address import joined
 from app.wire.protocols import codec
+
+MOST_PARTS = 1_000
+"""Texts and calls of one answer that is brought: a page draws all of them."""
+
+MOST_CALLS = 5_000
+"""Calls of a whole session that is brought."""
 
 WAITS = "This request was brought from elsewhere and not sent; Continue here makes it yours."
 
@@ -52,7 +60,7 @@ class Retold:
 
 def retold(pasted: Pasted, profile: Profile, session_id: str, at_ms: int) -> Retold:
     """The session that comes of `pasted`; each event bears `at_ms` (Unix ms). Its tools are
-    answered by a person: what ran them is not here."""
+    answered by a person: what ran them is not here. Unreadable where it is too large."""
     made = Retold(Session(session_id), notes=dict.fromkeys(pasted.notes))
     settings = _settings(pasted, profile, made)
     _add(made, at_ms, SessionStarted(settings))
@@ -72,6 +80,15 @@ def retold(pasted: Pasted, profile: Profile, session_id: str, at_ms: int) -> Ret
     if made.session.state == "running":
         _add(made, at_ms, RunPaused("brought", WAITS))
     return made
+
+
+def check_size(parts: int, calls: int) -> None:
+    """Unreadable where an answer has so many parts, or a session so many calls, that its page could
+    not be drawn in time."""
+    if parts > MOST_PARTS:
+        raise Unreadable(f"An answer of more than {MOST_PARTS:,} texts and calls is not taken.")
+    if calls > MOST_CALLS:
+        raise Unreadable(f"A session of more than {MOST_CALLS:,} calls is not taken.")
 
 
 def _settings(pasted: Pasted, profile: Profile, made: Retold) -> Settings:
@@ -121,9 +138,13 @@ def _answer(
     _add(made, at_ms, sent)
     _add(made, at_ms, ResponseStarted(status, {}), Source(number, 0, 0) if told else None)
     decoder = codec(pasted.protocol).decoder(status)
+    turn = made.session.turns[-1]
     for start, end, event in (*decoder.feed(data), *decoder.end(True)):
         if told or not isinstance(event, Warned):
             _add(made, at_ms, event, Source(number, start, end) if told else None)
+            check_size(len(turn.parts), len(made.session.by_call))
+    for one in doubled_ids(turn):
+        made.notes[f"Calls share the id {one[:60]!r}: their results are taken in order."] = None
     made.open = {}
     for call in reversed(made.session.current_calls):
         made.open.setdefault(("id", call.provider_id), []).append(call)

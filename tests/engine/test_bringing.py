@@ -159,3 +159,30 @@ async def test_a_key_of_ours_in_a_file_is_not_kept(tmp_path: Path) -> None:
     assert len(whole.log) == len(log.events)
     assert key.encode() not in write(whole).data
     assert b"sk-other-0123456789abcdef" in write(whole).data, "all else is as it came"
+
+
+@pytest.mark.anyio
+async def test_parameters_that_nobody_could_choose_are_left_out(tmp_path: Path) -> None:
+    body = (
+        '{"model": "m", "messages": [{"role": "user", "content": "a"}], "top_p": 0.5,'
+        '"temperature": "hot", "max_tokens": 1e400, "stop": [1]}'
+    )
+    async with running(tmp_path) as engine:
+        session_id = await bring(engine, body.encode())
+        log = await engine.log.events(session_id)
+        settings = fold(session_id, log).settings
+        assert settings is not None
+        assert settings.params == {"top_p": 0.5}
+        assert "could be set up so: max_tokens, temperature, stop" in repr(log)
+
+
+@pytest.mark.anyio
+async def test_a_session_with_more_calls_than_a_page_bears_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as engine:
+        session = await asked(engine, "What is 17*23?", "calculator", rules=ALLOW_ALL)
+        data = write(await kept(engine, session.id)).data
+        monkeypatch.setattr("app.formats.retold.MOST_CALLS", 0)
+        with pytest.raises(BadInput, match="more than 0 calls"):
+            await bring(engine, data)

@@ -14,6 +14,7 @@ from app.core.settings import Profile
 from app.core.state import Call, Session
 from app.formats.requests import read_requests
 from app.formats.retold import Retold, retold
+from app.formats.text import Unreadable
 from app.wire.protocols import codec
 from tests.engine.running import ALLOW_ALL, asked, rested, running
 
@@ -58,16 +59,41 @@ async def test_a_request_of_ours_comes_back_as_it_was(tmp_path: Path, profile: s
         assert {tool.answered_by for tool in made.log[0].event.settings.tools} == {"person"}  # type: ignore[union-attr]
 
 
+def with_calls(*ids: str) -> str:
+    function = {"name": "f", "arguments": "{}"}
+    calls = [{"id": one, "type": "function", "function": function} for one in ids]
+    results = [
+        {"role": "tool", "tool_call_id": one, "content": f"r{n}"} for n, one in enumerate(ids)
+    ]
+    said = [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": calls}, *results]
+    return json.dumps({"model": "m", "messages": said})
+
+
+def results_of(made: Retold) -> list[str]:
+    return [call.result.text for call in made.session.calls() if call.result is not None]
+
+
+PROFILE = Profile("o", "openai_chat", "https://x")
+
+
 def test_calls_are_found_without_comparing_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """One answer can hold thousands: to compare each with each takes minutes."""
-    calls = [
-        {"id": f"c{n}", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-        for n in range(20)
-    ]
-    results = [{"role": "tool", "tool_call_id": f"c{n}", "content": f"r{n}"} for n in range(20)]
-    said = [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": calls}, *results]
-    (request,) = read_requests(json.dumps({"model": "m", "messages": said})).requests
+    text = with_calls(*(f"c{n}" for n in range(20)))
     monkeypatch.setattr(Call, "__eq__", lambda *_: pytest.fail("two calls were compared"))
-    made = retold(request, Profile("o", "openai_chat", "https://x"), "s", 5)
-    texts = [call.result.text for call in made.session.calls() if call.result is not None]
-    assert texts == [f"r{n}" for n in range(20)]
+    assert results_of(told(text, PROFILE)) == [f"r{n}" for n in range(20)]
+
+
+def test_calls_that_share_an_id_stay_two_and_it_is_said() -> None:
+    made = told(with_calls("c", "d", "c"), PROFILE)
+    assert results_of(made) == ["r0", "r1", "r2"]
+    assert [note for note in made.notes if "share the id" in note]
+
+
+@pytest.mark.parametrize("most", ["MOST_PARTS", "MOST_CALLS"])
+def test_more_calls_than_a_page_bears_are_not_taken(
+    monkeypatch: pytest.MonkeyPatch, most: str
+) -> None:
+    monkeypatch.setattr(f"app.formats.retold.{most}", 3)
+    assert len(results_of(told(with_calls(*"abc"), PROFILE))) == 3
+    with pytest.raises(Unreadable, match="more than 3"):
+        told(with_calls(*"abcd"), PROFILE)
