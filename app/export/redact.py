@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import AnyStr
 
@@ -79,7 +79,8 @@ def _looked_like(kept: Kept) -> set[str]:
         return text
 
     for logged in kept.log:
-        with_texts(type(logged.event), logged.event, look)
+        if not isinstance(logged.event, PartDelta):  # of which the whole is looked at, below
+            with_texts(type(logged.event), logged.event, look)
     streamed = _streamed(kept.log).values()
     joined = ("".join(_piece(one) for one in part) for part in streamed)
     answers = (one.data.decode("latin-1") for one in kept.recordings.values())
@@ -95,6 +96,7 @@ class _Redacting:
     kept: Kept
     known: Masker
     shapes: bool
+    done_before: dict[str, str] = field(default_factory=dict)
 
     def done(self) -> Redacted:
         kept, marks = self.kept, []
@@ -108,7 +110,7 @@ class _Redacting:
             event = streamed.get(logged.seq, logged.event)
             if isinstance(event, CallProgressed):
                 counts[0] += _changes(_piece(logged), event.output)
-            if event is logged.event or not isinstance(event, PartDelta):
+            if not isinstance(event, PartDelta):
                 event = self._event(event, counts)
             log.append(logged if event is logged.event else replace(logged, event=event))
             marks.append(Mark(where, counts[0]))
@@ -142,11 +144,13 @@ class _Redacting:
         return changed
 
     def _text(self, name: str, text: str) -> str:
-        masked = self.known.mask_text(text)
-        masked = _starred(masked, _in_lines(masked, self.known), "*")
-        if self.shapes:
-            masked = _starred(masked, [*header_spans(name, masked), *spans(masked)], "*")
-        return masked
+        masked = self.done_before.get(text)
+        if masked is None:
+            masked = self.known.mask_text(text)
+            masked = _starred(masked, _in_lines(masked, self.known), "*")
+            masked = _starred(masked, spans(masked) if self.shapes else (), "*")
+            self.done_before[text] = masked
+        return _starred(masked, header_spans(name, masked) if self.shapes else (), "*")
 
     def _streamed(self) -> dict[int, PartDelta | CallProgressed]:
         """The pieces of an answer, or of what a call printed, that a secret goes through, by seq:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 
+from app.net.looks import BEGINS
+
 _NAME = re.compile(r"key|token|secret|passw|pwd|auth|credential|cookie|session|bearer|sig", re.I)
 _PREFIX = re.compile(
-    r"(?:sk|pk|rk|ghp|gho|ghs|github_pat|glpat|xox[abprs]|AKIA|ASIA|AIza|ya29|eyJ|hf|npm|pypi|lin_api"
-    r"|ntn|secret|figd|shpat|SG|whsec|gsk|xai|tvly|key)[-_.A-Za-z0-9]{8,}"
+    rf"(?:{'|'.join(map(re.escape, BEGINS))}|(?:secret|key)[-_.])[-_.A-Za-z0-9]{{8,}}"
 )
 _HARMLESS = re.compile(
     r"(?i:true|false|yes|no|on|off|info|debug|error|warn|warning|production|development|stdio|test)"
