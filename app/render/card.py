@@ -6,6 +6,7 @@ a courtesy, the check that counts is made where the decision is taken.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Literal
 
@@ -232,7 +233,7 @@ def _done_words(call: Call) -> tuple[str, Tone]:
 def _place(turn: Turn, call: Call) -> str:
     # While the answer streams nobody knows how many there will be, and counting on would mean
     # to draw every card again for each new one.
-    number = next(place for place, one in enumerate(turn.calls, 1) if one is call)
+    number = 1 + bisect_left(turn.calls, call.part.index, key=lambda one: one.part.index)
     if turn.open:
         return f"call {number}" if number > 1 else ""
     return f"{number} of {len(turn.calls)}" if len(turn.calls) > 1 else ""
@@ -286,9 +287,7 @@ def _mended(call: Call) -> bool:
 def _decidable(view: View, call: Call) -> bool:
     session = view.session
     return (
-        not session.stopped
-        and call.status in ("waiting", "interrupted")
-        and session.current(call)
+        not session.stopped and call.status in ("waiting", "interrupted") and session.current(call)
     )
 
 

@@ -96,7 +96,8 @@ async def page(
             wire_late=late,
             forked=forked,
         )
-        return HTMLResponse(session_page(site.env, view, around))
+        # Thousands of calls take seconds: others go on meanwhile.
+        return HTMLResponse(await asyncio.to_thread(session_page, site.env, view, around))
 
 
 async def _heard(site: Site, live: Live) -> int:
