@@ -3,7 +3,7 @@
 
 const LOOKED_AT_MS = 500;
 
-const typing = (target) => target.closest?.("input, textarea, select, [contenteditable], [data-typing]") !== null;
+const typing = (target) => target.closest?.("input:not([type=range]), textarea, select, [contenteditable], [data-typing]") !== null;
 
 // Which cards were seen ----------------------------------------------------------------------
 

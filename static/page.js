@@ -44,7 +44,9 @@ const actions = {
       tab.setAttribute("aria-selected", chosen);
       $(tab.getAttribute("aria-controls")).hidden = !chosen;
     }
-    history.replaceState(null, "", link.href);
+    const url = new URL(location);
+    url.searchParams.set("tab", new URL(link.href).searchParams.get("tab"));
+    history.replaceState(null, "", url);
   },
   fix(button) {
     const form = $(button.dataset.form);

@@ -14,6 +14,7 @@ let seq = 0; // the last event that is on the page
 let clock = 0; // ms on the replay clock
 let playing = false;
 let last = 0; // when the clock was looked at
+let newer = 0; // events that came since the replay began
 
 const speed = () => Number($("speed").value);
 
@@ -33,7 +34,36 @@ async function begin() {
   document.body.dataset.replay = "on";
   $("playhead").max = reel.duration;
   $("composer")?.setAttribute("hidden", "");
+  hearNewer();
   return reel;
+}
+
+// A session goes on while its past is shown: how many events came since is said beside the way out.
+function hearNewer() {
+  const heard = new EventSource(`/sessions/${session}/events?after=${reel.seq}`);
+  heard.onmessage = (event) => {
+    newer = Number(event.lastEventId) - reel.seq;
+    sayNewer();
+  };
+  window.addEventListener("pagehide", () => heard.close());
+}
+
+function sayNewer() {
+  const place = $("newer");
+  const words = newer > 0 ? `${newer} newer event${newer > 1 ? "s" : ""}` : "";
+  if (place && place.textContent !== words) place.textContent = words;
+}
+
+// A head that is drawn anew says it again.
+document.addEventListener("htmx:after:swap", sayNewer);
+
+// At rest the address is that of the moment, so that a page that is loaded again shows it.
+function rested() {
+  report();
+  const url = new URL(location);
+  url.searchParams.set("at", seq);
+  if (window === window.top) history.replaceState(null, "", url);
+  document.dispatchEvent(new Event("replay:shown"));
 }
 
 // One change of the page at a time: what is asked for meanwhile waits, and only the newest counts.
@@ -59,7 +89,7 @@ async function goThere() {
     if (!query.startsWith("ms=")) clock = frame.at;
     report();
   }
-  document.dispatchEvent(new Event("replay:shown"));
+  rested();
 }
 
 async function put(frame) {
@@ -100,7 +130,7 @@ function report() {
   if (shown < 0) return;
   $("place").textContent = `event ${seq} of ${reel.seq}`;
   $("placed").dataset.position = shown;
-  $("fork-seq").value = seq;
+  $("fork-here").search = `?seq=${seq}`;
   link($("share-place"), seq);
   link(document.querySelector("#bar [data-do=back]"), shown > reel.first ? seq - 1 : undefined);
   link(document.querySelector("#bar [data-do=forth]"), shown < reel.count ? seq + 1 : undefined);
@@ -142,6 +172,7 @@ async function tick(now) {
   if (clock >= reel.duration && shown >= reel.count) playing = false;
   report();
   if (playing) requestAnimationFrame(tick);
+  else if (shown >= 0 && wanted === null) rested();
 }
 
 async function catchUp() {
@@ -162,8 +193,11 @@ async function toggle() {
     }
     last = performance.now();
     requestAnimationFrame(tick);
+    report();
+  } else {
+    await busy;
+    rested();
   }
-  report();
 }
 
 async function pauseAndGo(query) {
@@ -172,27 +206,21 @@ async function pauseAndGo(query) {
   await go(query);
 }
 
-// One thing that came, further or back.
+// One event further or back, from where the step before it will have led.
 async function stepBy(by) {
   await load();
   playing = false;
-  await busy; // from where the page will be
-  const here = shown < 0 ? reel.count : shown;
-  if (by < 0 || shown < 0) return go(`position=${Math.max(here + by, reel.first)}`);
-  busy = busy.then(stepOn).catch(told);
+  busy = busy.then(() => step(by)).catch(told);
   return busy;
 }
 
-async function stepOn() {
-  if (shown >= reel.count) return;
+async function step(by) {
+  const here = shown < 0 ? reel.seq : seq;
+  const frame = await ask(`at?seq=${Math.min(Math.max(here + by, 1), reel.seq)}`);
   ahead = [];
-  const { frames } = await ask(`frames?from=${shown}&every=0&most=1`);
-  for (const frame of frames) {
-    await put(frame);
-    clock = frame.at;
-  }
-  report();
-  document.dispatchEvent(new Event("replay:shown"));
+  await put(frame);
+  clock = frame.at;
+  rested();
 }
 
 async function jump(kind, by) {
@@ -229,13 +257,14 @@ document.addEventListener("change", (event) => {
 });
 
 const onBar = { ArrowLeft: () => stepBy(-1), ArrowRight: () => stepBy(1), " ": toggle };
-const anywhere = { "[": () => jump("call", -1), "]": () => jump("call", 1) };
+const anywhere = { "[": () => jump("call", -1), "]": () => jump("call", 1), " ": toggle };
 
 document.addEventListener("keydown", (event) => {
   if (event.metaKey || event.ctrlKey || event.altKey || event.isComposing) return;
   const bar = event.target.id === "playhead";
   const typing = !bar && event.target.closest?.("input, textarea, select, [contenteditable], dialog");
-  const act = (bar && onBar[event.key]) || (!typing && document.body.dataset.replay && anywhere[event.key]);
+  const pressed = event.key === " " && event.target.closest?.("button, summary"); // it has a use for the key
+  const act = (bar && onBar[event.key]) || (!typing && !pressed && document.body.dataset.replay && anywhere[event.key]);
   if (!act) return;
   event.preventDefault();
   act().catch(told);

@@ -82,7 +82,7 @@ document.addEventListener("htmx:before:swap", (event) => {
 
 // The line ------------------------------------------------------------------------------------
 
-let replaying = false;
+let replaying = document.querySelector("[data-place]") !== null; // a page of one moment
 
 export function setReplaying(value) {
   replaying = value;
@@ -93,8 +93,15 @@ document.addEventListener("grow", (event) => {
 });
 
 document.addEventListener("htmx:sse:before:message", (event) => {
-  // What happens meanwhile is not lost: leaving the replay loads the page again.
-  if (replaying) event.preventDefault();
+  // What happens meanwhile is not lost: leaving the replay loads the page again. The list goes on.
+  if (!replaying) return;
+  event.preventDefault();
+  const { message } = event.detail;
+  if (message.event) return;
+  const came = document.createElement("template");
+  came.innerHTML = message.data;
+  const list = came.content.querySelector('hx-partial[hx-target="#list"]');
+  if (list) applyFrame({ html: list.outerHTML });
 });
 
 // What a page around this one hands in, each after the one before.

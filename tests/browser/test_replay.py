@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 from typing import Any
 
@@ -73,8 +74,30 @@ def test_every_drag_step_and_jump_shows_what_a_fresh_page_shows(server: Server, 
     tab.find("#speed").select_option("20")
     tab.find("#bar .play").click()
     expect(tab.find("#bar .play")).to_have_attribute("aria-label", "Play")
-    assert "event" in tab.find("#place").inner_text()
     same_as_fresh(tab)
+
+
+def test_keys_step_event_by_event_while_the_session_goes_on(server: Server, tab: Tab) -> None:
+    session_id = rested(server, tab)
+    last, press = server.folded(session_id)["seq"], tab.page.keyboard.press
+    tab.find("#playhead").focus()
+    for _ in range(3):  # quicker than the page follows
+        press("ArrowLeft")
+    expect(tab.find("#place")).to_have_text(f"event {last - 3} of {last}")
+    tab.page.wait_for_url(f"**?at={last - 3}")
+    press("ArrowRight")
+    expect(tab.find("#place")).to_have_text(f"event {last - 2} of {last}")
+    # The page of a moment says, too, what goes on, and its list shows it.
+    tab.page.reload()
+    server.post(f"/sessions/{session_id}/prompts", {"text": "What is 2*3?"})
+    expect(tab.find("#newer")).to_contain_text("newer events")
+    expect(tab.find(f"#row-{session_id}")).to_have_attribute("data-state", "waiting")
+    expect(tab.find("#place")).to_have_text(re.compile(f"event {last - 2} of"))
+    press(" ")
+    expect(tab.find("#bar .play")).to_have_attribute("aria-label", "Pause")
+    press("Escape")
+    expect(tab.find("#composer")).to_be_visible()
+    assert "at=" not in tab.page.url
 
 
 def test_a_moment_has_an_address_that_needs_no_script(server: Server, new_tab: NewTab) -> None:
@@ -88,6 +111,8 @@ def test_a_moment_has_an_address_that_needs_no_script(server: Server, new_tab: N
     tab.find("[data-kind=call][data-by='1']").click()
     expect(tab.find(".card")).to_have_count(2)
     tab.find("#bar [data-do=back]").click()
-    expect(tab.find("#fork-seq")).to_have_attribute("value", tab.page.url.rpartition("=")[2])
+    # Forking here asks first how to go on.
+    fork = tab.find("#fork-here").get_attribute("href")
+    assert fork == f"/sessions/{session_id}/fork?seq={tab.page.url.rpartition('=')[2]}"
     tab.find("[data-do=exit-replay]").click()
     expect(tab.find("#composer")).to_be_visible()

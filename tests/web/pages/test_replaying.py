@@ -95,8 +95,7 @@ async def test_the_page_of_a_moment_holds_nothing_that_came_later(
     assert 'id="call-1-' in page
     assert 'id="turn-2"' not in page
     assert 'id="composer"' not in page
-    assert 'id="stream"' not in page
-    assert f'name="seq" id="fork-seq" value="{call[3]}"' in page
+    assert f'id="fork-here" href="/sessions/{session_id}/fork?seq={call[3]}"' in page
     assert f'href="?at={call[3] + 1}"' in page
     assert (await client.get(f"/sessions/{session_id}?at=x", headers=PAGE)).status_code == 422
 
