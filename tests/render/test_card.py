@@ -13,7 +13,9 @@ from app.core.events import (
     CallStarted,
     Problem,
     ResponseFailed,
+    RunResumed,
     RunStopped,
+    SessionForked,
 )
 from app.core.tools import Tool, text_result
 from app.render.blocks import block
@@ -74,6 +76,16 @@ def test_what_a_card_offers(log: Log, wanted: str) -> None:
     assert (
         offered(log, replay=True) == offered(log, own=False) == offered(log, live=False) == "none"
     )
+
+
+def test_a_call_in_a_fork_of_a_stopped_run_waits_for_continue() -> None:
+    log = asked("get_weather", {}).add(RunStopped(), SessionForked("p", 1))
+    shown = card_of(log, "1.1")
+    assert (shown.words, shown.hint) == (
+        "not decided",
+        "The run is stopped. Continue to decide this call.",
+    )
+    assert card_of(log.add(RunResumed()), "1.1").words == "checking"
 
 
 @pytest.mark.parametrize("reason", ["length", "refusal"])
