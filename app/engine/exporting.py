@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from app import __version__, config
 from app.core.errors import NotFound
+from app.core.events import Logged
 from app.core.fold import fold
 from app.core.state import Session
 from app.engine.engine import Engine
@@ -55,9 +57,39 @@ def leaving(
 ) -> Redacted:
     """What leaves of `whole`: without what is `left_out`, then without `secrets`, the values of the
     variables `private` and all that looks like a secret. Takes seconds for a large session."""
-    thin = without(whole, left_out)
     hidden = {value for name, value in private.items() if is_private(name, value, whole.session)}
-    return redacted(thin, {*secrets, *hidden})
+    names = frozenset(left_out)
+    known = frozenset({*secrets, *hidden})
+    seq = whole.session.seq
+    asked = _Asked(whole.session.id, seq, names, known, whole, whole.log, whole.recordings)
+    done = _redacted(asked)
+    kept = replace(done.kept, look=whole.look)
+    return replace(done, kept=kept)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What was asked to leave. Two are the same where all that leaves is the same."""
+
+    session_id: str
+    seq: int
+    left_out: frozenset[str]
+    known: frozenset[str] = field(repr=False)
+    whole: Kept = field(compare=False, repr=False)
+    log: Sequence[Logged] = field(hash=False, repr=False)
+    recordings: Mapping[int, Recording] = field(hash=False, repr=False)
+    about: tuple[object, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        one = self.whole
+        about = (one.title, tuple(one.tags), one.parent, one.created_ms)
+        object.__setattr__(self, "about", about)
+
+
+@lru_cache(maxsize=1)
+def _redacted(asked: _Asked) -> Redacted:
+    """The last one is kept: a page is looked at in one form, then in another, then saved."""
+    return redacted(without(asked.whole, asked.left_out), asked.known)
 
 
 def is_private(name: str, value: str, session: Session) -> bool:

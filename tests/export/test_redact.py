@@ -240,6 +240,19 @@ def test_bodies_stay_json_and_words_stay() -> None:
             assert logged.event.headers["authorization"].startswith("Bearer *")
 
 
+def test_the_last_one_is_kept_until_anything_of_it_is_another() -> None:
+    first = leaving(WHOLE, {KNOWN}, ENV, ()).kept
+    assert leaving(replace(WHOLE, log=list(WHOLE.log)), {KNOWN}, ENV, ()).kept.log is first.log
+    others = (
+        leaving(WHOLE, set(), ENV, ()),
+        leaving(replace(WHOLE, title="T"), {KNOWN}, ENV, ()),
+        leaving(replace(WHOLE, recordings={}), {KNOWN}, ENV, ()),
+        leaving(WHOLE, {KNOWN}, ENV, ("recordings",)),
+    )
+    assert all(one.kept.log is not first.log for one in others)
+    assert others[1].kept.title == "T"
+
+
 def test_twice_is_once_and_nothing_found_is_nothing_changed() -> None:
     again = leaving(MASKED.kept, {KNOWN}, ENV, ())
     assert again.marks == ()
