@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from app.core.align import Alignment, align, in_common
 from app.core.errors import BadInput
 from app.core.sides import Side, side
+from app.render.beside import decided_here
 from app.render.compare import (
     MOST_ROWS,
     Choice,
@@ -41,7 +42,8 @@ LISTED = 30
 
 async def show(request: Request) -> Response:
     """GET /compare?session=A&session=B…: what differs, or the page to choose from. `view` is turns
-    or live; without it, live where one of them runs. As JSON, or as text by `as=markdown`."""
+    or live; without it, live where one of them runs or waits. As JSON, or as text
+    by `as=markdown`."""
     site, query = site_of(request), request.query_params
     asked = [one for one in query.getlist("session") if one]
     wanted, kind = query.get("view", ""), wants(request)
@@ -52,7 +54,11 @@ async def show(request: Request) -> Response:
     by_script = kind == "json" or "as" in query
     many = len(dict.fromkeys(asked)) > MOST and not by_script
     ids = list(dict.fromkeys(asked))[:LISTED] if many else chosen(asked)
-    sides = [await _side(site, one) for one in ids]
+    sides, notes = [], []
+    for one in ids:
+        async with site.engine.hub.holding(one) as held:  # NotFound where there is none
+            sides.append(side(held.session, held.title))
+            notes.append("deleted" if held.deleted else decided_here(held.session))
     twice = len(asked) > len(ids)
     if len(sides) < 2 or many or "choose" in query:
         if by_script:
@@ -60,8 +66,8 @@ async def show(request: Request) -> Response:
         said = [f"At most {MOST} stand side by side; choose which."] if many else []
         said += ["This session was named twice; choose another one."] * (len(sides) < 2 and twice)
         return HTMLResponse(compare_page(site.env, await _picker(site, query, ids, said)))
-    running = any(one.state == "running" for one in sides)
-    if not wanted and running and kind == "page" and "as" not in query:
+    at_work = any(one.state in ("running", "waiting") for one in sides)
+    if not wanted and at_work and kind == "page" and "as" not in query:
         return await live(request)
     alignments = await asyncio.to_thread(_aligned, sides)
     if query.get("as") == "markdown":
@@ -71,13 +77,7 @@ async def show(request: Request) -> Response:
         return as_json(await asyncio.to_thread(compared, sides, alignments))
     said = ["A session that was named twice stands here once."] if twice else []
     page = replace(await _picker(site, query, ids, said), start=_start(query))
-    return HTMLResponse(await asyncio.to_thread(_drawn, site, page, sides, alignments))
-
-
-async def _side(site: Site, session_id: str) -> Side:
-    """As it stands now; NotFound where there is none."""
-    async with site.engine.hub.holding(session_id) as held:
-        return side(held.session, held.title)
+    return HTMLResponse(await asyncio.to_thread(_drawn, site, page, sides, alignments, notes))
 
 
 def _aligned(sides: Sequence[Side]) -> list[Alignment]:
@@ -88,8 +88,13 @@ def _aligned(sides: Sequence[Side]) -> list[Alignment]:
 
 
 def _drawn(
-    site: Site, page: ComparePage, sides: Sequence[Side], alignments: Sequence[Alignment]
+    site: Site,
+    page: ComparePage,
+    sides: Sequence[Side],
+    alignments: Sequence[Alignment],
+    notes: Sequence[str],
 ) -> str:
+    """`notes` are what is said of each session besides."""
     ids = [one.id for one in sides]
     rows = across(alignments)
     text = markdown(sides, alignments)
@@ -102,6 +107,7 @@ def _drawn(
             alignments[number - 1] if number else None,
             address([one.id, *(other for other in ids if other != one.id)], "turns"),
             address([other for other in ids if other != one.id], "turns"),
+            notes[number],
         )
         for number, one in enumerate(sides)
     ]

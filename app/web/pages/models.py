@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput
-from app.core.settings import Settings
+from app.core.settings import Profile, Settings
 from app.core.state import Prompt
 from app.engine.asking import asked_anew, asked_of_forks, settings_at
 from app.engine.forking import Place
@@ -41,8 +41,17 @@ async def form(request: Request) -> Response:
         one.id: None for profile in profiles for one in engine.providers.known_models(profile)
     }
     first = ModelRow(settings.profile.name, settings.model, needed=True)
-    rows = [first, first, *[ModelRow() for _ in range(MOST - 2)]]
+    second = ModelRow(_other(settings.profile, groups), needed=True)
+    rows = [first, second, *[ModelRow() for _ in range(MOST - 2)]]
     return HTMLResponse(models_page(site.env, source, settings, rows, groups, list(models)))
+
+
+def _other(first: Profile, groups: Sequence[tuple[str, Sequence[Profile]]]) -> str:
+    """A profile to compare `first` with: one that can be asked now, of its own kind at best."""
+    kinds = ("Simulator", "Ready") if first.simulated else ("Ready", "Simulator")
+    ready = {title: rows for title, rows in groups if title in kinds}
+    found = [one.name for kind in kinds for one in ready.get(kind, ()) if one.name != first.name]
+    return found[0] if found else first.name
 
 
 async def _asked_from(site: Site, session_id: str) -> tuple[AskedFrom | None, Settings | None]:

@@ -73,6 +73,8 @@ async def test_the_page_frames_each_session(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
     ids = [await asked(script, "calculator"), await begun(script)]
+    no_view = await page.get(f"/compare?session={ids[0]}&session={ids[1]}")
+    assert no_view.text.count("<iframe") == 2  # where something waits, that is what is wanted
     query = "&".join(f"session={one}" for one in (*ids, ids[0], "nobody"))
     told = await page.get(f"/compare?{query}&view=live")
     policy = told.headers["content-security-policy"]
@@ -194,6 +196,8 @@ async def test_other_models_are_asked_from_a_session(
     before = (await script.get(f"/sessions/{parent}/events")).text
     form = (await page.get(f"/compare/new?session={parent}")).text
     assert ASKED in form
+    chosen = re.findall("<option selected>([^<]*)<", form)
+    assert (len(chosen), len(set(chosen)), chosen[1][:9]) == (2, 2, "simulator")
     assert "calculator" in form
     rows = {"profile": ["simulator-ollama", "simulator-gemini"], "model": ["", ""]}
     sent = {"from": parent, "at": "prompt", "text": ASKED, "beside": "on", **rows}

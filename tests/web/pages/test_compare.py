@@ -121,3 +121,23 @@ async def test_what_is_refused_says_why(script: httpx.AsyncClient, page: httpx.A
     other = await asked(script, "")
     answer = await page.get("/compare", params={"session": [one, other], "from": "x"})
     assert (answer.status_code, "whole number" in answer.text) == (422, True)
+
+
+async def test_a_column_says_what_was_decided_in_it_and_that_it_is_deleted(
+    script: httpx.AsyncClient, page: httpx.AsyncClient
+) -> None:
+    made = await script.post("/sessions", json={"tools": ["calculator"]})
+    parent = await asked(script, "What is 17 * 23?", made.json()["id"])
+    (call,) = (await script.get(f"/sessions/{parent}")).json()["calls"]
+    results = {"call": call["id"], "results": ["17*23 = 0", "17*23 <b> = 1"]}
+    forks = (await script.post(f"/sessions/{parent}/fork", json=results)).json()["ids"]
+    for one in forks:
+        await asked(script, "", one)
+    query = {"session": forks, "view": "live"}
+    drawn = (await page.get("/compare", params=query)).text
+    assert ">answered: 17*23 = 0</p>" in drawn
+    assert ">answered: 17*23 &lt;b&gt; = 1</p>" in drawn
+    await script.post(f"/sessions/{forks[1]}/delete", json={})
+    drawn = (await page.get("/compare", params={**query, "view": "turns"})).text
+    assert ">answered: 17*23 = 0</p>" in drawn
+    assert '<p class="muted">deleted</p>' in drawn
