@@ -123,10 +123,10 @@ def _json(text: str) -> tuple[str, str]:
     """Laid out where that changes no digit."""
     try:
         value = json.loads(text)
+        same = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+        laid = json.dumps(value, indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):
         return text, ""
-    same = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    laid = json.dumps(value, indent=2, ensure_ascii=False)
     flat = re.sub(r"[ \n\r\t]", "", text)
     return (laid if re.sub(r"[ \n\r\t]", "", same) == flat else text), "json"
 

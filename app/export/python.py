@@ -22,6 +22,7 @@ from app.export.python_said import (
     RESPONSES_READ,
     SAID,
 )
+from app.export.replay_read import comparable
 from app.export.requests import Asked, base, of_turn, sent_turns
 
 WIDTH = 88
@@ -71,7 +72,7 @@ def source(
     """(the file, sentences on what it does otherwise). `results` are texts by the tool's name."""
     value, said = asked.value, SAID.get(asked.protocol)
     found = base(asked)
-    if value is None or said is None or found is None:
+    if value is None or said is None or found is None or not comparable(value):
         why = "This request has no form in an official Python package; curl can send it."
         return f'"""{why}"""\n', (why,)
     notes = list(asked.notes)

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 Call = tuple[str, Any]
+DEEPEST = 50
 
 
 def calls_of(protocol: str, body: bytes) -> list[Call]:
     """(name, arguments) of every tool call in an answer, streamed or whole, in its order.
 
-    Arguments that are no JSON are their text.
+    Arguments that are no JSON object, or none that two runs can be compared by, are their text.
     """
     return list(READERS[protocol](list(_values(body))))
 
@@ -27,7 +28,7 @@ def _values(body: bytes) -> Iterator[dict[str, Any]]:
     text = body.decode("utf-8", "replace").removeprefix("\ufeff")
     try:
         whole = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     else:
         yield from (one for one in (whole if isinstance(whole, list) else [whole]))
@@ -42,26 +43,42 @@ def _values(body: bytes) -> Iterator[dict[str, Any]]:
         for piece in pieces:
             try:
                 value = json.loads(piece)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue  # [DONE], or a line that was cut
             if isinstance(value, dict):
                 yield value
 
 
-def _given(text: Any) -> Any:
-    if not isinstance(text, str):
-        return text or {}
+def comparable(value: Any) -> bool:
+    """Whether JSON data can stand in a program: not nested too deep for it, without NaN, which is
+    like nothing, and without a number beyond all others."""
+    rows = [(value, 0)]
+    while rows:
+        one, depth = rows.pop()
+        if depth > DEEPEST or (isinstance(one, float) and not abs(one) < float("inf")):
+            return False
+        inner = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        rows += [(each, depth + 1) for each in inner]
+    return True
+
+
+def _given(said: Any) -> Any:
+    """Arguments as an object, or their text where they are none that is `comparable`."""
     try:
-        return json.loads(text) if text.strip() else {}
-    except ValueError:
-        return text
+        text = said.strip() if isinstance(said, str) else None
+        value = json.loads(text) if text else {} if text == "" else said or {}
+        if isinstance(value, dict) and comparable(value):
+            return value
+        return said if isinstance(said, str) else json.dumps(said)
+    except (ValueError, RecursionError):
+        return said if isinstance(said, str) else "nested too deep"
 
 
 def _anthropic(values: list[dict[str, Any]]) -> Iterator[Call]:
     if len(values) == 1 and "content" in values[0]:
         for part in values[0]["content"]:
             if part.get("type") == "tool_use":
-                yield part["name"], part.get("input") or {}
+                yield part["name"], _given(part.get("input"))
         return
     open_parts: dict[Any, tuple[str, Any, list[str]]] = {}
     for value in values:
@@ -73,7 +90,7 @@ def _anthropic(values: list[dict[str, Any]]) -> Iterator[Call]:
             case "content_block_delta" if index in open_parts:
                 open_parts[index][2].append(value["delta"].get("partial_json", ""))
     for name, given, pieces in open_parts.values():
-        yield name, _given("".join(pieces)) if "".join(pieces) else given
+        yield name, _given("".join(pieces)) if "".join(pieces) else _given(given)
 
 
 def _openai_chat(values: list[dict[str, Any]]) -> Iterator[Call]:
@@ -101,7 +118,7 @@ def _openai_responses(values: list[dict[str, Any]]) -> Iterator[Call]:
         if item.get("type") == "function_call":
             yield item["name"], _given(item.get("arguments"))
         elif item.get("type") == "custom_tool_call":
-            yield item["name"], {"input": item.get("input", "")}
+            yield item["name"], _given({"input": item.get("input", "")})
 
 
 def _gemini(values: list[dict[str, Any]]) -> Iterator[Call]:
@@ -109,7 +126,7 @@ def _gemini(values: list[dict[str, Any]]) -> Iterator[Call]:
         for candidate in (value.get("candidates") or [])[:1]:
             for part in (candidate.get("content") or {}).get("parts") or []:
                 if call := part.get("functionCall"):
-                    yield call.get("name", ""), call.get("args") or {}
+                    yield call.get("name", ""), _given(call.get("args"))
 
 
 def _ollama(values: list[dict[str, Any]]) -> Iterator[Call]:

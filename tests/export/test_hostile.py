@@ -126,14 +126,16 @@ def test_no_shell_does_what_a_session_says(tmp_path: Path) -> None:
         {"tools": [{"functionDeclarations": 1}], "contents": 1},
         {"tools": 1, "contents": [1], "messages": 1},
         {"tools": [{"functionDeclarations": [1]}], "contents": [{"parts": 1}], "messages": [1]},
+        {"temperature": float("inf"), "messages": []},
+        {"messages": json.loads("[" * 400 + "]" * 400)},
         {"tools": {}, "generationConfig": 1, "messages": {}, "contents": {"parts": [1]}},
     ],
 )
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_body_of_any_shape_makes_a_file(protocol: str, body: Any) -> None:
     one = python.of_turn(weather(protocol).session.turns[0])
-    text, _ = python.source(replace(one, body=json.dumps(body)), {})
-    ast.parse(text)
+    text, _ = python.source(replace(one, body=json.dumps(body).replace("Infinity", "1e999")), {})
+    assert "inf" not in code_of(text)
 
 
 def addressed(url: str, **head: Any) -> Kept:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -10,7 +11,7 @@ from markdown_it.token import Token
 
 from app.core.events import RequestSent, ResponseFailed
 from app.core.tools import Content, ToolResult
-from app.export.markdown import code, fenced, plain, write
+from app.export.markdown import _json, code, fenced, plain, write
 from tests.export.asking import Kind, weather
 from tests.simulator.talking import IMAGE
 
@@ -80,3 +81,9 @@ def test_arguments_keep_their_digits(written: str) -> None:
     kind.prompt("x")
     kind.log.request().call(0, "get_weather", written).end()
     assert f"```\n{written}\n```" in write(kind.kept()).data.decode().replace("```json", "```")
+
+
+def test_arguments_nested_deep_stand_as_they_came() -> None:
+    for depth in (500, *range(900, 1000, 10), 3000):
+        deep = '{"x":' * depth + "1" + "}" * depth
+        assert re.sub(r"\s", "", _json(deep)[0]) == deep

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,6 +46,27 @@ CASES: Sequence[tuple[str, bytes, list[Any]]] = (
 @pytest.mark.parametrize(("protocol", "body", "calls"), CASES)
 def test_calls_are_read(protocol: str, body: bytes, calls: list[Any]) -> None:
     assert calls_of(protocol, body) == calls
+
+
+DEEP = '{"x":' * 3000 + "1" + "}" * 3000
+HALF = '{"x":' * 400 + "1" + "}" * 400
+
+
+@pytest.mark.parametrize(
+    "text", ['{"x":NaN}', '{"x":[-Infinity]}', '{"x":1e999}', DEEP, HALF, "[1]"]
+)
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_no_program_can_hold_is_compared_by_its_text(text: str, whole: bool) -> None:
+    said = json.dumps({"name": "f", "arguments": text})
+    head = '{"message": {"tool_calls": [{"function": %s}]}}'
+    body = head % (f'{{"name": "f", "arguments": {text}}}' if whole else said)
+    calls = calls_of("ollama", body.encode())
+    if whole and text == DEEP:
+        assert calls == [], "no reader of JSON takes the answer"
+        return
+    ((name, given),) = calls
+    assert (name, type(given)) == ("f", str)
+    assert whole or given == text
 
 
 def test_every_protocol_has_a_reader() -> None:

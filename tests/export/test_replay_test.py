@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -103,3 +104,35 @@ def test_a_session_of_nothing_says_so() -> None:
     made = write(Kind("gemini").kept())
     assert made.notes == (NOTHING,)
     assert outcome(Kind("gemini").kept()) == "passed"
+
+
+NO_OBJECTS = [
+    '{"x":NaN}',
+    '{"x":1e999}',
+    '{"x":' * 300 + "1" + "}" * 300,
+    '{"x":' * 3000,
+    "[1]",
+    "{x",
+]
+
+
+@pytest.mark.parametrize("text", NO_OBJECTS)
+def test_arguments_that_are_no_object_are_compared_by_their_text(text: str) -> None:
+    own = asked("openai_chat", "What is the weather in Paris?", stream=False)
+
+    def answered(arguments: str) -> Kept:
+        body = json.loads(own.recordings[1].data)
+        body["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] = arguments
+        one = Recording(1, [Piece(0, json.dumps(body).encode())])
+        return replace(own, recordings={**own.recordings, 1: one})
+
+    assert outcome(answered(text)) == "passed"
+    assert outcome(answered(text), answered(text + " ")) == "failed"
+
+
+def test_an_answer_that_the_test_cannot_read_is_left_out() -> None:
+    own = asked("openai_chat", "What is the weather in Paris?")
+    odd = Recording(1, [Piece(0, b'{"choices": [{"message": {"tool_calls": [5]}}]}')])
+    made = replace(own, recordings={**own.recordings, 1: odd})
+    assert write(made).notes == ("Turn 1 is left out: the test cannot read its answer.",)
+    assert outcome(made) == "passed"
