@@ -113,8 +113,10 @@ class MaskStream(Generic[AnyStr]):
 
     def __init__(self, forms: Sequence[AnyStr], prefixes: _Prefixes, star: AnyStr) -> None:
         self.ranges: list[tuple[int, int]] = []
-        self._forms, self._prefixes, self._star = forms, prefixes, star
-        self._kept = star[:0]
+        self._forms: Sequence[AnyStr] = forms
+        self._prefixes = prefixes
+        self._star: AnyStr = star
+        self._kept: AnyStr = star[:0]
         self._covered = 0  # how much of _kept lies in a secret that began before it
         self._state = 0
         self._returned = 0
@@ -134,6 +136,7 @@ class MaskStream(Generic[AnyStr]):
         if upto == 0:
             self._kept = buffer
             return self._star[:0]
+        spans: list[tuple[int, int]]
         spans = list(_merged([(0, self._covered), *_spans(buffer, self._forms)]))
         certain = [(start, min(end, upto)) for start, end in spans if start < upto]
         for start, end in certain:
