@@ -87,8 +87,10 @@ class Engine:
         simulator_key: str,
         clock: Callable[[], int] = now_ms,
         environment: Mapping[str, str] | None = None,
+        told: Callable[[str], None] | None = None,
     ) -> Engine:
-        """Take the database at `path` for this process, and recover what was cut.
+        """Take the database at `path` for this process, and recover what was cut. `told` gets a
+        sentence where that takes long.
 
         StoreBusy where another process owns it, StoreError where it cannot be used.
         """
@@ -97,7 +99,7 @@ class Engine:
             lock = OwnerLock(path)
             lock.take()
             opened.callback(lock.release)
-            database = await Database.open(path)
+            database = await Database.open(path, told=told)
             opened.push_async_callback(database.close)
             log = await Log.open(database)
             library = Library(database, EXAMPLES + WORKSPACE)

@@ -11,7 +11,7 @@ import asyncio
 import os
 import shutil
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,9 @@ from app.core.errors import StoreBusy, StoreError
 APPLICATION_ID = 0x706C6179  # "play"
 QUICK_CHECK_BYTES = 64 * 1024 * 1024
 """A file up to this size is checked when it is opened; a larger one would hold up the start."""
+
+PATIENCE_S = 2.0
+"""Seconds after which it is told that a file is brought up to date."""
 
 TEXTS = """
     CREATE VIEW texts (pos, session, seq, kind, text) AS SELECT pos, session, seq, kind,
@@ -158,14 +161,19 @@ class Database:
         self._task = asyncio.create_task(self._write_all()) if writer is not None else None
 
     @classmethod
-    async def open(cls, path: Path, *, owner: bool = True) -> Database:
-        """StoreError with a sentence where the file cannot be used; it is never overwritten."""
+    async def open(
+        cls, path: Path, *, owner: bool = True, told: Callable[[str], None] | None = None
+    ) -> Database:
+        """StoreError with a sentence where the file cannot be used; it is never overwritten.
+
+        `told` gets a sentence where bringing the file up to date takes long.
+        """
         opened: list[aiosqlite.Connection] = []
         if path.is_dir():
             raise StoreError(f"{path} is a folder; name a file in it with --db FILE.")
         try:
             if owner:
-                opened.append(await _open_writer(path))
+                opened.append(await _open_writer(path, told))
             opened.append(await _connect(path, read_only=True))
             if not owner:
                 await _check_identity(opened[0], path)
@@ -264,7 +272,9 @@ async def _connect(path: Path, *, read_only: bool) -> aiosqlite.Connection:
     return connection
 
 
-async def _open_writer(path: Path) -> aiosqlite.Connection:
+async def _open_writer(
+    path: Path, told: Callable[[str], None] | None = None
+) -> aiosqlite.Connection:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
@@ -282,7 +292,7 @@ async def _open_writer(path: Path) -> aiosqlite.Connection:
             await connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         await connection.execute("PRAGMA journal_mode = WAL")
         await connection.execute("PRAGMA foreign_keys = ON")
-        await _migrate(connection, path)
+        await _migrate(connection, path, told)
     except BaseException:
         await connection.close()
         raise
@@ -323,18 +333,28 @@ async def _check_identity(connection: aiosqlite.Connection, path: Path) -> None:
         )
 
 
-async def _migrate(connection: aiosqlite.Connection, path: Path) -> None:
+async def _migrate(
+    connection: aiosqlite.Connection, path: Path, told: Callable[[str], None] | None
+) -> None:
     version = await _value(connection, "PRAGMA user_version")
     if version == len(MIGRATIONS):
         return
-    if version > 0:
-        await _value(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
-        shutil.copy2(path, path.with_name(f"{path.name}.v{version}.backup"))
-    steps = "".join(MIGRATIONS[version:])
-    await connection.executescript(
-        f"BEGIN IMMEDIATE; {steps} PRAGMA user_version = {len(MIGRATIONS)};"
-        f" PRAGMA application_id = {APPLICATION_ID}; COMMIT;"
-    )
+    words = f"Bringing the database up to date (schema {version} to {len(MIGRATIONS)})…"
+    loop = asyncio.get_running_loop()
+    waiting = loop.call_later(PATIENCE_S, told, words) if told is not None and version else None
+    try:
+        if version > 0:
+            await _value(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+            backup = path.with_name(f"{path.name}.v{version}.backup")
+            await asyncio.to_thread(shutil.copy2, path, backup)
+        steps = "".join(MIGRATIONS[version:])
+        await connection.executescript(
+            f"BEGIN IMMEDIATE; {steps} PRAGMA user_version = {len(MIGRATIONS)};"
+            f" PRAGMA application_id = {APPLICATION_ID}; COMMIT;"
+        )
+    finally:
+        if waiting is not None:
+            waiting.cancel()
 
 
 def _damaged(path: Path, what: str) -> StoreError:

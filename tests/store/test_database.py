@@ -147,6 +147,32 @@ async def test_an_older_schema_is_brought_up_with_a_backup(
     assert (tmp_path / f"a.db.v{len(steps) - 1}.backup").read_bytes() == before
 
 
+async def test_it_is_told_where_bringing_it_up_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, told = tmp_path / "a.db", list[str]()
+    monkeypatch.setattr(database_module, "PATIENCE_S", 0.0)
+    await (await Database.open(path, told=told.append)).close()
+    await (await Database.open(path, told=told.append)).close()
+    assert told == []  # a new file and one of today are no such work
+    steps = (*MIGRATIONS, "CREATE TABLE notes (text);")
+    monkeypatch.setattr(database_module, "MIGRATIONS", steps)
+    await (await Database.open(path, told=told.append)).close()
+    assert told == [f"Bringing the database up to date (schema {len(MIGRATIONS)} to {len(steps)})…"]
+
+
+async def test_nothing_is_told_of_what_is_soon_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, told = tmp_path / "a.db", list[str]()
+    monkeypatch.setattr(database_module, "PATIENCE_S", 3600.0)
+    await (await Database.open(path)).close()
+    monkeypatch.setattr(database_module, "MIGRATIONS", (*MIGRATIONS, "CREATE TABLE notes (text);"))
+    await (await Database.open(path, told=told.append)).close()
+    await asyncio.sleep(0)
+    assert told == []
+
+
 async def test_a_step_that_fails_leaves_the_file_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
