@@ -141,14 +141,20 @@ def hidden(text: str) -> Iterator[str]:
         if "\\" in once:
             yield _ESCAPE.sub(_unescaped, once)
     lines = (block for block, _ in wrapped(text))
+    found: list[str] = []
     for data in chain((run[0] for run in _RUN.finditer(text)), lines):
         data = data.translate(_STANDARD)
         for shift in range(4 if len(data) <= _LONG_RUN else 1):
             whole = len(data) - (len(data) - shift) % 4
             try:
-                yield base64.b64decode(data[shift:whole]).decode("latin-1")
+                found.append(base64.b64decode(data[shift:whole]).decode("latin-1"))
             except (binascii.Error, ValueError):
                 continue
+    # Together, for there may be very many of them; nothing goes on from one to the next.
+    yield _APART.join(found)
+
+
+_APART = "\n<>\n"
 
 
 def wrapped(text: str) -> Iterator[tuple[str, list[Span]]]:
