@@ -44,6 +44,13 @@ def wants(request: Request) -> Kind:
     return "json" if scripted else "page"
 
 
+def wants_file(request: Request) -> bool:
+    """Whether the answer is the file itself: for all that do not name JSON, who get words on it,
+    too. A bearer token alone, or `Accept: */*`, asks for no other form."""
+    kind = request.headers.get("content-type", "")
+    return "application/json" not in request.headers.get("accept", "") + kind
+
+
 @dataclass(frozen=True)
 class Body:
     """The fields of a form or a JSON object. Form values are text; `all` keeps repeated ones.

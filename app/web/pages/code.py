@@ -20,7 +20,7 @@ from app.export import curl, python
 from app.export.requests import SIMULATOR, SIMULATOR_KEY, Asked, asked, sent_turns, written
 from app.render.code import Form, ShownCode, code_fragment
 from app.render.pages import partial
-from app.web.forms import as_json, wants
+from app.web.forms import as_json, wants, wants_file
 from app.web.site import Site, site_of
 from app.wire.address import joined
 from app.wire.protocols import codec
@@ -34,10 +34,11 @@ async def code(request: Request) -> Response:
     file. As JSON: `{"turn", "protocol", "curl", "python", "notes", "failed"}`."""
     shown = await shown_code(request)
     texts = {form.name: form.text for form in shown.forms}
-    if wants(request) == "json":
+    as_file = bool(request.query_params.get("file")) and wants_file(request)
+    if wants(request) == "json" and not as_file:
         about = {"turn": shown.number, "protocol": shown.protocol, "failed": shown.failed or None}
         return as_json({**about, **dict.fromkeys(FORMS), **texts, "notes": list(shown.notes)})
-    if request.query_params.get("file"):
+    if as_file:
         if shown.failed:
             raise BadInput(shown.failed)
         name, kind = FILES[shown.form]

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from app.core.errors import BadInput
 from app.core.tools import Tool
 from app.formats.write import FORMATS, write
-from app.web.forms import as_json, wants
+from app.web.forms import as_json, wants_file
 from app.web.site import Site, site_of
 
 MOST_NAMES = 500
@@ -26,7 +26,7 @@ async def export(request: Request) -> Response:
     written = await asyncio.to_thread(write, query.get("format", "own"), tools, called)
     # A key that became known after its tool was saved goes nowhere.
     text = site.engine.keys.masker().mask_text(written.text)
-    if wants(request) == "json":
+    if not wants_file(request):
         return as_json({"file": written.file_name, "text": text, "notes": list(written.notes)})
     # The name is made of letters, digits, "_", "-" and a dot, so that it can be no other header.
     headers = {"Content-Disposition": f'attachment; filename="{written.file_name}"'}

@@ -26,7 +26,7 @@ from app.export.redact import Redacted
 from app.export.table import EXPORTS
 from app.export.without import LEFT_OUT
 from app.schema.validate import check_tool
-from app.web.forms import answer, as_json, body_of, wants
+from app.web.forms import answer, as_json, body_of, wants, wants_file
 from app.web.sharing import SharePage, bring_page, counts, share_page, take_page
 from app.web.site import site_of
 
@@ -42,7 +42,7 @@ async def export(request: Request) -> Response:
     if form not in EXPORTS:
         raise BadInput(f"There is no form {form[:40]!r}; there is {', '.join(EXPORTS)}.")
     _, redacted, written = await _made(request, form, left_out)
-    if wants(request) == "json":
+    if not wants_file(request):
         masked = [{"where": one.where, "count": one.count} for one in redacted.marks]
         text = written.data.decode("utf-8", "replace")
         about = {"file": written.file_name, "media_type": written.media_type, "text": text}
@@ -60,8 +60,6 @@ async def share(request: Request) -> Response:
     written, wrong, read = None, "", None
     try:
         whole, redacted, written = await _made(request, chosen, left_out)
-        if chosen == "nope":  # which begins with the page and not with the session
-            read = await asyncio.to_thread(EXPORTS["markdown"].write, redacted.kept)
         if chosen == "html":  # which begins with the page and not with the session
             read = await asyncio.to_thread(EXPORTS["markdown"].write, redacted.kept)
     except (BadInput, Refused) as error:  # this form cannot say this session; others may

@@ -77,6 +77,8 @@ async def test_a_request_as_code(client: httpx.AsyncClient, one: Served) -> None
         assert 'filename="request.sh"' in file.headers["content-disposition"]
         assert 'id="code"' in (await page.get(path)).text
 
+    plain = await client.get(f"{path}/code?form=curl&file=1", headers={"accept": "*/*"})
+    assert plain.text == first["curl"]
     await client.post("/keys", json={"name": "OPENAI_API_KEY", "value": LATER})
     for turn in ("1", "next"):
         after = (await client.get(f"{path}/code?turn={turn}")).text
