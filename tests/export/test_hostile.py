@@ -19,6 +19,7 @@ from app.core.events import RequestSent, ResponseStarted
 from app.core.fold import fold
 from app.export import curl, python, replay_test
 from app.export.kept import Kept, Piece
+from app.export.requests import of_turn
 from app.export.table import EXPORTS
 from app.render.wire_rows import Section
 from tests.export.asking import PROTOCOLS, weather
@@ -101,7 +102,7 @@ def test_no_python_file_does_what_a_session_says(protocol: str) -> None:
             shape = [type(node) for node in ast.parse(made).body]
             assert shape == [type(node) for node in ast.parse(write(mild).data).body]
         for turn in kept.session.turns:
-            asked = python.of_turn(turn)
+            asked = of_turn(turn)
             odd = (f"Left out: {text}.", *asked.notes)
             made, _ = python.source(replace(asked, notes=odd), {text: [text]}, text)
             assert not [word for word in code_of(made) if "evil" in word], text
@@ -133,7 +134,7 @@ def test_no_shell_does_what_a_session_says(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_body_of_any_shape_makes_a_file(protocol: str, body: Any) -> None:
-    one = python.of_turn(weather(protocol).session.turns[0])
+    one = of_turn(weather(protocol).session.turns[0])
     text, _ = python.source(replace(one, body=json.dumps(body).replace("Infinity", "1e999")), {})
     assert "inf" not in code_of(text)
 
@@ -162,7 +163,7 @@ def test_an_address_of_any_kind_makes_a_file(url: str, form: str) -> None:
 
 def test_curl_takes_an_address_as_it_stands() -> None:
     turn = addressed("http://a/{b}[1]").session.turns[0]
-    one = python.of_turn(turn)
+    one = of_turn(turn)
     assert curl.command(replace(one, url="http://a/{b}[1]")).startswith("curl -g 'http://a/{b}")
     assert curl.command(replace(one, url="-o/x")).startswith("curl --url '-o/x'")
 
