@@ -63,6 +63,11 @@ def test_the_drawers_of_a_phone(server: Server, new_tab: NewTab, waiting: str) -
         expect(tab.find(selector).first).to_be_in_viewport()
         tab.page.keyboard.press("Escape")
         expect(tab.find(selector).first).not_to_be_visible()
+    # The menu is no longer than a low window: its last row is reached.
+    tab.page.set_viewport_size({"width": 390, "height": 600})
+    tab.find("#more summary").tap()
+    tab.find("#more .danger").click(trial=True)
+    expect(tab.find("#more .danger")).to_be_in_viewport(ratio=1)
 
 
 @pytest.mark.parametrize(
