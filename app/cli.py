@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 the work failed; 2 wrong usage or unreadable input; 3 a pe
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import logging
 import sys
@@ -40,9 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     try:
         arguments = parser().parse_args(words)
-        command: Callable[[argparse.Namespace], int]
-        command = import_module(COMMANDS[arguments.command]).main
-        return command(arguments)
+        return _command(COMMANDS[arguments.command])(arguments)
     except KeyboardInterrupt:
         return 1
     except BrokenPipeError:
@@ -53,6 +52,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         if as_json:
             print(json.dumps({"error": str(error)}))
         return 2 if isinstance(error, BadInput | NotFound) else 1
+
+
+def _command(module: str) -> Callable[[argparse.Namespace], int]:
+    """The `main` of `module`. What is imported stays: to look through it for garbage, again and
+    again while it grows, would be a fourth of a start, and later a pause in every page."""
+    if module in sys.modules:
+        return sys.modules[module].main  # type: ignore[no-any-return]
+    gc.disable()
+    try:
+        return import_module(module).main  # type: ignore[no-any-return]
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 class _Parser(argparse.ArgumentParser):

@@ -22,7 +22,7 @@ from app.engine.playing import tape
 from app.net.hidden import hide
 from app.simulator.app import simulator_app
 from app.store.lock import owned, owner_of
-from app.web.app import make_app
+from app.web.app import make_app, warm
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 """What the guard answers to in any case, by http alone."""
@@ -58,7 +58,12 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
     token = None if arguments.no_token else config.read_or_make_token(db)
     key = token or secrets.token_urlsafe(16)
     hide()
-    engine = await Engine.open(db, simulator_url=lambda: base + "/sim", simulator_key=key)
+    engine = await Engine.open(
+        db,
+        simulator_url=lambda: base + "/sim",
+        simulator_key=key,
+        told=lambda words: print(f"playground: {words}", file=sys.stderr, flush=True),
+    )
     engine.private = config.env_values(Path.cwd(), arguments.env_file)
     try:
         engine.lock.tell(base)
@@ -80,6 +85,7 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
         one = server(app, limit_concurrency=500, timeout_keep_alive=30)
         ending: list[asyncio.Task[None]] = []
         opening: list[asyncio.Task[None]] = []
+        warming: list[asyncio.Task[None]] = []
 
         def leaving() -> None:
             site.close()
@@ -88,12 +94,13 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
         def ready() -> None:
             link = base + "/" + (f"?token={token}" if token else "")
             print(f"Playground on {link}", flush=True)
+            warming.append(asyncio.create_task(asyncio.to_thread(warm)))
             if arguments.open:
                 opening.append(asyncio.create_task(_open(link, db)))
 
         with ended_by_signals(one, leaving):
             await serve(one, sock, ready)
-            await asyncio.gather(*ending)
+            await asyncio.gather(*ending, *warming)
             for task in opening:
                 task.cancel()
                 with suppress(asyncio.CancelledError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from urllib.parse import quote
 
 from starlette.applications import Starlette
@@ -18,38 +19,10 @@ from app.core.errors import BadTool, Conflict, IllegalEvent, NotFound, Playgroun
 from app.engine.engine import Engine
 from app.render.environment import environment
 from app.render.pages import error_page, toast
-from app.web.beside import stream as beside_stream
 from app.web.forms import as_json, wants
 from app.web.guard import Guard
-from app.web.pages import (
-    actions,
-    always,
-    answering,
-    beside,
-    code,
-    compare,
-    exports,
-    faces,
-    files,
-    finding,
-    forks,
-    imports,
-    models,
-    providers,
-    replaying,
-    request,
-    rules,
-    servers,
-    session,
-    sessions,
-    sharing,
-    tools,
-    trying,
-    when,
-    wire,
-)
+from app.web.later import Later
 from app.web.site import Site, site_of
-from app.web.stream import session_stream
 
 STATUS: Sequence[tuple[type[PlaygroundError], int]] = (
     (NotFound, 404),
@@ -61,6 +34,37 @@ STATUS: Sequence[tuple[type[PlaygroundError], int]] = (
 """The first that fits says the HTTP status of an error."""
 
 TITLES = {404: "Not found", 409: "Too late", 503: "The database"}
+
+actions = Later("app.web.pages.actions")
+always = Later("app.web.pages.always")
+answering = Later("app.web.pages.answering")
+beside = Later("app.web.pages.beside")
+code = Later("app.web.pages.code")
+compare = Later("app.web.pages.compare")
+exports = Later("app.web.pages.exports")
+faces = Later("app.web.pages.faces")
+files = Later("app.web.pages.files")
+finding = Later("app.web.pages.finding")
+forks = Later("app.web.pages.forks")
+imports = Later("app.web.pages.imports")
+models = Later("app.web.pages.models")
+providers = Later("app.web.pages.providers")
+replaying = Later("app.web.pages.replaying")
+request = Later("app.web.pages.request")
+rules = Later("app.web.pages.rules")
+servers = Later("app.web.pages.servers")
+session = Later("app.web.pages.session")
+sessions = Later("app.web.pages.sessions")
+sharing = Later("app.web.pages.sharing")
+tools = Later("app.web.pages.tools")
+trying = Later("app.web.pages.trying")
+when = Later("app.web.pages.when")
+wire = Later("app.web.pages.wire")
+beside_stream = Later("app.web.beside").stream
+session_stream = Later("app.web.stream").session_stream
+
+MARKED = ("pin", "unpin", "archive", "unarchive", "purge")
+"""What is done with one session by a path of its own."""
 
 CALL = "/sessions/{id}/calls/{call}"
 
@@ -75,7 +79,7 @@ def _routes() -> list[Route]:
         Route("/find", finding.find),
         Route("/find/size", finding.database_size),
         Route("/find/marks", finding.mark_several, methods=["POST"]),
-        *(Route(f"{here}/{act}", finding.mark_one, methods=["POST"]) for act in finding.ONE),
+        *(Route(f"{here}/{act}", finding.mark_one, methods=["POST"]) for act in MARKED),
         Route(here + "/tags", finding.tag, methods=["POST"]),
         Route("/sessions/import", sharing.door),
         Route("/sessions/import", sharing.take_in, methods=["POST"]),
@@ -189,6 +193,12 @@ def _rules(path: str) -> list[Route]:
         Route(rule + "/switch", rules.switch, methods=["POST"]),
         Route(rule + "/renew", rules.renew, methods=["POST"]),
     ]
+
+
+def warm() -> None:
+    """Import all pages, so that none waits for it when it is first asked for."""
+    for route in _routes():
+        import_module(route.endpoint.__module__)
 
 
 def make_app(

@@ -22,9 +22,6 @@ from app.web.forms import answer, as_json, body_of, wants
 from app.web.site import found_row, site_of
 
 SHOWN, MOST_SHOWN = 50, 500
-ONE = ("pin", "unpin", "archive", "unarchive", "purge")
-"""What is done with one session by a path of its own."""
-
 ACTS = ("pin", "unpin", "archive", "unarchive", "delete", "restore", "purge")
 
 

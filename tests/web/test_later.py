@@ -1,0 +1,35 @@
+"""Pages come when they are asked for; each that a route names is there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from app.web.app import _routes, warm
+from tests.served import environment
+
+STARTED = """
+import sys
+import app.commands.serve
+print(*(one for one in sys.modules if one.startswith("app.web.pages.")))
+"""
+
+
+def test_no_page_is_imported_for_a_start() -> None:
+    """They would be nearly half of it."""
+    found = subprocess.run(
+        [sys.executable, "-c", STARTED],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert found.stdout.split() == []
+
+
+def test_each_page_of_a_route_is_there() -> None:
+    warm()
+    for route in _routes():
+        module = sys.modules[route.endpoint.__module__]
+        assert callable(getattr(module, route.endpoint.__name__)), route.path
