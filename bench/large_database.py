@@ -3,15 +3,17 @@
 Makes it where it is not there yet (two minutes), brings it up to the schema of today, and times a
 start, the list, searches and the opening of sessions with 10,000 events, each as `name: median ms
 p95 ms (bound)`. Exit 1 where a median is above its bound. `--keep FILE` leaves the database for
-the next time; `--cpu` counts processor time, for a machine that does other things, too.
+the next time; `--cpu` counts processor time, for a machine that does other things, too. A large
+session is opened "first" when it is read from the file and folded, "again" while it is still held
+in memory.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
+import resource
 import sqlite3
 import statistics
 import subprocess
@@ -86,9 +88,15 @@ def prepared(path: Path, sessions: int, events: int) -> None:
     marked(path)
 
 
+def children_s() -> float:
+    """Processor time of the commands that were run and have ended, in seconds."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def started_ms(path: Path) -> float:
-    """From the command to its line."""
-    began = time.monotonic()
+    """From the command to its line; then it is killed, for what it imports after is no start."""
+    began, used = time.monotonic(), children_s()
     words = command("serve", "--port", "0", "--db", str(path))
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, text=True, env=environment(), cwd=path.parent
@@ -96,15 +104,15 @@ def started_ms(path: Path) -> float:
         assert process.stdout is not None
         process.stdout.readline()
         taken = (time.monotonic() - began) * 1000
-        process.terminate()
+        process.kill()
         process.wait(30)
-    return taken
+    return taken if CLOCK[-1] is time.perf_counter else (children_s() - used) * 1000
 
 
 async def opened_ms(path: Path) -> float:
-    began = time.monotonic()
+    began = CLOCK[-1]()
     engine = await Engine.open(path, simulator_url=lambda: "", simulator_key="k", environment={})
-    taken = (time.monotonic() - began) * 1000
+    taken = (CLOCK[-1]() - began) * 1000
     await engine.close()
     return taken
 
@@ -144,25 +152,28 @@ def queries(chance: random.Random, words: Sequence[str]) -> dict[str, Callable[[
     }
 
 
+def usual(connection: sqlite3.Connection) -> str:
+    """The newest session that is not one of the large ones: these are newer than all others."""
+    sql = """
+        SELECT id FROM sessions WHERE deleted_ms IS NULL AND NOT EXISTS (
+            SELECT 1 FROM events WHERE session = id AND seq = ?) ORDER BY updated_ms DESC LIMIT 1
+    """
+    return str(connection.execute(sql, (LARGE - 60,)).fetchone()[0])
+
+
 async def pages(path: Path) -> bool:
     """Server time of the list, of searches and of large sessions."""
     with closing(sqlite3.connect(path)) as connection:
         sql = "SELECT session FROM events WHERE seq = ?"
         large = [row[0] for row in connection.execute(sql, (LARGE - 60,))]
         texts = connection.execute("SELECT title FROM sessions ORDER BY id LIMIT 60").fetchall()
+        small = usual(connection)
     words = [
         word for (title,) in texts for word in title.split() if word.isalpha() and len(word) > 3
     ]
     engine = await Engine.open(path, simulator_url=lambda: "", simulator_key="k", environment={})
     try:
         app, site = make_app(engine, token=None, port=lambda: 8765, simulator=_nothing)
-        small = json.loads(
-            (
-                await call(
-                    app, scope_of("GET", "/sessions", (*PAGE[:1], ("accept", "application/json")))
-                )
-            ).body
-        )[0]["id"]
         await asked_ms(app, "/find")
         ok = said("list", [await asked_ms(app, "/sessions", BLOCK) for _ in range(TIMES)], LIST_MS)
         page = [await asked_ms(app, f"/sessions/{small}") for _ in range(TIMES)]
