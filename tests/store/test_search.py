@@ -151,7 +151,9 @@ async def test_bounds_of_the_work_change_nothing(
     assert again == found
 
 
-@pytest.mark.parametrize(("text", "most"), [("refund model:m", 1), ("refund", 1), ("refunded tag:x", 1)])
+@pytest.mark.parametrize(
+    ("text", "most"), [("refund model:m", 1), ("refund", 1), ("refunded tag:x", 1)]
+)
 async def test_the_index_is_asked_once_however_many_are_found(
     database: Database, monkeypatch: pytest.MonkeyPatch, text: str, most: int
 ) -> None:
