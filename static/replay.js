@@ -15,6 +15,7 @@ let clock = 0; // ms on the replay clock
 let playing = false;
 let last = 0; // when the clock was looked at
 let newer = 0; // events that came since the replay began
+let heard = null; // the stream that tells of them
 
 const speed = () => Number($("speed").value);
 
@@ -40,13 +41,19 @@ async function begin() {
 
 // A session goes on while its past is shown: how many events came since is said beside the way out.
 function hearNewer() {
-  const heard = new EventSource(`/sessions/${session}/events?after=${reel.seq}`);
+  heard?.close();
+  heard = null;
+  // Browsers allow a page six connections; one that nobody looks at needs none.
+  if (document.hidden) return;
+  heard = new EventSource(`/sessions/${session}/events?after=${reel.seq + newer}`);
   heard.onmessage = (event) => {
     newer = Number(event.lastEventId) - reel.seq;
     sayNewer();
   };
-  window.addEventListener("pagehide", () => heard.close());
 }
+
+window.addEventListener("pagehide", () => heard?.close());
+document.addEventListener("visibilitychange", () => reel && hearNewer());
 
 function sayNewer() {
   const place = $("newer");
