@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -44,12 +44,25 @@ def misfit(hint: Any, value: Any, place: str = "") -> str:
     return _scalar(hint, value, place)
 
 
-def with_texts(hint: Any, value: Any, change: Callable[[str, str], str], name: str = "") -> Any:
+def with_texts(
+    hint: Any,
+    value: Any,
+    change: Callable[[str, str], str],
+    name: str = "",
+    *,
+    left: Collection[str] = (),
+) -> Any:
     """A copy of `value` in which `change(field name, text)` stands for each text; the words that
-    only a few may be are left. Inside of an object its keys are the names."""
+    only a few may be are left, and so are the fields called as one of `left`. Inside of an object
+    its keys are the names, and none of them is left."""
     if isinstance(hint, type) and is_dataclass(hint):
         hints = _hints(hint)
-        changed = {one: with_texts(hints[one], getattr(value, one), change, one) for one in hints}
+        changed = {
+            one: getattr(value, one)
+            if one in left
+            else with_texts(hints[one], getattr(value, one), change, one, left=left)
+            for one in hints
+        }
         same = all(changed[one] is getattr(value, one) for one in hints)
         return value if same else hint(**changed)
     origin, args = get_origin(hint), get_args(hint)
@@ -57,9 +70,9 @@ def with_texts(hint: Any, value: Any, change: Callable[[str, str], str], name: s
         return value
     if origin in (Union, types.UnionType):
         fits = next((one for one in args if not misfit(one, value)), Any)
-        return with_texts(fits, value, change, name)
+        return with_texts(fits, value, change, name, left=left)
     if origin is tuple:
-        items = tuple(with_texts(args[0], one, change, name) for one in value)
+        items = tuple(with_texts(args[0], one, change, name, left=left) for one in value)
         return value if all(a is b for a, b in zip(items, value, strict=True)) else items
     return _changed(value, change, name)
 

@@ -85,11 +85,12 @@ class Progress:
         self._over.set()
         self._there.set()
 
-    def rest(self, *, over: bool = False) -> list[Event]:
-        """What was not saved yet; from here on that is nothing. `over`: no more is printed."""
+    def rest(self, *, over: bool = False, whole: bool = False) -> list[Event]:
+        """What was not saved yet; from here on that is nothing. `over`: no more is printed;
+        `whole`: and nobody cut it off."""
         newest, self._newest, self._real = self._newest, None, None
         output = self._printed.feed(newest.output) if newest is not None else ""
-        output += self._printed.end() if over else ""
+        output += self._printed.end(whole=whole) if over else ""
         if newest is None and not output:
             return []
         self._last = replace(newest or self._last, output=output)
@@ -269,18 +270,19 @@ class Calls:
         await asyncio.wait([work])
         progress.end()
         await asyncio.wait([pump])
+        whole = not work.cancelled() and work.exception() is None and not work.result().is_error
         async with self._hub.holding(invocation.session) as live:
             running = self._running[invocation.session, invocation.call]
             if running.behind:
                 why = "stopped by you" if running.cancelled else "stopped with the run"
                 why = "ended with the program" if self.closing else why
                 over = task_ended(running.behind, work, why)
-                await self._hub.append(live, [*progress.rest(over=True), over])
+                await self._hub.append(live, [*progress.rest(over=True, whole=whole), over])
                 return
             over_by = CANCELLED if running.cancelled else _STOPPED
             ended = outcome_of(invocation.call, work, None if self.closing else over_by)
             ended = staging.ended(ended, live.session, self._hub.masker(), MAX_OUTPUT)
-            await self._hub.append(live, [*progress.rest(over=True), ended])
+            await self._hub.append(live, [*progress.rest(over=True, whole=whole), ended])
 
 
 def outcome_of(

@@ -31,11 +31,18 @@ from app.core.events import (
 from app.core.fold import fold
 from app.core.typed import with_texts
 from app.export.kept import Kept, Piece, Recording
-from app.export.shapes import Span, header_spans, hidden, spans, wrapped
+from app.export.shapes import Span, certain, header_spans, hidden, spans, wrapped
+from app.net.looks import long_opaque
 from app.net.mask import SHORTEST, Masker
 
-_OWN = ("protocol", "method", "call_id", "task_id", "reopened", "limit")
-"""Fields whose values are this program's own words."""
+_OWN = frozenset(
+    ("protocol", "method", "call_id", "task_id", "reopened", "limit", "code", "digest")
+)
+"""Fields of our events whose values are this program's own words. A key of an object that somebody
+else wrote may be called the same, and is looked at."""
+
+_ANYTHING = ("code", "key")
+"""Names that data give to all sorts of things: of these only known makes are secrets."""
 
 _LONGEST_RAW = 6
 """Fewer characters of an answer are looked for in its bytes only as a whole JSON text."""
@@ -65,28 +72,54 @@ def redacted(kept: Kept, secrets: Collection[str], *, shapes: bool = True) -> Re
 
 
 def _looked_like(kept: Kept) -> set[str]:
-    """The values that look like secrets, long enough to be looked for everywhere."""
+    """The values that are looked for everywhere: keys of known makes, and what looks like a secret
+    and is long enough to stand nowhere by chance. What the session is made of is none of them."""
     found: set[str] = set()
+    sure: set[str] = set()
     seen: set[str] = set()
 
     def look(name: str, text: str) -> str:
-        places = header_spans(name, text)
-        found.update(text[start:end] for start, end in places)
+        places = _by_name(name, text)
+        found.update(one for one in (text[start:end] for start, end in places) if long_opaque(one))
         if text not in seen:
             seen.add(text)
             for one in chain([text], hidden(text)):
-                found.update(one[start:end] for start, end in spans(one))
+                sure.update(one[start:end] for start, end in certain(one))
+                maybe = (one[start:end] for start, end in spans(one))
+                found.update(value for value in maybe if long_opaque(value))
         return text
 
     for logged in kept.log:
         if not isinstance(logged.event, PartDelta):  # of which the whole is looked at, below
-            with_texts(type(logged.event), logged.event, look)
+            with_texts(type(logged.event), logged.event, look, left=_OWN)
     streamed = _streamed(kept.log).values()
     joined = ("".join(_piece(one) for one in part) for part in streamed)
     answers = (one.data.decode("latin-1") for one in kept.recordings.values())
     for text in (kept.title, *kept.tags, *joined, *answers):
         look("", text)
-    return {one for one in found if len(one) >= SHORTEST and one.strip("*")}
+    ours = _ours(kept)
+    found = {one for one in found if not any(word in one or one in word for word in ours)}
+    return {one for one in found | sure if len(one) >= SHORTEST and one.strip("*")}
+
+
+def _ours(kept: Kept) -> set[str]:
+    """The names and hosts that the session's settings and requests need to be read again."""
+    words: set[str] = set()
+    for _, one in kept.session.settings_at:
+        profile = one.profile
+        words |= {one.model, profile.model, profile.name, _host(profile.base_url)}
+        words |= {tool.name for tool in one.tools}
+    sent = (one.event for one in kept.log)
+    words |= {_host(one.url) for one in sent if isinstance(one, RequestSent)}
+    return {word for word in words if len(word) >= SHORTEST}
+
+
+def _host(url: str) -> str:
+    return url.partition("://")[2].partition("/")[0].rpartition("@")[2]
+
+
+def _by_name(name: str, text: str) -> list[Span]:
+    return [] if name.lower() in _ANYTHING else header_spans(name, text)
 
 
 @dataclass
@@ -134,13 +167,11 @@ class _Redacting:
 
     def _event(self, event: Event, counts: list[int]) -> Event:
         def change(name: str, text: str) -> str:
-            if name in _OWN:
-                return text
             masked = self._text(name, text)
             counts[0] += _changes(text, masked)
             return text if masked == text else masked
 
-        changed: Event = with_texts(type(event), event, change)
+        changed: Event = with_texts(type(event), event, change, left=_OWN)
         return changed
 
     def _text(self, name: str, text: str) -> str:
@@ -150,7 +181,7 @@ class _Redacting:
             masked = _starred(masked, _in_lines(masked, self.known), "*")
             masked = _starred(masked, spans(masked) if self.shapes else (), "*")
             self.done_before[text] = masked
-        return _starred(masked, header_spans(name, masked) if self.shapes else (), "*")
+        return _starred(masked, _by_name(name, masked) if self.shapes else (), "*")
 
     def _streamed(self) -> dict[int, PartDelta | CallProgressed]:
         """The pieces of an answer, or of what a call printed, that a secret goes through, by seq:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import chain
 from urllib.parse import unquote
 
-from app.net.looks import is_secret, keys, opaque
+from app.net.looks import is_secret, keys, long_opaque, opaque
 
 _SLACK = re.compile(r"hooks\.slack\.com/services/(?P<v>[A-Za-z0-9/]{20,})")
 _BEARER = re.compile(
@@ -73,6 +73,8 @@ _NAMED = re.compile(r"(?:[A-Za-z]+ )?(?:\$\{?[A-Za-z_][A-Za-z0-9_]*\}?|\*+)")
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9-]* )?(?P<v>.+)", re.DOTALL)
 
 _WORD = re.compile("[A-Za-z]+|[0-9]+")
+_NAME = re.compile(r"[a-z_]\w*(?:\.[a-z_]\w*)*")
+_DOTTED = re.compile(r"[a-z_]\w*(?:\.[a-z_]\w*)*\.?")
 _ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<plain>[\"'\\/]))")
 _BREAK = r"(?:\\++r)?\\++n|\r?\n"
 _WRAPPED = re.compile(
@@ -97,13 +99,13 @@ def spans(text: str) -> list[Span]:
     if "slack" in lower:
         found += [one.span("v") for one in _SLACK.finditer(text)]
     if "bearer" in lower or "basic" in lower:
-        found += [one.span("v") for one in _BEARER.finditer(lower)]
+        places = (one.span("v") for one in _BEARER.finditer(lower) if _bears(text, one))
+        found += places
     if "authorization" in lower:
         places = (one.span("v") for one in _AUTHORIZED.finditer(lower))
         found += [(start, end) for start, end in places if opaque(text[start:end])]
     for named in _ASSIGNED:
-        values = (one for one in named.finditer(lower) if not _WORD.fullmatch(one["v"]))
-        found += [one.span("v") for one in values]
+        found += [one.span("v") for one in named.finditer(lower) if not _is_code(one)]
     if "://" in text:
         found += [one.span("v") for one in _IN_URL.finditer(text) if not _NAMED.fullmatch(one["v"])]
         found += [one.span("v") for one in _USER.finditer(text) if opaque(one["v"])]
@@ -118,6 +120,38 @@ def spans(text: str) -> list[Span]:
             lines = _LINE.finditer(text, *one.span("all"))
             found += [line.span("v") for line in lines if line["v"]]
     return found
+
+
+def certain(text: str) -> list[Span]:
+    """Those whose make or place says that they are secret, whatever their length."""
+    found = list(keys(text))
+    if "://" in text:
+        found += [one.span("v") for one in _IN_URL.finditer(text) if opaque(one["v"])]
+    return found
+
+
+def _bears(text: str, one: re.Match[str]) -> bool:
+    """Whether "Bearer" or "Basic" means a header: a command-line tool may be basic, too."""
+    value = text[one.start("v") : one.end("v")]
+    if opaque(value) if one[0][:2] == "be" else long_opaque(value):
+        return True
+    try:
+        return b":" in base64.b64decode(value, validate=True) and opaque(value)
+    except (binascii.Error, ValueError):
+        return False
+
+
+def _is_code(one: re.Match[str]) -> bool:
+    """Whether what is assigned is a word, an address, or what a program reads it from: a name, a
+    member of one, a call."""
+    value, text = one["v"], one.string
+    if _WORD.fullmatch(value) or "://" in value:
+        return True
+    if text[one.start("v") - 1] in "\"'":
+        return False
+    if _DOTTED.fullmatch(value) and text[one.end("v") : one.end("v") + 1] in ("(", "["):
+        return True
+    return _NAME.fullmatch(value) is not None and not any(letter.isdigit() for letter in value)
 
 
 def header_spans(name: str, value: str) -> list[Span]:

@@ -9,10 +9,8 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-_MIXED = r"(?=[A-Za-z0-9_-]*[0-9])"
-_MAKES: tuple[tuple[str, str], ...] = (
-    # What keys of these makes begin with, and a pattern of what follows it.
-    ("sk- sk_ rk- rk_ pk- pk_", rf"{_MIXED}[A-Za-z0-9_-]{{16,}}"),  # OpenAI, Anthropic, Stripe
+# What keys of these makes begin with, and a pattern of what follows it.
+_SURE: tuple[tuple[str, str], ...] = (
     ("ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{20,}"),
     ("github_pat_", r"[A-Za-z0-9_]{20,}"),
     ("glpat-", r"[A-Za-z0-9_-]{16,}"),
@@ -20,43 +18,79 @@ _MAKES: tuple[tuple[str, str], ...] = (
     ("AIza", r"[A-Za-z0-9_-]{30,}"),
     ("ya29. GOCSPX-", r"[A-Za-z0-9_-]{20,}"),
     ("xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xapp-", r"[A-Za-z0-9-]{10,}"),
-    ("hf_ gsk_ npm_ r8_ tgp_v1_", r"[A-Za-z0-9_-]{20,}"),
-    ("fw_ ntn_ figd_ lin_api_", rf"{_MIXED}[A-Za-z0-9_-]{{20,}}"),
-    ("shpat_ shpca_ shppa_ shpss_ whsec_", rf"{_MIXED}[A-Za-z0-9+/=_-]{{20,}}"),
-    ("dop_v1_ doo_v1_ dor_v1_", rf"{_MIXED}[A-Za-z0-9]{{20,}}"),
-    ("xai- pplx- nvapi- pypi- csk- tvly-", rf"{_MIXED}[A-Za-z0-9_-]{{20,}}"),
     ("SG.", r"[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
     ("eyJ", r"[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
 )
-BEGINS = tuple(begins for several, _ in _MAKES for begins in several.split())
+# The same of those that names of functions, tables and styles begin with, too.
+_LIKE_NAMES: tuple[tuple[str, str], ...] = (
+    ("sk- sk_ rk- rk_ pk- pk_", r"[A-Za-z0-9_-]{16,}"),  # OpenAI, Anthropic, Stripe
+    ("hf_ gsk_ npm_ r8_ tgp_v1_", r"[A-Za-z0-9_-]{20,}"),
+    ("fw_ ntn_ figd_ lin_api_", r"[A-Za-z0-9_-]{20,}"),
+    ("shpat_ shpca_ shppa_ shpss_ whsec_", r"[A-Za-z0-9+/=_-]{20,}"),
+    ("dop_v1_ doo_v1_ dor_v1_", r"[A-Za-z0-9]{20,}"),
+    ("xai- pplx- nvapi- pypi- csk- tvly-", r"[A-Za-z0-9_-]{20,}"),
+)
+BEGINS = tuple(begins for several, _ in (*_SURE, *_LIKE_NAMES) for begins in several.split())
 """What a key of a known make begins with."""
 
 # Each begins with letters as they are, for these are found many times as fast as a pattern.
 _KEYS = tuple(
-    (begins, re.compile(f"{(as_is := re.escape(begins))}(?<![A-Za-z0-9_/+-]{as_is}){follows}"))
-    for several, follows in _MAKES
+    (
+        begins,
+        table is _LIKE_NAMES,
+        re.compile(f"{(as_is := re.escape(begins))}(?<![A-Za-z0-9_/+-]{as_is}){follows}"),
+    )
+    for table in (_SURE, _LIKE_NAMES)
+    for several, follows in table
     for begins in several.split()
 )
 
 
 def keys(text: str) -> Iterator[tuple[int, int]]:
     """Where keys of known makes stand in `text`; plain words are none."""
-    for begins, key in _KEYS:
+    for begins, like_names, key in _KEYS:
         if begins in text:
-            yield from (one.span() for one in key.finditer(text))
+            found = key.finditer(text)
+            yield from (
+                one.span() for one in found if not like_names or _drawn(one[0][len(begins) :])
+            )
 
+
+_RUN = re.compile("[A-Za-z0-9]+")
+_TURN = re.compile("[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])")
+
+
+def _drawn(value: str) -> bool:
+    """Whether a value was drawn by lot: letters and digits in one another, or a long run of small
+    and large ones. Names that are put together of words and numbers are not."""
+    runs = _RUN.findall(value)
+    return len(_TURN.findall(value)) >= 3 or any(
+        (any(one.isdigit() for one in run) or not (run.islower() or run.isupper()))
+        if len(run) >= 16
+        else len(run) >= 8 and run.isalnum() and not run.isdigit() and _digits(run) >= 3
+        for run in runs
+    )
+
+
+def _digits(value: str) -> int:
+    return sum(one.isdigit() for one in value)
+
+
+_PAGE = r"(?!.*(?:page|next|continuation|sync|cursor)[-_]?token)"
+"""Where a list goes on is no secret."""
 
 SECRET_NAME = re.compile(
-    r"(?:proxy-)?authorization|(?:set-)?cookie2?|.*(?:api|access|secret)[-_]?key(?:[-_]?id)?"
-    r"|.*[-_](?:token|secret)|.*(?:secret|passw(?:or)?d|passphrase|credentials?)",
+    rf"{_PAGE}(?:(?:proxy-)?authorization|(?:set-)?cookie2?|.*(?:api|access|secret)[-_]?key(?:[-_]?id)?"
+    r"|.*[-_](?:token|secret)|.*(?:secret|passw(?:or)?d|passphrase|credentials?))",
     re.I,
 )
 """Names of headers, and of fields like them, whose values are nobody's to read."""
 
 _LIKE_SECRET_NAME = re.compile(
-    r"(?!.*(?:idempotency|cache|public|primary|foreign|sort|partition)[-_]?key)"
+    rf"{_PAGE}(?!.*(?:idempotency|cache|public|primary|foreign|sort|partition)[-_]?key)"
     r"(?:.*[-_.])?(?:[a-z]*(?:key|token)|auth|authori[sz]ation|authentication|jwt|bearer|pwd"
-    r"|assertion|sig|session(?:[-_]?id)?|sid|code)",
+    r"|assertion|sig|session(?:[-_]?id)?|sid)"
+    r"|(?:(?:.*[-_.])?(?:auth[a-z]*|access|device|verification|user)[-_.]?)?code",
     re.I,
 )
 
@@ -67,10 +101,20 @@ def opaque(value: str) -> bool:
     """Whether a value is made of what only a machine reads: no words, numbers or sentences."""
     if len(value) < 8 or any(one.isspace() or one in "<>{}$" for one in value[:200]):
         return False
-    if _WORDS.fullmatch(value):
+    if _WORDS.fullmatch(value.rstrip("=")):
         changes = sum(a.islower() != b.islower() for a, b in pairwise(value))
-        return len(value) >= 20 and changes * 5 >= len(value) * 2  # more than CamelCase has
+        least = 20 if value[-1] != "=" else 12
+        return len(value) >= least and changes * 5 >= len(value) * 2  # more than CamelCase has
     return any(one.isdigit() for one in value) and any(one.isalpha() for one in value)
+
+
+def long_opaque(value: str) -> bool:
+    """The same, and so long that it stands nowhere by chance. Dates are none."""
+    return len(value) >= LONG and opaque(value) and not _DATE.match(value)
+
+
+LONG = 16
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?![0-9A-Za-z])|\d{4}-\d\d-\d\dT\d\d")
 
 
 def is_secret(name: str, value: str) -> bool:
@@ -78,4 +122,4 @@ def is_secret(name: str, value: str) -> bool:
     for a name that may be a harmless one also by its looks."""
     if SECRET_NAME.fullmatch(name):
         return True
-    return _LIKE_SECRET_NAME.fullmatch(name) is not None and opaque(value)
+    return _LIKE_SECRET_NAME.fullmatch(name) is not None and long_opaque(value)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,9 @@ SHORTEST = 8
 
 _LEVELS = 3
 """So often a secret may be escaped over again: JSON in JSON in JSON, an address in an address."""
+
+_MOST = 0.75
+"""Such a part of a secret is as good as all of it."""
 
 _WORD = re.compile("[A-Za-z]{1,15}")
 """A key that is a plain word, as local servers take them."""
@@ -126,11 +130,28 @@ class MaskStream(Generic[AnyStr]):
         buffer = self._kept + data
         return self._release(buffer, len(buffer) - self._prefixes.pending[self._state])
 
-    def end(self) -> AnyStr:
-        """What was kept back. Most of a secret is secret too: a long beginning is masked."""
-        if len(self._kept) >= SHORTEST:
-            self._covered = len(self._kept)
-        return self._release(self._kept, len(self._kept))
+    def end(self, *, whole: bool = False) -> AnyStr:
+        """What was kept back. Most of a secret is secret too: a beginning of 8 characters is
+        masked, for the rest may have been cut off. `whole`: it was not, its writer ended here, and
+        what has less than three quarters of a form is no secret but begins like one."""
+        last = self._kept
+        size = self._longest_begun() if whole else len(last)
+        if size < SHORTEST:
+            return self._release(last, len(last))
+        released = self._release(last, len(last) - size) if size < len(last) else last[:0]
+        self._covered = size
+        return released + self._release(self._kept, len(self._kept))
+
+    def _longest_begun(self) -> int:
+        """The length of the longest end of what is kept that has most of a form."""
+        longest = 0
+        for form in self._forms:
+            least = max(SHORTEST, longest + 1, math.ceil(len(form) * _MOST))
+            for size in range(min(len(form) - 1, len(self._kept)), least - 1, -1):
+                if self._kept.endswith(form[:size]):
+                    longest = size
+                    break
+        return longest
 
     def _release(self, buffer: AnyStr, upto: int) -> AnyStr:
         if upto == 0:

@@ -60,6 +60,8 @@ def test_texts_change_and_words_of_our_own_do_not() -> None:
     loud = with_texts(CallEnded, ended, lambda name, text: text.upper())
     assert loud == CallEnded("1.0", ToolResult((Content(text="TEXT"),), kind="failed"))
     assert with_texts(CallEnded, ended, lambda name, text: text) is ended
+    left = with_texts(CallEnded, ended, lambda name, text: text.upper(), left=("text",))
+    assert left.result.content[0].text == ended.result.content[0].text
 
 
 def test_names_of_objects_come_with_their_texts() -> None:

@@ -12,6 +12,7 @@ from typing import cast
 import pytest
 
 from app.core.events import (
+    CallChecked,
     CallDecided,
     CallEnded,
     CallProgressed,
@@ -30,12 +31,14 @@ from app.core.tools import Tool, text_result
 from app.engine.calls import Progress
 from app.engine.decisions import Asked
 from app.engine.decoded_again import Difference
+from app.engine.exporting import kept, leaving
 from app.engine.hub import Hub
 from app.engine.masked import masked
 from app.engine.verifying import verify
 from app.executors.executor import Invocation
+from app.export.jsonl import write
 from app.net.mask import Masker
-from tests.engine.running import begun, rested, running
+from tests.engine.running import ALLOW_ALL, asked, begun, rested, running
 from tests.net.test_client import serving
 
 pytestmark = pytest.mark.anyio
@@ -91,6 +94,42 @@ def test_a_key_that_is_printed_in_two_pieces_is_masked(tmp_path: Path, size: int
     printed = "".join(one.output for one in told if isinstance(one, CallProgressed))
     assert printed == f"é out: {STARS} done, and {'*' * 10}"
     assert progress.rest(over=True) == []
+
+
+@pytest.mark.parametrize(("shown", "stars"), [(10, 0), (16, 0), (17, 17), (21, 21)])
+def test_a_program_that_ended_by_itself_may_show_how_a_key_begins(
+    tmp_path: Path, shown: int, stars: int
+) -> None:
+    hub = cast(Hub, SimpleNamespace(masker=lambda: Masker([CANARY])))
+    progress = Progress(hub, Invocation("s", "1.0", 1, ECHO, "{}", 1.0, 1, tmp_path, ""))
+    progress.report("at it", None, f"it begins with {CANARY[:shown]}")
+    (told,) = progress.rest(over=True, whole=True)
+    assert isinstance(told, CallProgressed)
+    assert told.output == f"it begins with {'*' * stars}{CANARY[stars:shown]}"
+
+
+SHIPPED_ASKED = {
+    "get_weather": "What is the weather in Paris?",
+    "calculator": "What is 17 * 23?",
+}
+
+
+@pytest.mark.parametrize(
+    "profile", ["simulator", "simulator-openai", "simulator-gemini", "simulator-ollama"]
+)
+async def test_nothing_of_a_plain_session_is_starred(tmp_path: Path, profile: str) -> None:
+    async with running(tmp_path) as engine:
+        shipped = [one.name for one in await engine.library.tools()]
+        for tools, prompt in (*SHIPPED_ASKED.items(), ("", "Answer fast, with a basic plan.")):
+            named = [tools] if tools else shipped
+            one = await asked(engine, prompt, *named, asked_profile=profile, rules=ALLOW_ALL)
+            whole = await kept(engine, one.id)
+            left = leaving(whole, set(engine.keys.secrets()), {}, ())
+            assert left.marks == ()
+            assert write(left.kept).data == write(whole).data
+            checked = [one.event for one in whole.log if isinstance(one.event, CallChecked)]
+            assert all(one.code for one in checked)
+            assert len(checked) == bool(tools)
 
 
 def spoken(*deltas: object) -> bytes:

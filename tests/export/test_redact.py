@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.events import (
+    CallChecked,
     CallDecided,
     CallEnded,
     CallProgressed,
@@ -27,6 +28,7 @@ from app.core.events import (
     ResponseFailed,
     ResponseStarted,
     Source,
+    Warned,
 )
 from app.core.settings import Profile
 from app.core.tools import Content, Tool, ToolResult
@@ -277,6 +279,67 @@ def test_twice_is_once_and_nothing_found_is_nothing_changed() -> None:
 def test_what_of_an_env_file_is_private(name: str, value: str, private: bool) -> None:
     session = Log().start(made(model="m-1-of-this-session")).session()
     assert is_private(name, value, session) is private
+
+
+def said(kept: Kept) -> tuple[list[str], dict[str, int]]:
+    """The prompts as they leave, and how often there are stars where."""
+    done = redacted(kept, [])
+    prompts = [one.event.text for one in done.kept.log if isinstance(one.event, PromptAdded)]
+    return prompts, {one.where: one.count for one in done.marks}
+
+
+def test_our_own_fields_are_no_secrets_by_their_names() -> None:
+    log = Log().start(made(model="m-1")).prompt("hi").request().part(0, "text", "x")
+    log.call(1, "work", "{}").end().check("1.1")
+    log.events[-1] = replace(
+        log.events[-1], event=CallChecked("1.1", digest="0a" * 32, code="0b1" * 21)
+    )
+    log.add(Warned("a1b2c3d4e5f6a7b8c9", "a word"))
+    assert said(Kept(log.session(), "", log.events))[1] == {}
+
+
+def test_a_key_of_an_object_that_is_called_like_our_field_is_looked_at() -> None:
+    key = SHAPED["make"]
+    config = {
+        "protocol": key,
+        "method": key,
+        "code": key,
+        "limit": [key],
+        "key": "opaque01234567890",
+    }
+    tool = Tool("fetch", "", {"type": "object"}, "http", config)
+    log = Log().start(made(tool, model="m-1"))
+    assert said(Kept(log.session(), "", log.events))[1] == {"settings": 4}
+
+
+@pytest.mark.parametrize(
+    ("text", "far"),
+    [
+        ("password=correct-horse-1", "correct-horse-1"),
+        ("password=not-so-short-words", "not-so-short-words"),
+        ("https://x.example/?api_key=model-of-this-session-1", "model-of-this-session-1"),
+    ],
+)
+def test_what_may_be_no_secret_is_starred_only_where_it_stands(text: str, far: str) -> None:
+    model = "model-of-this-session-1"
+    log = Log().start(made(model=model)).prompt(text)
+    prompts, marks = said(Kept(log.session(), f"so {far} it is", log.events))
+    assert prompts == [text.replace(far, "*" * len(far))]
+    assert list(marks) == ["prompt 1"]
+
+
+def test_what_is_surely_one_is_starred_everywhere() -> None:
+    log = Log().start(made(model="m-1")).prompt("password=opaque0123456789abc")
+    kept = Kept(log.session(), "so opaque0123456789abc it is", log.events)
+    assert redacted(kept, []).kept.title == f"so {'*' * 19} it is"
+
+
+def test_an_address_that_is_called_a_key_leaves_the_address_of_the_request() -> None:
+    url = "http://127.0.0.1:8080/x"
+    log = Log().start(made(model="m-1")).prompt(f"api_key={url} and api_key=127.0.0.1:8080/x2/ab")
+    log.request(url=url)
+    done = redacted(Kept(log.session(), "", log.events), []).kept
+    assert [one.event.url for one in done.log if isinstance(one.event, RequestSent)] == [url]
 
 
 @settings(derandomize=True, max_examples=30, deadline=None)

@@ -44,6 +44,11 @@ SECRETS = {
     "opaque0123456789c": "https://{}:x-oauth-basic@github.com/x",
     "opaque0123456789d": "https://api.example/v1?page=2&key={}#end",
     "opaque0123456789e": "https://api.example/v1?sig={}&a=b",
+    "abc123def456": "Bearer {}",
+    "dXNlcjpwYXNzd29yZA==": "send Basic {}",
+    "hQpLmZxCvBnMaSdFgHjK": "gsk_{}",
+    "three_words_here": 'password = "{}"',
+    "a1b2c3.d4e5f6": "api_key={}",
 }
 INNOCENT = (
     "a risk-assessment-of-something-long-enough",
@@ -59,6 +64,13 @@ INNOCENT = (
     "Authorization: required documentation; authorization: Bearer <your-token-0>",
     "is it so? really; key=value-of-something",
     "Bearer $OPENAI_API_KEY",
+    "a basic command-line tool; Basic object-oriented programming in basic end-to-end tests",
+    "Basic v1.2.3-beta.4 release of bearer of-bad-news-again",
+    "password = os.environ.get('PW'); api_key=settings.api_key; passwd = getpass.getpass()",
+    "password = os.environ['PW2']; access_token = my_token_variable; api_key = config2.read(x)",
+    "the api_key=http://127.0.0.1:8080/x and the API key: see https://docs.example/4you",
+    "https://x.example/a?key=issue-1234&code=postal75001&session=2024-05-01T10&token=gpt-4o-mini",
+    "https://x.example/?country_code=FR-75001A&page_token=opaque0123456789e",
     base64.b64encode(bytes(range(256)) * 40).decode(),
 )
 

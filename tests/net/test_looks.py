@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.net.looks import is_secret, opaque
+from app.net.looks import is_secret, keys, opaque
 
 OPAQUE = "opaque0123456789abcdef"
 NAMES = (
@@ -34,10 +34,29 @@ def test_names_of_secrets(name: str) -> None:
         ("token", "information"),
         ("status_code", "200"),
         ("session", "a note for 8 people"),
+        *(("key", "issue-1234"), ("code", "postal75001"), ("token", "gpt-4o-mini")),
+        *(("session", "2024-05-01T10:00:00Z"), ("key", "PROJ-1234"), ("sid", "a1234567")),
+        *((name, OPAQUE) for name in ("country_code", "postal_code", "language_code")),
+        *((name, OPAQUE) for name in ("next_page_token", "page_token", "nextPageToken")),
     ],
 )
 def test_harmless_ones(name: str, value: str) -> None:
     assert not is_secret(name, value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hf_hub_download_with_retry(x)",
+        "npm_package_dependencies_react",
+        "gsk_text_generation_pipeline",
+        "sk-circle-fade-dot-12",
+        "pk_index_users_by_email_2",
+        "sk-internationalization-of-7-words",
+    ],
+)
+def test_names_that_begin_like_keys(text: str) -> None:
+    assert list(keys(text)) == []
 
 
 def test_what_only_a_machine_reads() -> None:

@@ -119,6 +119,13 @@ def test_ordinary_bytes_are_never_kept_back() -> None:
     assert stream.ranges == [(24 + 13, 24 + 13 + len(PLAIN))]
 
 
+def test_of_a_whole_text_only_most_of_a_secret_is_masked() -> None:
+    short, long = "abcdefgh0123", "xy-abcdefgh012-and-much-more-of-it-0123456789"
+    for text, masked in ((long[:14], "xy-" + "*" * 11), (long[:11], long[:11])):
+        stream = Masker([short, long]).mask_texts()
+        assert stream.feed(f"it is {text}") + stream.end(whole=True) == f"it is {masked}"
+
+
 def test_a_secret_that_the_end_cut_off_is_masked_as_far_as_it_came() -> None:
     data = f"key {PLAIN}".encode()
     for length in range(len(data) + 1):
