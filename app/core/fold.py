@@ -23,7 +23,7 @@ keeps its deltas in a list, so that a delta costs the same however long the part
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from app.core.digests import digest
@@ -61,6 +61,7 @@ from app.core.events import (
 )
 from app.core.limits import beyond_calls, raised
 from app.core.state import Call, CallStatus, Part, Prompt, Session, Task, Turn
+from app.core.tools import Tool
 
 MOST_OUTPUT = 16_000
 """Characters that are kept of what a running call printed: its end. The log has all of it."""
@@ -72,7 +73,8 @@ def apply(session: Session, logged: Logged) -> None:
         raise IllegalEvent(f"Event {logged.seq} comes after {session.seq}.")
     _apply(session, logged)
     session.seq = logged.seq
-    session.updated_ms = max(session.updated_ms, logged.at_ms)
+    before = 0 if isinstance(logged.event, SessionForked) else session.updated_ms  # anybody's
+    session.updated_ms = max(before, logged.at_ms)
 
 
 def fold(session_id: str, log: Iterable[Logged]) -> Session:
@@ -203,17 +205,20 @@ def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
     }.union(event.reopened)
     kept = ((name, task) for name, task in session.tasks.items() if task.call not in anew)
     session.tasks = dict(kept)  # a call that is open again may start a task of that id anew
+    assert session.settings is not None
+    tools = {tool.name: tool for tool in reversed(session.settings.tools)}
     for turn in session.turns:
-        turn.calls = [_anew(session, one) if one.id in anew else one for one in turn.calls]
-        session.resumed_turn, session.resumed_ms = turn.number, logged.at_ms
+        turn.calls = [_anew(session, c, tools) if c.id in anew else c for c in turn.calls]
+    session.resumed_turn, session.resumed_ms = len(session.turns), logged.at_ms
     session.forgiven = frozenset(call.id for call in session.current_calls if call.status == "done")
 
 
-def _anew(session: Session, call: Call) -> Call:
+def _anew(session: Session, call: Call, tools: Mapping[str, Tool]) -> Call:
     """The call as if nobody had looked at it yet, for a person alone. Its tool is one of this
     session, which need not be what its turn was sent with."""
-    assert session.settings is not None
-    tool = session.settings.tool(call.name)
+    tool, status = tools.get(call.name), call.status
+    if status == "proposed" and call.taken_back and call.tool is tool and call.progress is None:
+        return call  # of many forks in a row each would make thousands
     fresh = Call(call.id, call.turn, call.part, tool, "proposed", taken_back=True)
     session.by_call[call.id] = fresh
     return fresh

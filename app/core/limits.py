@@ -235,7 +235,8 @@ def busy_ms(session: Session) -> int:
     """How long a model or a tool was at work in this run, in ms; side by side counts once."""
     begin = session.run_ms
     total, reached = 0, begin
-    for start, end in sorted(_spans(session.turns)):
+    # What is still to come was written by somebody else, and taken over by a fork.
+    for start, end in sorted(one for one in _spans(session.turns) if one[1] <= session.updated_ms):
         total += max(end - max(start, reached), 0)
         reached = max(reached, end)
     return total

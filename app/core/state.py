@@ -362,8 +362,9 @@ class Session:
     @property
     def run_ms(self) -> int:
         """When the run began, in Unix ms."""
-        prompts = (item.at_ms for item in reversed(self.items) if isinstance(item, Prompt))
-        return max(self.resumed_ms, next(prompts, self.started_ms))
+        at = self.forks[-1][0] if self.forks else 0  # the times before it may be anybody's
+        prompts = (i.at_ms for i in reversed(self.items) if isinstance(i, Prompt) and i.seq > at)
+        return max(self.resumed_ms, next(prompts, 0 if at else self.started_ms))
 
 
 def held(calls: Sequence[Call], call: Call) -> Call | None:

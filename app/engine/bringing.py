@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from app.core.errors import BadInput
 from app.core.settings import Limits, Profile, Settings, with_waits
-from app.core.state import Prompt
+from app.core.state import Prompt, Session
 from app.engine.engine import Engine, new_id
 from app.engine.settings import sound_params
 from app.engine.summaries import summary_of, title_of
@@ -49,10 +49,15 @@ async def bring(engine: Engine, data: bytes) -> str:
 
 def _read(engine: Engine, data: bytes) -> Kept:
     """Without the keys of this place, should the file hold one; all else stays as it is."""
-    kept = read(data, new_id())
-    most = max((len(turn.parts) for turn in kept.session.turns), default=0)
-    check_size(most, len(kept.session.by_call))
+    kept = read(data, new_id(), _bearable)
     return redacted(kept, engine.keys.secrets(), shapes=False).kept
+
+
+def _bearable(session: Session) -> None:
+    try:
+        check_size(session)
+    except Unreadable as error:
+        raise BadInput(str(error)) from None
 
 
 def _read_request(engine: Engine, data: bytes) -> Kept:

@@ -19,6 +19,7 @@ from app.engine.client import Client
 from app.engine.driver import Driver
 from app.engine.hub import Hub
 from app.engine.providers import Providers
+from app.engine.recovery import recover
 from app.engine.rules import Rules
 from app.engine.ruling import Ruling
 from app.engine.servers import Servers
@@ -122,7 +123,7 @@ class Engine:
             parts = (lock, database, log, library, hub, keys, net, client, driver, providers)
             more = (runs, servers, trying, workspace, rules, ruling, folder)
             engine = cls(*parts, *more, environment, own)
-            await hub.recover(rules.of)
+            await recover(hub, rules.of)
             opened.pop_all()
         return engine
 

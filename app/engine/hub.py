@@ -14,8 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from app.core.decide import next_commands, settled
-from app.core.errors import Conflict, IllegalEvent, NotFound, Refused, StoreError
+from app.core.errors import Conflict, IllegalEvent, NotFound, PlaygroundError, Refused, StoreError
 from app.core.events import (
     CallDecided,
     CallEnded,
@@ -26,17 +25,13 @@ from app.core.events import (
     Logged,
     PartDelta,
     PromptAdded,
-    RunPaused,
     SessionStarted,
     Source,
-    TaskEnded,
 )
 from app.core.fold import apply, fold
 from app.core.forks import Cut
-from app.core.rules import Rule
 from app.core.settings import Settings
 from app.core.state import Session
-from app.engine.closing import closing_events
 from app.engine.masked import masked
 from app.engine.summaries import summary_of, title_of
 from app.net.mask import Masker
@@ -280,38 +275,13 @@ class Hub:
         self.list_version += 1
         self._ring()
 
-    async def recover(self, rules: Callable[[str], Sequence[Rule]]) -> list[str]:
-        """After a restart: close what was cut, ask about what was running. The sessions touched.
-        What `rules` would go on with waits for a person, too.
-
-        Only for the owner of the database, before anything runs.
-        """
-        touched = await self.log.unfinished()
-        for session_id in await self.log.waiting():  # a rule may have come just before the end
-            if any(rule.here == session_id for rule in rules(session_id)):
-                touched.append(session_id)
-        for session_id in touched:
-            async with self.holding(session_id) as live:
-                last_ms = live.session.updated_ms  # what was cut was at work no longer than that
-                turn, closed = live.session.turn, None
-                if turn is not None and turn.open:
-                    closed = await self.log.cut_off(live.id, turn.number)
-                events = closing_events(live.session, _RESTARTED)
-                events += [TaskEnded(task.id, _TASK_OVER) for task in live.session.open_tasks]
-                await self.append(live, events, at_ms=last_ms, closed=closed)
-                await self.append(live, settled(live.session), at_ms=last_ms)
-                going = next_commands(live.session, rules(session_id))
-                if going or live.session.retrying is not None:
-                    await self.append(live, [RunPaused("restart")])
-        return touched
-
     async def _load(self, live: Live) -> None:
         summary = await self.log.summary(live.id)
         if summary is None:
             if self._live.get(live.id) is live:
                 del self._live[live.id]
             raise NotFound(f"There is no session {live.id!r}.")
-        live.folded = fold(live.id, await self.log.opening(live.id))
+        live.folded = _folded(live.id, await self.log.opening(live.id))
         live.wire = None
         live.title, live.created_ms = summary.title, summary.created_ms
         live.deleted, live.own = summary.deleted, summary.own
@@ -362,6 +332,14 @@ class Hub:
                 return
 
 
+def _folded(session_id: str, log: Sequence[Logged]) -> Session:
+    """StoreError where what was written once, perhaps by another version, cannot follow."""
+    try:
+        return fold(session_id, log)
+    except PlaygroundError as error:
+        raise StoreError(f"The log of this session cannot be read any more: {error}") from error
+
+
 async def uncancelled(task: asyncio.Task[T]) -> T:
     """The result of `task`, which runs to its end; a cancellation is passed on only then."""
     cancelled: asyncio.CancelledError | None = None
@@ -394,7 +372,3 @@ def _before(chunk: Chunk, source: Source) -> bool:
 
 def _feed(wire: WireRows, chunk: Chunk) -> None:
     wire.feed(chunk.recording, chunk.at_ms, chunk.data)
-
-
-_RESTARTED = "The program was stopped while this answer was arriving."
-_TASK_OVER = "ended with the program"

@@ -52,6 +52,8 @@ KEY_NAMES: Mapping[str, str] = {
 MOST_SECONDS = 3600
 MOST_RETRIES = 10
 MOST_TOKENS = 100_000_000
+MOST_STOPS, LONGEST_STOP = 16, 1_000
+"""Texts that end an answer, and characters of one, where somebody else wrote them."""
 
 COUNTS: Mapping[str, tuple[int, int]] = {
     "max_turns": (1, 1000),
@@ -275,11 +277,17 @@ def _params(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def sound_params(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Those of `params` that a person could have chosen."""
+    """Those of `params`, which are somebody else's, that a person could have chosen in Setup."""
     return {name: one for name, one in params.items() if _sound(name, one)}
 
 
 def _sound(name: str, value: Any) -> bool:
+    if name == "thinking" and isinstance(value, dict):
+        return False
+    if name == "stop":
+        texts = value if isinstance(value, list) else [value]
+        if len(texts) > MOST_STOPS or any(len(str(one)) > LONGEST_STOP for one in texts):
+            return False
     try:
         _params({name: value})
     except BadInput:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from app.core.errors import StoreError
-from app.core.events import Logged, PartDelta
+from app.core.events import Logged, PartDelta, SessionForked
 from app.engine.decoded_again import Checked, Difference, checked
 from app.engine.summaries import summary_of
 from app.store.database import Database, Statement
@@ -112,7 +112,7 @@ def _last_times(events: Sequence[Logged]) -> set[int]:
     times: set[int] = set()
     latest = 0
     for logged in events:
-        latest = max(latest, logged.at_ms)
+        latest = max(0 if isinstance(logged.event, SessionForked) else latest, logged.at_ms)
         times = (times if isinstance(logged.event, PartDelta) else set()) | {latest}
     return times
 

@@ -11,7 +11,7 @@ import binascii
 import hashlib
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,12 +68,15 @@ def _lines(kept: Kept) -> Iterator[Mapping[str, Any]]:
             yield {"recording": number, **end}
 
 
-def read(data: bytes, session_id: str) -> Kept:
+def read(
+    data: bytes, session_id: str, check: Callable[[Session], None] = lambda session: None
+) -> Kept:
     """The session of a file, under `session_id`; BadInput names the line that cannot be read, and
-    nothing of the file is good then."""
+    nothing of the file is good then. `check` looks at it after each event, and may refuse
+    it by BadInput, too."""
     if len(data) > MAX_BYTES:
         raise BadInput(f"The file is larger than {MAX_BYTES >> 20} MiB; leave out its images.")
-    reading = _Reading(Session(session_id))
+    reading = _Reading(Session(session_id), check)
     for number, line in enumerate(io.BytesIO(data), 1):
         try:
             reading.take(_object(line))
@@ -93,6 +96,7 @@ class _Reading:
     """What was read so far."""
 
     session: Session
+    check: Callable[[Session], None]
     about: Mapping[str, Any] | None = None
     log: list[Logged] = field(default_factory=list)
     pieces: dict[int, list[Piece]] = field(default_factory=dict)
@@ -114,6 +118,7 @@ class _Reading:
         if logged.seq != len(self.log) + 1:
             raise BadInput(f"its seq should be {len(self.log) + 1}.")
         apply(self.session, logged)
+        self.check(self.session)
         self.log.append(logged)
 
     def _bytes(self, line: dict[str, Any]) -> None:

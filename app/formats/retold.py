@@ -38,6 +38,9 @@ MOST_PARTS = 1_000
 MOST_CALLS = 5_000
 """Calls of a whole session that is brought."""
 
+MOST_TURNS, MOST_FORKS = 2_000, 100
+"""Requests of a session that is brought, and how often it was forked: folding looks back at all."""
+
 WAITS = "This request was brought from elsewhere and not sent; Continue here makes it yours."
 
 
@@ -82,13 +85,17 @@ def retold(pasted: Pasted, profile: Profile, session_id: str, at_ms: int) -> Ret
     return made
 
 
-def check_size(parts: int, calls: int) -> None:
-    """Unreadable where an answer has so many parts, or a session so many calls, that its page could
-    not be drawn in time."""
-    if parts > MOST_PARTS:
+def check_size(session: Session) -> None:
+    """Unreadable where the last answer has so many parts, or the session so much of something, that
+    its page could not be drawn in time: to be asked after each event, before that takes long."""
+    if session.turns and len(session.turns[-1].parts) > MOST_PARTS:
         raise Unreadable(f"An answer of more than {MOST_PARTS:,} texts and calls is not taken.")
-    if calls > MOST_CALLS:
+    if len(session.by_call) > MOST_CALLS:
         raise Unreadable(f"A session of more than {MOST_CALLS:,} calls is not taken.")
+    if len(session.turns) > MOST_TURNS:
+        raise Unreadable(f"A session of more than {MOST_TURNS:,} requests is not taken.")
+    if len(session.forks) > MOST_FORKS:
+        raise Unreadable(f"A session that was forked more than {MOST_FORKS} times is not taken.")
 
 
 def _settings(pasted: Pasted, profile: Profile, made: Retold) -> Settings:
@@ -142,7 +149,7 @@ def _answer(
     for start, end, event in (*decoder.feed(data), *decoder.end(True)):
         if told or not isinstance(event, Warned):
             _add(made, at_ms, event, Source(number, start, end) if told else None)
-            check_size(len(turn.parts), len(made.session.by_call))
+            check_size(made.session)
     for one in doubled_ids(turn):
         made.notes[f"Calls share the id {one[:60]!r}: their results are taken in order."] = None
     made.open = {}

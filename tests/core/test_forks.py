@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from app.core.decide import CheckCall, Retry, SendRequest, next_commands
@@ -9,6 +11,7 @@ from app.core.errors import NotFound, Refused
 from app.core.events import (
     CallDecided,
     CallEnded,
+    CallProgressed,
     CallStarted,
     Event,
     Logged,
@@ -18,12 +21,15 @@ from app.core.events import (
     RunPaused,
     RunResumed,
     RunStopped,
+    SessionForked,
+    SettingsChanged,
     TaskEnded,
     TaskStarted,
     TurnDropped,
 )
 from app.core.fold import apply, fold
 from app.core.forks import Cut, Spot, at_call, before_prompt, before_turn, begun, cut, spot
+from app.core.limits import busy_ms
 from app.core.messages import model_request
 from app.core.state import Session
 from app.core.tools import text_result
@@ -184,3 +190,39 @@ def test_wherever_the_log_is_cut_the_fork_begins_and_what_is_left_is_a_beginning
         assert all(turn.end is not None for turn in session.turns)
         if begun(log.events, made, [made.forked()]).state != "running":
             begun(log.events, made, [made.forked(), PromptAdded("Hello")])
+
+
+def test_a_fork_of_a_fork_makes_no_call_anew_that_nobody_looked_at() -> None:
+    log = turn_with_calls(("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Rome"}))
+    log.add(RunStopped(), SessionForked("a", 1, foreign=True))
+    session = log.session()
+    had = list(session.calls())
+    assert session.settings is not None
+    apply(session, after(session, TaskStarted("call-1-1", "1.1", "get_weather")))
+    apply(session, after(session, CallProgressed("1.1", "", output="x")))
+    apply(session, after(session, SessionForked("b", 1, foreign=True)))
+    first, second = session.calls()
+    assert (first is had[0], second is had[1]) == (False, True)
+    assert (first.output, session.tasks) == ("", {})
+    apply(session, after(session, SettingsChanged(replace(session.settings, tools=()))))
+    apply(session, after(session, SessionForked("c", 1, foreign=True)))
+    assert [call.tool for call in session.calls()] == [None, None]
+
+
+def test_the_run_of_a_fork_begins_with_it_whatever_times_it_took_over() -> None:
+    """A file may write them as it likes: no limit on minutes is lifted or used up by them."""
+    log = Log(now_ms=4_000_000_000_000).start().prompt()
+    log.request().part(0, "text", "Done.").end("stop")
+    for taken in (log.events, log.events[:2]):
+        session = fold("s", taken)
+        now_ms = 1_800_000_000_000
+        apply(session, Logged(len(taken) + 1, now_ms, SessionForked("a", 1, foreign=True)))
+        assert (session.run_ms, session.updated_ms, busy_ms(session)) == (now_ms, now_ms, 0)
+        own = Log(list(taken), now_ms, turns=len(session.turns))
+        own.add(SessionForked("a", 1)).request().part(0, "text", "Yes.").end("stop")
+        for logged in own.events[len(taken) + 1 :]:
+            apply(session, logged)
+        took = session.turns[-1].closed_ms
+        assert took is not None
+        assert busy_ms(session) == took - session.turns[-1].sent_ms > 0
+        assert session.updated_ms == took

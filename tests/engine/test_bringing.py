@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from app.core.errors import BadInput, Refused
-from app.core.events import PromptAdded, SessionStarted
+from app.core.events import PromptAdded, SessionForked, SessionStarted
 from app.core.fold import fold
 from app.core.settings import Profile
 from app.core.tools import Tool
@@ -174,6 +174,39 @@ async def test_parameters_that_nobody_could_choose_are_left_out(tmp_path: Path) 
         assert settings is not None
         assert settings.params == {"top_p": 0.5}
         assert "could be set up so: max_tokens, temperature, stop" in repr(log)
+
+
+@pytest.mark.anyio
+async def test_a_fork_takes_no_parameters_that_setup_has_no_word_for(tmp_path: Path) -> None:
+    odd = [{"stop": ["x"] * 100_000}, {"stop": "x" * 1_001}, {"thinking": {"type": "adaptive"}}]
+    good = {"stop": ["x"] * 16, "thinking": "low"}
+    async with running(tmp_path) as engine:
+        for params in (*odd, good):
+            log = Log().start(made(params=params)).prompt()
+            data = write(Kept(log.session(), "T", log.events)).data
+            child = await fork(engine, await bring(engine, data), Place(), go=False)
+            async with engine.hub.holding(child) as live:
+                settings = live.session.settings
+            assert settings is not None
+            assert settings.params == (good if params is good else {})
+
+
+@pytest.mark.parametrize(
+    ("most", "told"),
+    [("MOST_TURNS", "more than 1 requests"), ("MOST_FORKS", "forked more than 1 times")],
+)
+async def test_what_takes_long_to_fold_is_refused_at_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: str, told: str
+) -> None:
+    """And not when all of it was folded: the line after it is not even looked at."""
+    log = Log().start().prompt()
+    for _ in range(2):
+        log.request().part(0, "text", "Hm.").end("pause").add(SessionForked("x", 1))
+    data = write(Kept(log.session(), "T", log.events)).data + b"no JSON"
+    monkeypatch.setattr(f"app.formats.retold.{most}", 1)
+    async with running(tmp_path) as engine:
+        with pytest.raises(BadInput, match=rf"Line \d+ .*{told} is not taken"):
+            await bring(engine, data)
 
 
 @pytest.mark.anyio

@@ -35,6 +35,7 @@ from app.core.folded import folded
 from app.core.limits import busy_ms
 from app.core.tools import text_result
 from app.engine.hub import Hub
+from app.engine.recovery import recover
 from app.store.batch import Chunk, Closed
 from app.store.database import Database, Statement
 from app.store.log import Log
@@ -122,7 +123,7 @@ async def test_recovery_leaves_nothing_running(tmp_path: Path, cut: int) -> None
         session_id = await hub.create(settings())
         await fill(hub, session_id, life()[:cut])
     async with hub_on(tmp_path / "a.db") as (_, hub):
-        await hub.recover(lambda _: ())
+        await recover(hub, lambda _: ())
         async with hub.holding(session_id) as live:
             session = live.session
             assert session.state != "running"
@@ -131,7 +132,7 @@ async def test_recovery_leaves_nothing_running(tmp_path: Path, cut: int) -> None
                 assert session.state == "interrupted"
                 assert session.turn.failure.failure == "interrupted"
         log = await hub.log.events(session_id)
-        assert await hub.recover(lambda _: ()) == []
+        assert await recover(hub, lambda _: ()) == []
         assert await hub.log.events(session_id) == log
 
 
@@ -144,7 +145,7 @@ async def test_recovery_closes_a_recording_that_was_cut(tmp_path: Path) -> None:
             pieces = [Chunk(1, 0, 5, b"a********"), Chunk(1, 9, 6, b"b")]
             await hub.append(live, [], chunks=pieces, closed=Closed(1, False, ((1, 9),)))
     async with hub_on(tmp_path / "a.db") as (_, hub):
-        await hub.recover(lambda _: ())
+        await recover(hub, lambda _: ())
         digest = hashlib.sha256(b"a********b").hexdigest()
         assert await hub.log.recordings(session_id) == {1: Closed(1, False, [(1, 9)], digest)}
 
@@ -170,7 +171,7 @@ async def test_nothing_is_at_work_while_the_program_is_away(
         await fill(hub, session_id, events)
     async with hub_on(tmp_path / "a.db", AWAY_MS) as (_, hub):
         before = await hub.log.events(session_id)
-        await hub.recover(lambda _: ())
+        await recover(hub, lambda _: ())
         log = await hub.log.events(session_id)
         assert len(log) > len(before)
         for item in log[len(before) :]:
@@ -201,13 +202,13 @@ async def test_after_a_kill_no_retry_is_made_by_itself(tmp_path: Path, cut: int)
         session_id = await hub.create(settings())
         await fill(hub, session_id, events)
     async with hub_on(tmp_path / "a.db") as (_, hub):
-        await hub.recover(lambda _: ())
+        await recover(hub, lambda _: ())
         async with hub.holding(session_id) as live:
             session = live.session
             assert (session.state, session.retrying) == (RETRYING[cut - 1][1], None)
             assert len(session.turns) == sum(isinstance(e, RequestSent) for e in events)
             assert session.retries == (cut > 5)
-        assert await hub.recover(lambda _: ()) == []
+        assert await recover(hub, lambda _: ()) == []
 
 
 class Broken:

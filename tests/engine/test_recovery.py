@@ -7,15 +7,16 @@ tests/test_kill.py makes in earnest.
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from app.core.decide import next_commands
-from app.core.errors import Conflict, Refused
+from app.core.errors import Conflict, Refused, StoreError
 from app.core.events import CallDecided, CallInterrupted, CallStarted, RequestSent, ResponseFailed
 from app.core.rules import Rule
 from app.core.tools import Tool, ToolResult, text_result
@@ -297,3 +298,30 @@ async def test_an_http_tool_is_told_by_a_header_that_it_is_the_same_again(tmp_pa
 def _header(request: bytes, name: bytes) -> bytes:
     lines = (line.partition(b": ") for line in request.split(b"\r\n"))
     return next(value for known, _, value in lines if known.lower() == name)
+
+
+SPOILED = (
+    "UPDATE events SET kind = 'gone' WHERE session = ? AND kind = 'part_ended'",
+    "DELETE FROM events WHERE session = ? AND kind = 'request_sent'",
+    'UPDATE events SET kind = \'task_started\', body = \'{"task_id": "t", "call_id": "9.9",'
+    ' "title": ""}\' WHERE session = ? AND kind = \'prompt_added\'',
+)
+
+
+@pytest.mark.parametrize("spoiled", SPOILED)
+async def test_a_session_that_cannot_be_read_keeps_no_other_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, spoiled: str
+) -> None:
+    effects = Effects()
+    bad = await crashed(tmp_path, effects)
+    effects.hangs = True
+    good = await crashed(tmp_path, effects)
+    with closing(sqlite3.connect(tmp_path / "test.db")) as database, database:
+        database.execute("UPDATE sessions SET state = 'running'")
+        assert database.execute(spoiled, (bad,)).rowcount
+    async with running(tmp_path) as engine:
+        assert (await rested(engine, good)).state == "waiting"
+        assert f"Session {bad} was not recovered: The " in caplog.text
+        with pytest.raises(StoreError):
+            async with engine.hub.holding(bad):
+                pass
