@@ -288,14 +288,17 @@ def said(kept: Kept) -> tuple[list[str], dict[str, int]]:
     return prompts, {one.where: one.count for one in done.marks}
 
 
-def test_our_own_fields_are_no_secrets_by_their_names() -> None:
-    log = Log().start(made(model="m-1")).prompt("hi").request().part(0, "text", "x")
+@pytest.mark.parametrize(
+    ("prompt", "marks"), [("hi", {}), (f"api_key={'0a' * 32}", {"prompt 1": 1})]
+)
+def test_our_own_fields_are_no_secrets(prompt: str, marks: dict[str, int]) -> None:
+    log = Log().start(made(model="m-1")).prompt(prompt).request().part(0, "text", "x")
     log.call(1, "work", "{}").end().check("1.1")
     log.events[-1] = replace(
-        log.events[-1], event=CallChecked("1.1", digest="0a" * 32, code="0b1" * 21)
+        log.events[-1], event=CallChecked("1.1", digest="0a" * 32, code="0a" * 32)
     )
     log.add(Warned("a1b2c3d4e5f6a7b8c9", "a word"))
-    assert said(Kept(log.session(), "", log.events))[1] == {}
+    assert said(Kept(log.session(), "", log.events))[1] == marks
 
 
 def test_a_key_of_an_object_that_is_called_like_our_field_is_looked_at() -> None:
