@@ -38,7 +38,7 @@ MOST_PARTS = 1_000
 MOST_CALLS = 5_000
 """Calls of a whole session that is brought."""
 
-MOST_TURNS, MOST_FORKS = 2_000, 100
+MOST_TURNS, MOST_FORKS = 500, 100
 """Requests of a session that is brought, and how often it was forked: folding looks back at all."""
 
 WAITS = "This request was brought from elsewhere and not sent; Continue here makes it yours."
