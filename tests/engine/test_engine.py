@@ -10,7 +10,6 @@ import anyio
 import pytest
 
 from app.engine.engine import Engine
-from app.engine.hub import Hub
 from app.store.library import Library
 from app.store.log import Log
 
@@ -27,7 +26,7 @@ async def opened(path: Path) -> Engine:
         (Log, "open"),
         (Library, "confirmations"),
         (Library, "profiles"),
-        (Hub, "recover"),
+        (Log, "unfinished"),  # what recovery asks first
         (Engine, "__init__"),
     ],
 )
