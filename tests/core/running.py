@@ -234,7 +234,7 @@ class World:
         return other
 
     def restart(self) -> None:
-        """As Hub.recover: what was cut is closed, and nothing goes on by itself."""
+        """As recovery: what was cut is closed, and nothing goes on by itself."""
         self.fuse = 0
         self.checks.clear()
         self.session = fold("s", self.log)

@@ -156,7 +156,7 @@ EIGHT_HOURS = 8 * 3_600_000
 def test_nothing_is_at_work_while_the_program_is_not_there(ends: Decision) -> None:
     one = session(*ONE, run("1.0"), CallStarted("1.0", 1))
     last = one.updated_ms
-    apply(one, Logged(one.seq + 1, last, CallInterrupted("1.0")))  # as Hub.recover writes it
+    apply(one, Logged(one.seq + 1, last, CallInterrupted("1.0")))  # as recovery writes it
     for event in (
         CallDecided("1.0", ends, text="It had run."),
         CallEnded("1.0", text_result("It had run.")),
