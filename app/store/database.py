@@ -199,8 +199,8 @@ class Database:
     async def rows(self, sql: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
         """All rows of a query, as committed when it began."""
         try:
-            async with self._reader.execute(sql, values) as cursor:
-                return list(await cursor.fetchall())
+            # In one go: a query that another began in the middle of would see what that one sees.
+            return list(await self._reader.execute_fetchall(sql, values))
         except (sqlite3.Error, UnicodeError) as error:
             raise _store_error(error, self.path) from error
 
