@@ -12,22 +12,22 @@ from contextlib import asynccontextmanager
 
 from starlette.types import ASGIApp
 
-from app.commands.listening import GRACE_S, bound, port_of, server
+from app.commands.listening import GRACE_S, bound, port_of, server, url_host
 
 LOOK_S = 0.002
 
 
 @asynccontextmanager
-async def listening(app: ASGIApp) -> AsyncIterator[str]:
+async def listening(app: ASGIApp, host: str = "127.0.0.1") -> AsyncIterator[str]:
     """The base URL. At the end open answers may take as long as those of the program."""
-    sock = bound("127.0.0.1", 0)
+    sock = bound(host, 0)
     one = server(app)
     one.lifespan = one.config.lifespan_class(one.config)
     await one.startup(sockets=[sock])
     await one.on_tick(0)
     state = one.server_state
     try:
-        yield f"http://127.0.0.1:{port_of(sock)}"
+        yield f"http://{url_host(host)}:{port_of(sock)}"
     finally:
         for listener in one.servers:
             listener.close()

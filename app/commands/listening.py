@@ -28,7 +28,8 @@ GRACE_S = 2
 def bound(host: str, port: int) -> socket.socket:
     """A listening socket; PlaygroundError with a sentence where the port is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
+    # By its protocol asyncio knows it for TCP, and sets TCP_NODELAY on what it accepts.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
