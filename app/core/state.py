@@ -243,7 +243,8 @@ class Session:
     `retrying` is the retry that is being waited for; `retries` counts those since a person acted
     or an answer came. With Continue a run begins anew: after turn `resumed_turn`, at `resumed_ms`,
     with what failed before it (`forgiven`, call ids) behind it. `forks` are (event, what it says)
-    of each time that the log until there was taken over from another session.
+    of each time that the log until there was taken over from another session. `cut_off` says that
+    it was imported in mid-run: nothing of it goes on here.
     """
 
     id: str
@@ -252,6 +253,7 @@ class Session:
     turns: list[Turn] = field(default_factory=list)
     prompts: int = 0
     stopped: bool = False
+    cut_off: bool = False
     paused: str = ""
     paused_because: str = ""
     halted_seq: int = 0
@@ -303,7 +305,7 @@ class Session:
     @property
     def waiting(self) -> list[Call]:
         """The calls that need a person, in order."""
-        if self.stopped:
+        if self.stopped or self.cut_off:
             return []
         return [call for call in self.current_calls if call.status in ("waiting", "interrupted")]
 
@@ -316,6 +318,8 @@ class Session:
     @property
     def state(self) -> SessionState:
         """The first that holds, in the order of docs/contract.md."""
+        if self.cut_off:
+            return "interrupted"
         item = self.last_item
         if any(call.status == "running" for call in self.current_calls):
             return "running"

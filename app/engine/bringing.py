@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from app.core.errors import BadInput
 from app.core.settings import Limits, Profile, Settings, with_waits
 from app.core.state import Prompt, Session
+from app.engine.closing import cut_off
 from app.engine.engine import Engine, new_id
 from app.engine.settings import sound_params
 from app.engine.summaries import summary_of, title_of
@@ -113,6 +114,7 @@ def _batch(kept: Kept) -> Batch:
         for number, one in kept.recordings.items()
         if one.clean or one.masked or one.sha256
     ]
+    cut_off(kept.session)
     summary = summary_of(kept.session, kept.title, kept.created_ms, own=False)
     summary = replace(summary, parent="", parent_seq=0)  # no session of ours is its parent
     return Batch(kept.session.id, kept.log, chunks, None, summary, True, ends=ends, tags=kept.tags)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from app.core.events import CallEnded, CallInterrupted, Event, PartEnded, ResponseFailed
+from app.core.events import (
+    CallEnded,
+    CallInterrupted,
+    Event,
+    Logged,
+    PartEnded,
+    ResponseFailed,
+    TaskEnded,
+)
+from app.core.fold import apply
 from app.core.state import Session
 
 
@@ -30,3 +39,22 @@ def closing_events(
         if call.status == "running" and call.id not in alive
     ]
     return events
+
+
+def over_events(session: Session, message: str) -> list[Event]:
+    """What makes everything of a session a thing of the past, its tasks in the background too."""
+    tasks = [TaskEnded(task.id, _TASK_OVER) for task in session.open_tasks]
+    return [*closing_events(session, message), *tasks]
+
+
+def cut_off(session: Session) -> None:
+    """Bring an imported session to rest: it may have been exported in mid-run, and nothing of it
+    goes on here. Its log stays as it came, only what is folded from it is closed."""
+    running, seq = session.state == "running", session.seq
+    for event in over_events(session, _EXPORTED):
+        apply(session, Logged(session.seq + 1, session.updated_ms, event))
+    session.seq, session.cut_off = seq, running
+
+
+_TASK_OVER = "ended with the program"
+_EXPORTED = "The session was exported while this answer was arriving."

@@ -32,11 +32,12 @@ from app.core.fold import apply, fold
 from app.core.forks import Cut
 from app.core.settings import Settings
 from app.core.state import Session
+from app.engine.closing import cut_off
 from app.engine.masked import masked
 from app.engine.summaries import summary_of, title_of
 from app.net.mask import Masker
 from app.render.wire_rows import WireRows
-from app.store.batch import Batch, Chunk, Closed, Copied
+from app.store.batch import Batch, Chunk, Closed, Copied, called
 from app.store.log import Log
 from app.store.purge import purge
 
@@ -129,7 +130,7 @@ class Hub:
         child = Live(self._new_id(), title=title, created_ms=self.clock())
         log = [one for one in await self.log.opening(live.id) if one.seq <= cut.seq]
         child.folded = fold(child.id, log)
-        copied = Copied(live.id, cut.seq, len(child.folded.turns))
+        copied = Copied(live.id, cut.seq, len(child.folded.turns), called(log))
         async with child.lock:
             await self.append(child, events, copied=copied)
         self._live.setdefault(child.id, child)
@@ -282,6 +283,8 @@ class Hub:
                 del self._live[live.id]
             raise NotFound(f"There is no session {live.id!r}.")
         live.folded = _folded(live.id, await self.log.opening(live.id))
+        if not summary.own:
+            cut_off(live.folded)
         live.wire = None
         live.title, live.created_ms = summary.title, summary.created_ms
         live.deleted, live.own = summary.deleted, summary.own

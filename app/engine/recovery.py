@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from app.core.decide import next_commands, settled
 from app.core.errors import IllegalEvent, StoreError
-from app.core.events import RunPaused, TaskEnded
+from app.core.events import RunPaused
 from app.core.rules import Rule
-from app.engine.closing import closing_events
+from app.engine.closing import over_events
 from app.engine.hub import Hub, Live
 
 logger = logging.getLogger("playground")
@@ -39,8 +39,7 @@ async def _closed(hub: Hub, live: Live, rules: Sequence[Rule]) -> None:
     turn, closed = live.session.turn, None
     if turn is not None and turn.open:
         closed = await hub.log.cut_off(live.id, turn.number)
-    events = closing_events(live.session, _RESTARTED)
-    events += [TaskEnded(task.id, _TASK_OVER) for task in live.session.open_tasks]
+    events = over_events(live.session, _RESTARTED)
     await hub.append(live, events, at_ms=last_ms, closed=closed)
     await hub.append(live, settled(live.session), at_ms=last_ms)
     if next_commands(live.session, rules) or live.session.retrying is not None:
@@ -48,4 +47,3 @@ async def _closed(hub: Hub, live: Live, rules: Sequence[Rule]) -> None:
 
 
 _RESTARTED = "The program was stopped while this answer was arriving."
-_TASK_OVER = "ended with the program"

@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 
 from app.core.errors import StoreError
 from app.core.events import Logged, PartDelta, SessionForked
+from app.engine.closing import cut_off
 from app.engine.decoded_again import Checked, Difference, checked
 from app.engine.summaries import summary_of
+from app.store.batch import called
 from app.store.database import Database, Statement
 from app.store.log import Log
-from app.store.projections import Stale, called, mend, search_differs, stale
+from app.store.projections import Stale, mend, search_differs, stale
 
 Told = Callable[[Difference], None]
 
@@ -101,6 +103,8 @@ async def _compared(database: Database, log: Log, session_id: str) -> tuple[Chec
     session = found.session
     if session is None or session.settings is None:
         return found, Stale()
+    if not summary.own:
+        cut_off(session)
     folded = summary_of(session, "", summary.created_ms, own=summary.own)
     if summary.updated_ms in _last_times(events):
         folded = replace(folded, updated_ms=summary.updated_ms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from app.core.events import (
@@ -59,12 +59,13 @@ class Summary:
 
 @dataclass(frozen=True)
 class Copied:
-    """The first `seq` events of session `parent`, with which a fork begins, and the number of
-    their recordings, which it shares."""
+    """The first `seq` events of session `parent`, with which a fork begins, the number of their
+    recordings, which it shares, and the `tools` that are called in them, as `called` gives them."""
 
     parent: str
     seq: int
     recordings: int
+    tools: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -114,10 +115,9 @@ def statements(batch: Batch, base: int) -> list[Statement]:
                 rows,
             )
         )
-    parts = (o.event for o in batch.events if isinstance(o.event, PartStarted | PartEnded))
-    called = {part.name for part in parts} - {""}
-    if called:
-        names = [(batch.session, storable(name)) for name in sorted(called)]
+    tools = called(batch.events) | (batch.copied.tools if batch.copied is not None else frozenset())
+    if tools:
+        names = [(batch.session, tool) for tool in sorted(tools)]
         statements.append(Statement("INSERT OR IGNORE INTO called VALUES (?, ?)", names))
     if batch.copied is not None or any(isinstance(o.event, _SEARCHED) for o in batch.events):
         indexed = "INSERT INTO found (rowid, text) SELECT pos, text FROM texts WHERE pos > ?"
@@ -202,11 +202,13 @@ def _copies(session: str, copied: Copied, base: int) -> list[Statement]:
             " WHERE session = ? AND recording <= ?",
             [(session, *numbers)],
         ),
-        Statement(
-            "INSERT INTO called SELECT ?, tool FROM called WHERE session = ?",
-            [(session, copied.parent)],
-        ),
     ]
+
+
+def called(log: Iterable[Logged]) -> frozenset[str]:
+    """The tools that were called, by name, as they are stored."""
+    parts = (one.event for one in log if isinstance(one.event, PartStarted | PartEnded))
+    return frozenset(storable(part.name) for part in parts if part.name)
 
 
 def _spans(one: Closed) -> str:

@@ -129,6 +129,17 @@ MIGRATIONS: tuple[str, ...] = (
         ORDER BY seq DESC LIMIT 1), '');
     CREATE INDEX sessions_by_profile ON sessions (profile, updated_ms DESC);
     """,  # noqa: S608
+    # Imported sessions that were cut in mid-run were listed as running, and forks under tools that
+    # only their parent called. A "?" in a name may stand for what UTF-8 cannot hold: it stays.
+    """
+    UPDATE sessions SET state = 'interrupted', waiting = 0 WHERE NOT own AND state = 'running';
+    UPDATE sessions SET tasks = 0 WHERE NOT own AND tasks > 0;
+    DELETE FROM called WHERE session IN (SELECT id FROM sessions WHERE parent != '')
+        AND tool NOT LIKE '%?%' AND NOT EXISTS (SELECT 1 FROM events
+            WHERE events.session = called.session AND kind IN ('part_started', 'part_ended')
+                AND CASE WHEN json_valid(body)
+                    THEN json_extract(body, '$.name') END = called.tool);
+    """,
 )
 """Step n brings a file from user_version n to n + 1. Steps are only ever added."""
 

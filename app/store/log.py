@@ -264,13 +264,6 @@ _DENIED = """
 """
 """Each is looked through once, however many there are of both."""
 
-
-_UNFINISHED = """
-    SELECT id FROM sessions WHERE state = 'running'
-    UNION SELECT id FROM sessions WHERE tasks > 0
-"""
-"""Each by its own index."""
-
 _LATEST_MS = 2**62
 
 SUMMARY = (

@@ -4,10 +4,9 @@ tools of a session, the index for search."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.core.events import Logged, PartEnded, PartStarted
 from app.store.batch import Batch, Summary, statements, storable
 from app.store.database import Database, Statement
 
@@ -20,12 +19,6 @@ _INDEXED = """
     SELECT (SELECT count(*) FROM (SELECT pos FROM texts EXCEPT SELECT id FROM found_docsize)),
         (SELECT count(*) FROM (SELECT id FROM found_docsize EXCEPT SELECT pos FROM texts))
 """
-
-
-def called(log: Iterable[Logged]) -> frozenset[str]:
-    """The tools that were called, by name, as they are stored."""
-    parts = (one.event for one in log if isinstance(one.event, PartStarted | PartEnded))
-    return frozenset(storable(part.name) for part in parts if part.name)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -116,3 +117,11 @@ async def asked(engine: Engine, prompt: str, *tools: Tool | str, **more: Any) ->
 
 def events_of(log: Sequence[Logged], kind: type[Event]) -> list[Any]:
     return [one.event for one in log if isinstance(one.event, kind)]
+
+
+def older(path: Path, *changes: str) -> None:
+    """Make the file at `path`, which nobody has open, one of schema 6, with `changes` in SQL."""
+    with closing(sqlite3.connect(path)) as connection:
+        for sql in (*changes, "PRAGMA user_version = 6"):
+            connection.execute(sql)
+        connection.commit()

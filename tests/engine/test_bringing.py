@@ -13,19 +13,32 @@ from typing import Any
 import pytest
 
 from app.core.errors import BadInput, Refused
-from app.core.events import PromptAdded, SessionForked, SessionStarted
+from app.core.events import (
+    CallDecided,
+    CallEnded,
+    PromptAdded,
+    ResponseFailed,
+    RetryScheduled,
+    SessionForked,
+    SessionStarted,
+    TaskStarted,
+    TurnDropped,
+)
 from app.core.fold import fold
 from app.core.settings import Profile
-from app.core.tools import Tool
+from app.core.tools import Tool, text_result
 from app.engine.bringing import bring
 from app.engine.decisions import Asked
+from app.engine.decoded_again import Difference
 from app.engine.engine import Engine
 from app.engine.exporting import kept
 from app.engine.forking import Place, fork
+from app.engine.purging import purge
+from app.engine.verifying import verify
 from app.export.jsonl import write
 from app.export.kept import Kept
-from tests.engine.running import ALLOW_ALL, asked, rested, running
-from tests.factories import Log, turn_with_calls
+from tests.engine.running import ALLOW_ALL, asked, older, rested, running
+from tests.factories import DIGEST, Log, turn_with_calls
 from tests.factories import settings as made
 
 pytestmark = pytest.mark.anyio
@@ -219,3 +232,66 @@ async def test_a_session_with_more_calls_than_a_page_bears_is_not_taken(
         monkeypatch.setattr("app.formats.retold.MOST_CALLS", 0)
         with pytest.raises(BadInput, match="more than 0 calls"):
             await bring(engine, data)
+
+
+def eventful() -> Log:
+    """A log in which, event by event, all that can be under way is under way once: an answer, a
+    part, calls that run, wait and were decided, a task, a retry, a prompt that nobody sent yet."""
+    log = turn_with_calls(("get_weather", {"city": "Paris"}), ("ask_me", {}), checked=False)
+    log.check("1.1").run("1.1").check("1.2").add(TaskStarted("t1", "1.1", "sleep 9"))
+    log.add(CallDecided("1.2", "answer", digest=DIGEST, text="Yes."))
+    log.add(CallEnded("1.2", text_result("Yes."))).request().part(0, "text", "It is")
+    log.add(ResponseFailed("http", "Too many requests.", 529))
+    log.add(RetryScheduled(2, 1, 4.0, log.now_ms + 4000, "529"), TurnDropped(2, automatic=True))
+    return log.request().part(0, "text", "It is clear.").end("stop").prompt("And in Rome?")
+
+
+async def stale_rows(engine: Engine) -> list[Difference]:
+    """What `verify` says of the list and the logs; of bytes there are none here."""
+    found: list[Difference] = []
+    await verify(engine.database, found.append)
+    return [one for one in found if not one.recording]
+
+
+async def test_a_session_that_was_cut_anywhere_is_at_rest(tmp_path: Path) -> None:
+    """Its list row and its page say so, its log is as it came, and it can be purged."""
+    log, running_once = eventful().events, 0
+    async with running(tmp_path) as engine:
+        for size in range(1, len(log) + 1):
+            session = fold("s", log[:size])
+            running_once += session.state == "running"
+            expected = "interrupted" if session.state == "running" else session.state
+            session_id = await bring(engine, write(Kept(session, "T", log[:size])).data)
+            row = await engine.log.summary(session_id)
+            assert row is not None
+            assert (row.state, size) == (expected, size)
+            async with engine.hub.holding(session_id) as live:
+                assert (live.session.state, live.session.seq) == (expected, size)
+                assert live.session.turn is None or not live.session.turn.open
+                assert all(call.status != "running" for call in live.session.calls())
+                assert live.session.open_tasks == []
+            assert (await kept(engine, session_id)).log == log[:size]
+            assert await stale_rows(engine) == []
+            await engine.driver.delete(session_id)
+            await purge(engine, [session_id])
+        assert await engine.log.summaries(deleted=True) == []
+    assert running_once > 10
+
+
+async def test_one_that_an_earlier_version_took_for_running_is_put_right(tmp_path: Path) -> None:
+    log = eventful().events[:6]
+    data = write(Kept(fold("s", log), "T", log)).data
+    async with running(tmp_path) as engine:
+        session_id = await bring(engine, data)
+    older(
+        tmp_path / "test.db",
+        "UPDATE sessions SET state = 'running', tasks = 1, waiting = 1",
+    )
+    async with running(tmp_path) as engine:
+        row = await engine.log.summary(session_id)
+        assert row is not None
+        assert (row.state, row.waiting) == ("interrupted", 0)
+        assert await stale_rows(engine) == []
+        await engine.driver.delete(session_id)
+        await purge(engine, [session_id])
+        assert await engine.log.summary(session_id) is None

@@ -15,10 +15,14 @@ from app.core.events import RequestSent
 from app.core.forks import begun, cut
 from app.core.state import Session
 from app.engine.decisions import Asked
+from app.engine.decoded_again import Difference
 from app.engine.engine import Engine
 from app.engine.forking import Place, fork
+from app.engine.verifying import verify
+from app.store.query import wanted
+from app.store.search import search
 from app.wire.exact import Quoted
-from tests.engine.running import ALLOW_ALL, asked, rested, running
+from tests.engine.running import ALLOW_ALL, asked, older, rested, running
 
 pytestmark = pytest.mark.anyio
 
@@ -164,3 +168,37 @@ async def test_whatever_the_place_the_bytes_go_on_and_the_parent_stays(
         await check(engine, child, grandchild, told, kept)
         assert (await bodies(engine, grandchild))[3] == told[3]
         assert await rows(engine, parent.id) == before
+
+
+async def test_a_fork_is_found_by_the_tools_that_were_called_before_its_place(
+    tmp_path: Path,
+) -> None:
+    """And by no others; one that an earlier version wrote down with all of its parent's is put
+    right when the database is opened."""
+    async with running(tmp_path) as engine:
+        parent = await asked(engine, "Weather in Paris?", "get_weather", rules=ALLOW_ALL)
+        place = {"before": Place(prompt=1), "call": Place(turn=2), "end": Place()}
+        forks = {
+            name: await fork(engine, parent.id, at, go=False, text="Hi" if name != "call" else None)
+            for name, at in place.items()
+        }
+        expected = {parent.id, forks["call"], forks["end"]}
+        assert await called(engine) == expected
+        assert await differences(engine) == []
+    wrong = f"INSERT INTO called VALUES ('{forks['before']}', 'get_weather')"
+    older(tmp_path / "test.db", wrong)
+    async with running(tmp_path) as engine:
+        assert await called(engine) == expected
+        assert await differences(engine) == []
+
+
+async def called(engine: Engine) -> set[str]:
+    """The sessions that a search for `tool:get_weather` finds."""
+    found = await search(engine.database.path, wanted("tool:get_weather"), 9)
+    return {one.session.id for one in found.hits}
+
+
+async def differences(engine: Engine) -> list[Difference]:
+    found: list[Difference] = []
+    await verify(engine.database, found.append)
+    return found
