@@ -19,6 +19,7 @@ from app.export.table import EXPORTS
 from app.net.keys import Keys
 from app.store.database import Database
 from app.store.log import Log
+from app.store.place import place_of
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -27,7 +28,7 @@ def main(arguments: argparse.Namespace) -> int:
         raise BadInput(f"There is no form {arguments.form!r}; there is {', '.join(EXPORTS)}.")
     for warning in config.load_env(Path.cwd(), arguments.env_file):
         print(f"playground: {warning}", file=sys.stderr)
-    path = arguments.db or config.default_db()
+    path = place_of(arguments.db or config.default_db())
     if not path.exists():
         raise NotFound(f"There is no database {path}; name it with --db FILE.")
     redacted = leaving(

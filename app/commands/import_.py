@@ -15,12 +15,13 @@ from app.engine.engine import Engine
 from app.export.jsonl import MAX_BYTES
 from app.net.client import Net
 from app.store.lock import owner_of
+from app.store.place import place_of
 
 
 def main(arguments: argparse.Namespace) -> int:
     """0; where the file cannot be read, nothing is kept."""
     data = _data(arguments.file)
-    path = arguments.db or config.default_db()
+    path = place_of(arguments.db or config.default_db())
     owner = owner_of(path)
     if owner is not None and owner.url:
         session_id = asyncio.run(_there(owner.url, config.read_token(path) or "", data))

@@ -29,6 +29,7 @@ from app.net.hidden import hide
 from app.net.keys import origin
 from app.simulator.app import simulator_app
 from app.store.lock import owner_of
+from app.store.place import place_of
 
 EXIT = {"idle": 0, "waiting": 3, "paused": 3}
 """By the state in which the session rests; any other is 1."""
@@ -42,7 +43,7 @@ def main(arguments: argparse.Namespace) -> int:
         print(f"playground: {warning}", file=sys.stderr)
     rules = rules_from_flags(arguments.allow, arguments.deny, _answers(arguments.answer))
     asked = _asked(arguments)
-    db = arguments.db or config.default_db()
+    db = place_of(arguments.db or config.default_db())
     owner = owner_of(db)
     if owner is not None and owner.url:
         if arguments.env_file is not None:

@@ -22,6 +22,7 @@ from app.engine.playing import tape
 from app.net.hidden import hide
 from app.simulator.app import simulator_app
 from app.store.lock import owned, owner_of
+from app.store.place import place_of
 from app.web.app import make_app, warm
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
@@ -42,7 +43,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 async def _serve(arguments: argparse.Namespace) -> None:
-    db = arguments.db or config.default_db()
+    db = place_of(arguments.db or config.default_db())
     if (owner := owner_of(db)) is not None:  # said before the port is: it says more
         raise owned(db, owner)
     sock = bound(arguments.host, arguments.port)

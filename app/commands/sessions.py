@@ -13,6 +13,7 @@ from app import config
 from app.store.batch import Summary
 from app.store.database import Database
 from app.store.log import Log
+from app.store.place import place_of
 from app.store.query import wanted
 from app.store.search import search as find
 
@@ -25,7 +26,7 @@ PATIENCE_S = 20.0
 
 def main(arguments: argparse.Namespace) -> int:
     """0; an absent database has no sessions."""
-    path = arguments.db or config.default_db()
+    path = place_of(arguments.db or config.default_db())
     found = asyncio.run(_sessions(path, arguments.search)) if path.exists() else []
     if arguments.json:
         print(json.dumps([_data(one) for one in found]))

@@ -16,11 +16,12 @@ from app.engine.verifying import Told, Verified, verify
 from app.render.filters import plural
 from app.store.database import Database
 from app.store.lock import OwnerLock
+from app.store.place import place_of
 
 
 def main(arguments: argparse.Namespace) -> int:
     """0 where everything decodes to what was logged, 1 where something differs."""
-    path = arguments.db or config.default_db()
+    path = place_of(arguments.db or config.default_db())
     if not path.is_file():
         raise BadInput(f"There is no database {path}; name one with --db FILE.")
     found: list[Difference] = []

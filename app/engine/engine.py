@@ -39,6 +39,7 @@ from app.store.database import Database
 from app.store.library import Library
 from app.store.lock import OwnerLock
 from app.store.log import Log
+from app.store.place import place_of
 
 
 def now_ms() -> int:
@@ -96,6 +97,7 @@ class Engine:
         StoreBusy where another process owns it, StoreError where it cannot be used.
         """
         environment = os.environ if environment is None else environment
+        path = place_of(path)
         async with AsyncExitStack() as opened:  # undone, whatever breaks before the engine stands
             lock = OwnerLock(path)
             lock.take()
