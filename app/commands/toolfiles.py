@@ -40,6 +40,8 @@ def read_tools(path: Path) -> list[Any]:
     for said in (brought.problem, *(one.problem for one in brought.tools)):
         if said:
             raise BadInput(f"{path}: {said}")
+    if brought.more:
+        raise BadInput(f"{path} holds more than {len(brought.tools):,} tools; split it.")
     if not brought.tools:
         raise BadInput(f"{path} holds servers and no tools; bring it on the page, at Import.")
     return [to_data(one.tool) for one in brought.tools]

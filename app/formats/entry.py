@@ -19,7 +19,8 @@ from app.schema.keywords import all_subschemas
 from app.schema.sample import sample
 from app.schema.validate import check_tool
 
-MOST_TOOLS = 500
+MOST_TOOLS = 5_000
+"""Of one text."""
 UNANSWERED = "Nobody answers it yet: it is a mock with a made-up result."
 _MOST_SAMPLE = 2_000
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_.-]+")

@@ -41,10 +41,11 @@ class FoundServer:
 @dataclass(frozen=True)
 class Brought:
     """All that a text holds. `problem` says why nothing of it can be used, or ""; `notes` are
-    about the text as a whole."""
+    about the text as a whole, `more` that it holds further ones, which were not read."""
 
     tools: tuple[Found, ...] = ()
     servers: tuple[FoundServer, ...] = ()
     kind: str = ""
     problem: str = ""
     notes: tuple[str, ...] = ()
+    more: bool = False

@@ -47,14 +47,15 @@ class _Read:
     note: str = ""
 
 
-def read(text: str, name: str = "") -> Brought:
-    """What `text` holds; `name` is its file's name, or its absolute path. Never raises."""
+def read(text: str, name: str = "", most: int = MOST_TOOLS) -> Brought:
+    """What `text` holds, `most` tools and servers at most; `name` is its file's name, or its
+    absolute path. Never raises."""
     try:
         if len(text) > MOST_BYTES or len(text.encode("utf-8", "replace")) > MOST_BYTES:
             most = MOST_BYTES // (1024 * 1024)
             raise Unreadable(f"The text is larger than {most} MB; bring it in smaller files.")
         was = _read(text.removeprefix("\ufeff"), name)
-        return _brought(was)
+        return _brought(was, most)
     except (Unreadable, RecursionError, MemoryError) as error:
         said = str(error) if isinstance(error, Unreadable) else "The text is nested too deep."
         return Brought(problem=said)
@@ -127,16 +128,17 @@ def _each_line(text: str, name: str) -> Iterator[Found | FoundServer]:
             yield from found_in(value, name)
 
 
-def _brought(was: _Read) -> Brought:
+def _brought(was: _Read, most: int) -> Brought:
     tools: list[Found] = []
     servers: list[FoundServer] = []
     notes = [was.note] if was.note else []
+    more = False
     for one in was.found:
         full = tools if isinstance(one, Found) else servers
-        if len(full) == MOST_TOOLS:
-            notes.append(f"Only the first {MOST_TOOLS} are shown; bring the rest by themselves.")
+        if more := len(full) == most:
+            notes.append(f"Only the first {most:,} are read; bring the rest by themselves.")
             break
         tools.append(one) if isinstance(one, Found) else servers.append(one)
     kinds = sorted({one.kind for one in tools if one.kind} | {"MCP servers" for _ in servers})
     said = "" if tools or servers else f"It holds no tools and no servers; bring {_FORMS}."
-    return Brought(tuple(tools), tuple(servers), " and ".join(kinds), said, tuple(notes))
+    return Brought(tuple(tools), tuple(servers), " and ".join(kinds), said, tuple(notes), more)

@@ -101,6 +101,8 @@ def check_size(session: Session) -> None:
 def _settings(pasted: Pasted, profile: Profile, made: Retold) -> Settings:
     setup = pasted.setup
     brought = read(json.dumps(list(setup.tools))) if setup.tools else None
+    if brought is not None:
+        made.notes |= dict.fromkeys(brought.notes)
     tools = list[Tool]()
     for one in brought.tools if brought is not None else ():
         if one.tool is not None:

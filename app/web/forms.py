@@ -28,6 +28,9 @@ LARGE = 64 * 1024
 MOST_FIELDS = 5_000
 """Of a form; the page of what was brought has a few for each of many tools."""
 
+MOST_KEYS = 200_000
+"""Of a JSON body: a library of tools, which is more than a call's arguments ever are."""
+
 Kind = Literal["json", "htmx", "page"]
 
 
@@ -116,7 +119,7 @@ def json_of(raw: bytes) -> Any:
     """The JSON value of a body; BadInput with the place where it is none, or no sound one: keys
     twice, NaN, half a character, nesting without end are refused and not guessed at."""
     try:
-        return strict.parse(raw.decode("utf-8"), MAX_BODY)
+        return strict.parse(raw.decode("utf-8"), MAX_BODY, MOST_KEYS)
     except UnicodeDecodeError as error:
         raise BadInput(f"The body is no UTF-8: byte {error.start} cannot be read.") from error
     except strict.Unsound as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from app.commands.toolfiles import read_tools, tools_of
 from app.core.errors import BadInput
+from app.formats.read import read
 
 MOCK = {"name": "a", "answered_by": "mock", "config": {"result": "ok"}}
 
@@ -77,4 +79,15 @@ def test_a_file_without_a_sound_tool_is_said_by_its_name(tmp_path: Path, text: s
     path = tmp_path / "bad.json"
     path.write_text(text)
     with pytest.raises(BadInput, match=r"bad\.json"):
+        read_tools(path)
+
+
+def test_a_file_of_more_tools_than_are_read_is_refused_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "many.json"
+    path.write_text(json.dumps([MOCK | {"name": name} for name in "abc"]))
+    assert len(read_tools(path)) == 3
+    monkeypatch.setattr("app.commands.toolfiles.read", partial(read, most=2))
+    with pytest.raises(BadInput, match=r"many\.json holds more than 2 tools"):
         read_tools(path)

@@ -199,8 +199,9 @@ def test_names_of_two_tools_stay_the_same() -> None:
 
 def test_only_so_many_tools_are_shown() -> None:
     many = [{"name": f"t{number}", "input_schema": OBJECT} for number in range(10_000)]
-    brought = read(json.dumps(many))
+    brought = read(json.dumps(many), most=500)
     assert len(brought.tools) == 500
+    assert brought.more
     assert "first 500" in brought.notes[0]
 
 

@@ -21,6 +21,7 @@ from app.core.rows import to_data
 from app.core.servers import Server
 from app.core.tools import Tool
 from app.engine.engine import Engine
+from app.formats.entry import MOST_TOOLS
 from app.formats.found import Brought, Found, FoundServer
 from app.formats.read import read
 from app.formats.servers import NAME
@@ -36,6 +37,8 @@ from app.web.pages import tools
 from app.web.site import site_of
 
 MOST_FILES = 20
+MOST_SHOWN = 500
+"""Tools of one text on the page."""
 _HOLDS_KEY = "It holds the value of a key; take it out and name its variable instead."
 
 
@@ -62,7 +65,12 @@ async def look(request: Request) -> Response:
     """POST /import: what is in a text or in files. Nothing is kept."""
     site, body = site_of(request), await body_of(request)
     brought = [
-        (name, await asyncio.to_thread(read, text, name) if not wrong else Brought(problem=wrong))
+        (
+            name,
+            Brought(problem=wrong)
+            if wrong
+            else await asyncio.to_thread(read, text, name, MOST_SHOWN),
+        )
         for name, text, wrong in await _sources(body)
     ]
     if wants(request) == "json":
@@ -130,6 +138,11 @@ async def _foreign(request: Request) -> Response | None:
     brought = await asyncio.to_thread(read, json.dumps(body.data))
     if brought.servers:
         raise BadInput("It holds MCP servers; bring them at /import. Nothing was saved.")
+    if brought.more:
+        raise BadInput(
+            f"At most {MOST_TOOLS:,} tools are taken at once; send the rest by themselves. "
+            "Nothing was saved."
+        )
     listed = "tools" in body.data
     if listed and not brought.tools:
         raise BadInput(brought.problem)

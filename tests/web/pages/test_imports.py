@@ -303,3 +303,29 @@ async def test_a_tool_is_switched_on_and_off(
         await script.post("/tools/calculator/switch", json={"enabled": False})
     ).status_code == 422
     assert (await script.post("/tools/none/switch", json={"enabled": True})).status_code == 404
+
+
+async def test_a_thousand_tools_are_taken_at_once(script: httpx.AsyncClient) -> None:
+    """Each with more keys than a call's arguments may have together, by a session and by the
+    library, whole."""
+    properties = {f"p{number}": {"type": "string"} for number in range(8)}
+    tools = [
+        {"name": f"t{number}", "parameters": {"type": "object", "properties": properties}}
+        for number in range(1_000)
+    ]
+    own = [{**tool, "answered_by": "person"} for tool in tools]
+    made = await script.post("/sessions", json={"tools": own})
+    assert made.status_code == 201, made.text
+    log = (await script.get(f"/sessions/{made.json()['id']}/events")).text.splitlines()
+    assert len(json.loads(log[0])["settings"]["tools"]) == 1_000
+    saved = await script.post("/tools", json=[{"type": "function", **tool} for tool in tools])
+    assert saved.status_code == 201, saved.text
+    assert [one["name"] for one in saved.json()] == [tool["name"] for tool in tools]
+    assert (await script.get("/tools/t999")).status_code == 200
+
+
+async def test_a_body_beyond_the_bounds_is_told_which(script: httpx.AsyncClient) -> None:
+    body = {"tools": [{f"k{number}": 1 for number in range(200_001)}]}
+    refused = await script.post("/sessions", json=body)
+    assert refused.status_code == 422
+    assert "more than 200,000 keys" in refused.json()["error"]
