@@ -32,7 +32,7 @@ from app.core.limits import (
 )
 from app.core.rules import Rule, first_match, unbound
 from app.core.staging import scene, staged
-from app.core.state import Call, Prompt, Session, Turn, held
+from app.core.state import Call, Prompt, Session, Turn
 from app.core.tools import ToolChoice, ToolResult, text_result
 
 
@@ -200,8 +200,21 @@ def _to_begin(session: Session, turn: Turn, allowed: Sequence[Call]) -> Iterable
     assert session.settings is not None
     running = sum(call.status == "running" for call in turn.calls)
     free = max(1, session.settings.limits.max_parallel) - running
-    able = (call for call in allowed if _to_run(call) and not held(turn.calls, call))
-    return islice(able, max(0, free))
+    return islice(_able(allowed), max(0, free))
+
+
+def _able(allowed: Sequence[Call]) -> Iterable[Call]:
+    """The calls that are to run and that nothing holds back (state.held), in one walk."""
+    beside = True  # whether all that is not done before lets others run beside it
+    first = True
+    for call in allowed:
+        if call.status == "done":
+            continue
+        if _to_run(call) and (first or (beside and call.parallel_safe)):
+            yield call
+        first, beside = False, beside and call.parallel_safe
+        if not beside:
+            return
 
 
 def _stops_once_checked(
@@ -319,14 +332,7 @@ def _unseen_obstacle(turn: Turn, call: Call) -> str:
 
 def _was_denied(session: Session, call: Call) -> bool:
     """Whether a person denied the same call before, in this session."""
-    return any(
-        other.decided is not None
-        and other.decided.decision == "deny"
-        and other.decided.by == "person"
-        and same(other, call)
-        for other in session.calls()
-        if other is not call
-    )
+    return any(same(other, call) for other in session.denied if other is not call)
 
 
 def may_run(turn: Turn, call: Call) -> bool:
@@ -359,12 +365,6 @@ def doubled_ids(turn: Turn) -> frozenset[str]:
     if not turn.open:  # from here on it gets no calls, and every call of it asks
         turn.doubled = found
     return found
-
-
-def repeats(session: Session, call: Call) -> bool:
-    """Whether one of the two turns before made the same call: a model that goes in circles."""
-    before = [turn for turn in session.turns[: call.turn - 1] if not turn.dropped]
-    return any(same(one, call) for turn in before[-2:] for one in turn.calls)
 
 
 def decided_result(session: Session, call: Call, decided: CallDecided) -> ToolResult:

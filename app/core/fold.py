@@ -207,6 +207,7 @@ def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
     session.tasks = dict(kept)  # a call that is open again may start a task of that id anew
     assert session.settings is not None
     tools = {tool.name: tool for tool in reversed(session.settings.tools)}
+    session.denied = [call for call in session.denied if call.id not in anew]
     for turn in session.turns:
         turn.calls = [_anew(session, c, tools) if c.id in anew else c for c in turn.calls]
     session.resumed_turn, session.resumed_ms = len(session.turns), logged.at_ms
@@ -386,6 +387,8 @@ def _call_changed(
         case CallDecided():
             call = _call_in(session, event.call_id, "waiting", "interrupted")
             call.decided, call.status, call.decided_ms = event, "decided", at_ms
+            if event.decision == "deny" and event.by == "person":
+                session.denied.append(call)
         case CallStarted():
             call = _call_in(session, event.call_id, "decided")
             _require(call.decided is not None and call.decided.decision == "run", "Not to be run.")

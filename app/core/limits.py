@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
-from itertools import takewhile
+from itertools import islice, takewhile
 from math import fsum
 from typing import Any
 
@@ -141,7 +141,7 @@ def _before_halt(session: Session) -> Settings:
 def _in_circles(session: Session, turn: Turn, limits: Limits) -> RunPaused | None:
     most = limits.max_repeats
     run = [one for one in session.run if one.number <= turn.number and not one.dropped]
-    if not most or sum(len(one.calls) for one in run) <= most:
+    if not most or sum(map(_alike, run)) <= most:
         return None
     times = Counter(key for one in run if one is not turn for key in _keys(one))
     for call, key in zip(turn.calls, _keys(turn), strict=True):
@@ -158,17 +158,47 @@ def _keys(turn: Turn) -> tuple[int, ...]:
     they are kept: each text is read once, in however many rounds."""
     if turn.keys is not None:
         return turn.keys
-    found = tuple(hash((call.name, spelled(call.written))) for call in turn.calls)
+    found = tuple(map(_key, turn.calls))
     if not turn.open:
         turn.keys = found
     return found
 
 
+def _key(call: Call) -> int:
+    return hash((call.name, spelled(call.written)))
+
+
+def _alike(turn: Turn) -> int:
+    """The most calls of the turn that are the same one, or more than that while it is open."""
+    if turn.alike is not None:
+        return turn.alike
+    if turn.open:
+        return len(turn.calls)
+    turn.alike = max(Counter(_keys(turn)).values(), default=0)
+    return turn.alike
+
+
+def made_before(session: Session, call: Call) -> bool:
+    """Whether one of the two turns before made the same call: a model that goes in circles."""
+    turns = (turn for turn in reversed(session.turns[: call.turn - 1]) if not turn.dropped)
+    key = _key(call)
+    return any(key in _made(turn) for turn in islice(turns, 2))
+
+
+def _made(turn: Turn) -> frozenset[int]:
+    """The keys of the turn's calls. It is over, so they are put together once."""
+    if turn.made is None:
+        turn.made = frozenset(_keys(turn))
+    return turn.made
+
+
 def after_error(session: Session, turn: Turn) -> RunPaused | None:
     """Where a call failed and the run is not to go on by itself, once nothing runs any more."""
     assert session.settings is not None
+    if session.settings.limits.continue_on_error:
+        return None
     failed = [call for call in turn.calls if _failed(call) and call.id not in session.forgiven]
-    if session.settings.limits.continue_on_error or not failed:
+    if not failed:
         return None
     said = f"{failed[0].name} failed, and the run does not go on after an error"
     return RunPaused("error", f"{said}; Continue lets it.")

@@ -197,8 +197,9 @@ class Turn:
     """One request and its answer. `number` counts from 1 and equals the recording's number.
 
     `retries` is how many failed attempts by themselves came before it; `calls_before` how many of
-    its calls were done when a person last let it go on beyond their limit; `doubled` and
-    `keys` are what was found of its calls (decide.doubled_ids, limits._keys), None before.
+    its calls were done when a person last let it go on beyond their limit; `doubled`, `keys`,
+    `made` and `alike` are what was found of its calls (decide.doubled_ids, limits._keys, _made and
+    _alike), None before.
     """
 
     number: int
@@ -220,6 +221,8 @@ class Turn:
     calls_before: int = 0
     doubled: frozenset[str] | None = field(default=None, compare=False)
     keys: tuple[int, ...] | None = field(default=None, compare=False)
+    made: frozenset[int] | None = field(default=None, compare=False)
+    alike: int | None = field(default=None, compare=False)
 
     @property
     def open(self) -> bool:
@@ -244,7 +247,8 @@ class Session:
     or an answer came. With Continue a run begins anew: after turn `resumed_turn`, at `resumed_ms`,
     with what failed before it (`forgiven`, call ids) behind it. `forks` are (event, what it says)
     of each time that the log until there was taken over from another session. `cut_off` says that
-    it was imported in mid-run: nothing of it goes on here.
+    it was imported in mid-run: nothing of it goes on here. `denied` are the calls that a person
+    denied.
     """
 
     id: str
@@ -269,6 +273,7 @@ class Session:
     settings_at: list[tuple[int, Settings]] = field(default_factory=list)
     tasks: dict[str, Task] = field(default_factory=dict)
     forks: list[tuple[int, SessionForked]] = field(default_factory=list)
+    denied: list[Call] = field(default_factory=list)
 
     @property
     def open_tasks(self) -> list[Task]:
@@ -388,17 +393,17 @@ def held(calls: Sequence[Call], call: Call) -> Call | None:
 def goes_on(calls: Sequence[Call], allowed: int) -> bool:
     """Whether some call goes on without a person: it is checked next, or runs, or can. Only the
     first `allowed` may run."""
-    stuck: list[Call] = []
+    stuck = alone = False  # whether some call before is stuck, and one that runs alone
     for place, call in enumerate(calls):
         match call.status:
             case "proposed" | "running":
                 return True
-            case "waiting" | "interrupted":
-                stuck.append(call)
+            case "done" | "streaming":
+                continue
             case "decided":
                 runs = call.decided is not None and call.decided.decision == "run"
-                free = all(one.parallel_safe and call.parallel_safe for one in stuck)
+                free = not stuck or (call.parallel_safe and not alone)
                 if not runs or (free and place < allowed):
                     return True
-                stuck.append(call)
+        stuck, alone = True, alone or not call.parallel_safe
     return False

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
 
-from app.core.decide import asks, repeats
+from app.core.decide import asks
 from app.core.digests import digest
 from app.core.errors import Conflict
 from app.core.events import CallChecked, CallDecided, CallReturned, Problem
+from app.core.limits import made_before
 from app.core.rules import first_match, unbound
 from app.core.state import Call, Session
 from app.core.tools import Tool
@@ -29,12 +32,35 @@ from app.schema.verdict import verdict
 log = logging.getLogger(__name__)
 
 
+class Ending(Protocol):
+    """What can be told to end."""
+
+    def cancel(self) -> object: ...
+
+
 @dataclass(frozen=True)
 class Checking:
     """A look under way: `work` can be cancelled, `task` writes down what it found."""
 
     task: asyncio.Future[None]
-    work: asyncio.Future[Checked] | asyncio.Future[list[Checked | None]]
+    work: Ending
+
+
+@dataclass(eq=False)
+class Batch:
+    """Checks that began together. `works` are those that are not written down yet, by call id."""
+
+    works: dict[str, asyncio.Task[Checked]]
+    ended: bool = False
+
+    def cancel(self) -> None:
+        self.ended = True
+        for work in self.works.values():
+            work.cancel()
+
+
+TOGETHER = 100
+"""How many checks are written down in one hold of the session: who stops it is next in line."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +94,21 @@ class Checks:
         self._then = follow
         self._open: dict[tuple[str, str], Checking] = {}
 
-    def start(self, live: Live, call_id: str) -> None:
-        """Check a call that is proposed."""
-        call, key = live.session.call(call_id), (live.id, call_id)
-        work = asyncio.ensure_future(self.asked(live.id, call))
-        follow = self._follow(live.id, call_id, work)
-        tended = self._tended(live.id, follow, lambda: self._open.pop(key))
-        self._open[key] = Checking(asyncio.ensure_future(tended), work)
+    def start(self, live: Live, call_ids: Sequence[str]) -> None:
+        """Check calls that are proposed, side by side."""
+        calls = [live.session.call(call_id) for call_id in call_ids]
+        works = {call.id: asyncio.create_task(self.asked(live.id, call)) for call in calls}
+        batch = Batch(works)
+
+        def forget() -> None:
+            """Where writing broke off, the rest of the checks is of no use."""
+            batch.cancel()
+            for call_id in batch.works:
+                del self._open[live.id, call_id]
+
+        follow = self._follow(live.id, batch)
+        checking = Checking(asyncio.ensure_future(self._tended(live.id, follow, forget)), batch)
+        self._open.update({(live.id, call_id): checking for call_id in works})
 
     async def asked(self, session_id: str, call: Call) -> Checked:
         """What the executor says of a call; nobody need hold the session."""
@@ -182,27 +216,52 @@ class Checks:
     def end(self, session_id: str) -> list[asyncio.Future[None]]:
         """Begin to end the session's looks; what is returned is done when they are over. Their
         calls stay as they are: who goes on looks at them anew."""
-        ended = [one for (session, _), one in self._open.items() if session == session_id]
-        for one in ended:
+        open_ = {one for (session, _), one in self._open.items() if session == session_id}
+        for one in open_:
             one.work.cancel()
-        return [one.task for one in ended]
+        return [one.task for one in open_]
 
     @property
     def sessions(self) -> set[str]:
         return {session for session, _ in self._open}
 
-    async def _follow(self, session_id: str, call_id: str, work: asyncio.Future[Checked]) -> None:
-        await asyncio.wait([work])
-        if work.cancelled():
+    async def _follow(self, session_id: str, batch: Batch) -> None:
+        """Write the checks down as they come, those that have come in one batch of at most
+        TOGETHER: a look that takes its time holds up no other call."""
+        came: asyncio.Queue[str] = asyncio.Queue()
+        for call_id, work in batch.works.items():
+            work.add_done_callback(partial(_put, came, call_id))
+        while batch.works:
+            call_ids = [await came.get()]
+            while len(call_ids) < TOGETHER and not came.empty():
+                call_ids.append(came.get_nowait())
+            if batch.ended:
+                return
+            whole = (one for one in call_ids if not batch.works[one].cancelled())
+            async with self._hub.holding(session_id) as live:
+                await self._write(live, {one: _said(one, batch.works[one]) for one in whole})
+            for call_id in call_ids:
+                del batch.works[call_id], self._open[session_id, call_id]
+
+    async def _write(self, live: Live, found: Mapping[str, Checked]) -> None:
+        session = live.session
+        if session.stopped:
             return
-        async with self._hub.holding(session_id) as live:
-            session = live.session
-            call = session.call(call_id)
-            if call.status == "proposed" and session.current(call) and not session.stopped:
-                await self._ruling.know_all(session)
-                checked = event_of(session, call, _said(call_id, work), self._ruling)
-                await self._hub.append(live, [checked])
-                await self._then(live, ())
+        await self._ruling.know_all(session)
+        calls = (session.call(call_id) for call_id in found)
+        events = [
+            event_of(session, call, found[call.id], self._ruling)
+            for call in calls
+            if call.status == "proposed" and session.current(call)
+        ]
+        if not events:
+            return
+        await self._hub.append(live, events)
+        await self._then(live, ())
+
+
+def _put(came: asyncio.Queue[str], call_id: str, _: asyncio.Future[Checked]) -> None:
+    came.put_nowait(call_id)
 
 
 def _said(call_id: str, work: asyncio.Future[Checked]) -> Checked:
@@ -218,7 +277,7 @@ def event_of(session: Session, call: Call, checked: Checked, ruling: Ruling) -> 
     unsaid = call.part.meta.get("empty") and call.judged == call.written
     raw = "" if unsaid else call.judged
     problems = (*verdict(call.tool, call.name, raw), *checked.problems)
-    if repeats(session, call):
+    if made_before(session, call):
         problems += (_REPEATED,)
     seen = digest(session, call, checked.code)
     event = CallChecked(call.id, problems, checked.parallel_safe, seen, checked.code)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import groupby
 from pathlib import Path
 
 from app.core.decide import (
@@ -239,12 +240,12 @@ class Driver:
         try:
             while commands := self._due(live, await self._ruling.commands(live.session), fresh):
                 rules = self._ruling.of(live.id)
-                for command in commands:
+                for alike in _together(commands):
                     if self._closing or live.deleted:
                         return
                     if self._ruling.of(live.id) != rules:
                         break  # they changed meanwhile: what was due may not be due any more
-                    await self._perform(live, command, fresh)
+                    await self._perform(live, alike, fresh)
         except Exception:  # a write that failed, or a bug: a session is never left as if it ran
             self._settle_later(live.id)
             raise
@@ -263,21 +264,23 @@ class Driver:
             and not (isinstance(one, RunCall) and one.call_id in looks)
         ]
 
-    async def _perform(self, live: Live, command: Command, fresh: set[str]) -> None:
+    async def _perform(self, live: Live, alike: Sequence[Command], fresh: set[str]) -> None:
         """A call that is decided here is `fresh`: it was just looked at."""
-        match command:
-            case Record(event):
-                if isinstance(event, CallDecided):
-                    fresh.add(event.call_id)
-                await self._hub.append(live, [event])
-            case CheckCall(call_id):
-                self.checks.start(live, call_id)
+        match alike[0]:
+            case Record():
+                events = [one.event for one in alike if isinstance(one, Record)]
+                fresh.update(one.call_id for one in events if isinstance(one, CallDecided))
+                await self._hub.append(live, events)
+            case CheckCall():
+                self.checks.start(
+                    live, [one.call_id for one in alike if isinstance(one, CheckCall)]
+                )
             case RunCall(call_id, attempt, arguments):
                 await self._hub.append(live, [CallStarted(call_id, attempt)])
                 self._running.start(live, call_id, attempt, arguments)
-            case Retry():
+            case Retry() as command:
                 await self._retry_later(live, command)
-            case SendRequest():
+            case SendRequest() as command:
                 await self._send(live, command)
 
     async def _send(self, live: Live, command: SendRequest) -> None:
@@ -393,6 +396,16 @@ class Driver:
             tasks.append(task)
         if tasks:
             await asyncio.wait(tasks)
+
+
+def _together(commands: Sequence[Command]) -> Iterator[Sequence[Command]]:
+    """Facts that follow each other are written at once, and checks begin together: a turn can have
+    thousands of calls. All else is done one by one."""
+    for kind, alike in groupby(commands, type):
+        if kind in (Record, CheckCall):
+            yield list(alike)
+        else:
+            yield from ([command] for command in alike)
 
 
 TAKEN_BACK = "You took it back before it began, so it waits for you; no rule decides it now."

@@ -34,7 +34,10 @@ class Ruling:
 
     async def know_all(self, session: Session) -> None:
         """Read what a rule that the program proposed may ask of the calls of now."""
-        while names := {call.name for call in session.current_calls} & self._asked(session.id):
+        while asked := self._asked(session.id):
+            names = asked.intersection(call.name for call in session.current_calls)
+            if not names:
+                return
             for name in names:
                 await self.know(name)
 

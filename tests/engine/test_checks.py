@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 
+from app.core.decide import Command
 from app.core.errors import Conflict, Refused
-from app.core.events import CallChecked, CallStarted, ResponseEnded
+from app.core.events import CallChecked, CallStarted, Event, Logged, ResponseEnded
 from app.core.servers import fingerprint
+from app.core.state import Session
 from app.core.tools import Tool, ToolResult, text_result
+from app.engine.checks import TOGETHER
 from app.engine.decisions import Asked
 from app.engine.engine import Engine
+from app.engine.hub import Live
 from app.executors import mcp as mcp_module
 from app.executors.executor import Checked, Invocation, Report
+from app.simulator.scenario import Scenario, scenario
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running, until
 from tests.executors.mcp_servers import by_stdio
 
@@ -100,6 +109,74 @@ async def test_the_calls_of_a_turn_are_checked_side_by_side_and_each_once(tmp_pa
         assert one.begun == 4
         checked = events_of(await engine.log.events(session_id), CallChecked)
         assert [event.call_id for event in checked] == [call.id for call in session.current_calls]
+
+
+def many(count: int) -> Scenario:
+    """An answer with `count` calls, then one without."""
+    calls = [{"name": "note", "arguments": {"n": number}} for number in range(count)]
+    return scenario(json.dumps({"turns": [{"calls": calls, "pace": 0}, {"text": "done"}]}))
+
+
+@dataclass
+class Counted:
+    """How often checks were saved, how many at once, and how often it was asked what comes next.
+    `bell` rings at the first."""
+
+    saved: list[int] = field(default_factory=list)
+    asked: int = 0
+    bell: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+def counted(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Counted:
+    found = Counted()
+    append, commands = engine.hub.append, engine.ruling.commands
+
+    async def appended(live: Live, events: Sequence[Event], **more: Any) -> list[Logged]:
+        if count := sum(isinstance(event, CallChecked) for event in events):
+            found.saved.append(count)
+            found.bell.set()
+        return await append(live, events, **more)
+
+    async def asked(session: Session) -> list[Command]:
+        found.asked += 1
+        return await commands(session)
+
+    monkeypatch.setattr(engine.hub, "append", appended)
+    monkeypatch.setattr(engine.ruling, "commands", asked)
+    return found
+
+
+async def test_the_checks_of_an_answer_are_few_batches_and_few_walks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path, scenario=many(250)) as engine:
+        one = held(engine)
+        one.go.set()
+        found = counted(engine, monkeypatch)
+        session_id = await begun(engine, [TOOL])
+        await engine.driver.prompt(session_id, "go")
+        session = await rested(engine, session_id)
+        assert {call.status for call in session.current_calls} == {"waiting"}
+        assert sum(found.saved) == 250
+        assert len(found.saved) <= 2 + 250 // TOGETHER
+        assert found.asked <= 10  # each of them walks over all calls
+
+
+@pytest.mark.parametrize("ending", ["stop", "close"])
+async def test_who_ends_a_run_waits_for_one_batch_of_checks_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    async with running(tmp_path, scenario=many(400)) as engine:
+        one = held(engine)
+        found = counted(engine, monkeypatch)
+        session_id = await begun(engine, [TOOL])
+        await engine.driver.prompt(session_id, "go")
+        await one.asked(400)
+        one.go.set()
+        with anyio.fail_after(20):
+            await found.bell.wait()
+            await (engine.driver.stop(session_id) if ending == "stop" else engine.driver.close())
+        assert sum(found.saved) <= 2 * TOGETHER
 
 
 async def test_what_was_stopped_is_checked_when_the_run_goes_on(tmp_path: Path) -> None:
