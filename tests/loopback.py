@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from starlette.types import ASGIApp
 
@@ -18,10 +19,10 @@ LOOK_S = 0.002
 
 
 @asynccontextmanager
-async def listening(app: ASGIApp, host: str = "127.0.0.1") -> AsyncIterator[str]:
+async def listening(app: ASGIApp, host: str = "127.0.0.1", **options: Any) -> AsyncIterator[str]:
     """The base URL. At the end open answers may take as long as those of the program."""
     sock = bound(host, 0)
-    one = server(app)
+    one = server(app, **options)
     one.lifespan = one.config.lifespan_class(one.config)
     await one.startup(sockets=[sock])
     await one.on_tick(0)

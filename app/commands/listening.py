@@ -15,6 +15,7 @@ from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.core.errors import BadInput, PlaygroundError
 from app.simulator.fault_raw import SOCKET
@@ -23,6 +24,12 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 READY_S = 0.01
 GRACE_S = 2
 """How long open answers may take to end when the server does; streams end by themselves."""
+
+PATIENCE_S = 20.0
+"""Seconds that a request's head may take to arrive, from the connection or from its first byte,
+and then each begun MiB of its body; a connection that takes longer is closed."""
+
+_PIECE = 1 << 20
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -68,7 +75,7 @@ def _is_no_cut(record: logging.LogRecord) -> bool:
     return record.msg != _CUT_OFF
 
 
-def server(app: ASGIApp, **options: Any) -> uvicorn.Server:
+def server(app: ASGIApp, *, patience_s: float = PATIENCE_S, **options: Any) -> uvicorn.Server:
     """A quiet server: no access log (it would hold tokens), no lifespan, no word on cuts."""
     config = uvicorn.Config(
         app,
@@ -82,24 +89,80 @@ def server(app: ASGIApp, **options: Any) -> uvicorn.Server:
     )
     logging.getLogger("uvicorn.error").addFilter(_is_no_cut)
     config.load()
-    made: Any = config.http_protocol_class
-    config.http_protocol_class = partial(_with_socket, made)  # type: ignore[assignment]
+    config.http_protocol_class = partial(_Connection, patience_s)  # type: ignore[assignment]
     return uvicorn.Server(config)
 
 
-def _with_socket(made: Callable[..., Any], **wired: Any) -> Any:
-    """uvicorn's own protocol, whose application also gets at the connection: the simulator plays
-    faults that no server would let pass.
+class _Connection(HttpToolsProtocol):
+    """uvicorn's own protocol, with two additions.
+
+    A client that leaves a request half sent is not waited for longer than `PATIENCE_S` says: a
+    timer runs from the first sign of a request to its last byte, and never while it is answered.
+    And the application gets at the connection: the simulator plays faults that no server would
+    let pass.
     """
-    protocol = made(**wired)
-    inner: ASGIApp = protocol.app
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        scope["extensions"] = {**(scope.get("extensions") or {}), SOCKET: protocol.transport}
-        await inner(scope, receive, send)
+    def __init__(self, patience_s: float, *wired: Any, **named: Any) -> None:
+        super().__init__(*wired, **named)
+        self._patience_s = patience_s
+        self._timer: asyncio.TimerHandle | None = None
+        self._size = 0
+        inner = self.app
 
-    protocol.app = app
-    return protocol
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            scope["extensions"] = {**(scope.get("extensions") or {}), SOCKET: self.transport}
+            await inner(scope, receive, send)
+
+        self.app = app
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        if self._timer is None:
+            self._wait()
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._wait()
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        self._size = 0
+        self._wait()
+
+    def on_body(self, body: bytes) -> None:
+        super().on_body(body)
+        before, self._size = self._size, self._size + len(body)
+        # What nobody reads any more, for it is answered, gets no more time.
+        if before // _PIECE < self._size // _PIECE and not self.cycle.response_complete:
+            self._wait()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._stop_waiting()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._stop_waiting()
+        self._timer = self.loop.call_later(self._patience_s, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        if self.flow.read_paused:  # it is us who do not read on
+            self._wait()
+        else:
+            self._timer = None
+            self.transport.close()
 
 
 async def serve(one: uvicorn.Server, sock: socket.socket, ready: Callable[[], None]) -> None:

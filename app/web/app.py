@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Mount, Route, compile_path
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
@@ -22,6 +22,7 @@ from app.render.pages import error_page, toast
 from app.web.forms import as_json, wants
 from app.web.guard import Guard
 from app.web.later import Later
+from app.web.notice import MAX_BODY, SMALL_BODY
 from app.web.site import Site, site_of
 
 STATUS: Sequence[tuple[type[PlaygroundError], int]] = (
@@ -67,6 +68,38 @@ MARKED = ("pin", "unpin", "archive", "unarchive", "purge")
 """What is done with one session by a path of its own."""
 
 CALL = "/sessions/{id}/calls/{call}"
+
+LARGE = (
+    "/sessions",  # tools
+    "/sessions/import",
+    "/sessions/{id}/prompts",  # a text of any length, and images
+    "/sessions/{id}/request",  # ... the same as a draft
+    "/sessions/{id}/settings",  # tools
+    "/sessions/{id}/fork",  # tools, and results
+    "/sessions/{id}/decisions",  # arguments, texts and images
+    CALL + "/decision",
+    CALL + "/draft",  # the answer that is being written
+    CALL + "/check",
+    CALL + "/always",  # ... becomes a rule
+    "/compare",  # tools of up to four models, and a prompt
+    "/compare/prompts",
+    "/import",  # files of tools
+    "/import/take",
+    "/tools",
+    "/tools/try",  # a tool and its arguments
+    "/tools/faces",
+    "/tools/lint",
+)
+"""The routes that take bodies of up to MAX_BODY; all others end at SMALL_BODY. The simulator
+stands for providers, which take a whole session with all its images."""
+
+_LARGE = tuple(compile_path(path)[0] for path in LARGE)
+
+
+def most_bytes(path: str) -> int:
+    """How many bytes the body of a request to `path` may have."""
+    large = path.startswith("/sim/") or any(one.match(path) for one in _LARGE)
+    return MAX_BODY if large else SMALL_BODY
 
 
 def _routes() -> list[Route]:
@@ -225,6 +258,7 @@ def make_app(
         token=token,
         port=port,
         allow_hosts=allow_hosts,
+        most=most_bytes,
         mask=lambda text: engine.keys.masker().mask_text(text),
     ), site
 

@@ -28,7 +28,6 @@ from app.web.notice import (
     BAD_HOST,
     BAD_LENGTH,
     BAD_METHOD,
-    BIG_BODY,
     BIG_HEAD,
     FOREIGN,
     HEALTHY,
@@ -38,6 +37,7 @@ from app.web.notice import (
     NO_ORIGIN,
     NOT_FOUND,
     Reply,
+    big_body,
 )
 
 MAX_HEAD = 32 * 1024
@@ -114,7 +114,8 @@ class Guard:
     request, for the free port is known only when the server stands.
 
     `allow_hosts` are names besides the loopback ones, with or without a port of their own.
-    `mask` is applied to whatever goes into the log.
+    `most` says how many bytes the body of a request to a path may have. `mask` is applied to
+    whatever goes into the log.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class Guard:
         port: Callable[[], int],
         allow_hosts: Sequence[str] = (),
         sim_prefix: str = "/sim",
+        most: Callable[[str], int] = lambda path: MAX_BODY,
         mask: Callable[[str], str] = str,
     ) -> None:
         if token == "":
@@ -134,6 +136,7 @@ class Guard:
         self._port = port
         self._allow_hosts = tuple(allow_hosts)
         self._sim = sim_prefix
+        self._most = most
         self._mask = mask
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -169,7 +172,7 @@ class Guard:
             return FOREIGN
         if asked.method in SAFE and asked.path == "/healthz":
             return HEALTHY
-        return self._credential_reply(asked) or _body_reply(asked)
+        return self._credential_reply(asked) or _body_reply(asked, self._most(asked.path))
 
     def _host(self, asked: Asked) -> str | None:
         """The Host, where it is exactly one of ours."""
@@ -248,7 +251,8 @@ class Guard:
     async def _inside(
         self, scope: Scope, receive: Receive, answering: _Answering, asked: Asked
     ) -> None:
-        counted = _Counted(receive, answering)
+        most = self._most(asked.path)
+        counted = _Counted(receive, answering, most)
         reply = None
         try:
             await self._app(scope, counted, answering)
@@ -259,7 +263,7 @@ class Guard:
             if not counted.too_large:
                 reply = self._failed(error, asked)
         if counted.too_large:
-            reply = BIG_BODY
+            reply = big_body(most)
         if reply is None:
             await answering.release()
         elif not answering.started:
@@ -313,8 +317,9 @@ class _Answering:
 class _Counted:
     """The body on its way in. Past the cap the app gets an exception, and the person a 413."""
 
-    def __init__(self, receive: Receive, answering: _Answering) -> None:
+    def __init__(self, receive: Receive, answering: _Answering, most: int) -> None:
         self.too_large = False
+        self._most = most
         self._receive = receive
         self._answering = answering
         self._size = 0
@@ -322,9 +327,9 @@ class _Counted:
     async def __call__(self) -> Message:
         message = await self._receive()
         self._size += len(message.get("body", b""))
-        if self._size > MAX_BODY:
+        if self._size > self._most:
             self.too_large = self._answering.muted = True
-            raise HTTPException(413, BIG_BODY.sentence)
+            raise HTTPException(413, big_body(self._most).sentence)
         return message
 
 
@@ -343,11 +348,11 @@ def _bearer(value: bytes) -> bytes:
     return token.strip() if scheme.lower() == b"bearer" else b""
 
 
-def _body_reply(asked: Asked) -> Reply | None:
+def _body_reply(asked: Asked, most: int) -> Reply | None:
     lengths = asked.all(b"content-length")
     if any(not re.fullmatch(rb"\d{1,18}", length) for length in lengths):
         return BAD_LENGTH
-    return BIG_BODY if any(int(length) > MAX_BODY for length in lengths) else None
+    return big_body(most) if any(int(length) > most for length in lengths) else None
 
 
 async def _say(answering: _Answering, asked: Asked, reply: Reply, *, as_json: bool) -> None:

@@ -11,6 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 MAX_BODY = 32 * 1024 * 1024
+"""Bytes of a body, where a route takes files, images, tools or the arguments of calls."""
+
+SMALL_BODY = 1024 * 1024
+"""Bytes of any other body."""
+
 METHODS = ("GET", "HEAD", "POST")
 
 TITLES: Mapping[int, str] = {
@@ -78,9 +83,6 @@ BIG_HEAD = Reply(
     "The request's headers are too large; clear the cookies of this address, or send fewer.",
     CLOSE,
 )
-# No "connection: close" here: the rest of the body is still on its way, and closing on it resets
-# the connection before the other side has read a word. The server discards it instead.
-BIG_BODY = Reply(413, f"The body is larger than {MAX_BODY >> 20} MiB; send less at once.")
 BAD_LENGTH = Reply(400, "Content-Length is no number; send it right.", CLOSE)
 BAD_HOST = Reply(421, "This address is not served here; open the link that the terminal printed.")
 BAD_METHOD = Reply(405, "Use GET or POST.", ((b"allow", ", ".join(METHODS).encode()),))
@@ -89,3 +91,10 @@ NO_ORIGIN = Reply(
     403, "This request does not say where it came from; send the token as a Bearer header."
 )
 NOT_FOUND = Reply(404, "There is no such page; start again at the first page.")
+
+
+def big_body(most: int) -> Reply:
+    """To a body of more than `most` bytes."""
+    # No "connection: close" here: the rest of the body is still on its way, and closing on it
+    # resets the connection before the other side has read a word. The server discards it instead.
+    return Reply(413, f"The body is larger than {most >> 20} MiB; send less at once.")

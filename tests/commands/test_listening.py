@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.commands.listening import bound, port_of, serve, server
+from app.commands.listening import PATIENCE_S, bound, port_of, serve, server
 from app.simulator.fault_raw import SOCKET
 from tests.loopback import listening
 
@@ -57,3 +60,132 @@ async def test_a_response_never_waits_for_an_acknowledgement(host: str) -> None:
     """Without TCP_NODELAY the second write on a kept-open connection waits for 40 ms."""
     async with listening(_no_delay, host) as url, httpx.AsyncClient(trust_env=False) as client:
         assert int((await client.get(url)).text) != 0
+
+
+async def _length(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers at once with the length of the body, or not at all where the client left."""
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+        size, more = size + len(message["body"]), message["more_body"]
+    headers = [(b"content-length", b"%d" % len(str(size)))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": str(size).encode()})
+
+
+async def _refusing(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers without a look at the body."""
+    headers = [(b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 413, "headers": headers})
+    await send({"type": "http.response.body"})
+
+
+WHOLE = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+HALVES = {
+    "nothing": b"",
+    "empty lines": b"\r\n\r\n",
+    "a line": b"GET / HTTP/1.1\r\n",
+    "a head but for its end": b"GET / HTTP/1.1\r\nHost: x\r\n",
+    "a head without its body": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n",
+    "a part of a body": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1234",
+    "a part of a chunk": b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n12",
+    "a second head": WHOLE + b"GET / HTTP/1.1\r\n",
+    "a second body": WHOLE + b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1234",
+}
+
+
+SOON_S = 0.5
+"""Instead of PATIENCE_S: far above what a byte takes on loopback, also on a busy machine."""
+
+
+@asynccontextmanager
+async def _connected(url: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(url).port)
+    try:
+        async with asyncio.timeout(30):
+            yield reader, writer
+    finally:
+        writer.close()
+
+
+async def _answers(url: str, *sent: bytes) -> int:
+    """How often the server answers `sent`, each but the first sent after an answer, before it
+    closes because nothing more comes."""
+    async with _connected(url) as (reader, writer):
+        said = b""
+        for place, piece in enumerate(sent):
+            said += await reader.readuntil(b"\r\n\r\n0") if place else b""
+            writer.write(piece)
+        said += await reader.read()
+    return said.count(b"HTTP/1.1 200")
+
+
+async def test_a_half_sent_request_is_not_waited_for() -> None:
+    """Connections at rest between two requests are another matter: they would stay for an hour."""
+    async with listening(_length, patience_s=SOON_S, timeout_keep_alive=3600) as url:
+        first = await asyncio.gather(*(_answers(url, half) for half in HALVES.values()))
+        later = [half for half in HALVES.values() if half]
+        after = await asyncio.gather(*(_answers(url, WHOLE, half) for half in later))
+    assert first == [half.count(WHOLE) for half in HALVES.values()]
+    assert after == [1 + half.count(WHOLE) for half in later]
+
+
+async def test_what_is_being_answered_and_what_rests_is_left_in_peace() -> None:
+    """While one connection is given up, an older one's answer goes on, and another rests."""
+    go_on = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/long":
+            await go_on.wait()
+        await _length(scope, receive, send)
+
+    async with (
+        listening(app, patience_s=SOON_S, timeout_keep_alive=3600) as url,
+        _connected(url) as (long, asking),
+        _connected(url) as (rested, again),
+    ):
+        asking.write(WHOLE.replace(b" / ", b" /long "))
+        again.write(WHOLE)
+        assert b"200" in await rested.readuntil(b"\r\n\r\n0")
+        assert await _answers(url, b"") == 0
+        go_on.set()
+        again.write(WHOLE)
+        assert b"200" in await rested.readuntil(b"\r\n\r\n0")
+        assert b"200" in await long.readuntil(b"\r\n\r\n0")
+
+
+MANY_S = 54321.0
+
+
+@pytest.mark.parametrize(("app", "more"), [(_length, 8), (_refusing, 0)])
+async def test_each_mib_of_a_body_that_is_read_has_its_time(
+    monkeypatch: pytest.MonkeyPatch, app: ASGIApp, more: int
+) -> None:
+    loop, waits = asyncio.get_running_loop(), 0
+    call_later = loop.call_later
+
+    def counted(delay: float, *wired: Any, **named: Any) -> asyncio.TimerHandle:
+        nonlocal waits
+        waits += delay == MANY_S
+        return call_later(delay, *wired, **named)
+
+    monkeypatch.setattr(loop, "call_later", counted)
+    async with listening(app, patience_s=MANY_S) as url, _connected(url) as (reader, writer):
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (8 << 20))
+        if not more:
+            await reader.readuntil(b"\r\n\r\n")  # the answer is there before the body is
+        for _ in range(8):
+            writer.write(bytes(1 << 20))
+            await writer.drain()
+        writer.write(WHOLE)  # once it is answered, all that was sent before is read
+        if more:
+            await reader.readuntil(b"\r\n\r\n%d" % (8 << 20))
+        await reader.readuntil(b"\r\n\r\n")
+    heads_and_bodies = 2 + 2
+    assert waits - more in (heads_and_bodies + 1, heads_and_bodies + 2)  # and for the connection
+
+
+def test_the_patience() -> None:
+    assert PATIENCE_S == 20

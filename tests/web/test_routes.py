@@ -14,8 +14,9 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Match, Mount, Route
 
-from app.web.app import _routes, make_app
+from app.web.app import LARGE, _routes, make_app, most_bytes
 from app.web.guard import Guard
+from app.web.notice import MAX_BODY, SMALL_BODY
 from tests.engine.running import begun, running
 from tests.web.asking import (
     BEARER,
@@ -27,6 +28,7 @@ from tests.web.asking import (
     SAME,
     TOKEN,
     Header,
+    ask,
     call,
     scope_of,
 )
@@ -108,6 +110,25 @@ async def test_every_route_has_every_check(tmp_path: Path) -> None:
         for method, path in routes:
             if not path.startswith(("/sim", "/static")):
                 assert await status(method, path, BEARER, JSON) not in (401, 403, 421, 500), path
+
+
+async def test_only_routes_that_need_it_take_a_large_body() -> None:
+    """Refused by what it declares, and by what it sends; the table names routes that there are."""
+    paths = {route.path for route in _routes() if "POST" in (route.methods or ())}
+    assert set(LARGE) <= paths
+    for path in (*paths, "/sim/openai/v1/chat/completions", "/nowhere"):
+        most = MAX_BODY if path in LARGE or path.startswith("/sim") else SMALL_BODY
+        filled = re.sub(r"\{\w+\}", "a-name", path)
+        assert most_bytes(filled) == most, path
+        for size, refused in ((most, False), (most + 1, True)):
+            declared = await ask(
+                "POST", filled, BEARER, ("content-length", str(size)), most=most_bytes
+            )
+            assert (declared.status == 413) is refused, path
+            assert (f"{most >> 20} MiB".encode() in declared.body) is refused
+    for size, refused in ((SMALL_BODY, False), (SMALL_BODY + 1, True)):
+        sent = await ask("POST", "/keys", BEARER, body=[bytes(size - 9), bytes(9)], most=most_bytes)
+        assert (sent.status == 413) is refused
 
 
 async def test_the_inventory_sees_a_new_route() -> None:
