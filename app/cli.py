@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from app import __version__, config
-from app.core.errors import BadInput, NotFound, PlaygroundError
+from app.core.errors import BadInput, NotFound, PlaygroundError, StoreUnreadable
 from app.core.settings import PROTOCOLS
 
 COMMANDS = {
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"playground: {config.one_line(str(error))}", file=sys.stderr)
         if as_json:
             print(json.dumps({"error": str(error)}))
-        return 2 if isinstance(error, BadInput | NotFound) else 1
+        return 2 if isinstance(error, BadInput | NotFound | StoreUnreadable) else 1
 
 
 def _command(module: str) -> Callable[[argparse.Namespace], int]:

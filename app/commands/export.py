@@ -19,7 +19,7 @@ from app.export.table import EXPORTS
 from app.net.keys import Keys
 from app.store.database import Database
 from app.store.log import Log
-from app.store.place import place_of
+from app.store.place import place_to_read
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -28,9 +28,7 @@ def main(arguments: argparse.Namespace) -> int:
         raise BadInput(f"There is no form {arguments.form!r}; there is {', '.join(EXPORTS)}.")
     for warning in config.load_env(Path.cwd(), arguments.env_file):
         print(f"playground: {warning}", file=sys.stderr)
-    path = place_of(arguments.db or config.default_db())
-    if not path.exists():
-        raise NotFound(f"There is no database {path}; name it with --db FILE.")
+    path = place_to_read(arguments.db or config.default_db())
     redacted = leaving(
         asyncio.run(_kept(path, arguments.session)),
         Keys(simulator_key=config.read_token(path) or "").secrets(),
@@ -45,6 +43,8 @@ def main(arguments: argparse.Namespace) -> int:
 async def _kept(path: Path, session_id: str) -> Kept:
     database = await Database.open(path, owner=False)
     try:
+        if await database.is_empty():
+            raise NotFound(f"There is no session {session_id[:80]!r}.")
         return await kept_in(await Log.open(database), session_id)
     finally:
         await database.close()

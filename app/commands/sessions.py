@@ -10,10 +10,11 @@ from datetime import datetime
 from pathlib import Path
 
 from app import config
+from app.core.errors import NotFound
 from app.store.batch import Summary
 from app.store.database import Database
 from app.store.log import Log
-from app.store.place import place_of
+from app.store.place import place_to_read
 from app.store.query import wanted
 from app.store.search import search as find
 
@@ -25,9 +26,15 @@ PATIENCE_S = 20.0
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """0; an absent database has no sessions."""
-    path = place_of(arguments.db or config.default_db())
-    found = asyncio.run(_sessions(path, arguments.search)) if path.exists() else []
+    """0. Where no database is named, and the user's own is not there yet, there are no sessions."""
+    try:
+        path = place_to_read(arguments.db or config.default_db())
+    except NotFound:
+        if arguments.db is not None:
+            raise
+        found = list[Summary]()
+    else:
+        found = asyncio.run(_sessions(path, arguments.search))
     if arguments.json:
         print(json.dumps([_data(one) for one in found]))
         return 0
@@ -40,8 +47,8 @@ def main(arguments: argparse.Namespace) -> int:
 async def _sessions(path: Path, search: str) -> list[Summary]:
     database = await Database.open(path, owner=False)
     try:
-        if not (await database.rows("PRAGMA user_version"))[0][0]:
-            return []  # made, and never written
+        if await database.is_empty():
+            return []
         if search.strip():
             found = await find(path, wanted(search), MOST, PATIENCE_S)
             if found.more or found.cut:

@@ -10,20 +10,18 @@ from dataclasses import asdict
 from pathlib import Path
 
 from app import config
-from app.core.errors import BadInput, StoreBusy
+from app.core.errors import StoreBusy
 from app.engine.decoded_again import Difference
 from app.engine.verifying import Told, Verified, verify
 from app.render.filters import plural
 from app.store.database import Database
 from app.store.lock import OwnerLock
-from app.store.place import place_of
+from app.store.place import place_to_read
 
 
 def main(arguments: argparse.Namespace) -> int:
     """0 where everything decodes to what was logged, 1 where something differs."""
-    path = place_of(arguments.db or config.default_db())
-    if not path.is_file():
-        raise BadInput(f"There is no database {path}; name one with --db FILE.")
+    path = place_to_read(arguments.db or config.default_db())
     found: list[Difference] = []
 
     def told(difference: Difference) -> None:

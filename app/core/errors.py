@@ -8,7 +8,8 @@
     ├── Conflict            somebody was quicker, or the card is stale; `outcome` says what holds
     ├── IllegalEvent        an event that cannot follow what came before (a bug, or a race lost)
     └── StoreError          the database cannot be used
-        └── StoreBusy       ... right now, because another process holds it
+        ├── StoreBusy       ... right now, because another process holds it
+        └── StoreUnreadable ... by this user, or by a command that only reads
 
 Trouble at a provider or in a tool is no exception: it is an event, or a result with `is_error`.
 """
@@ -61,3 +62,7 @@ class StoreError(PlaygroundError):
 
 class StoreBusy(StoreError):
     """Another process holds the database."""
+
+
+class StoreUnreadable(StoreError):
+    """This user may not read the file, or it must first be brought up to date."""

@@ -19,11 +19,14 @@ from typing import Any
 
 import aiosqlite
 
-from app.core.errors import StoreBusy, StoreError
+from app.core.errors import StoreBusy, StoreError, StoreUnreadable
 
 APPLICATION_ID = 0x706C6179  # "play"
 QUICK_CHECK_BYTES = 64 * 1024 * 1024
 """A file up to this size is checked when it is opened; a larger one would hold up the start."""
+
+_ROWS_AT_ONCE = 64
+"""Rows that are fetched from a cursor in one step."""
 
 PATIENCE_S = 2.0
 """Seconds after which it is told that a file is brought up to date."""
@@ -188,6 +191,7 @@ class Database:
             opened.append(await _connect(path, read_only=True))
             if not owner:
                 await _check_identity(opened[0], path)
+                await _check_readable(opened[0], path)
         except BaseException as error:
             for connection in opened:
                 await connection.close()
@@ -214,6 +218,10 @@ class Database:
             return list(await self._reader.execute_fetchall(sql, values))
         except (sqlite3.Error, UnicodeError) as error:
             raise _store_error(error, self.path) from error
+
+    async def is_empty(self) -> bool:
+        """Whether the file was made, and nothing was ever written to it."""
+        return not (await self.rows("PRAGMA user_version"))[0][0]
 
     async def give_back(self, pages: int) -> None:
         """Up to `pages` free pages to the system, where the file was made for it."""
@@ -278,7 +286,11 @@ class Database:
 
 async def _connect(path: Path, *, read_only: bool) -> aiosqlite.Connection:
     uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
-    connection = await aiosqlite.connect(uri, uri=True, isolation_level=None, timeout=5.0)
+    # Opened here: where aiosqlite fails to, its thread may tell a loop that is closed by then.
+    made = sqlite3.connect(
+        uri, uri=True, isolation_level=None, timeout=5.0, check_same_thread=False
+    )
+    connection = await aiosqlite.Connection(lambda: made, _ROWS_AT_ONCE)
     connection.row_factory = sqlite3.Row
     return connection
 
@@ -341,6 +353,17 @@ async def _check_identity(connection: aiosqlite.Connection, path: Path) -> None:
         raise StoreError(
             f"{path} was written by a newer version of this program (schema {version}, this one "
             f"reads up to {len(MIGRATIONS)}). Upgrade, or name another file with --db FILE."
+        )
+
+
+async def _check_readable(connection: aiosqlite.Connection, path: Path) -> None:
+    """StoreUnreadable where the schema is an older one: reading alone cannot change that."""
+    version = await _value(connection, "PRAGMA user_version")
+    if 0 < version < len(MIGRATIONS):
+        raise StoreUnreadable(
+            f"{path} was written by an older version of this program (schema {version}, this one "
+            f"reads {len(MIGRATIONS)}). Start `playground serve --db {path}` once: it brings the "
+            "file up to date, and keeps a copy of it."
         )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
-from app.core.errors import StoreError
+from app.core.errors import NotFound, StoreError, StoreUnreadable
 
 
 def place_of(path: Path) -> Path:
@@ -32,3 +33,26 @@ def place_of(path: Path) -> Path:
             "FILE."
         )
     return place
+
+
+def place_to_read(path: Path) -> Path:
+    """The path of a database that is there. NotFound where there is none; StoreUnreadable where
+    this user may not read it."""
+    place = place_of(path)
+    try:
+        place.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound(f"There is no database {path}; name one with --db FILE.") from None
+    except OSError as error:
+        raise _unreadable(path, error.strerror or "it cannot be looked at") from error
+    # Asked of the system and not tried: to close a file takes away the locks that SQLite has on it.
+    if not os.access(place, os.R_OK):
+        raise _unreadable(path, "Permission denied")
+    return place
+
+
+def _unreadable(path: Path, reason: str) -> StoreUnreadable:
+    return StoreUnreadable(
+        f"Cannot read {path} ({reason}). Check its permissions, or name another file with "
+        "--db FILE."
+    )

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from tests.served import ran
+import pytest
+
+from app.store.database import APPLICATION_ID, MIGRATIONS
+from app.store.lock import OwnerLock
+from tests.commands.conftest import Typed
+from tests.served import START_S, environment, ran
 
 
 def test_the_list(tmp_path: Path) -> None:
@@ -27,10 +37,89 @@ def test_the_list(tmp_path: Path) -> None:
     assert (tmp_path / "a.db").read_bytes() == before
 
 
-def test_no_database_has_no_sessions_and_none_is_made(tmp_path: Path) -> None:
-    done = ran("sessions", "--json", "--db", "gone.db", cwd=tmp_path)
-    assert (done.returncode, json.loads(done.stdout)) == (0, [])
-    assert not (tmp_path / "gone.db").exists()
+def test_no_database_has_no_sessions_and_none_is_made(tmp_path: Path, typed: Typed) -> None:
+    code, out, said = typed("sessions", "--json")
+    assert (code, json.loads(out), said) == (0, [], "")
+    code, out, said = typed("sessions", "--json", "--db", "gone.db")
+    assert (code, json.loads(out).keys()) == (2, {"error"})
+    assert "There is no database gone.db" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+READING = (
+    ("sessions",),
+    ("sessions", "--search", "hello"),
+    ("export", "x", "--as", "jsonl"),
+    ("verify",),
+)
+
+
+@pytest.mark.parametrize("words", READING, ids=" ".join)
+def test_a_file_of_an_older_version_is_told_what_to_do_with(
+    tmp_path: Path, typed: Typed, words: tuple[str, ...]
+) -> None:
+    """But for `verify`, which writes where nobody else does, and so brings it up to date."""
+    path = tmp_path / "old.db"
+    with closing(sqlite3.connect(path)) as connection:
+        steps = "".join(MIGRATIONS[:4])
+        connection.executescript(
+            f"BEGIN; {steps} PRAGMA user_version = 4; PRAGMA application_id = {APPLICATION_ID};"
+            " COMMIT"
+        )
+    before = path.read_bytes()
+    if words == ("verify",):
+        lock = OwnerLock(path)
+        lock.take()  # a server of that version has it
+    code, out, said = typed(*words, "--db", "old.db")
+    assert (code, out) == (2, "")
+    assert "older version" in said
+    assert f"`playground serve --db {path}`" in said
+    assert path.read_bytes() == before
+    if words == ("verify",):
+        lock.release()
+        assert typed(*words, "--db", "old.db")[0] == 0
+
+
+AS_NOBODY = """
+import os, sys, importlib
+from app import cli
+for module in cli.COMMANDS.values():
+    importlib.import_module(module)
+if os.getuid() == 0:  # who may read everything
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+for words in sys.argv[1:]:
+    print(cli.main(words.split("|")), flush=True)
+"""
+
+
+def test_a_file_that_may_not_be_read_is_one_sentence(tmp_path: Path) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.db"
+        path.write_bytes(b"")
+        path.chmod(0)
+        for mode in (0o755, 0):
+            Path(folder).chmod(mode)
+            done = subprocess.run(
+                [
+                    sys.executable,
+                    "-c",
+                    AS_NOBODY,
+                    *("|".join((*w, "--db", str(path))) for w in READING),
+                ],
+                capture_output=True,
+                text=True,
+                cwd="/",
+                env=environment(PLAYGROUND_HOME=str(tmp_path)),
+                timeout=START_S,
+            )
+            said = f"playground: Cannot read {path} (Permission denied). Check its permissions, or"
+            assert done.stdout.split() == ["2"] * len(READING)
+            assert [line.startswith(said) for line in done.stderr.splitlines()] == [True] * len(
+                READING
+            )
+        Path(folder).chmod(0o700)
 
 
 def test_an_empty_file_and_a_file_that_is_no_database(tmp_path: Path) -> None:
