@@ -1,27 +1,69 @@
-"""A bound on work that hostile input could make endless: a test fails instead of hanging.
+"""A bound on work that could be endless: a test fails instead of hanging.
 
-The bounds are far above what the work takes; how long it takes is measured in `bench/`.
+Setup, call and teardown of every test stand in such a bound (`tests/conftest.py`), and a test may
+draw a closer one around work that hostile input could stretch. The bounds are far above what the
+work takes; how long it takes is measured in `bench/`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import signal
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+AGAIN_S = 5.0
+
+
+class NotDone(BaseException):
+    """Work that did not end.
+
+    No `Exception`: the program under test must not take it for one of its own, and `hypothesis`
+    must not look for a smaller input that hangs as well.
+    """
+
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """TimeoutError where the block is not done in time, even inside C code that checks signals."""
+    """NotDone where the block is not done in time, even inside C code that checks signals.
+
+    It is raised again every `AGAIN_S` until the block is left: an event loop keeps for itself what
+    is raised inside a task. Bounds can be nested; the nearer end counts.
+    """
+    begun = time.monotonic()
+    outer_left, _ = signal.getitimer(signal.ITIMER_REAL)
+    if outer_left and outer_left <= seconds:
+        yield
+        return
 
     def ring(number: int, frame: FrameType | None) -> None:
-        raise TimeoutError(f"not done within {seconds:g} s")
+        _raise_in_the_test(NotDone(f"not done within {seconds:g} s"))
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    outer_ring = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_S)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, outer_ring)
+        if outer_left:
+            left = outer_left - (time.monotonic() - begun)
+            signal.setitimer(signal.ITIMER_REAL, max(left, 0.001), AGAIN_S)
+
+
+def _raise_in_the_test(problem: NotDone) -> None:
+    """Playwright runs its event loop in a greenlet. Raised there, this would end the loop, and the
+    browser could not even be closed; so the test's own greenlet gets it, and the loop is woken."""
+    greenlet = sys.modules.get("greenlet")
+    if greenlet is not None:
+        running = test = greenlet.getcurrent()
+        while test.parent is not None:
+            test = test.parent
+        if test is not running:
+            asyncio.get_running_loop().call_soon_threadsafe(lambda: None)
+            test.throw(problem)
+            return
+    raise problem

@@ -1,7 +1,15 @@
-"""What every test may use."""
+"""What every test may use, and the time that every test may take."""
+
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
+
+from tests.bounded import within
+
+LIMIT_S = 60.0
+"""For each of setup, call and teardown, on a machine that is busy with other work."""
+SLOW_LIMIT_S = 300.0
 
 # A run for every change; a long hunt sets --hypothesis-profile=default.
 settings.register_profile("quick", max_examples=25, deadline=None)
@@ -11,3 +19,12 @@ settings.load_profile("quick")
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def bounded(item: pytest.Item) -> Generator[None, object, object]:
+    with within(SLOW_LIMIT_S if item.get_closest_marker("slow") else LIMIT_S):
+        return (yield)
+
+
+pytest_runtest_setup = pytest_runtest_call = pytest_runtest_teardown = bounded

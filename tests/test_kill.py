@@ -9,6 +9,7 @@ import pytest
 from tests.killing import kill_round
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("seed", [1, 2, 3])
 async def test_what_was_told_holds_after_a_kill(tmp_path: Path, seed: int) -> None:
