@@ -1,6 +1,7 @@
 """The command line: what can be typed, and what an error becomes. See docs/contract.md.
 
-Exit codes: 0 done; 1 the work failed; 2 wrong usage or unreadable input; 3 a person must decide.
+Exit codes: 0 done; 1 the work failed; 2 wrong usage or unreadable input; 3 a person must decide;
+130 ended by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = parser().parse_args(words)
         return _command(COMMANDS[arguments.command])(arguments)
     except KeyboardInterrupt:
-        return 1
+        return 130
     except BrokenPipeError:
         sys.stderr.close()
         return 1
@@ -81,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
         description="A local playground for tool-calling models: watch the wire, decide each call, "
         "find it all again.",
         epilog="Exit codes: 0 done; 1 the work failed; 2 wrong usage or unreadable input; "
-        "3 stopped because a person must decide.",
+        "3 stopped because a person must decide; 130 ended by Ctrl-C.",
     )
     top.add_argument("--version", action="version", version=f"playground {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from app.commands.told import Teller, logged_of
+from app.commands.told import STOPPED, Teller, logged_of
 from app.commands.toolfiles import check_names, tools_of
 from app.core.errors import BadInput, PlaygroundError
 from app.core.events import (
@@ -100,7 +101,8 @@ async def run_there(
     asked: Mapping[str, Any],
     rules: Sequence[Rule],
 ) -> str:
-    """Run it on the server, with `rules` for this session; the state it rests in."""
+    """Run it on the server, with `rules` for this session; the state it rests in. Where this is
+    cancelled the run is stopped there, and STOPPED it is."""
     net = Net()
     try:
         remote = Remote(net, base_url, token)
@@ -108,19 +110,28 @@ async def run_there(
         check_names(rules, [one["name"] for one in tools])
         body = {**asked, "tools": tools, "rules": [_told(rule) for rule in rules]}
         session_id = (await remote.ask("POST", "/sessions", body))["id"]
-        await remote.ask("POST", f"/sessions/{session_id}/prompts", {"text": arguments.prompt})
         teller = Teller(arguments.json, session_id)
-        async for line in remote.events(session_id):
-            logged = logged_of(line)
-            teller.tell(logged)
-            if isinstance(logged.event, RESTS):
-                folded = await remote.ask("GET", f"/sessions/{session_id}")
-                if folded["state"] != "running" and folded["seq"] == logged.seq:
-                    teller.rest(folded["state"], waiting_in(folded))
-                    return str(folded["state"])
-        raise PlaygroundError("The server ended before the run did.")
+        try:
+            return await _run(remote, arguments.prompt, session_id, teller)
+        except asyncio.CancelledError:
+            await remote.ask("POST", f"/sessions/{session_id}/stop")
+            teller.stopped(f"at {base_url}/sessions/{session_id}")
+            return STOPPED
     finally:
         await net.aclose()
+
+
+async def _run(remote: Remote, prompt: str, session_id: str, teller: Teller) -> str:
+    await remote.ask("POST", f"/sessions/{session_id}/prompts", {"text": prompt})
+    async for line in remote.events(session_id):
+        logged = logged_of(line)
+        teller.tell(logged)
+        if isinstance(logged.event, RESTS):
+            folded = await remote.ask("GET", f"/sessions/{session_id}")
+            if folded["state"] != "running" and folded["seq"] == logged.seq:
+                teller.rest(folded["state"], waiting_in(folded))
+                return str(folded["state"])
+    raise PlaygroundError("The server ended before the run did.")
 
 
 def waiting_in(folded: Mapping[str, Any]) -> list[str]:

@@ -6,16 +6,17 @@ import argparse
 import asyncio
 import os
 import secrets
+import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from app import config
 from app.commands.listening import bound, port_of, serve, server
 from app.commands.remote import run_there, waiting_in
-from app.commands.told import Teller
+from app.commands.told import STOPPED, Teller
 from app.commands.toolfiles import check_names, tools_of
 from app.core.errors import BadInput
 from app.core.folded import folded
@@ -31,12 +32,12 @@ from app.simulator.app import simulator_app
 from app.store.lock import owner_of
 from app.store.place import place_of
 
-EXIT = {"idle": 0, "waiting": 3, "paused": 3}
-"""By the state in which the session rests; any other is 1."""
+EXIT = {"idle": 0, "waiting": 3, "paused": 3, STOPPED: 130}
+"""By the state in which the session rests, or that it was stopped here; any other is 1."""
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """0 done, 1 failed, 3 a person must decide."""
+    """0 done, 1 failed, 3 a person must decide, 130 ended by Ctrl-C."""
     if not arguments.prompt.strip():
         raise BadInput("The prompt is empty; say what the model should do.")
     for warning in config.load_env(Path.cwd(), arguments.env_file):
@@ -52,10 +53,32 @@ def main(arguments: argparse.Namespace) -> int:
                 "with --env-file, or name another --db here."
             )
         token = config.read_token(db) or ""
-        state = asyncio.run(run_there(owner.url, token, arguments, asked, rules))
+        running = run_there(owner.url, token, arguments, asked, rules)
     else:
-        state = asyncio.run(_run_here(db, arguments, asked, rules))
+        running = _run_here(db, arguments, asked, rules)
+    try:
+        state = asyncio.run(_until_ctrl_c(running))
+    except asyncio.CancelledError:
+        print("playground: Stopped before the session began.", file=sys.stderr)
+        state = STOPPED
     return EXIT.get(state, 1)
+
+
+async def _until_ctrl_c(running: Coroutine[Any, Any, str]) -> str:
+    """What `running` comes to; Ctrl-C cancels it, and a second one ends the program at once."""
+    task = asyncio.ensure_future(running)
+
+    def interrupt() -> None:
+        if task.cancelling():
+            os._exit(EXIT[STOPPED])  # what was told is saved, and tools end with this process
+        task.cancel()
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, interrupt)
+    try:
+        return await task
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
 
 
 async def _run_here(
@@ -94,10 +117,21 @@ async def _run_beside(
 
 
 async def _told(engine: Engine, arguments: argparse.Namespace, session_id: str) -> str:
-    """Run it to its rest, telling each event as it is saved; the state it rests in."""
+    """Run it to its rest, telling each event as it is saved; the state it rests in. Where this is
+    cancelled the run is stopped, and STOPPED it is."""
     teller = Teller(arguments.json, session_id)
+    try:
+        return await _run(engine, arguments.prompt, session_id, teller)
+    except asyncio.CancelledError:
+        await engine.driver.stop(session_id)
+        place = f" --db {engine.database.path}" if arguments.db is not None else ""
+        teller.stopped(f"where `playground serve{place}` shows it")
+        return STOPPED
+
+
+async def _run(engine: Engine, prompt: str, session_id: str, teller: Teller) -> str:
     hub, seq = engine.hub, 0
-    await engine.driver.prompt(session_id, arguments.prompt)
+    await engine.driver.prompt(session_id, prompt)
     while True:
         position = hub.position
         async with hub.holding(session_id) as live:

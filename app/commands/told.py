@@ -25,6 +25,9 @@ from app.core.events import (
 )
 from app.core.rows import EVENTS, from_data, logged_data
 
+STOPPED = "stopped"
+"""What a run comes to that is ended by Ctrl-C; no state of a session."""
+
 
 class Teller:
     """Tells each event once, in order."""
@@ -57,6 +60,11 @@ class Teller:
             self._say(f"A person must decide: {', '.join(waiting)}. {here}")
         elif state == "paused":
             self._say(f"{self._paused or 'The run is paused.'} {here}")
+
+    def stopped(self, where: str) -> None:
+        """What a person must know who ended the run by Ctrl-C."""
+        self._end_line()
+        self._say(f"The run was stopped. Session {self._session_id} waits {where}.")
 
     def _tell(self, event: Event) -> None:
         match event:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sqlite3
+import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,10 @@ from typing import Any
 import pytest
 
 from app.commands.run import _key
+from tests.bounded import within
 from tests.commands.conftest import Typed
 from tests.net.test_client import serving
-from tests.served import ran, served
+from tests.served import START_S, command, environment, ran, served
 
 BOTH = "What is the weather in Paris, and what is 17 * 23?"
 
@@ -275,3 +278,53 @@ def test_a_vendor_s_address_never_gets_another_vendor_s_key(
     url: str, environ: dict[str, str], name: str | None
 ) -> None:
     assert _key("openai_chat", url, environ).get("key_name") == name
+
+
+def interrupted(cwd: Path, *words: str) -> tuple[int, str, str]:
+    """(exit code, the session, what was said) of a run that is ended by Ctrl-C while a tool is at
+    work."""
+    code = "def wait():\n    import time\n    print('begun', flush=True)\n    time.sleep(600)\n"
+    (cwd / "slow.py").write_text(code)
+    tool = {
+        "name": "wait",
+        "answered_by": "python",
+        "config": {"file": "slow.py", "function": "wait"},
+    }
+    (cwd / "slow.json").write_text(json.dumps(tool))
+    flags = ("--tools", "./slow.json", "--tool-choice", "wait", "--allow", "all", *words)
+    with subprocess.Popen(
+        command("run", "wait", "--json", *flags),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env=environment(PLAYGROUND_HOME=str(cwd / "home")),
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        with within(START_S):
+            while "begun" not in (line := process.stdout.readline()):
+                assert line, process.stderr.read()
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=START_S)[1]
+    words = ("sessions", "--json", *words)
+    (listed,) = json.loads(ran(*words, cwd=cwd).stdout)
+    assert listed["state"] == "interrupted"
+    return process.returncode, listed["id"], said
+
+
+def test_ctrl_c_says_where_the_session_waits(tmp_path: Path) -> None:
+    code, session, said = interrupted(tmp_path)
+    assert code == 130
+    assert said == (
+        f"playground: The run was stopped. Session {session} waits where `playground serve` shows "
+        "it.\n"
+    )
+
+
+def test_ctrl_c_stops_the_run_on_the_server_too(tmp_path: Path) -> None:
+    with served(tmp_path / "run.db", PLAYGROUND_PACE="0") as server:
+        code, session, said = interrupted(tmp_path, "--db", "run.db")
+        assert code == 130
+        place = f"{server.url}/sessions/{session}"
+        assert said == f"playground: The run was stopped. Session {session} waits at {place}.\n"
