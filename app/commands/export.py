@@ -13,11 +13,12 @@ from pathlib import Path
 from app import config
 from app.core.errors import BadInput, NotFound
 from app.engine.exporting import kept_in, leaving
-from app.export.kept import Kept, Written
+from app.export.kept import DEFAULT_BASE, Kept, Written
 from app.export.redact import Mark
 from app.export.table import EXPORTS
 from app.net.keys import Keys
 from app.store.database import Database
+from app.store.lock import owner_of
 from app.store.log import Log
 from app.store.place import place_to_read
 
@@ -45,7 +46,9 @@ async def _kept(path: Path, session_id: str) -> Kept:
     try:
         if await database.is_empty():
             raise NotFound(f"There is no session {session_id[:80]!r}.")
-        return await kept_in(await Log.open(database), session_id)
+        owner = owner_of(path)
+        here = owner.url if owner is not None and owner.url else DEFAULT_BASE
+        return await kept_in(await Log.open(database), session_id, here)
     finally:
         await database.close()
 
@@ -58,7 +61,11 @@ def _put(arguments: argparse.Namespace, written: Written, marks: Sequence[Mark])
         print(f"playground: {config.one_line(sentence)}", file=sys.stderr)
     if arguments.json:
         masked = [{"where": one.where, "count": one.count} for one in marks]
-        data = {"file": str(arguments.output or written.file_name), "notes": list(written.notes)}
+        data = {
+            "file": str(arguments.output or written.file_name),
+            "media_type": written.media_type,
+            "notes": list(written.notes),
+        }
         text = {} if arguments.output else {"text": written.data.decode("utf-8", "replace")}
         print(json.dumps({**data, "masked": masked, **text}))
     elif arguments.output is None:

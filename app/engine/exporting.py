@@ -14,7 +14,7 @@ from app.core.events import Logged
 from app.core.fold import fold
 from app.core.state import Session
 from app.engine.engine import Engine
-from app.export.kept import Kept, Look, Piece, Recording
+from app.export.kept import DEFAULT_BASE, Kept, Look, Piece, Recording
 from app.export.redact import Redacted, redacted
 from app.export.without import without
 from app.net.keys import LIKE_SECRET
@@ -24,15 +24,17 @@ from app.store.batch import Closed
 from app.store.log import Log
 
 
-async def kept(engine: Engine, session_id: str) -> Kept:
-    """All that is kept of a session; NotFound where there is none."""
+async def kept(engine: Engine, session_id: str, base_url: str = DEFAULT_BASE) -> Kept:
+    """All that is kept of a session; NotFound where there is none. `base_url` is where this server
+    listens."""
     async with engine.hub.holding(session_id):
-        return await kept_in(engine.log, session_id)
+        return await kept_in(engine.log, session_id, base_url)
 
 
-async def kept_in(log: Log, session_id: str) -> Kept:
-    """The same by the database alone. What is written meanwhile breaks nothing: the ends of the
-    recordings are read before their bytes, and those before the events."""
+async def kept_in(log: Log, session_id: str, base_url: str = DEFAULT_BASE) -> Kept:
+    """The same by the database alone; `base_url` is where its server listens. What is written
+    meanwhile breaks nothing: the ends of the recordings are read before their bytes, and those
+    before the events."""
     summary = await log.summary(session_id)
     if summary is None:
         raise NotFound(f"There is no session {session_id[:80]!r}.")
@@ -49,7 +51,9 @@ async def kept_in(log: Log, session_id: str) -> Kept:
             number, by_number[number], end.clean, tuple(end.masked), end.sha256
         )
     title, parent, created_ms = summary.title, summary.parent, summary.created_ms
-    return Kept(session, title, events, recordings, tuple(tags), parent, created_ms, look())
+    return Kept(
+        session, title, events, recordings, tuple(tags), parent, created_ms, look(), base_url
+    )
 
 
 def leaving(
@@ -63,7 +67,7 @@ def leaving(
     seq = whole.session.seq
     asked = _Asked(whole.session.id, seq, names, known, whole, whole.log, whole.recordings)
     done = _redacted(asked)
-    kept = replace(done.kept, look=whole.look)
+    kept = replace(done.kept, look=whole.look, base_url=whole.base_url)
     return replace(done, kept=kept)
 
 

@@ -25,7 +25,7 @@ _UNSEEN = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u20
 def write(kept: Kept) -> Written:
     """Every request of the session, one command each."""
     turns = sent_turns(kept.session)
-    asked = [of_turn(turn) for turn in turns]
+    asked = [of_turn(turn, kept.base_url) for turn in turns]
     notes = list(dict.fromkeys(note for one in asked for note in one.notes))
     lines = ["#!/bin/sh", *(f"# {remark(one)}" for one in (kept.title or "A session", *notes))]
     for one in asked:

@@ -10,6 +10,9 @@ from jinja2 import Environment
 from app.core.events import Logged
 from app.core.state import Session
 
+DEFAULT_BASE = "http://127.0.0.1:8765"
+"""Where `playground serve` listens, unless it was told otherwise."""
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -51,7 +54,8 @@ class Kept:
     """A session with its whole `log`, deltas and all, and its recordings by number.
 
     `session` is folded from `log`. `title`, `tags` and `parent` are the library's. `look` is for
-    the forms that are pages, None where none is asked for.
+    the forms that are pages, None where none is asked for. `base_url` is where the server listens
+    whose simulator answers again what the simulator answered.
     """
 
     session: Session
@@ -62,6 +66,7 @@ class Kept:
     parent: str = ""
     created_ms: int = 0
     look: Look | None = None
+    base_url: str = DEFAULT_BASE
 
 
 @dataclass(frozen=True)

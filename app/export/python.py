@@ -61,7 +61,7 @@ def write(kept: Kept) -> Written:
     if turn is None:
         text = '"""Nothing was sent yet."""\n'
         return Written(name, "text/x-python", text.encode(), ("Nothing was sent yet.",))
-    asked = of_turn(turn)
+    asked = of_turn(turn, kept.base_url)
     text, notes = source(asked, recorded(kept.session, turn), kept.title)
     return Written(name, "text/x-python", text.encode("utf-8", "replace"), notes)
 

@@ -17,12 +17,12 @@ from app.core.messages import model_request
 from app.core.profiles import SHIPPED
 from app.core.settings import Profile, Protocol
 from app.core.state import Session, Turn
+from app.export.kept import DEFAULT_BASE
 from app.wire.address import parts_of
 from app.wire.codec import WireRequest
 from app.wire.protocols import codec
 
-SIMULATOR = "http://127.0.0.1:8765/sim"
-"""Where `playground serve` has its simulator, unless it was told otherwise."""
+SIMULATOR = DEFAULT_BASE + "/sim"
 SIMULATOR_KEY = "PLAYGROUND_TOKEN"
 SIMULATOR_WORDS = (
     "The simulator answers this: choose a PLAYGROUND_TOKEN of 8 characters or more, export it, and"
@@ -118,9 +118,9 @@ def asked(
     )
 
 
-def of_turn(turn: Turn) -> Asked:
-    """What `turn` sent."""
-    return asked(turn.request, turn.settings.profile, turn.number)
+def of_turn(turn: Turn, base_url: str = DEFAULT_BASE) -> Asked:
+    """What `turn` sent; `base_url` is where the simulator's server is."""
+    return asked(turn.request, turn.settings.profile, turn.number, base_url + "/sim")
 
 
 def sent_turns(session: Session) -> list[Turn]:

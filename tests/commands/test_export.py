@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from app.export.table import EXPORTS
@@ -78,3 +79,27 @@ def test_a_file_that_is_too_large_is_not_even_read(typed: Typed, tmp_path: Path)
     code, _, error = typed("import", "big")
     assert code == 2
     assert "larger than 32 MiB" in error
+
+
+def test_what_the_simulator_answered_names_the_server_that_runs(tmp_path: Path) -> None:
+    """And all of docs/contract.md stands in `--json`, from the page and from the terminal."""
+    db = ("--db", str(tmp_path / "a.db"))
+    assert ran("run", "hello", *db, cwd=tmp_path).returncode == 0
+    (listed,) = json.loads(ran("sessions", "--json", *db, cwd=tmp_path).stdout)
+
+    def exported(form: str) -> dict[str, Any]:
+        done = ran("export", listed["id"], "--as", form, "--json", *db, cwd=tmp_path)
+        return dict(json.loads(done.stdout))
+
+    assert "'http://127.0.0.1:8765/sim/" in exported("curl")["text"]
+    with served(tmp_path / "a.db", PLAYGROUND_PACE="0") as server:
+        headers = {"authorization": f"Bearer {server.token}", "accept": "application/json"}
+        for form, kind in (("curl", "application/x-sh"), ("python", "text/x-python")):
+            here = exported(form)
+            path = f"{server.url}/sessions/{listed['id']}/export?as={form}"
+            there = httpx.get(path, headers=headers, trust_env=False).json()
+            assert here == there
+            assert here.keys() == {"file", "media_type", "text", "notes", "masked"}
+            assert here["media_type"] == kind
+            assert f"{server.url}/sim" in here["text"]
+            assert ":8765" not in here["text"]

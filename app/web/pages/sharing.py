@@ -86,7 +86,8 @@ async def _made(
     request: Request, form: str, left_out: Collection[str]
 ) -> tuple[Kept, Redacted, Written]:
     engine = site_of(request).engine
-    whole = await kept(engine, request.path_params["id"])
+    here = str(request.base_url).rstrip("/")
+    whole = await kept(engine, request.path_params["id"], here)
     # In a thread, for a large session takes seconds.
     redacted = await asyncio.to_thread(_masked, engine, whole, left_out)
     return whole, redacted, await asyncio.to_thread(EXPORTS[form].write, redacted.kept)
