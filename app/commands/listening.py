@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.core.errors import BadInput, PlaygroundError
@@ -110,8 +110,15 @@ class _Connection(HttpToolsProtocol):
         inner = self.app
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            async def send_on(message: Message) -> None:
+                if self.transport.is_closing():
+                    # The client has left, and what is told of it comes next: asyncio would warn
+                    # on the terminal of each write until then.
+                    await asyncio.sleep(0)
+                await send(message)
+
             scope["extensions"] = {**(scope.get("extensions") or {}), SOCKET: self.transport}
-            await inner(scope, receive, send)
+            await inner(scope, receive, send_on)
 
         self.app = app
 

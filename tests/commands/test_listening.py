@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from threading import Event
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -189,3 +192,31 @@ async def test_each_mib_of_a_body_that_is_read_has_its_time(
 
 def test_the_patience() -> None:
     assert PATIENCE_S == 20
+
+
+async def test_who_leaves_in_the_middle_is_no_word_on_the_terminal(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """However much the application has to say at once: asyncio warns of each write after the
+    fourth to a connection that is gone, until it was told."""
+    gone = Event()
+
+    async def talks_on(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x", "more_body": True})
+        assert gone.wait(20)  # not awaited: so the loop cannot hear of it meanwhile
+        for _ in range(100):
+            await send({"type": "http.response.body", "body": b"x", "more_body": True})
+
+    def leave(address: tuple[str, int]) -> None:
+        with socket.create_connection(address, timeout=20) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            client.recv(1)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        gone.set()
+
+    async with listening(talks_on) as url:
+        parts = urlsplit(url)
+        await asyncio.to_thread(leave, (parts.hostname or "", parts.port or 0))
+    assert gone.is_set()
+    assert [record.getMessage() for record in caplog.records] == []
