@@ -209,7 +209,6 @@ function draw(fresh, page, from) {
   window.htmx.process(fresh);
   mounted();
   choose();
-  named();
   for (const details of $("tool").querySelectorAll("details")) details.open ||= open.has(firstOf(details));
   if (dirty) unsaved();
   const wanted = fresh.dataset.focus;
@@ -222,12 +221,6 @@ function draw(fresh, page, from) {
 
 const firstOf = (details) => (details.closest("#lint") ? undefined : details.querySelector("[name]")?.name) ?? details.querySelector("summary").textContent;
 const opened = () => new Set([...$("tool").querySelectorAll("details[open]")].map(firstOf));
-
-// Keys as they are called where the person is.
-function named() {
-  if (!/Mac|iP/.test(navigator.platform)) return;
-  for (const key of document.querySelectorAll("[data-mac]")) key.textContent = key.dataset.mac;
-}
 
 // Where the person is: the field, the cursor in it, how far it is scrolled.
 function standing() {
@@ -335,5 +328,4 @@ document.addEventListener("keydown", (event) => {
 for (const label of document.querySelectorAll("label[for=parameters]")) label.addEventListener("click", () => views.get("parameters")?.focus());
 mounted();
 choose();
-named();
 if ($("tool")?.dataset.unsaved !== undefined) unsaved();

@@ -34,9 +34,9 @@ const actions = {
     $("session-rules").scrollIntoView({ block: "start" });
   },
   latest() {
-    pinned = true;
     opened = null;
-    follow();
+    flow.pinned = true;
+    flow.follow();
   },
   tab(link) {
     for (const tab of document.querySelectorAll("[role=tab]")) {
@@ -118,7 +118,7 @@ document.addEventListener("htmx:after:request", (event) => {
   if (ok && form.id === "composer") {
     form.reset();
     localStorage.removeItem(draftKey($("prompt")));
-    pinned = true;
+    if (flow) flow.pinned = true;
   }
   if (ok && form.id === "rename") form.closest("details").open = false;
 });
@@ -157,22 +157,45 @@ document.addEventListener("htmx:after:request", (event) => {
 
 // Scrolling follows the end only while the reader is there ------------------------------------
 
-let pinned = true;
-let tall = 0; // how tall the flow was when it was last followed
-let opened = null; // what was opened in the flow last: as long as it is open, it stays in sight
-
-const isHeld = () => Boolean(opened?.isConnected && opened.open);
 const isAtEnd = (scroll) => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 40;
 
-function follow() {
-  const scroll = $("scroll");
-  if (!scroll) return;
-  if (pinned && !isHeld()) scroll.scrollTop = scroll.scrollHeight;
-  tall = scroll.scrollHeight;
-  offered(scroll);
+// Keeps the end of `scroll` in sight while its reader is there; `isHeld` says when it must not move,
+// `told` hears that it may have moved.
+function following(scroll, { isHeld = () => false, told = () => {} } = {}) {
+  let tall = 0; // how tall it was when it was last followed
+  let top = 0; // where it stood last
+  const end = {
+    pinned: true,
+    follow() {
+      if (end.pinned && !isHeld()) scroll.scrollTop = scroll.scrollHeight;
+      tall = scroll.scrollHeight;
+      top = scroll.scrollTop;
+      told();
+    },
+  };
+  scroll.addEventListener(
+    "scroll",
+    () => {
+      if (!scroll.clientHeight) return; // out of sight: a tab that is not chosen
+      // The event comes late: if it has grown since, it was we who scrolled, to where the end was. But
+      // we never scroll up.
+      if (isAtEnd(scroll)) end.pinned = true;
+      else if (scroll.scrollHeight === tall || (scroll.scrollTop < top && scroll.scrollHeight > tall)) end.pinned = false;
+      top = scroll.scrollTop;
+      told();
+    },
+    { passive: true },
+  );
+  return end;
 }
 
-const offered = (scroll) => ($("latest").hidden = isAtEnd(scroll) || (pinned && !isHeld()));
+let opened = null; // what was opened in the flow last: as long as it is open, it stays in sight
+const isHeld = () => Boolean(opened?.isConnected && opened.open);
+const flow = $("scroll") && following($("scroll"), { isHeld, told: offered });
+
+function offered() {
+  $("latest").hidden = isAtEnd($("scroll")) || (flow.pinned && !isHeld());
+}
 
 // The click comes before what it opens has grown the flow.
 document.addEventListener("click", (event) => {
@@ -194,22 +217,23 @@ document.addEventListener("htmx:after:swap", (event) => {
 function watchScroll() {
   const scroll = $("scroll");
   if (!scroll) return;
-  scroll.addEventListener(
-    "scroll",
-    () => {
-      // The event comes late: if the flow has grown since, it was we who scrolled, to where the end was.
-      if (isAtEnd(scroll)) pinned = true;
-      else if (scroll.scrollHeight === tall) pinned = false;
-      offered(scroll);
-    },
-    { passive: true },
-  );
   const observer = new ResizeObserver((entries) => {
-    follow();
+    flow.follow();
     if (entries.some((entry) => entry.target === scroll)) inSight(document.activeElement?.closest(FORMS));
   });
   observer.observe(scroll.firstElementChild);
   observer.observe(scroll);
+}
+
+// The rows of the wire, by the same rule.
+function watchWire() {
+  const panel = $("panel-wire");
+  const rows = $("wire");
+  if (!panel || !rows) return;
+  const wire = following(panel);
+  const observer = new ResizeObserver(wire.follow);
+  observer.observe(rows);
+  observer.observe(panel);
 }
 
 // Marks: a row of the wire shows what it produced, and the other way round --------------------
@@ -288,6 +312,7 @@ for (const field of document.querySelectorAll("[data-draft]")) {
   fit(field);
 }
 watchScroll();
+watchWire();
 composed();
 titled();
 tick();

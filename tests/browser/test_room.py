@@ -1,0 +1,79 @@
+"""What moves by itself and what does not: the ends that are followed, the room that is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from app.web.demos import DEMOS
+from tests.browser.conftest import WIDE, NewTab
+from tests.browser.serving import Server
+from tests.browser.tab import Tab
+
+BELOW = """(selector) => {
+  const scroll = document.querySelector(selector);
+  return scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight;
+}"""
+"""How much of it is below what is in sight, in pixels."""
+
+
+def asked(tab: Tab, turns: int) -> None:
+    """Ask once more; after it there are so many turns, and all their rows."""
+    tab.send("Say it.")
+    expect(tab.find(f"#wirerows-{turns}")).to_contain_text("message_stop")
+    tab.state("idle")
+
+
+def test_the_wire_follows_the_newest_request(server: Server, new_tab: NewTab) -> None:
+    tab = new_tab(server, viewport={"width": 1280, "height": 500}).login()
+    tab.goto(f"/sessions/{server.session()}?tab=wire")
+    for turns in (1, 2):
+        asked(tab, turns)
+        expect(tab.find(f"#wirerows-{turns} .wirerow").last).to_be_in_viewport()
+    assert tab.page.evaluate(BELOW, "#panel-wire") < 40
+    panel = tab.find("#panel-wire")
+    panel.hover()
+    tab.page.mouse.wheel(0, -100_000)  # who reads further up stays there
+    expect(tab.find("#wirehead-1")).to_be_in_viewport()
+    asked(tab, 3)
+    expect(tab.find("#wirehead-1")).to_be_in_viewport()
+    panel.hover()
+    tab.page.mouse.wheel(0, 100_000)
+    expect(tab.find("#wirerows-3 .wirerow").last).to_be_in_viewport()
+    asked(tab, 4)
+    expect(tab.find("#wirerows-4 .wirerow").last).to_be_in_viewport()
+
+
+FIRST_OF_TITLE = """(count) => {
+  const title = document.querySelector("#head h1"), first = document.createRange();
+  first.setStart(title.firstChild, 0);
+  first.setEnd(title.firstChild, Math.min(count, title.firstChild.length));
+  return title.getBoundingClientRect().right - first.getBoundingClientRect().right;
+}"""
+"""How much room a title has beyond its first characters, in pixels."""
+
+
+def test_a_title_is_longer_than_the_figures_beside_it(server: Server, tab: Tab) -> None:
+    first = DEMOS[0]
+    session_id = server.session(first.prompt, first.tools, title=first.title + ", to be read whole")
+    tab.open(session_id).waits_for(2)
+    for width in (1440, 1280):
+        tab.page.set_viewport_size({**WIDE, "width": width})
+        assert tab.page.evaluate(FIRST_OF_TITLE, 24) >= 0
+
+
+@pytest.mark.parametrize(("platform", "key"), [("MacIntel", "⌘↵"), ("Linux x86_64", "Ctrl+↵")])
+def test_send_names_the_key_of_the_platform(
+    server: Server, new_tab: NewTab, platform: str, key: str
+) -> None:
+    tab = new_tab(server).login()
+    named: Any = f"Object.defineProperty(navigator, 'platform', {{ get: () => '{platform}' }})"
+    tab.page.add_init_script(named)
+    tab.open(server.session())
+    shown = tab.find("#dock kbd").evaluate(
+        """(key) => getComputedStyle(key).fontSize === "0px"
+             ? getComputedStyle(key, "::before").content : key.innerText"""
+    )
+    assert key in shown
