@@ -93,10 +93,13 @@ def call(
     return part(index, "call", arguments, name=name, provider_id=id_)
 
 
-def turn(number: int, *parts: Iterable[Event], reason: Any = "calls") -> list[Event]:
+def turn(
+    number: int, *parts: Iterable[Event], reason: Any = "calls", abrupt: bool = False
+) -> list[Event]:
     """A whole turn; without parts it says hi and ends."""
     inner = [event for one in parts for event in one] or part(0)
-    return [*opened(number), *inner, ResponseEnded(reason if parts else "stop")]
+    ended = ResponseEnded(reason if parts else "stop", abrupt=abrupt)
+    return [*opened(number), *inner, ended]
 
 
 def failed(number: int, *parts: Iterable[Event], failure: Any = "interrupted") -> list[Event]:

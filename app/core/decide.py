@@ -323,6 +323,8 @@ def _unseen_obstacle(turn: Turn, call: Call) -> str:
     """Why a person must see the call before it runs."""
     if turn.end is not None and turn.end.reason == "other":
         return "The answer ended by a word nobody knows here, so no rule runs its calls."
+    if turn.end is not None and turn.end.abrupt:
+        return "The connection broke before the answer told its end, so no rule runs its calls."
     if call.provider_id in doubled_ids(turn):
         return "Another call of this answer has the same id, so no rule runs either."
     if not may_run_unseen(turn, call):
@@ -350,9 +352,10 @@ def may_run(turn: Turn, call: Call) -> bool:
 def may_run_unseen(turn: Turn, call: Call) -> bool:
     """Whether it may run without a look at it, by a rule or with others at one key.
 
-    Of a turn that ended by a word that nobody knows, each call needs a person.
+    Of a turn that ended by a word that nobody knows, or with a connection that broke, each call
+    needs a person.
     """
-    known = turn.end is not None and turn.end.reason != "other"
+    known = turn.end is not None and turn.end.reason != "other" and not turn.end.abrupt
     return known and may_run(turn, call) and not (call.unsatisfied or call.cautioned)
 
 

@@ -154,11 +154,15 @@ class PartEnded:
 
 @dataclass(frozen=True)
 class ResponseEnded:
+    """`abrupt`: the finish reason came, and then the connection broke or fell silent instead of
+    telling its end; no rule runs a call of such an answer."""
+
     reason: EndReason
     raw_reason: str = ""
     usage: Usage = field(default_factory=Usage)
     cost: float | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
+    abrupt: bool = False
 
 
 @dataclass(frozen=True)

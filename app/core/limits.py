@@ -298,14 +298,22 @@ def turn_tokens(turn: Turn) -> int | None:
 
 def tokens(protocol: str, usage: Usage) -> int | None:
     """Read and written, what was cached among it; None where it is not known."""
-    if usage.input_tokens is None or usage.output_tokens is None:
+    wrote = written(protocol, usage)
+    if usage.input_tokens is None or wrote is None:
         return None
-    total = usage.input_tokens + usage.output_tokens
+    total = usage.input_tokens + wrote
     if protocol == "anthropic":  # its input_tokens are those beside the cache
         total += (usage.cached_tokens or 0) + (usage.cache_write_tokens or 0)
-    if protocol == "gemini":  # its output_tokens are those beside what was thought
-        total += usage.reasoning_tokens or 0
     return total
+
+
+def written(protocol: str, usage: Usage) -> int | None:
+    """Tokens written, what was thought among them; None where it is not known."""
+    said, thought = usage.output_tokens, usage.reasoning_tokens
+    if protocol != "gemini" or thought is None:
+        return said
+    # Its output_tokens are those beside the thoughts, and left out where there was no time for any.
+    return (said or 0) + thought
 
 
 def _often(times: int) -> str:

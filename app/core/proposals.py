@@ -148,6 +148,8 @@ def _unsound(turn: Turn, call: Call) -> str:
         return "This tool is answered by a person; answer or deny the call."
     if not turn.runnable or (turn.end is not None and turn.end.reason == "other"):
         return "This answer did not end as one that calls tools, so no rule runs its calls."
+    if turn.end is not None and turn.end.abrupt:
+        return "The connection broke before this answer told its end; decide its calls by hand."
     if call.provider_id in doubled_ids(turn):
         return "Another call of this answer has the same id; decide each of them by hand."
     if call.malformed or not may_run(turn, call):

@@ -277,6 +277,8 @@ def event_of(session: Session, call: Call, checked: Checked, ruling: Ruling) -> 
     unsaid = call.part.meta.get("empty") and call.judged == call.written
     raw = "" if unsaid else call.judged
     problems = (*verdict(call.tool, call.name, raw), *checked.problems)
+    if call.part.meta.get("packed") and call.judged == call.written:
+        problems += (_PACKED,)
     if made_before(session, call):
         problems += (_REPEATED,)
     seen = digest(session, call, checked.code)
@@ -287,6 +289,12 @@ def event_of(session: Session, call: Call, checked: Checked, ruling: Ruling) -> 
 
 _BROKEN = Problem(
     "caution", "This program could not check who answers this call; its log says why. Look twice."
+)
+
+_PACKED = Problem(
+    "caution",
+    "The arguments came as a text that holds JSON, where this protocol has an object, and were "
+    "unpacked: see that they are what was meant.",
 )
 
 _REPEATED = Problem("note", "The same call with the same arguments was made in the last two turns.")

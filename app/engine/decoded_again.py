@@ -190,7 +190,10 @@ def _again(answer: _Answer, data: bytes, clean: bool) -> list[Spanned]:
     decoder.limit(answer.settings.limits.max_event_bytes)
     events = decoder.feed(data)
     over = any(isinstance(event, ResponseEnded | ResponseFailed) for _, _, event in events)
-    return events if over or not answer.ended else [*events, *decoder.end(clean)]
+    if over or not answer.ended:
+        return events
+    stopped = any(isinstance(logged.event, ResponseFailed) for logged in answer.logged)
+    return [*events, *decoder.end(clean, stopped=stopped and not clean)]
 
 
 @dataclass(frozen=True)

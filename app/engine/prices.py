@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from app.core.events import Usage
+from app.core.limits import written
 from app.core.settings import Profile
 from app.net.client import is_loopback
 
@@ -62,7 +63,7 @@ def why_unknown(profile: Profile, model: str) -> str:
 
 def counts(protocol: str, usage: Usage) -> dict[str, int] | None:
     """All tokens that were read and written, and what of them was cached; None where not known."""
-    read, wrote = usage.input_tokens, usage.output_tokens
+    read, wrote = usage.input_tokens, written(protocol, usage)
     if read is None or wrote is None:
         return None
     cached, kept = usage.cached_tokens or 0, usage.cache_write_tokens or 0
@@ -75,7 +76,6 @@ def counts(protocol: str, usage: Usage) -> dict[str, int] | None:
             if 0 < long <= kept:
                 counted["cache_write_1h_tokens"] = long
         case "gemini":
-            wrote += thought  # its candidates are counted without what was thought
             read += _whole(usage.raw, "toolUsePromptTokenCount")
         case "openai_chat":
             apart = read + wrote + thought == _whole(usage.raw, "total_tokens")

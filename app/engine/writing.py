@@ -223,7 +223,8 @@ class Writing:
             self._add(failed, item.at_ms, 0, 0)
             return
         if not self._ended:
-            self._spanned(self._decoder.end(trouble is None), item.at_ms, instead)
+            spanned = self._decoder.end(trouble is None, stopped=stopped is not None)
+            self._spanned(spanned, item.at_ms, instead)
 
     def _spanned(
         self, spanned: Sequence[Spanned], at_ms: int, instead: ResponseFailed | None = None

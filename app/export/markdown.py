@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from app.core.events import Usage
+from app.core.limits import written
 from app.core.state import Call, Part, Prompt, Session, Turn
 from app.core.tools import Content
 from app.export.kept import Kept, Written
@@ -134,9 +135,10 @@ def _json(text: str) -> tuple[str, str]:
 def _tokens(turn: Turn) -> str:
     closed = turn.end or turn.failure
     usage = closed.usage if closed is not None else Usage()
-    if usage.input_tokens is None and usage.output_tokens is None:
+    counts = (usage.input_tokens, written(turn.request.protocol, usage))
+    if counts == (None, None):
         return ""
-    known = ("?" if n is None else f"{n:,}" for n in (usage.input_tokens, usage.output_tokens))
+    known = ("?" if count is None else f"{count:,}" for count in counts)
     return ", {} tokens read and {} written".format(*known)
 
 

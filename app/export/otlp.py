@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from app import __version__
+from app.core.limits import written
 from app.core.state import Call, Prompt, Session, Turn
 from app.export.kept import Kept, Written
 from app.export.naming import file_name
@@ -112,7 +113,7 @@ def _chat(session: Session, turn: Turn, parent: str) -> dict[str, Any]:
     if closed is not None:
         usage = closed.usage
         about["gen_ai.usage.input_tokens"] = usage.input_tokens
-        about["gen_ai.usage.output_tokens"] = usage.output_tokens
+        about["gen_ai.usage.output_tokens"] = written(sent.protocol, usage)
         about["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
         about["gen_ai.usage.cache_creation.input_tokens"] = usage.cache_write_tokens
     if turn.end is not None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from jinja2 import Environment
 from markupsafe import Markup
 
-from app.core.limits import turn_cost, turn_tokens
+from app.core.limits import turn_cost, turn_tokens, written
 from app.core.settings import Profile, Settings
 from app.core.state import Call, Session, Turn
 from app.render.filters import clip, duration, one_line, plural
@@ -133,15 +133,15 @@ def _first(run: Sequence[Turn]) -> str:
 
 
 def _speed(run: Sequence[Turn]) -> str:
-    written, took_ms = 0, 0
+    total, took_ms = 0, 0
     for turn in run:
-        usage = turn.end.usage if turn.end is not None else None
-        if usage is None or not usage.output_tokens:
+        if turn.end is None:
             continue
-        if turn.closed_ms is not None and turn.first_part_ms is not None:
-            written += usage.output_tokens
+        wrote = written(turn.request.protocol, turn.end.usage)
+        if wrote and turn.closed_ms is not None and turn.first_part_ms is not None:
+            total += wrote
             took_ms += turn.closed_ms - turn.first_part_ms
-    return f"{round(1000 * written / took_ms):,}/s" if took_ms else NONE
+    return f"{round(1000 * total / took_ms):,}/s" if took_ms else NONE
 
 
 def _tokens(run: Sequence[Turn]) -> str:

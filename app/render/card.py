@@ -355,6 +355,11 @@ def _unseen_hint(turn: Turn, call: Call) -> str:
     if turn.end is not None and turn.end.reason == "other":
         word = turn.end.raw_reason[:80]
         return f'The answer ended by "{word}", so no rule runs this call; you can.'
+    if turn.end is not None and turn.end.abrupt:
+        return (
+            "The connection broke before the answer told its end, so no rule runs this call; "
+            "you can."
+        )
     if call.provider_id in doubled_ids(turn):
         return "Another call of this answer has the same id, so no rule runs either; you can."
     return ""

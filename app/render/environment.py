@@ -13,6 +13,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from app.core.limits import written
 from app.render import filters
 from app.render.tree import nested
 from app.render.wire_rows import TOLD
@@ -47,6 +48,7 @@ def environment(folder: Path, *, reload: bool = False) -> Environment:
         verbatim=filters.verbatim,
     )
     env.globals["told"] = TOLD
+    env.globals["written"] = written
     env.globals["priced"] = find_spec("genai_prices") is not None
     return env
 

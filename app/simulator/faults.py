@@ -24,9 +24,7 @@ _IN_PROMPT = re.compile(r"\[\[fault:([a-z0-9-]+)\]\]")
 
 _SSE = ("anthropic", "openai_chat", "openai_responses", "gemini")
 _STARTED = ("anthropic", "openai_chat", "openai_responses")
-_MARKED = (*_STARTED, "ollama")
 _NO_SSE = "its stream is lines of JSON"
-_NO_MARKER = "nothing there says that a stream is over"
 _ONE_END = "the end is told once, in one frame"
 
 
@@ -208,16 +206,12 @@ _STREAMS: tuple[Fault, ...] = (
         "complete-no-last-chunk",
         "all of it, no last chunk",
         raw=raw.complete_no_last_chunk,
-        only=_MARKED,
-        why=_NO_MARKER,
     ),
     _raw("short-body", "half of the promised length", raw.short_body),
     Fault(
         "open-after-done",
         "a connection held open after the end",
         twist=streams.then_silence,
-        only=_MARKED,
-        why=_NO_MARKER,
     ),
     _endless("pings-forever", "signs of life, and nothing else", streams.pings_forever),
     _endless("endless-line", "an event that never ends", streams.endless_line),

@@ -25,7 +25,7 @@ from app.core.events import (
     WireEvent,
 )
 from app.wire.codec import Spanned
-from app.wire.exact import joined
+from app.wire.exact import joined, whole_characters
 
 FAILED_REASONS = frozenset(
     {"error", "failed", "failure", "server_error", "internal_error", "network_error"}
@@ -39,6 +39,9 @@ Meaning = EndReason | Literal["failed"]
 _STAYS: Mapping[Meaning, int] = {"length": 1, "refusal": 1, "failed": 2}
 """What a later finish reason cannot make good, and what weighs more than that."""
 
+PROSE = frozenset({"text", "thinking", "refusal"})
+"""Kinds of parts that are read and never run: half a character is no character there."""
+
 MOST_ALIKE = 20
 """Warnings of one code that are listed; a hostile stream may hold 200,000."""
 
@@ -47,9 +50,10 @@ class OpenPart:
     """A part being written. `name`, `provider_id` and `meta` may be set until it is stopped.
 
     `sure` is up to which doubt (`Answer.doubt`) it is beyond all; -1 where it is doubted itself.
+    `half` is the first half of a character (a surrogate) whose second may come with the next piece.
     """
 
-    __slots__ = ("ended", "index", "kind", "meta", "name", "pieces", "provider_id", "sure")
+    __slots__ = ("ended", "half", "index", "kind", "meta", "name", "pieces", "provider_id", "sure")
 
     def __init__(self, index: int, kind: PartKind, name: str, provider_id: str) -> None:
         self.index = index
@@ -59,6 +63,7 @@ class OpenPart:
         self.meta: dict[str, Any] = {}
         self.pieces: list[str] = []
         self.ended = False
+        self.half = ""
         self.sure = 0
 
 
@@ -79,6 +84,7 @@ class Answer:
         self._warned: dict[str, int] = {}
         self._meaning: Meaning = "other"
         self._doubts = 0
+        self._lost = False
 
     def taken(self) -> list[Spanned]:
         """The events since the last call."""
@@ -94,14 +100,32 @@ class Answer:
 
     def delta(self, part: OpenPart, text: str) -> None:
         """Append `text`; the empty text is no event."""
-        if text and not part.ended:
+        if part.ended:
+            return
+        if part.kind in PROSE and (part.half or not text.isascii()):
+            text = part.half + text
+            part.half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+            text = self.readable(text.removesuffix(part.half))
+        if text:
             part.pieces.append(text)
             self._events.append((*self.span, PartDelta(part.index, text)))
+
+    def readable(self, text: str) -> str:
+        """`text` as it can be shown: half a character is U+FFFD, and a warning."""
+        whole = whole_characters(text)
+        if whole.count("\ufffd") > text.count("\ufffd"):
+            self.warn_once(
+                "lone_surrogate", "Half a character (a lone surrogate) is shown as U+FFFD."
+            )
+        return whole
 
     def stop(self, part: OpenPart, complete: bool = True) -> None:
         """End the part; a second time does nothing."""
         if part.ended:
             return
+        if half := part.half:
+            part.half = ""
+            self.delta(part, self.readable(half))
         part.ended = True
         text = joined(part.pieces) if part.pieces else ""
         part.pieces = []
@@ -126,6 +150,11 @@ class Answer:
             self._doubts += 1  # Counted, not told to each: there may be many of both.
         else:
             part.sure = -1
+
+    def lose(self) -> None:
+        """An event could not be read. Nobody knows what it told, so there will be no good end."""
+        self._doubts += 1
+        self._lost = True
 
     def trust(self, part: OpenPart) -> None:
         """What the part says stands whole in the frame at hand."""
@@ -160,6 +189,15 @@ class Answer:
     def has(self, *kinds: PartKind) -> bool:
         return any(part.kind in kinds for part in self.parts)
 
+    def warn_no_opening(self, opening: str) -> None:
+        self.warn_once(
+            "no_opening", f"The stream began without {opening}: its beginning may be lost."
+        )
+
+    def warn_once(self, code: str, message: str) -> None:
+        if code not in self._warned:
+            self.warn(code, message)
+
     def warn(self, code: str, message: str, **meta: Any) -> None:
         count = self._warned[code] = self._warned.get(code, 0) + 1
         if count < MOST_ALIKE:
@@ -167,9 +205,18 @@ class Answer:
         elif count == MOST_ALIKE:
             self._yield(Warned(code, message + " There may be more of these.", meta))
 
-    def end(self, reason: EndReason, meta: Mapping[str, Any], complete: bool = True) -> None:
-        """The good end. `complete` is whether parts that are still open came to theirs."""
-        self._stop_all(complete)
+    def end(self, reason: EndReason, meta: Mapping[str, Any], abrupt: bool = False) -> None:
+        """The good end, with which all open parts came to theirs; but where an event was lost, the
+        answer is interrupted, whatever came after it.
+        """
+        if self._lost:
+            self.fail(
+                "interrupted",
+                "An event of the answer could not be read, so something of it may be missing. "
+                "Retry to ask again.",
+            )
+            return
+        self._stop_all(complete=True)
         if not self.parts:
             self.warn("empty_answer", "The model ended its answer without saying anything.")
         self._flag_twins()
@@ -180,7 +227,8 @@ class Answer:
             reason = "stop"
             if not self.has("server_call"):
                 self.warn("calls_missing", "The finish reason speaks of calls, but none came.")
-        self._yield(ResponseEnded(reason, self.raw_reason, self.usage, self._cost(), dict(meta)))
+        cost, meta = self._cost(), dict(meta)
+        self._yield(ResponseEnded(reason, self.raw_reason, self.usage, cost, meta, abrupt))
         self.done = True
 
     def fail(

@@ -69,7 +69,10 @@ class _Reader:
         self._usage: dict[str, Any] = {}
 
     def read(self, value: Mapping[str, Any], text: str, event: str) -> Took:
-        match value.get("type") or event:
+        type_ = value.get("type") or event
+        if not self._started and str(type_).startswith(("content_block_", "message_delta")):
+            self._answer.warn_no_opening("message_start")
+        match type_:
             case "message":
                 return self._whole_message(value, text)
             case "message_start":
@@ -193,7 +196,7 @@ class _Reader:
         own = block.part.meta["block"]
         match type_:
             case "text_delta" | "thinking_delta" | "input_json_delta":
-                self._answer.delta(block.part, _text(delta.get(_DELTAS[type_][1])))
+                self._say(block.part, delta.get(_DELTAS[type_][1]))
             case "signature_delta":
                 own["signature"] = delta.get("signature")
             case "citations_delta":
@@ -204,6 +207,12 @@ class _Reader:
                 own.update({key: item for key, item in delta.items() if key != "type"})
             case _:
                 self._answer.warn("unknown_delta", f"This version does not know {type_[:80]!r}.")
+
+    def _say(self, part: OpenPart, said: Any) -> None:
+        if said is not None and not isinstance(said, str):
+            self._answer.doubt(part)
+            self._answer.warn("odd_delta", "A delta that is no text was left out.")
+        self._answer.delta(part, _text(said))
 
     def _stopped(self, index: int, delta: Mapping[str, Any]) -> _Block | None:
         """The call that arguments after its stop belong to. Without them it would seem whole, and

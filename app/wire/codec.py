@@ -48,7 +48,8 @@ class Decoder(Protocol):
     """One response body. Output grammar: docs/house.md, "Laws".
 
     `feed` may be given the bytes cut anywhere and costs O(len(data)). `end(clean)` is called
-    once: `clean` tells whether the connection closed politely. After it exactly one
+    once: `clean` tells whether the connection closed politely; of an answer that we gave up
+    ourselves (`stopped`) no finish reason makes a good end. After it exactly one
     ResponseEnded or ResponseFailed has been yielded, whatever the bytes were; never an exception.
     `limit` may be called before the first byte: how large one event may grow.
     """
@@ -57,7 +58,7 @@ class Decoder(Protocol):
 
     def feed(self, data: bytes) -> list[Spanned]: ...
 
-    def end(self, clean: bool) -> list[Spanned]: ...
+    def end(self, clean: bool, stopped: bool = False) -> list[Spanned]: ...
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ DONE = "[DONE]"
 
 _FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}:[^{}\"]*")
 """A line with a field of its own, which readers of event streams ignore."""
-_WORDS = re.compile(r"\s*[A-Za-z][A-Za-z -]{0,39}\s*")
-"""A sign of life in words; what was lost of an answer has marks of JSON in it."""
+_ALIVE = re.compile(r"(?:ping|pong|keep-?alive|heartbeat|(?:openrouter )?processing)", re.I)
+"""The words by which gateways say that they live; anything else that is no JSON is a lost event."""
 
 
 class Reader(Protocol):
@@ -75,12 +75,12 @@ class BodyDecoder:
             self._take(frame)
         return self._answer.taken()
 
-    def end(self, clean: bool) -> list[Spanned]:
+    def end(self, clean: bool, stopped: bool = False) -> list[Spanned]:
         for frame in self._framer.end():
             self._take(frame)
         self._cut = self._cut or self._framer.unclosed
         self._answer.span = (self._size, self._size)
-        self._close(clean)
+        self._close(clean, stopped)
         return self._answer.taken()
 
     def _take(self, frame: Frame) -> None:
@@ -128,8 +128,8 @@ class BodyDecoder:
             self._answer.warn("empty_event", "An event without data was left out.")
         else:
             self._text = self._text or frame.data
-            if not _WORDS.fullmatch(frame.data):
-                self._answer.doubt()
+            if not _ALIVE.fullmatch(frame.data.strip()):
+                self._answer.lose()
             self._answer.warn("bad_json", "An event that is no JSON was left out.")
 
     def _take_object(self, value: dict[str, Any], text: str, event: str) -> None:
@@ -159,11 +159,11 @@ class BodyDecoder:
 
     def _take_text(self, frame: Frame) -> None:
         self._text = self._text or frame.data
+        if not all(_says_nothing(line.strip()) for line in frame.data.split("\n")):
+            self._answer.lose()
         if self._known and self._status < 400:
             code = "after_end" if self._answer.done else "stray_text"
             start = " ".join(frame.data.split())[:80]
-            if not all(_FIELD.fullmatch(line) for line in frame.data.split("\n") if line.strip()):
-                self._answer.doubt()
             self._answer.warn(code, f'Between the events stood something else: "{start}".')
 
     def _fail_too_large(self, frame: Frame) -> None:
@@ -176,8 +176,8 @@ class BodyDecoder:
             "Ask for a shorter one.",
         )
 
-    def _finish(self, marker: bool) -> None:
-        """The answer is over by its own word, or by a polite end of the bytes."""
+    def _finish(self, marker: bool, abrupt: bool = False) -> None:
+        """The answer is over by its own word, or by the end of the bytes, which may be `abrupt`."""
         answer = self._answer
         self._reader.settle(whole=bool(answer.raw_reason))
         if answer.done:
@@ -192,10 +192,16 @@ class BodyDecoder:
         else:
             if not marker:
                 answer.warn("no_marker", "The closing marker is missing; the answer is whole.")
+            if abrupt:
+                answer.warn(
+                    "unclean_close",
+                    "The connection broke or fell silent after the finish reason, so no rule runs "
+                    "a call of this answer.",
+                )
             reason, meta = self._reader.ending()
-            answer.end(reason, meta)
+            answer.end(reason, meta, abrupt=abrupt)
 
-    def _close(self, clean: bool) -> None:
+    def _close(self, clean: bool, stopped: bool) -> None:
         answer = self._answer
         if answer.done:
             if not clean:
@@ -206,8 +212,8 @@ class BodyDecoder:
             error = self._told.error if self._told else self._text[:2000] or None
             message = http_sentence(self._status, words)
             answer.fail("http", message, error=error, status=self._status)
-        elif self._known and clean and not self._cut:
-            self._finish(marker=not self._reader.marked)
+        elif self._known and not self._cut and (clean or (answer.raw_reason and not stopped)):
+            self._finish(marker=not self._reader.marked, abrupt=not clean)
         elif self._known or ((self._cut or not clean) and not self._text):
             self._reader.settle(whole=False)
             answer.fail("interrupted", "The answer broke off. Retry to ask again.")
@@ -215,3 +221,15 @@ class BodyDecoder:
             size = self._size if self._text else 0
             message = not_api_sentence(self._reader.api, size, self._text)
             answer.fail("not_api", message, error=self._text[:2000] or None)
+
+
+def _says_nothing(line: str) -> bool:
+    """Whether a line that is no event can be no piece of an answer either: a field of its own, a
+    sign of life, or JSON that is no object.
+    """
+    if not line or _FIELD.fullmatch(line) or _ALIVE.fullmatch(line):
+        return True
+    try:
+        return not isinstance(parsed(line), dict)
+    except ValueError:
+        return False

@@ -63,7 +63,7 @@ class _Reader:
         self._call: OpenPart | None = None  # a call whose arguments are still being streamed
         self._arguments = GrowingArguments()
         self._torn: set[str] = set()  # ids of calls that another call began in the middle of
-        self._usage: dict[str, Any] = {}
+        self._vertex = False
         self._meta: dict[str, Any] = {}
         self._others: dict[int, list[Any]] = {}
 
@@ -120,7 +120,7 @@ class _Reader:
             if candidate.get(key) is not None:
                 self._meta[key] = candidate[key]
         # Only Vertex counts its traffic; it is also the one that numbers its reasons another way.
-        reason = finish_reason(candidate.get("finishReason"), "trafficType" in self._usage)
+        reason = finish_reason(candidate.get("finishReason"), self._vertex)
         if reason:
             meaning = "failed" if reason in BROKEN else REASONS.get(reason, "other")
             self._answer.tell_reason(reason, meaning)
@@ -141,14 +141,14 @@ class _Reader:
     def _count(self, usage: Any) -> None:
         if not isinstance(usage, dict) or not usage:
             return
-        # In every event, and the last holds; but the first ones lack some of the counts.
-        self._usage.update(usage)
+        # Many events bring it, and the last of them counts: a mixture would be nobody's word.
+        self._vertex = self._vertex or "trafficType" in usage
         self._answer.usage = Usage(
-            _tokens(self._usage.get("promptTokenCount")),
-            _tokens(self._usage.get("candidatesTokenCount")),
-            dict(self._usage),
-            cached_tokens=_tokens(self._usage.get("cachedContentTokenCount")),
-            reasoning_tokens=_tokens(self._usage.get("thoughtsTokenCount")),
+            _tokens(usage.get("promptTokenCount")),
+            _tokens(usage.get("candidatesTokenCount")),
+            usage,
+            cached_tokens=_tokens(usage.get("cachedContentTokenCount")),
+            reasoning_tokens=_tokens(usage.get("thoughtsTokenCount")),
         )
 
     # Parts.
@@ -283,6 +283,7 @@ class _Reader:
     def _whole_arguments(self, open_: OpenPart, args: Any, source: str) -> None:
         open_.meta["whole"] = True
         if isinstance(args, str):
+            open_.meta["packed"] = True
             self._answer.delta(open_, args)
         else:
             open_.meta["as_object"] = True

@@ -115,6 +115,7 @@ class _Reader:
         arguments = function.get("arguments")
         if isinstance(arguments, str):
             # Servers that speak this protocol beside OpenAI's may send the text itself.
+            part.meta["packed"] = True
             self._answer.delta(part, arguments)
         elif source:
             part.meta["as_object"] = True

@@ -60,6 +60,7 @@ class _Reader:
         self._calls = Calls(answer)
         self._prose: OpenPart | None = None
         self._logprobs: dict[str, list[Any]] = {}  # by kind of part, until one takes them
+        self._opened = False
         self._inline = False  # whether thinking was found inside of text
         self._details: list[Any] = []  # reasoning_details that ride on the next thinking part
         self._meta: dict[str, Any] = {}
@@ -117,6 +118,9 @@ class _Reader:
         self._hold_logprobs(choice.get("logprobs"))
         part = next((key for key in ("delta", "message") if isinstance(choice.get(key), dict)), "")
         if part:
+            if not self._opened and part == "delta" and "role" not in choice[part]:
+                self._answer.warn_no_opening("the chunk with the role")
+            self._opened = True
             self._message(choice[part], (*where, part))
         reason = choice.get("finish_reason")
         if reason:

@@ -64,6 +64,8 @@ _ENDS: Mapping[str, str] = {
     "response.cancelled": "cancelled",
 }
 """Event -> the status it stands for."""
+_MIDDLE = ("response.output_item.", "response.content_part.", "response.output_text.")
+"""Events that a stream cannot begin with."""
 _QUIET = frozenset(
     {"response.created", "response.in_progress", "response.queued", "keepalive", "ping"}
     | {"response.content_part.done", "response.output_text.done", "response.refusal.done"}
@@ -95,6 +97,7 @@ class _Reader:
         self._answer = answer
         self._items = Items(answer)
         self._meta: dict[str, Any] = {}
+        self._opened = False
         self._error: Told | None = None  # an error event, which `response.failed` tells in full
 
     def read(self, value: Mapping[str, Any], text: str, event: str) -> Took:
@@ -103,6 +106,10 @@ class _Reader:
             self.settle(whole=False)
             self._answer.warn("after_end", "Something came after the end of the answer.")
             return "known"
+        if isinstance(type_, str) and not self._opened:
+            self._opened = type_ == "response.created" or type_ in _ENDS
+            if type_.startswith(_MIDDLE):
+                self._answer.warn_no_opening("response.created")
         match type_:
             case "error":
                 self._error = told_error(value, "error")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.core.events import PartKind
-from app.wire.answer import Answer, OpenPart
+from app.wire.answer import PROSE, Answer, OpenPart
 from app.wire.exact import Quoted, alike, joined
 
 CALLS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
@@ -320,11 +320,13 @@ class Items:
         """Let `part` say `text`, whatever was streamed of it."""
         if part.ended:
             return
+        text = self._answer.readable(text) if part.kind in PROSE else text
+        half, part.half = part.half, ""
         streamed = joined(part.pieces) if part.pieces else ""
         part.pieces = [streamed]  # so that the next comparison costs no more than this text
         if streamed == text:
             return
-        if streamed:
+        if streamed and not half:
             kind = part.kind.replace("_", " ")
             self._answer.warn("item_differs", f"The pieces of a {kind} differ from its end.")
         if text.startswith(streamed):

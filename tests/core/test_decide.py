@@ -211,6 +211,12 @@ RULED: list[tuple[str, list[Event], tuple[Rule, ...], list[Command]]] = [
         [],
     ),
     (
+        "never where the connection broke after the finish reason",
+        [*begun(), *turn(1, call(0), abrupt=True), checked("1.0")],
+        ALLOW,
+        [],
+    ),
+    (
         "but a denial",
         [*begun(), *turn(1, call(0), reason="other"), checked("1.0")],
         (Rule("*", "deny", "no", "--deny all"),),

@@ -43,7 +43,7 @@ def test_what_was_cut_by_the_end_of_the_program_is_compared_up_to_there() -> Non
     """Nobody saw the end, so that the decoder is not told of one either."""
     asked = Log().start().request(protocol="openai_chat").events
     log = [*asked[:-1], replace(asked[-1], source=Source(1, 0, 0))]
-    body = b'data: {"choices":[{"index":0,"delta":{"content":"Hel"}}]}\n\ndata: {"cho'
+    body = b'data: {"choices":[{"index":0,"delta":{"role":"","content":"Hel"}}]}\n\ndata: {"cho'
     frame = Source(1, 0, body.index(b"\n\n"))
     seq = log[-1].seq
     told = [

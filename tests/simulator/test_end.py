@@ -155,7 +155,7 @@ def test_what_is_no_json_is_a_text_in_a_json_answer(end: End, text: str) -> None
         return
     (part,) = parts
     as_text = (json.dumps(text), json.dumps(text, ensure_ascii=False))
-    assert part.text in (text, *as_text, _unread(end, text))
+    assert part.text in (text, *as_text, _unread(end, text).replace("\ud800", "\ufffd"))
 
 
 def test_pieces_are_of_a_readers_size_or_as_asked() -> None:

@@ -112,7 +112,9 @@ def end_of(events: list[WireEvent]) -> ResponseEnded | ResponseFailed:
 
 
 def codes_of(events: list[WireEvent]) -> list[str]:
-    return [event.code for event in events if isinstance(event, Warned)]
+    """The codes of the warnings; bodies by hand may begin with the frame that matters."""
+    codes = (event.code for event in events if isinstance(event, Warned))
+    return [code for code in codes if code != "no_opening"]
 
 
 def obey_the_grammar(events: list[Spanned], size: int) -> None:

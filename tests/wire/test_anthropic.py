@@ -376,3 +376,13 @@ def test_what_is_lost_after_a_call_is_none_of_it(place: int, whole: bool) -> Non
     events = events_of("anthropic", sse(*values))
     assert [part.complete for kind, part in parts_of(events) if kind == "call"] == [whole]
     assert codes_of(events) == ["bad_json"]
+
+
+def test_arguments_that_are_no_text_are_not_passed_over() -> None:
+    """Left out alone they would make a call of nothing, which might run."""
+    start = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
+    body = message([start, {"type": "input_json_delta", "partial_json": {"x": 1}}])
+    events = events_of("anthropic", body)
+    ((_, call),) = parts_of(events)
+    assert not call.complete
+    assert codes_of(events) == ["odd_delta"]

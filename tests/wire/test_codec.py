@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.events import PartEnded
+from app.core.events import (
+    PartDelta,
+    PartEnded,
+    ResponseEnded,
+    ResponseFailed,
+    Warned,
+)
 from app.core.rows import to_row
 from app.wire.protocols import CODECS
 from tests.bounded import within
@@ -17,11 +24,15 @@ from tests.wire import gemini, responses
 from tests.wire.frames import (
     UNHURRIED,
     chunk,
+    codes_of,
+    end_of,
+    events_of,
     fragment,
     line,
     lines,
     message,
     obey_the_grammar,
+    parts_of,
     spanned,
     sse,
 )
@@ -121,6 +132,137 @@ def test_cut_everywhere_and_once_anywhere(protocol: str, body: bytes) -> None:
 @given(st.sampled_from(CASES), st.lists(st.integers(0, 2000)))
 def test_no_cutting_changes_an_event_or_its_span(case: tuple[str, bytes], cuts: list[int]) -> None:
     assert spanned(*case, cuts=cuts) == spanned(*case)
+
+
+def frames_of(protocol: str) -> list[bytes]:
+    """The frames of a whole answer, the last of which (but for Gemini) is the end of it."""
+    body = SEEDS[protocol][0].removeprefix(b": ping\r\n\r\n")
+    apart = b"\r\n\r\n" if b"\r\n" in body else b"\n" if protocol == "ollama" else b"\n\n"
+    return [frame + apart for frame in body.removesuffix(apart).split(apart)]
+
+
+@pytest.mark.parametrize("protocol", CODECS)
+@pytest.mark.parametrize("broken", ['{"cut": ', "no JSON at all", '{"a": NaNa}', "\0\0"])
+def test_an_answer_of_which_an_event_was_lost_is_interrupted(protocol: str, broken: str) -> None:
+    """Wherever it stood, and whatever follows: nobody knows what it told."""
+    frames = frames_of(protocol)
+    lost = lines(broken) if protocol == "ollama" else sse(broken)
+    places = range(len(frames) + (protocol == "gemini"))
+    ends = [
+        end_of(events_of(protocol, b"".join([*frames[:place], lost, *frames[place:]])))
+        for place in places
+    ]
+    assert [isinstance(end, ResponseFailed) and end.failure for end in ends] == [
+        "interrupted" for _ in places
+    ]
+
+
+@pytest.mark.parametrize("protocol", ["anthropic", "openai_chat", "gemini"])
+def test_a_finish_reason_is_an_end_though_the_connection_breaks(protocol: str) -> None:
+    """But one that no rule trusts; where we hung up ourselves, it is none."""
+    frames = frames_of(protocol)
+    body = b"".join(frames if protocol == "gemini" else frames[:-1])
+    events = events_of(protocol, body, clean=False)
+    end = end_of(events)
+    assert isinstance(end, ResponseEnded)
+    assert end.abrupt
+    assert "unclean_close" in codes_of(events)
+    assert parts_of(events) == parts_of(events_of(protocol, body))
+    decoder = CODECS[protocol].decoder(200)
+    decoder.feed(body)
+    stopped = end_of([event for *_, event in decoder.end(False, stopped=True)])
+    assert isinstance(stopped, ResponseFailed)
+
+
+@pytest.mark.parametrize("protocol", CODECS)
+def test_a_whole_answer_ends_well_and_warns_of_no_loss(protocol: str) -> None:
+    end = end_of(events_of(protocol, b"".join(frames_of(protocol))))
+    assert isinstance(end, ResponseEnded)
+    assert not end.abrupt
+
+
+OPENED: dict[str, list[Any]] = {
+    "anthropic": [
+        {"type": "message_start", "message": {}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    ],
+    "openai_chat": [chunk({"role": "assistant", "content": ""}), chunk({"content": "a"}, "stop")],
+    "openai_responses": [
+        {"type": "response.created", "response": {}},
+        responses.added(0, responses.message()),
+        responses.text(0, "a"),
+    ],
+}
+
+
+@pytest.mark.parametrize("protocol", OPENED)
+def test_a_stream_without_its_opening_is_told_once(protocol: str) -> None:
+    opening, *rest = OPENED[protocol]
+    for body, count in ((sse(opening, *rest, *rest), 0), (sse(*rest, *rest), 1)):
+        codes = [one.code for one in events_of(protocol, body) if isinstance(one, Warned)]
+        assert codes.count("no_opening") == count
+
+
+SAID: dict[str, Callable[[str], Any]] = {
+    "anthropic": lambda said: {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "text_delta", "text": said},
+    },
+    "openai_chat": lambda said: chunk({"content": said}),
+    "openai_responses": lambda said: responses.text(0, said),
+    "gemini": lambda said: gemini.event(gemini.text(said)),
+    "ollama": lambda said: line({"content": said}),
+}
+
+
+@pytest.mark.parametrize("protocol", CODECS)
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        (["a\ud800b"], "a\ufffdb"),
+        (["a\ud83d", "\ude00b"], "a\U0001f600b"),
+        (["a\ud83d", "b"], "a\ufffdb"),
+        (["a\ude00\ud83d"], "a\ufffd\ufffd"),
+        (["é\ud83d", "\ud83d", "\ude00"], "é\ufffd\U0001f600"),
+    ],
+)
+def test_half_a_character_of_a_text_is_shown_as_lost(
+    protocol: str, pieces: list[str], text: str
+) -> None:
+    said = [SAID[protocol](piece) for piece in pieces]
+    body = lines(*said) if protocol == "ollama" else sse(*said)
+    events = events_of(protocol, body)
+    deltas = "".join(event.text for event in events if isinstance(event, PartDelta))
+    assert (deltas, [part.text for _, part in parts_of(events)]) == (text, [text])
+    assert ("lone_surrogate" in codes_of(events)) == ("\ufffd" in text)
+
+
+def test_what_a_message_said_is_compared_as_it_is_shown() -> None:
+    body = sse(
+        responses.added(0, responses.message()),
+        responses.text(0, "a\ud800"),
+        responses.done(0, responses.message("a\ud800")),
+        responses.completed(responses.message("a\ud800")),
+    )
+    events = events_of("openai_responses", body)
+    assert [part.text for _, part in parts_of(events)] == ["a\ufffd"]
+    assert "item_differs" not in codes_of(events)
+
+
+@pytest.mark.parametrize(
+    ("body", "packed"),
+    [
+        (sse(gemini.event(gemini.call(args='{"x": 1}'), reason="STOP")), True),
+        (sse(gemini.event(gemini.call(args={"x": 1}), reason="STOP")), False),
+        (lines(line({"tool_calls": [{"function": {"name": "f", "arguments": '{"x": 1}'}}]})), True),
+        (lines(line({"tool_calls": [{"function": {"name": "f", "arguments": {"x": 1}}}]})), False),
+    ],
+)
+def test_arguments_as_a_text_where_an_object_belongs_are_marked(body: bytes, packed: bool) -> None:
+    ((_, call),) = parts_of(events_of("gemini" if b"functionCall" in body else "ollama", body))
+    assert json.loads(call.text) == {"x": 1}
+    assert call.meta.get("packed", False) is packed
 
 
 JUNK = st.one_of(

@@ -122,12 +122,13 @@ def test_the_text_for_a_reader_is_safe_to_print() -> None:
     )
     assert decoded_text(decode("anthropic", body)).split("\n") == [
         "reasoning: why",
-        "text: a\\x1b[31m\\ud800",
+        "text: a\\x1b[31m\ufffd",
         "b",
         "tool call: f t1 {}",
         'server tool call: g s {"q": 1}',
         "ended: complete (tool_use)",
         "usage: unknown",
+        "warning: Half a character (a lone surrogate) is shown as U+FFFD. [lone_surrogate]",
     ]
     cut = decoded_text(decode("anthropic", body[:300]))
     assert "ended: interrupted" in cut

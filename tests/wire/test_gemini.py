@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.core.events import ResponseEnded, ResponseFailed, Usage, Warned
+from app.core.limits import tokens, written
 from app.wire.codec import ModelInfo
 from app.wire.gemini import CODEC, label
 from tests.wire.frames import codes_of, end_of, events_of, parts_of, spanned, sse
@@ -328,6 +329,16 @@ def test_only_the_first_candidate_answers() -> None:
 
 
 # What is counted and told beside.
+
+
+def test_counts_of_two_events_are_not_mixed() -> None:
+    first = {"promptTokenCount": 5, "candidatesTokenCount": 4, "thoughtsTokenCount": 7}
+    last = {"promptTokenCount": 6, "thoughtsTokenCount": 8}
+    usage = ended(
+        event(text("a"), usageMetadata=first), event(usageMetadata=last), event(reason="STOP")
+    ).usage
+    assert usage == Usage(6, None, last, reasoning_tokens=8)
+    assert (written("gemini", usage), tokens("gemini", usage)) == (8, 14)
 
 
 def test_the_last_counts_hold_and_thoughts_are_apart() -> None:

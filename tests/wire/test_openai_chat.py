@@ -211,7 +211,7 @@ def test_q34_thinking_inside_of_text_stays_there_and_is_told(pieces: list[str], 
 
 def test_q58_further_choices_are_kept_beside() -> None:
     other = {"index": 1, "delta": {"content": "b"}, "finish_reason": "stop"}
-    body = sse(chunk({"content": "a"}, "stop"), {"choices": [other]}, DONE)
+    body = sse(chunk({"role": "assistant", "content": "a"}, "stop"), {"choices": [other]}, DONE)
     events = events_of("openai_chat", body)
     (warned,) = [event for event in events if isinstance(event, Warned)]
     assert warned.meta["choices"] == [

@@ -1,0 +1,85 @@
+"""Answers that came to an end, of which no rule runs a call unseen; a person still can."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.events import PartEnded
+from app.core.settings import Profile
+from app.engine.decisions import Asked
+from app.engine.decoded_again import Difference
+from app.engine.verifying import verify
+from tests.engine.running import ALLOW_ALL, asked, begun, rested, running, until
+from tests.net.test_client import HEAD, serving
+
+pytestmark = pytest.mark.anyio
+
+SUM = {"expression": "17 * 23"}
+
+
+def answer(arguments: Any, *, whole: bool = True) -> bytes:
+    """A stream of Gemini's with one call and its finish reason, over a connection that ends well
+    or breaks."""
+    part = {"functionCall": {"name": "calculator", "args": arguments}}
+    candidate = {"content": {"parts": [part]}, "finishReason": "STOP"}
+    body = f"data: {json.dumps({'candidates': [candidate]})}\r\n\r\n".encode()
+    length = len(body) if whole else len(body) + 100
+    return HEAD + f"Connection: close\r\nContent-Length: {length}\r\n\r\n".encode() + body
+
+
+@pytest.mark.parametrize(
+    ("sent", "why"),
+    [
+        (answer(json.dumps(SUM)), "second look"),
+        (answer(SUM, whole=False), "connection broke"),
+    ],
+    ids=["arguments as a text", "a connection that broke"],
+)
+async def test_no_rule_runs_it_and_a_person_can(tmp_path: Path, sent: bytes, why: str) -> None:
+    async with running(tmp_path) as engine, serving(sent) as it:
+        profile = Profile("raw", "gemini", it.url, "", "m")
+        session = await asked(engine, "17 * 23?", "calculator", profile=profile, rules=ALLOW_ALL)
+        (call,) = session.waiting
+        assert why in call.asks
+        assert json.loads(call.arguments) == SUM
+        await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+        await rested(engine, session.id)
+        assert call.result is not None
+        assert call.result.content[0].text == "17 * 23 = 391"
+        found: list[Difference] = []
+        await verify(engine.database, found.append)
+    assert found == []
+
+
+async def test_a_sound_answer_runs_by_the_rule(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine, serving(answer(SUM)) as it:
+        profile = Profile("raw", "gemini", it.url, "", "m")
+        session = await asked(
+            engine, "17 * 23?", "calculator", profile=profile, rules=ALLOW_ALL, max_turns=1
+        )
+        (call,) = session.calls()
+        assert (call.status, call.problems) == ("done", ())
+
+
+async def test_an_answer_that_is_stopped_behind_its_finish_reason_is_stopped(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as engine:
+        profile = Profile("sim", "gemini", "sim:", model="gemini-3-simulated")
+        session_id = await begun(engine, ["calculator"], profile=profile, rules=ALLOW_ALL)
+        await engine.driver.prompt(session_id, "[[fault:open-after-done]] What is 17 * 23?")
+        await until(engine, session_id, PartEnded)
+        async with asyncio.timeout(10):
+            await engine.driver.stop(session_id)
+        session = await rested(engine, session_id)
+        failure = session.turns[-1].failure
+        assert failure is not None
+        assert failure.failure == "stopped"
+        found: list[Difference] = []
+        await verify(engine.database, found.append)
+    assert found == []
