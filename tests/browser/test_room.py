@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from app.web.demos import DEMOS
-from tests.browser.conftest import WIDE, NewTab
+from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
 
@@ -60,7 +60,7 @@ def test_a_title_is_longer_than_the_figures_beside_it(server: Server, tab: Tab) 
     session_id = server.session(first.prompt, first.tools, title=first.title + ", to be read whole")
     tab.open(session_id).waits_for(2)
     for width in (1440, 1280):
-        tab.page.set_viewport_size({**WIDE, "width": width})
+        tab.page.set_viewport_size({"width": width, "height": 900})
         assert tab.page.evaluate(FIRST_OF_TITLE, 24) >= 0
 
 
