@@ -56,7 +56,7 @@ def made(entry: Mapping[str, Any], kind: str, pieces: Pieces, protocol: str = ""
         }
         tool = check_tool(data)
     except BadTool as error:
-        return replace(found, notes=tuple(notes), problem=str(error))
+        return replace(found, notes=tuple(notes), problem=str(error), pointer=error.pointer)
     return replace(found, tool=tool, name=tool.name, notes=tuple(notes))
 
 

@@ -12,7 +12,8 @@ from app.core.tools import Tool
 
 @dataclass(frozen=True)
 class Found:
-    """One tool of the text. `tool` is None where it cannot be taken; `problem` then says why.
+    """One tool of the text. `tool` is None where it cannot be taken; `problem` then says why, and
+    `pointer` where in the tool as our own form has it, "" where that is not known.
 
     `form` is the entry as its own format writes it, and `protocol` whose format that is
     ("anthropic", "openai_chat", "openai_responses", "gemini", or "" for none of them). `kind`
@@ -26,6 +27,7 @@ class Found:
     kind: str = ""
     notes: tuple[str, ...] = ()
     problem: str = ""
+    pointer: str = ""
 
 
 @dataclass(frozen=True)

@@ -138,6 +138,34 @@ def test_what_cannot_be_read_is_an_object_too(typed: Typed, tmp_path: Path) -> N
     assert " ".join(second["error"].split()) in told
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "https://example.com/schema.json"},
+        {"$ref": "other.json#/a"},
+        {"$ref": "#/$defs/none"},
+        {"$dynamicRef": "#node"},
+        {"$id": "https://example.com/id", "type": "string"},
+    ],
+    ids=json.dumps,
+)
+def test_what_a_schema_refers_to_and_does_not_hold_is_a_finding(
+    typed: Typed, tmp_path: Path, schema: Json
+) -> None:
+    """In our own form and in a provider's; the other tools of the file are judged as ever."""
+    keyword = next(iter(schema))
+    parameters = {"type": "object", "properties": {"a": schema}}
+    for form in ({"name": "x", "parameters": parameters}, chat(parameters, name="x")):
+        put(tmp_path, "a.json", [form, {**SOUND, "name": "look.up"}])
+        code, out, told = typed("lint", "a.json", "--for", "openai_chat", "--json")
+        first, second = json.loads(out)
+        assert (code, told) == (1, "")
+        assert first.keys() == second.keys()
+        assert (first["tool"], first["severity"]) == ("x", "refused")
+        assert first["pointer"] == f"/parameters/properties/a/{keyword}"
+        assert (second["tool"], second["severity"]) == ("look.up", "refused")
+
+
 def test_several_tools_are_judged_together(typed: Typed, tmp_path: Path) -> None:
     tools = [{**SOUND, "name": f"look_{n}_up", "description": ""} for n in range(129)]
     put(tmp_path, "many.json", tools)
