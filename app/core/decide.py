@@ -22,6 +22,7 @@ from app.core.events import (
     RunStopped,
 )
 from app.core.faults import unstageable
+from app.core.left_out import cannot_go_back
 from app.core.limits import (
     after_error,
     before_request,
@@ -101,7 +102,7 @@ def next_commands(
     if item is None or session.retrying is not None:
         return []
     if isinstance(item, Prompt):
-        return [next_request(session)]
+        return [_ask(session)]
     if item.end is None:
         # By what held when it was sent, too: a change of settings sends nothing by itself.
         most = min(one.limits.max_retries for one in (session.settings, item.settings))
@@ -145,7 +146,13 @@ def retryable(turn: Turn) -> bool:
 def _go_on(session: Session) -> Command:
     """The request after a turn that is settled, or a pause where a limit is reached."""
     before = before_request(session)
-    return Record(before) if before is not None else next_request(session)
+    return Record(before) if before is not None else _ask(session)
+
+
+def _ask(session: Session) -> Command:
+    """The next request, or a pause where what it must hold may not go back."""
+    kept_back = cannot_go_back(session)
+    return Record(kept_back) if kept_back is not None else next_request(session)
 
 
 def next_request(session: Session) -> SendRequest:

@@ -111,7 +111,7 @@ def _messages(session: Session) -> Iterator[Message]:
                 parts += (MessagePart("text", item.text),)
             yield Message("user", parts)
         elif not item.dropped:
-            parts = tuple(_assistant_parts(item, _origin(item, session.settings)))
+            parts = tuple(_assistant_parts(item, origin(item, session.settings)))
             if not parts:
                 continue
             yield Message("assistant", parts)
@@ -169,7 +169,7 @@ def _merged(messages: Iterator[Message]) -> Iterator[Message]:
         yield held
 
 
-def _origin(turn: Turn, asked: Settings) -> Origin:
+def origin(turn: Turn, asked: Settings) -> Origin:
     """What `turn` came by that is not asked now."""
     sent = turn.request
     if sent.protocol != asked.profile.protocol:
@@ -185,13 +185,14 @@ def _model(settings: Settings) -> str:
 
 def _assistant_parts(turn: Turn, origin: Origin) -> Iterator[MessagePart]:
     protocol = turn.request.protocol if not origin else ""
+    calls = {call.part.index: call for call in turn.calls}
     for part in turn.parts:
         if turn.end is None and (part.kind != "text" or not part.text.strip()):
             continue  # of a cut turn only what was said stays: a half block goes nowhere
         if part.kind in ("text", "refusal") and not part.text and not part.meta:
             continue  # providers refuse an empty block
         if part.kind == "call":
-            call = next(c for c in turn.calls if c.part is part)
+            call = calls[part.index]
             yield MessagePart(
                 "call",
                 sent_arguments(call),

@@ -58,13 +58,15 @@ class Profile:
 
 @dataclass(frozen=True)
 class Limits:
-    """Where a run stops and asks. Times in seconds, sizes in bytes; of those of a run 0 is none.
+    """Where a run stops and asks, and what of an answer is taken. Times in seconds, sizes in bytes;
+    of those of a run 0 is none.
 
     A run begins with a prompt, and anew with Continue. `max_run_tokens` are read and written,
     `max_cost` is in US dollars, `max_minutes` counts while a model or a tool is at work,
     `max_repeats` is how often the same call may be made. Without `continue_on_error` a call that
     fails holds the run. `max_retries` is how often a request that failed before any output is sent
-    again by itself.
+    again by itself. `max_calls_per_turn` is how many calls of a turn run before a person is asked;
+    of calls beyond `max_calls_per_answer` nothing is kept but their bytes.
     """
 
     max_turns: int = 10
@@ -82,6 +84,7 @@ class Limits:
     wall_s: float = 1800.0
     max_event_bytes: int = 8 * 1024 * 1024
     max_stream_bytes: int = 64 * 1024 * 1024
+    max_calls_per_answer: int = 256
 
 
 def with_waits(limits: Limits, profile: Profile) -> Limits:

@@ -19,6 +19,7 @@ from app.core.events import (
     Event,
     Logged,
     PartDelta,
+    PartStarted,
     RequestSent,
     ResponseEnded,
     ResponseFailed,
@@ -30,7 +31,7 @@ from app.core.events import (
 )
 from app.core.fold import fold
 from app.core.rows import to_row
-from app.core.settings import Settings
+from app.core.settings import Limits, Settings
 from app.core.state import Session
 from app.engine.writing import advised
 from app.net.mask import SHORTEST
@@ -187,13 +188,22 @@ def _again(answer: _Answer, data: bytes, clean: bool) -> list[Spanned]:
     if answer.started is None:
         return []
     decoder = codec(answer.sent.protocol).decoder(answer.started.status)
-    decoder.limit(answer.settings.limits.max_event_bytes)
+    decoder.limit(_limits(answer))
     events = decoder.feed(data)
     over = any(isinstance(event, ResponseEnded | ResponseFailed) for _, _, event in events)
     if over or not answer.ended:
         return events
     stopped = any(isinstance(logged.event, ResponseFailed) for logged in answer.logged)
     return [*events, *decoder.end(clean, stopped=stopped and not clean)]
+
+
+def _limits(answer: _Answer) -> Limits:
+    """Those that it was taken by. Where more calls were taken than they allow, it is from before
+    there was a limit of calls: all of them were."""
+    limits = answer.settings.limits
+    events = (logged.event for logged in answer.logged)
+    calls = sum(isinstance(one, PartStarted) and one.part_kind == "call" for one in events)
+    return replace(limits, max_calls_per_answer=max(limits.max_calls_per_answer, calls))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from app.core.decide import Record, SendRequest, next_commands, next_request
 from app.core.errors import BadInput
 from app.core.events import PromptAdded, RequestSent, ResponseEnded, Warned
+from app.core.left_out import cannot_go_back
 from app.core.messages import model_request, wire_id
 from app.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Protocol
 from app.core.state import Call, Prompt, Session, Turn
@@ -67,7 +68,7 @@ def preview(engine: Engine, session: Session, draft: Draft = NO_DRAFT, wire: str
         ahead.settings = replace(settings, profile=profile, model="")
     choice, note = _choice(ahead)
     prepared = engine.client.prepare(ahead, choice)
-    failed = prepared.failed
+    failed, kept_back = prepared.failed, cannot_go_back(ahead)
     if wire and failed is not None and failed.failure != "bad_request":
         failed = None  # it is only to be looked at: no key is needed for that
     said = (*says, *_stand_ins(ahead, choice), *([note] if note else []))
@@ -77,7 +78,7 @@ def preview(engine: Engine, session: Session, draft: Draft = NO_DRAFT, wire: str
         prepared.sent,
         tuple(prepared.notes),
         said,
-        failed.message if failed is not None else "",
+        failed.message if failed is not None else kept_back.message if kept_back else "",
     )
 
 

@@ -28,7 +28,8 @@ from app.wire.protocols import CODECS
 KNOWN = (
     *("profile", "protocol", "base_url", "key_name", "model", "system", "tools"),
     *("tool_choice", "parallel", "stream", "params", "extra", "max_turns"),
-    *("max_calls_per_turn", "max_parallel", "max_run_tokens", "max_cost", "max_minutes"),
+    *("max_calls_per_turn", "max_calls_per_answer", "max_parallel", "max_run_tokens"),
+    *("max_cost", "max_minutes"),
     *("max_repeats", "continue_on_error", "max_retries", "connect_s", "first_byte_s", "idle_s"),
 )
 """The fields a script may name."""
@@ -58,6 +59,7 @@ MOST_STOPS, LONGEST_STOP = 16, 1_000
 COUNTS: Mapping[str, tuple[int, int]] = {
     "max_turns": (1, 1000),
     "max_calls_per_turn": (1, 1000),
+    "max_calls_per_answer": (1, 10_000),
     "max_parallel": (1, 16),
     "max_run_tokens": (0, 1_000_000_000),
     "max_repeats": (0, 1000),

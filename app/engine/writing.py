@@ -160,7 +160,7 @@ class Writing:
         if self._prepared.profile is not None and self._prepared.profile.recorded:
             self._check_path(headers.get("x-playground-left-recording", ""), at_ms)
         self._decoder = self._prepared.codec.decoder(started.status)
-        self._decoder.limit(self._prepared.limits.max_event_bytes)
+        self._decoder.limit(self._prepared.limits)
         if self._prepared.expects and started.status < 400:
             self._check_type(headers.get("content-type", ""), at_ms)
 

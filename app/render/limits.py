@@ -57,6 +57,10 @@ _WORDS: Mapping[str, tuple[str, str]] = {
         " what you like; then Continue.",
     ),
     "brought": ("Brought from elsewhere", "Nothing of it was sent or run here."),
+    "left_out": (
+        "Calls were left out",
+        "The history cannot go back to its provider without them, so nothing is sent.",
+    ),
     "store": (
         "Saving failed",
         "What comes next could not be saved, so it was not done. Make room on the disk and see that"
@@ -77,6 +81,8 @@ def limits_summary(limits: Limits) -> str:
     for the first two."""
     usual = Limits()
     words = [plural(limits.max_turns, "turn"), plural(limits.max_calls_per_turn, "call")]
+    if limits.max_calls_per_answer != usual.max_calls_per_answer:
+        words.append(f"takes {plural(limits.max_calls_per_answer, 'call')} an answer")
     if limits.max_parallel != usual.max_parallel:
         words.append(f"{limits.max_parallel} at once")
     if limits.max_run_tokens:

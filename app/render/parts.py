@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from app.core.sealed import seals
 from app.core.state import Part, Turn
 from app.render.arguments import Token, laid_out
 from app.render.filters import clip, pretty
@@ -16,7 +17,6 @@ from app.render.filters import clip, pretty
 MOST_SOURCES = 200
 LONGEST_BLOCK = 16_000
 _DEPTH = 12
-_SEALS = ("encrypted_content", "signature", "thoughtSignature", "thought_signature")
 _OUTER = ("type", "id", "status", "name", "caller", "call_id", "tool_use_id", "item_id")
 _CITED = ("citations", "annotations", "groundingMetadata", "citationMetadata")
 
@@ -52,7 +52,7 @@ class Served:
 
 def sealed(part: Part) -> int:
     """How many bytes of a thought only its provider can read; 0 where there are none."""
-    return sum(len(text.encode("utf-8", "replace")) for text in _sealed(part.meta, 0))
+    return sum(len(text.encode("utf-8", "replace")) for text in seals(part.meta))
 
 
 def served(part: Part) -> Served:
@@ -131,20 +131,3 @@ def _places(value: Any, depth: int) -> Iterator[Place]:
         case list():
             for item in value:
                 yield from _places(item, depth + 1)
-
-
-def _sealed(value: Any, depth: int) -> Iterator[str]:
-    if depth > _DEPTH:
-        return
-    match value:
-        case {"type": "redacted_thinking" | "reasoning.encrypted", "data": str(data)}:
-            yield data
-        case Mapping():
-            for key, item in value.items():
-                if key in _SEALS and isinstance(item, str):
-                    yield item
-                else:
-                    yield from _sealed(item, depth + 1)
-        case list():
-            for item in value:
-                yield from _sealed(item, depth + 1)

@@ -49,6 +49,7 @@ def setup_form(settings: Settings) -> SetupForm:
             "thinking_budget": budget,
             "max_turns": str(limits.max_turns),
             "max_calls_per_turn": str(limits.max_calls_per_turn),
+            "max_calls_per_answer": str(limits.max_calls_per_answer),
             "max_parallel": str(limits.max_parallel),
             **{name: limit_text(name, limits) for name in LIFTED},
             "max_retries": str(limits.max_retries),

@@ -127,7 +127,8 @@ Steps = Sequence[Step]
 
 _PARAMS = {"temperature": False, "max_tokens": True}
 _LIMITS = {
-    **dict.fromkeys(("max_turns", "max_calls_per_turn", "max_parallel", "max_retries"), True),
+    **dict.fromkeys(("max_turns", "max_calls_per_turn", "max_calls_per_answer"), True),
+    **dict.fromkeys(("max_parallel", "max_retries"), True),
     **dict.fromkeys(("first_byte_s", "idle_s"), False),
     **{name: field.whole for name, field in LIFTED.items()},
 }

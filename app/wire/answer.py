@@ -24,6 +24,7 @@ from app.core.events import (
     Warned,
     WireEvent,
 )
+from app.core.left_out import CALLS_LEFT_OUT
 from app.wire.codec import Spanned
 from app.wire.exact import joined, whole_characters
 
@@ -41,6 +42,9 @@ _STAYS: Mapping[Meaning, int] = {"length": 1, "refusal": 1, "failed": 2}
 
 PROSE = frozenset({"text", "thinking", "refusal"})
 """Kinds of parts that are read and never run: half a character is no character there."""
+
+LEFT_OUT = -1
+"""The index of a call that is not taken: nothing that is written to it becomes an event."""
 
 MOST_ALIKE = 20
 """Warnings of one code that are listed; a hostile stream may hold 200,000."""
@@ -71,6 +75,7 @@ class Answer:
     """One response. `span` is the place of the frame at hand, given to every event it yields.
 
     `sound` is whether that frame is read as it was sent: a part that begins in another is doubted.
+    Calls beyond `most_calls` are left out, and counted in one warning before the end.
     """
 
     def __init__(self) -> None:
@@ -80,6 +85,8 @@ class Answer:
         self.raw_reason = ""
         self.done = False
         self.parts: list[OpenPart] = []
+        self.most_calls = sys.maxsize
+        self._calls = self._left_out = 0
         self._events: list[Spanned] = []
         self._warned: dict[str, int] = {}
         self._meaning: Meaning = "other"
@@ -92,6 +99,10 @@ class Answer:
         return events
 
     def start(self, kind: PartKind, name: str = "", provider_id: str = "") -> OpenPart:
+        if kind == "call" and self._calls >= self.most_calls:
+            self._left_out += 1
+            return OpenPart(LEFT_OUT, kind, name, provider_id)
+        self._calls += kind == "call"
         part = OpenPart(len(self.parts), kind, name, provider_id)
         self.trust(part)
         self.parts.append(part)
@@ -108,7 +119,8 @@ class Answer:
             text = self.readable(text.removesuffix(part.half))
         if text:
             part.pieces.append(text)
-            self._events.append((*self.span, PartDelta(part.index, text)))
+            if part.index != LEFT_OUT:
+                self._events.append((*self.span, PartDelta(part.index, text)))
 
     def readable(self, text: str) -> str:
         """`text` as it can be shown: half a character is U+FFFD, and a warning."""
@@ -129,6 +141,8 @@ class Answer:
         part.ended = True
         text = joined(part.pieces) if part.pieces else ""
         part.pieces = []
+        if part.index == LEFT_OUT:
+            return
         complete = complete and not (part.kind == "call" and part.sure < self._doubts)
         self._yield(PartEnded(part.index, text, part.name, part.provider_id, part.meta, complete))
 
@@ -219,6 +233,7 @@ class Answer:
         self._stop_all(complete=True)
         if not self.parts:
             self.warn("empty_answer", "The model ended its answer without saying anything.")
+        self._tell_left_out()
         self._flag_twins()
         called = self.has("call")
         if reason == "stop" and called:
@@ -238,6 +253,7 @@ class Answer:
         if self.done:
             return
         self._stop_all(complete=False)
+        self._tell_left_out()
         self._yield(
             ResponseFailed(
                 failure,
@@ -253,6 +269,18 @@ class Answer:
     def _stop_all(self, complete: bool) -> None:
         for part in list(self.open_parts()):
             self.stop(part, complete)
+
+    def _tell_left_out(self) -> None:
+        count, most = self._left_out, self.most_calls
+        if count:
+            calls = "1 call" if count == 1 else f"{count:,} calls"
+            self.warn(
+                CALLS_LEFT_OUT,
+                f"This answer made {calls} more than the {most:,} that are taken of one. What is "
+                "beyond is kept as bytes alone (Wire): none of it runs or goes back to the model.",
+                count=count,
+                most=most,
+            )
 
     def _flag_twins(self) -> None:
         """Calls are told apart by their place here; that the provider cannot is worth a word."""

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from app.core.events import WireEvent
 from app.core.messages import ModelRequest
+from app.core.settings import Limits
 
 Spanned = tuple[int, int, WireEvent]
 """(start, end, event): the event and the half-open span of body bytes it came from."""
@@ -51,10 +52,11 @@ class Decoder(Protocol):
     once: `clean` tells whether the connection closed politely; of an answer that we gave up
     ourselves (`stopped`) no finish reason makes a good end. After it exactly one
     ResponseEnded or ResponseFailed has been yielded, whatever the bytes were; never an exception.
-    `limit` may be called before the first byte: how large one event may grow.
+    `limit` may be called before the first byte: how large one event may grow, and how many calls
+    are taken; those beyond are counted in one warning at the end.
     """
 
-    def limit(self, max_event_bytes: int) -> None: ...
+    def limit(self, limits: Limits) -> None: ...
 
     def feed(self, data: bytes) -> list[Spanned]: ...
 

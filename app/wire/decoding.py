@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
 from app.core.events import EndReason
+from app.core.settings import Limits
 from app.wire.answer import FAILED_REASONS, Answer
 from app.wire.codec import Spanned
 from app.wire.exact import parsed
@@ -66,8 +67,9 @@ class BodyDecoder:
         self._text = ""  # the start of what is no frame of any protocol
         self._told: Told | None = None
 
-    def limit(self, max_event_bytes: int) -> None:
-        self._framer = Framer(max_event_bytes)
+    def limit(self, limits: Limits) -> None:
+        self._framer = Framer(limits.max_event_bytes)
+        self._answer.most_calls = limits.max_calls_per_answer
 
     def feed(self, data: bytes) -> list[Spanned]:
         self._size += len(data)

@@ -80,6 +80,8 @@ BAD: tuple[dict[str, Any], ...] = (
     {"max_turns": 2.5},
     {"max_calls_per_turn": 0},
     {"max_calls_per_turn": 1001},
+    {"max_calls_per_answer": 0},
+    {"max_calls_per_answer": 10_001},
     {"max_parallel": 0},
     {"max_parallel": 17},
     {"max_run_tokens": -1},
@@ -150,16 +152,18 @@ async def test_every_limit_of_a_run_is_set_by_its_name_and_lifted_by_0(tmp_path:
         "max_minutes": 0.5,
         "max_repeats": 4,
         "continue_on_error": False,
+        "max_calls_per_answer": 10_000,
     }
     async with running(tmp_path) as engine:
         set_all = (await settings_from(engine, asked)).limits
-        assert set_all == Limits(2, 3, 1, 5000, 1.0, 0.5, 4, continue_on_error=False)
+        taken = {"max_calls_per_answer": 10_000}
+        assert set_all == Limits(2, 3, 1, 5000, 1.0, 0.5, 4, continue_on_error=False, **taken)
         # The twins of each other: what can be set is what a run has.
         assert asked.keys() < set(KNOWN)
         lifted = dict.fromkeys(("max_run_tokens", "max_cost", "max_minutes", "max_repeats"), 0)
         base = await settings_from(engine, asked)
         none = (await settings_from(engine, lifted, base)).limits
-        assert none == Limits(2, 3, 1, 0, 0.0, 0.0, 0, continue_on_error=False)
+        assert none == Limits(2, 3, 1, 0, 0.0, 0.0, 0, continue_on_error=False, **taken)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,84 @@
+"""A history without calls that were left out goes back only where its provider can take it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.core.decide import Command, Record, SendRequest, next_commands
+from app.core.events import (
+    Event,
+    PromptAdded,
+    RunPaused,
+    RunResumed,
+    RunStopped,
+    SettingsChanged,
+    Warned,
+)
+from app.core.state import Session
+from tests.playbook import begun, call, checked, part, ran, run, session, settings, turn
+
+SIGNED: dict[str, Any] = {"meta": {"block": {"type": "thinking", "signature": "sealed"}}}
+OPEN: dict[str, Any] = {"meta": {"field": "reasoning_content"}}
+TOLD = Warned("calls_left_out", "Too many.", {"count": 44, "most": 1})
+
+
+def answered(*parts: list[Event], told: bool = True) -> list[Event]:
+    """A run whose only taken call, 1.N, is done; calls of its answer were left out."""
+    events = turn(1, *parts)
+    place = next(n for n, one in enumerate(parts) if getattr(one[0], "part_kind", "") == "call")
+    id_ = f"1.{place}"
+    before_end = [TOLD] if told else []
+    return [
+        *begun(model="m"),
+        *events[:-1],
+        *before_end,
+        events[-1],
+        checked(id_),
+        run(id_),
+        *ran(id_),
+    ]
+
+
+def pause_of(found: list[Command]) -> str:
+    (one,) = found
+    if isinstance(one, Record) and isinstance(one.event, RunPaused):
+        assert "44 calls were left out" in one.event.message
+        return one.event.limit
+    assert isinstance(one, SendRequest)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("events", "limit"),
+    [
+        (answered(call(0)), ""),
+        # Before its call, which goes back: the signed thoughts go with it.
+        (answered(part(0, "thinking", **SIGNED), call(1)), ""),
+        (answered(call(0), part(1, "thinking", **SIGNED)), "left_out"),
+        (answered(call(0), part(1, "text", meta={"part": {"thoughtSignature": "x"}})), "left_out"),
+        (answered(call(0), part(1, "thinking", **OPEN)), ""),
+        (answered(call(0), part(1, "thinking", **SIGNED), told=False), ""),
+    ],
+)
+def test_sealed_thoughts_among_calls_that_were_left_out_are_not_sent(
+    events: list[Event], limit: str
+) -> None:
+    assert pause_of(next_commands(session(*events))) == limit
+
+
+SEALED = answered(call(0), part(1, "thinking", **SIGNED))
+
+
+def after(*events: Event) -> Session:
+    return session(*SEALED, *events)
+
+
+def test_it_stays_so_until_another_model_is_asked() -> None:
+    paused = RunPaused("left_out", "Not sent.")
+    assert pause_of(next_commands(after(paused, RunResumed()))) == "left_out"
+    assert pause_of(next_commands(after(RunStopped(), PromptAdded("again")))) == "left_out"
+    other = SettingsChanged(replace(settings(), model="another"))
+    assert pause_of(next_commands(after(paused, other, RunResumed()))) == ""

@@ -1,0 +1,87 @@
+"""Calls of one answer beyond their limit: kept as bytes, counted, never run, never sent back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from app.core.events import CallChecked, CallEnded, PartStarted, Warned
+from app.core.settings import Protocol
+from app.core.tools import Tool
+from app.engine.decoded_again import checked
+from app.engine.engine import Engine
+from app.simulator.scenario import Scenario, scenario
+from app.store.database import Statement
+from tests.engine.running import ALLOW_ALL, asked, events_of, running
+
+pytestmark = pytest.mark.anyio
+
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}}
+NOTE = Tool("note", "", NUMBER, "mock", {"result": "noted"}, parallel_safe=True)
+PROTOCOLS = get_args(Protocol)
+
+
+def calling(count: int, thinking: str = "", *faults: str) -> Scenario:
+    """A turn that thinks and makes `count` calls, then one that makes none."""
+    calls = [{"name": "note", "arguments": {"n": number}} for number in range(count)]
+    thought = {"thinking": thinking} if thinking else {}
+    turns = [
+        {**thought, "text": "Many.", "calls": calls, "pace": 0, "faults": faults},
+        {"text": "All noted."},
+    ]
+    return scenario(json.dumps({"turns": turns}))
+
+
+async def differences(engine: Engine, session_id: str) -> list[str]:
+    """What `verify` says of a session."""
+    log = await engine.log.events(session_id)
+    chunks, ends = await engine.log.chunks(session_id), await engine.log.recordings(session_id)
+    return [one.says for one in checked(session_id, log, chunks, ends).differences]
+
+
+@pytest.mark.parametrize("thinking", ["", "Let me see."])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_calls_beyond_the_limit_are_counted_and_go_nowhere(
+    tmp_path: Path, protocol: str, thinking: str
+) -> None:
+    async with running(tmp_path, scenario=calling(7, thinking)) as engine:
+        ask: dict[str, Any] = {"protocol": protocol, "base_url": "sim:", "max_calls_per_answer": 3}
+        session = await asked(engine, "go", NOTE, rules=ALLOW_ALL, **ask)
+        log = await engine.log.events(session.id)
+        # The strict end took the history: each call in it has its result, and there are no others.
+        assert (session.turn and session.turn.failure) is None
+        assert (session.state, session.answer) == ("idle", "All noted.")
+        assert [call.status for call in session.turns[0].calls] == ["done"] * 3
+        assert len(events_of(log, CallChecked)) == len(events_of(log, CallEnded)) == 3
+        assert sum(one.part_kind == "call" for one in events_of(log, PartStarted)) == 3
+        (told,) = [one for one in events_of(log, Warned) if one.code == "calls_left_out"]
+        assert told.meta == {"count": 4, "most": 3}
+        assert told.message.startswith("This answer made 4 calls more than the 3 that are taken")
+        sent = session.turns[1].request.body
+        assert sent.count("noted") == 3
+        kept = b"".join(chunk.data for chunk in await engine.log.chunks(session.id, 1))
+        assert kept.count(b"note") >= 7
+        assert await differences(engine, session.id) == []
+
+
+async def test_what_was_taken_before_there_was_a_limit_is_no_difference(tmp_path: Path) -> None:
+    async with running(tmp_path, scenario=calling(7)) as engine:
+        session = await asked(engine, "go", NOTE, max_calls_per_answer=7)
+        older = [('"max_calls_per_answer":7', '"max_calls_per_answer":3')]
+        change = "UPDATE events SET body = replace(body, ?, ?)"
+        await engine.database.write([Statement(change, older)])
+        assert await differences(engine, session.id) == []
+
+
+async def test_a_stream_of_calls_that_is_cut_tells_its_count_too(tmp_path: Path) -> None:
+    async with running(tmp_path, scenario=calling(300, "", "cut-after-60")) as engine:
+        session = await asked(engine, "go", NOTE, max_calls_per_answer=5)
+        (turn,) = session.turns
+        assert (session.state, len(turn.calls)) == ("interrupted", 5)
+        (told,) = turn.warnings
+        assert told.code == "calls_left_out"
+        assert 5 <= told.meta["count"] <= 20
+        assert await differences(engine, session.id) == []
