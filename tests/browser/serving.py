@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 ROOT = Path(__file__).resolve().parents[2]
-START_S = 20.0
+START_S = 60.0
 WEATHER = ("calculator", "get_weather")
 
 

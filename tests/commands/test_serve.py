@@ -11,7 +11,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -21,7 +20,7 @@ import httpx
 import pytest
 
 from tests.commands.conftest import Typed
-from tests.served import Served, environment, ran, served, start
+from tests.served import WAIT_S, Served, environment, ran, served, start
 
 LINE = re.compile(r"Playground on http://127\.0\.0\.1:\d+/\?token=[A-Za-z0-9._~-]{22,}\n")
 UNPRIVILEGED = """
@@ -98,7 +97,9 @@ def test_a_signal_ends_it_in_order(tmp_path: Path, number: int) -> None:
     rules = [{"tool": "*", "action": "run", "text": "", "words": "all"}]
     with served(tmp_path / "a.db", PLAYGROUND_PACE="0.2") as one:
         headers = {"authorization": f"Bearer {one.token}", "accept": "application/json"}
-        with httpx.Client(base_url=one.url, headers=headers, trust_env=False) as client:
+        with httpx.Client(
+            base_url=one.url, headers=headers, timeout=WAIT_S, trust_env=False
+        ) as client:
             ids = []
             for prompt in ("Use stuck", "[[fault:stall-after-6]] hi"):
                 body = {"tools": [tool], "rules": rules}
@@ -108,9 +109,7 @@ def test_a_signal_ends_it_in_order(tmp_path: Path, number: int) -> None:
             with client.stream("GET", path, headers={"accept": "text/event-stream"}) as answer:
                 lines = answer.iter_lines()
                 assert any('"call_started"' in line for line in lines)
-                began = time.monotonic()
-                assert one.end(number) == 0
-                assert time.monotonic() - began < 3
+                assert one.end(number) == 0  # bounded: the tool alone would take ten minutes
     assert (tmp_path / "server.log").read_text() == ""
     with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
         states = dict(connection.execute("SELECT id, state FROM sessions").fetchall())
@@ -162,9 +161,8 @@ def test_wrong_usage(typed: Typed, words: tuple[str, ...]) -> None:
 def test_without_a_token_on_loopback(tmp_path: Path) -> None:
     with served(tmp_path / "a.db", "--no-token") as one:
         assert one.line == f"Playground on {one.url}/\n"
-        answer = httpx.get(
-            one.url + "/sessions", headers={"accept": "application/json"}, trust_env=False
-        )
+        headers = {"accept": "application/json"}
+        answer = httpx.get(one.url + "/sessions", headers=headers, timeout=WAIT_S, trust_env=False)
         assert answer.json() == []
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +20,12 @@ from typing import Any
 
 
 def drop() -> None:
+    """To a user of this folder alone: how many processes there may be is counted for each user,
+    and other tests run beside this one."""
     if os.getuid() == 0:
-        os.setgid(65534)
-        os.setuid(65534)
+        user = 1_000_000 + zlib.crc32(os.path.dirname(os.path.abspath(__file__)).encode()) % 10**9
+        os.setgid(user)
+        os.setuid(user)
 
 
 def fine(city: str, unit: str = "celsius") -> str:

@@ -35,17 +35,14 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    headers = {"authorization": f"Bearer {one.token}", "accept": "application/json"}
-    async with httpx.AsyncClient(base_url=one.url, trust_env=False, headers=headers) as made:
+    async with one.client() as made:
         (await made.post("/tools", json=TOOL)).raise_for_status()
         yield made
 
 
 @pytest.fixture
 async def page(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=one.url, trust_env=False) as made:
-        await made.get(f"/?token={one.token}", follow_redirects=True)
-        made.headers.update({"origin": one.url, "accept": "text/html"})
+    async with one.page() as made:
         yield made
 
 

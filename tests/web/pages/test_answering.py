@@ -41,8 +41,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    headers = {"authorization": f"Bearer {one.token}", "accept": "application/json"}
-    async with httpx.AsyncClient(base_url=one.url, trust_env=False, headers=headers) as made:
+    async with one.client() as made:
         for tool in (WEATHER, TYPED):
             (await made.post("/tools", json=tool)).raise_for_status()
         yield made
@@ -50,9 +49,7 @@ async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 async def page(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=one.url, trust_env=False) as made:
-        await made.get(f"/?token={one.token}", follow_redirects=True)
-        made.headers.update({"origin": one.url, "accept": "text/html", "hx-request": "true"})
+    async with one.page(**{"hx-request": "true"}) as made:
         yield made
 
 

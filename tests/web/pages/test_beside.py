@@ -34,9 +34,7 @@ async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
 @pytest.fixture
 async def page(one: Served) -> AsyncIterator[httpx.AsyncClient]:
     """A browser without script: the cookie, and forms."""
-    async with httpx.AsyncClient(base_url=one.url, trust_env=False, timeout=40.0) as made:
-        await made.get(f"/?token={one.token}", follow_redirects=True)
-        made.headers.update({"origin": one.url, "accept": "text/html"})
+    async with one.page() as made:
         yield made
 
 

@@ -61,9 +61,7 @@ async def test_a_request_as_code(client: httpx.AsyncClient, one: Served) -> None
         answer = await client.get(f"{path}/code?turn=1&{query}")
         assert (answer.status_code, answer.json()["error"][-1]) == (status, ".")
 
-    async with httpx.AsyncClient(base_url=one.url, trust_env=False) as page:
-        await page.get(f"/?token={one.token}", follow_redirects=True)
-        page.headers.update({"accept": "text/html"})
+    async with one.page() as page:
         text = (await page.get(f"{path}?tab=code&turn=1&form=python")).text
         assert 'id="code-python" name="form" value="python" checked' in text
         assert "import anthropic" in text

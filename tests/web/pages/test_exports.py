@@ -28,8 +28,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    headers = {"authorization": f"Bearer {one.token}", "accept": "*/*"}
-    async with httpx.AsyncClient(base_url=one.url, trust_env=False, headers=headers) as made:
+    async with one.client(accept="*/*") as made:
         for tool in TOOLS:
             await made.post("/tools", json=tool, headers={"accept": "application/json"})
         yield made

@@ -41,9 +41,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 async def page(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=one.url, trust_env=False) as made:
-        await made.get(f"/?token={one.token}", follow_redirects=True)
-        made.headers.update({"origin": one.url, "accept": "text/html"})
+    async with one.page() as made:
         yield made
 
 

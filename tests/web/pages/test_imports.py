@@ -37,18 +37,13 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.fixture
 async def page(one: Served) -> AsyncIterator[httpx.AsyncClient]:
     """A browser without script: the cookie, and forms."""
-    async with httpx.AsyncClient(base_url=one.url, trust_env=False, timeout=30) as made:
-        await made.get(f"/?token={one.token}", follow_redirects=True)
-        made.headers.update({"origin": one.url, "accept": "text/html"})
+    async with one.page() as made:
         yield made
 
 
 @pytest.fixture
 async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    headers = {"authorization": f"Bearer {one.token}", "accept": "application/json"}
-    async with httpx.AsyncClient(
-        base_url=one.url, headers=headers, trust_env=False, timeout=30
-    ) as made:
+    async with one.client() as made:
         yield made
 
 

@@ -24,10 +24,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    headers = {"authorization": f"Bearer {one.token}", "accept": "application/json"}
-    async with httpx.AsyncClient(
-        base_url=one.url, headers=headers, trust_env=False, timeout=30
-    ) as made:
+    async with one.client() as made:
         yield made
 
 

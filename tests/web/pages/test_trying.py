@@ -47,8 +47,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    headers = {"authorization": f"Bearer {one.token}", "accept": "application/json"}
-    async with httpx.AsyncClient(base_url=one.url, trust_env=False, headers=headers) as made:
+    async with one.client() as made:
         for tool in (MOCK, PERSON, SLOW):
             (await made.post("/tools", json=tool)).raise_for_status()
         with anyio.fail_after(60):
@@ -58,9 +57,7 @@ async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
 @pytest.fixture
 async def page(one: Served, script: httpx.AsyncClient) -> AsyncIterator[httpx.AsyncClient]:
     """A browser without script; with `hx-request` it is one with."""
-    async with httpx.AsyncClient(base_url=one.url, trust_env=False) as made:
-        await made.get(f"/?token={one.token}", follow_redirects=True)
-        made.headers.update({"origin": one.url, "accept": "text/html"})
+    async with one.page() as made:
         yield made
 
 

@@ -93,9 +93,7 @@ async def test_what_cannot_be_set_is_said(script: httpx.AsyncClient) -> None:
 
 
 async def test_the_forms_of_the_page(one: Served, script: httpx.AsyncClient) -> None:
-    async with httpx.AsyncClient(base_url=one.url, trust_env=False) as page:
-        await page.get(f"/?token={one.token}", follow_redirects=True)
-        page.headers.update({"origin": one.url, "accept": "text/html"})
+    async with one.page() as page:
         plain = await page.post("/tools/note/when", data={"when": "run", "when_text": ""})
         assert (plain.status_code, plain.headers["location"]) == (303, "/tools/note")
         answer = await page.post("/tools/note/when", data={"when": "ask"}, headers=HTMX)
@@ -109,9 +107,7 @@ async def test_save_sends_it_along_and_keeps_what_was_chosen(
     fields = {"original": "note", "name": "note", "answered_by": "mock", "takes": "json",
               "now": "json", "face": "json", "parameters": '{"type":"object","properties":{}}',
               "config": "{}", "timeout_s": "60", "when_was": "ask", "text_was": ""}  # fmt: skip
-    async with httpx.AsyncClient(base_url=one.url, trust_env=False) as page:
-        await page.get(f"/?token={one.token}", follow_redirects=True)
-        page.headers.update({"origin": one.url, "accept": "text/html"})
+    async with one.page() as page:
         # Refused before anything is saved, and the choice stands as it was made.
         empty = await page.post("/tools", data={**fields, "when": "answer", "when_text": " "})
         assert (empty.status_code, (await script.get("/rules")).json()) == (422, [])
