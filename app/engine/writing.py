@@ -36,6 +36,7 @@ from app.net.trouble import NetTrouble
 from app.simulator.recorded import ADVICE
 from app.store.batch import Chunk, Closed
 from app.wire.codec import Codec, Decoder, Spanned
+from app.wire.decoded import is_server_call
 from app.wire.told import KEY_ADVICE, REQUEST_ADVICE, WAIT_ADVICE, asked_wait
 
 Ended = Callable[[Live], Awaitable[None]]
@@ -102,6 +103,7 @@ class Writing:
         self._kinds: dict[int, PartKind] = {}
         self._doubts = Doubts(prepared.tools, prepared.sent.protocol)
         self._calls: list[str] = []
+        self._server_calls = 0
         self._offset = 0
         self._told_ms = 0  # when something was said last
         self._events: list[Event] = []
@@ -237,6 +239,10 @@ class Writing:
                     self._calls.append(event.name)
                     if (late := self._doubts.at_end(event)) is not None:
                         self._add(late, at_ms, start, end)
+                case PartEnded(index=index) if is_server_call(
+                    self._kinds.get(index, "other"), event
+                ):
+                    self._server_calls += 1
                 case ResponseEnded():
                     self._judge(event, at_ms, start, end)
                 case ResponseFailed():
@@ -249,9 +255,8 @@ class Writing:
 
     def _judge(self, event: ResponseEnded, at_ms: int, start: int, end: int) -> None:
         """Say, before the end, what of the tool choice was ignored."""
-        server_calls = sum(kind == "server_call" for kind in self._kinds.values())
         choice = self._prepared.sent.choice
-        for said in ignored(choice, self._calls, event.reason, server_calls):
+        for said in ignored(choice, self._calls, event.reason, self._server_calls):
             self._add(Warned("choice_ignored", said), at_ms, start, end)
 
     def _failed(self, event: ResponseFailed) -> ResponseFailed:

@@ -65,10 +65,10 @@ def facts(events: list[WireEvent]) -> dict[str, Any]:
             {
                 **_call(part),
                 "name": part.name or None,
-                "kind": part.meta.get("block", part.meta).get("type", ""),
+                "kind": _type(part),
             }
             for kind, part in parts
-            if kind == "server_call"
+            if is_server_call(kind, part)
         ],
         "stop_reason": end.raw_reason or None,
         "usage": _usage(end.usage),
@@ -76,6 +76,18 @@ def facts(events: list[WireEvent]) -> dict[str, Any]:
         "ended": _ended(end),
         "warnings": warnings,
     }
+
+
+def is_server_call(kind: PartKind, part: PartEnded) -> bool:
+    """Whether the provider ran a tool there. The list of an MCP server's tools, which Responses
+    tells in an item of its own, is no call."""
+    return kind == "server_call" and _type(part) != "mcp_list_tools"
+
+
+def _type(part: PartEnded) -> str:
+    """The provider's own word for the block that a part is."""
+    found = part.meta.get("block", part.meta).get("type", "")
+    return found if isinstance(found, str) else ""
 
 
 def _joined(parts: list[tuple[PartKind, PartEnded]], wanted: PartKind) -> str | None:

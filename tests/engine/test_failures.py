@@ -26,7 +26,7 @@ from app.core.events import (
     Usage,
     Warned,
 )
-from app.core.settings import Profile
+from app.core.settings import Profile, Protocol
 from app.core.tools import ToolChoice
 from app.engine import writing
 from app.engine.decisions import Asked
@@ -347,14 +347,25 @@ async def test_a_redirect_tells_its_request(tmp_path: Path) -> None:
         assert "x-ratelimit-remaining-tokens" in failure.rate_limits
 
 
-async def test_what_was_not_obeyed_is_said_right_before_the_end(tmp_path: Path) -> None:
-    body = (
-        b'data: {"choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n'
-        b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
-    )
+NO_CALL = (
+    b'data: {"choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n'
+    b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+)
+ONLY_LISTED = (
+    b'data: {"type":"response.completed","response":{"status":"completed","output":['
+    b'{"type":"mcp_list_tools","id":"l","tools":[]}]}}\n\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "body"), [("openai_chat", NO_CALL), ("openai_responses", ONLY_LISTED)]
+)
+async def test_what_was_not_obeyed_is_said_right_before_the_end(
+    tmp_path: Path, protocol: Protocol, body: bytes
+) -> None:
     answer = HEAD + b"Connection: close\r\n\r\n" + body
     async with running(tmp_path) as engine, serving(answer) as it:
-        profile = Profile("p", "openai_chat", it.url, "", "m")
+        profile = Profile("p", protocol, it.url, "", "m")
         session_id = await begun(engine, ["calculator"], profile=profile, tool_choice="required")
         await engine.driver.prompt(session_id, "hello")
         session = await rested(engine, session_id)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.core.events import ResponseEnded, ResponseFailed
+from app.wire.decoded import decode
 from app.wire.openai_responses import key_header, label, models
 from tests.wire.frames import DONE, codes_of, end_of, events_of, parts_of, sse
 from tests.wire.responses import (
@@ -298,6 +299,14 @@ def test_what_the_provider_runs_is_shown_and_never_ours(
         assert part.provider_id == item["id"]
         assert warned(events) == []
         assert good(events).reason == "stop"
+
+
+def test_a_list_of_a_servers_tools_is_no_call_of_the_server() -> None:
+    listed = {"type": "mcp_list_tools", "id": "l", "server_label": "dice", "tools": []}
+    facts = decode("openai_responses", sse(completed(listed, MCP)))
+    assert [(one["name"], one["kind"]) for one in facts["server_tool_calls"]] == [
+        ("roll", "mcp_call")
+    ]
 
 
 @pytest.mark.parametrize(
