@@ -6,6 +6,29 @@ import os
 import shutil
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+OFF = (
+    # Each window of the browser would load pages of its own, and each tab start a process ahead:
+    # half of what the tests cost.
+    "WebUIOmniboxPopup",
+    "WebUIOmniboxAimPopup",
+    "WebUIOmniboxFullPopup",
+    "PreloadTopChromeWebUI",
+    "SpareRendererForSitePerProcess",
+    # Playwright's own list, which this one replaces: no calls home, no surprises.
+    "AimEnabled",
+    "AvoidCorsURLLoaderRestartOnRedirect",
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsFirstBalancedModeAutoEnable",
+    "HttpsUpgrades",
+    "LensOverlay",
+    "MediaRouter",
+    "NetworkTimeServiceQuerying",
+    "OptimizationHints",
+    "PaintHolding",
+    "PreconnectToSearch",
+    "ThirdPartyStoragePartitioning",
+)
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -14,6 +37,9 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--renderer-process-limit=1",
+    "--disable-site-isolation-trials",
+    f"--disable-features={','.join(OFF)}",
 ]
 
 
