@@ -136,3 +136,27 @@ document.addEventListener(
   },
   true,
 );
+
+// Leaving ---------------------------------------------------------------------------------------
+
+// A stream that the browser cuts is an error in Firefox's console: it is closed before. A page that
+// stays after all (a download) takes it up again by its trigger.
+const STAYS_MS = 3000;
+let leaving = 0;
+let connection;
+
+document.addEventListener("htmx:sse:after:connection", (event) => {
+  ({ connection } = event.detail);
+});
+
+document.addEventListener("htmx:sse:before:connection", (event) => {
+  if (performance.now() < leaving) event.preventDefault();
+});
+
+function leave() {
+  leaving = performance.now() + STAYS_MS;
+  connection?.reader?.cancel();
+  connection?.abortController?.abort();
+}
+
+for (const name of ["beforeunload", "pagehide"]) window.addEventListener(name, leave);

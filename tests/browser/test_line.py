@@ -105,3 +105,31 @@ def test_a_run_cut_by_a_killed_server_is_said_to_be_interrupted(
     expect(tab.find(".turn")).to_have_count(2)
     tab.find("#head [data-key=escape]").click()
     tab.state("interrupted")
+
+
+NOTE_CANCEL = """
+const cancel = ReadableStreamDefaultReader.prototype.cancel;
+ReadableStreamDefaultReader.prototype.cancel = function (...reasons) {
+  sessionStorage.setItem("closed", "by the page");
+  return cancel.apply(this, reasons);
+};
+addEventListener("pagehide", () => sessionStorage.setItem("at the end", sessionStorage.closed));
+"""
+
+
+def test_a_page_that_is_left_closes_its_stream_before(server: Server, tab: Tab) -> None:
+    tab.page.add_init_script(NOTE_CANCEL)
+    tab.open(server.session()).send("What is 17 * 23?")
+    tab.waits_for(1)  # told by the stream, so it is there
+    tab.goto("/rules")
+    assert tab.page.evaluate("sessionStorage['at the end']") == "by the page"
+
+
+def test_a_page_that_stays_after_all_takes_its_stream_up_again(server: Server, tab: Tab) -> None:
+    session_id = server.session()
+    tab.open(session_id).send("What is 17 * 23?")
+    tab.waits_for(1)
+    tab.page.evaluate("dispatchEvent(new Event('beforeunload'))")
+    tab.press(tab.card(0), "a")
+    tab.state("idle")
+    agrees(tab, server.folded(session_id))
