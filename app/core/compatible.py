@@ -24,6 +24,7 @@ REMOTE: tuple[Vendor, ...] = (
             "Microsoft's reference",
         ),
         quirks="api_key_header max_completion_tokens",
+        hosts=(".openai.azure.com", ".services.ai.azure.com"),
     ),
     compatible(
         "openrouter",

@@ -58,6 +58,14 @@ def named(name: str, among: tuple[Profile, ...]) -> Profile:
     raise NotFound(f"There is no profile {name!r}; there are {known}.")
 
 
+def vendor_at(base_url: str, protocol: str) -> Vendor | None:
+    """The shipped vendor that stands at `base_url`: the row that speaks `protocol` before one that
+    speaks another. None where nobody that is known does.
+    """
+    there = [one for one in VENDORS if not one.profile.simulated and one.stands_at(base_url)]
+    return next((one for one in there if one.profile.protocol == protocol), (*there, None)[0])
+
+
 def with_account(profile: Profile, environment: Mapping[str, str]) -> Profile:
     """`profile` with the headers that name the account, where it is OpenAI that gets them."""
     if not profile.base_url.lower().startswith("https://api.openai.com/"):

@@ -5,16 +5,12 @@ and `compatible`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from app.core.settings import SIMULATOR_URL, Profile
 
 LOCAL_S = 300.0
 """A local server may load its model before its first byte, and think long between two."""
-
-
-TEXT_RESULTS = ("text_only_results",)
-"""Chat Completions as OpenAI wrote it has no images in tool messages; none is known to take them.
-"""
 
 
 @dataclass(frozen=True)
@@ -30,6 +26,8 @@ class Vendor:
     """A profile with what a person wants to know about it.
 
     `key_place` is where to get a key, `start` how a `local` server is started. Both are texts.
+    `hosts` are its hosts besides the profile's; one that begins with a dot or a dash is how the
+    hosts end of a vendor that has one for each region or customer.
     """
 
     profile: Profile
@@ -39,6 +37,25 @@ class Vendor:
     local: bool = False
     start: str = ""
     hints: tuple[Hint, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+    def stands_at(self, base_url: str) -> bool:
+        """Whether `base_url` leads to this vendor, by the host alone; on this machine by the port.
+
+        Never an error, whatever the address looks like.
+        """
+        try:
+            there, own = urlsplit(base_url), urlsplit(self.profile.base_url)
+            if self.local:
+                return there.hostname in _HERE and own.port == there.port
+        except ValueError:
+            return False
+        host = (there.hostname or "").lower()
+        ends = tuple(one for one in self.hosts if one.startswith((".", "-")))
+        return host != "" and (host in (own.hostname, *self.hosts) or host.endswith(ends))
+
+
+_HERE = ("127.0.0.1", "localhost", "::1")
 
 
 def simulated(name: str, protocol: str, title: str) -> Vendor:
@@ -67,7 +84,6 @@ def on_this_machine(
         url,
         key_name,
         model,
-        quirks=TEXT_RESULTS,
         first_byte_s=LOCAL_S,
         idle_s=LOCAL_S,
     )
@@ -84,8 +100,9 @@ def compatible(
     *hints: Hint,
     model: str = "",
     quirks: str = "",
+    hosts: tuple[str, ...] = (),
 ) -> Vendor:
     """A service out there that speaks Chat Completions."""
-    named = (*quirks.split(), *TEXT_RESULTS)
+    named = tuple(quirks.split())
     profile = Profile(name, "openai_chat", url, key_name, model, quirks=named)
-    return Vendor(profile, title, about, key_place, hints=hints)
+    return Vendor(profile, title, about, key_place, hints=hints, hosts=hosts)

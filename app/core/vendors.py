@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from app.core.compatible import LOCALS, REMOTE
 from app.core.settings import Profile
-from app.core.vendor import LOCAL_S, TEXT_RESULTS, Hint, Vendor, simulated
+from app.core.vendor import LOCAL_S, Hint, Vendor, simulated
 
 SIMULATORS: tuple[Vendor, ...] = (
     simulated("simulator", "anthropic", "Anthropic Messages"),
@@ -46,7 +46,7 @@ OWN_PROTOCOLS: tuple[Vendor, ...] = (
             key_name="OPENAI_API_KEY",
             model="gpt-5.4-mini",
             # Reasoning models refuse max_tokens; every current model takes the other name.
-            quirks=("max_completion_tokens", "custom_tools", "allowed_tools", *TEXT_RESULTS),
+            quirks=("max_completion_tokens", "custom_tools", "allowed_tools"),
         ),
         "OpenAI, Chat Completions",
         "GPT, by the API that most others copy.",
@@ -105,6 +105,7 @@ OWN_PROTOCOLS: tuple[Vendor, ...] = (
         "Vertex AI",
         "Google's models, by your Google Cloud project.",
         "gcloud auth print-access-token (good for an hour)",
+        hosts=("aiplatform.googleapis.com", "-aiplatform.googleapis.com"),
         hints=(
             Hint(
                 "GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION say where it is; without them edit"

@@ -15,7 +15,7 @@ from app.core.settings import Limits, Profile, Settings, with_waits
 from app.core.state import Prompt, Session
 from app.engine.closing import cut_off
 from app.engine.engine import Engine, new_id
-from app.engine.settings import sound_params
+from app.engine.settings import sound_params, unnamed_profile
 from app.engine.summaries import summary_of, title_of
 from app.export.jsonl import read
 from app.export.kept import Kept, Piece, Recording
@@ -98,7 +98,7 @@ def _asked_profile(engine: Engine, pasted: Pasted) -> Profile:
         return next(one for one in rows if not one.simulated)
     same = (one for one in rows if one.base_url.rstrip("/") == pasted.base_url.rstrip("/"))
     host = urlsplit(pasted.base_url).hostname or "somewhere"
-    return next(same, Profile(host[:60], pasted.protocol, pasted.base_url))
+    return next(same, unnamed_profile(host[:60], pasted.protocol, pasted.base_url))
 
 
 def _batch(kept: Kept) -> Batch:

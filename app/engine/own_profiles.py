@@ -13,7 +13,7 @@ from typing import Any
 from app.core.errors import BadInput
 from app.core.settings import SIMULATOR_URL, Profile
 from app.engine.no_keys import check_address
-from app.engine.settings import checked_protocol, seconds
+from app.engine.settings import checked_protocol, seconds, unnamed_profile
 from app.net.keys import check_key_name
 from app.wire.protocols import codec
 
@@ -45,7 +45,9 @@ SECRET_VALUE = re.compile(
 
 
 def checked_profile(data: Mapping[str, Any], masked: Callable[[str], str]) -> Profile:
-    """The profile that `data` spells. `masked` masks the values of the keys that are known."""
+    """The profile that `data` spells; what it does not name of quirks and times is as the vendor
+    has it that stands at the address. `masked` masks the values of the keys that are known.
+    """
     unknown = sorted(data.keys() - set(KNOWN))
     if unknown:
         raise BadInput(f"A profile has no field {unknown[0]!r}; there is {', '.join(KNOWN)}.")
@@ -60,14 +62,13 @@ def checked_profile(data: Mapping[str, Any], masked: Callable[[str], str]) -> Pr
     key_name = _text(data, "key_name")
     if key_name:
         check_key_name(key_name)
-    profile = Profile(
-        name,
-        protocol,
-        base_url,
-        key_name,
-        _text(data, "model"),
-        _headers(data.get("headers", {})),
-        _quirks(data.get("quirks", ()), protocol),
+    profile = unnamed_profile(name, protocol, base_url)
+    profile = replace(
+        profile,
+        key_name=key_name,
+        model=_text(data, "model"),
+        headers=_headers(data.get("headers", {})),
+        quirks=_quirks(data.get("quirks", profile.quirks), protocol),
     )
     texts = {"name": name, "base_url": base_url, "key_name": key_name, "model": profile.model}
     for place, text in (*texts.items(), *profile.headers.items()):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from app.core.errors import BadInput
-from app.core.profiles import with_account
+from app.core.profiles import vendor_at, with_account
 from app.core.settings import (
     PROTOCOLS,
     SIMULATOR_URL,
@@ -198,7 +198,8 @@ def _profile(engine: Engine, data: Mapping[str, Any], current: Profile) -> Profi
         return Profile(name, protocol, SIMULATOR_URL, model=model or "simulator")
     check_address(base_url)
     place = origin(base_url)
-    profile = Profile(place.split("//")[1], protocol, base_url, model=model)
+    profile = unnamed_profile(place.split("//")[1], protocol, base_url)
+    profile = replace(profile, model=model)
     if data.get("key_name") is not None:
         key_name = _text(data["key_name"], "key_name")
         if key_name:
@@ -210,6 +211,23 @@ def _profile(engine: Engine, data: Mapping[str, Any], current: Profile) -> Profi
         if not engine.keys.missing(keyed):
             return with_account(keyed, engine.environment)
     return profile
+
+
+def unnamed_profile(name: str, protocol: Protocol, base_url: str) -> Profile:
+    """A profile for an address, with the quirks and times of the vendor that stands there; without
+    a key. Of a vendor's other protocol it has the quirks that this one knows, too.
+    """
+    profile, vendor = Profile(name, protocol, base_url), vendor_at(base_url, protocol)
+    if vendor is None:
+        return profile
+    own, known = vendor.profile, CODECS[protocol].quirks
+    return replace(
+        profile,
+        quirks=tuple(quirk for quirk in own.quirks if quirk in known),
+        connect_s=own.connect_s,
+        first_byte_s=own.first_byte_s,
+        idle_s=own.idle_s,
+    )
 
 
 def keys_for(protocol: str, place: str) -> list[str]:

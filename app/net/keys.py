@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from app.core.errors import BadInput
 from app.core.settings import Profile
+from app.core.vendors import VENDORS
 from app.net.mask import Masker
 
 DEFAULT_ORIGINS: Mapping[str, str] = {
@@ -52,9 +53,10 @@ ADDRESS_NAMES: Mapping[str, str] = {"AZURE_OPENAI_API_KEY": "AZURE_OPENAI_ENDPOI
 """The variable that moves the vendor of a key, where it is not called X_BASE_URL for X_API_KEY."""
 
 VENDOR_HOSTS: Mapping[str, str] = {
-    "-aiplatform.googleapis.com": "VERTEX_ACCESS_TOKEN",
-    ".openai.azure.com": "AZURE_OPENAI_API_KEY",
-    ".services.ai.azure.com": "AZURE_OPENAI_API_KEY",
+    host: vendor.profile.key_name
+    for vendor in VENDORS
+    for host in vendor.hosts
+    if host.startswith((".", "-"))
 }
 """How the hosts of vendors end that have one for each region or customer."""
 

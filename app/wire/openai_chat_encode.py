@@ -244,10 +244,10 @@ def _results(
     legacy: bool,
     notes: Notes,
 ) -> list[dict[str, Any]]:
-    """One message a result; where it takes text alone, one of the user follows with the images."""
+    """One message a result, which takes text alone; one of the user follows with the images."""
     said: list[dict[str, Any]] = []
     later: list[dict[str, Any]] = []
-    beside = legacy or "text_only_results" in request.quirks
+    beside = legacy or "image_results" not in request.quirks
     for part in message.parts:
         shown = [piece for piece in part.content if piece.type == "image"]
         images = [_image(image) for image in _taken(shown, request, notes)]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+import pytest
+
+from app.core.profiles import vendor_at
 from app.core.settings import PROTOCOLS
 from app.core.vendor import LOCAL_S
 from app.core.vendors import SIMULATORS, VENDORS
@@ -44,3 +47,29 @@ def test_a_local_server_may_take_its_time() -> None:
 
 def test_the_simulator_has_an_end_for_each_protocol() -> None:
     assert tuple(vendor.profile.protocol for vendor in SIMULATORS) == PROTOCOLS
+
+
+@pytest.mark.parametrize(
+    ("base_url", "protocol", "name"),
+    [
+        ("https://api.openai.com/v1", "openai_chat", "openai"),
+        ("https://API.openai.com:443/v1/", "openai_chat", "openai"),
+        ("https://api.openai.com/v1", "openai_responses", "openai-responses"),
+        ("https://mine.openai.azure.com/openai/v1", "openai_responses", "azure"),
+        ("https://mine.services.ai.azure.com/openai/v1", "openai_chat", "azure"),
+        ("https://europe-west4-aiplatform.googleapis.com/v1/x", "gemini", "vertex"),
+        ("https://aiplatform.googleapis.com/v1/x", "gemini", "vertex"),
+        ("http://localhost:11434", "ollama", "ollama"),
+        ("http://127.0.0.1:8000/v1", "openai_chat", "vllm"),
+        ("http://127.0.0.1:8999/v1", "openai_chat", ""),
+        ("https://api.openai.com.evil.example/v1", "openai_chat", ""),
+        ("https://evil.example/api.openai.com", "openai_chat", ""),
+        ("https://openai.azure.com.evil.example", "openai_chat", ""),
+        ("http://[::1", "openai_chat", ""),
+        ("sim:", "openai_chat", ""),
+        ("", "gemini", ""),
+    ],
+)
+def test_a_vendor_is_known_by_its_host(base_url: str, protocol: str, name: str) -> None:
+    found = vendor_at(base_url, protocol)
+    assert (found.profile.name if found else "") == name

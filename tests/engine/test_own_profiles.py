@@ -117,3 +117,21 @@ async def test_own_profiles_are_found_by_name_and_hide_shipped_ones(tmp_path: Pa
 def test_headers_are_written_small() -> None:
     profile = checked_profile({**MINE, "headers": {"X-Title": "my app"}}, MASKED)
     assert profile.headers == {"x-title": "my app"}
+
+
+@pytest.mark.parametrize(
+    ("given", "quirks", "first_byte_s"),
+    [
+        ({"base_url": "https://api.openai.com/v1"}, OPENAI.quirks, 60),
+        ({"base_url": "https://api.openai.com/v1", "quirks": []}, (), 60),
+        ({"base_url": "https://api.openai.com/v1", "quirks": ["short_ids"]}, ("short_ids",), 60),
+        ({"base_url": "http://127.0.0.1:8000/v1"}, (), 300),
+        ({"base_url": "http://127.0.0.1:8000/v1", "first_byte_s": 7}, (), 7),
+        ({"base_url": "https://llm.example/v1"}, (), 60),
+    ],
+)
+def test_what_a_profile_does_not_name_is_as_the_vendor_at_its_address_has_it(
+    given: dict[str, Any], quirks: tuple[str, ...], first_byte_s: float
+) -> None:
+    own = checked_profile({"name": "mine", "protocol": "openai_chat", **given}, MASKED)
+    assert (own.quirks, own.first_byte_s) == (quirks, first_byte_s)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.core.errors import BadInput, NotFound, PlaygroundError
+from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.profiles import SIMULATOR
 from app.core.settings import Limits
-from app.core.tools import ToolChoice
+from app.core.tools import Content, ToolChoice
 from app.engine.settings import KNOWN, settings_from
+from app.wire.openai_chat_encode import encode
 from tests.engine.running import running
 
 pytestmark = pytest.mark.anyio
@@ -261,3 +264,45 @@ async def test_a_session_keeps_a_profile_of_its_own(tmp_path: Path) -> None:
         assert (again.profile, again.model) == (base.profile, "m")
         with pytest.raises(NotFound):
             await settings_from(engine, {"profile": "127.0.0.1:10"}, base)
+
+
+@pytest.mark.parametrize(
+    ("base_url", "tokens"),
+    [
+        ("https://api.openai.com/v1", "max_completion_tokens"),
+        ("https://mine.openai.azure.com/openai/v1", "max_completion_tokens"),
+        ("https://api.groq.com/openai/v1", "max_tokens"),
+        ("https://llm.example/v1", "max_tokens"),
+    ],
+)
+async def test_an_address_has_the_options_of_the_vendor_there(
+    tmp_path: Path, base_url: str, tokens: str
+) -> None:
+    asked = {"protocol": "openai_chat", "base_url": base_url, "params": {"max_tokens": 9}}
+    async with running(tmp_path) as engine:
+        own = await settings_from(engine, asked)
+    image = Content("image", data="aGk=", media_type="image/png")
+    shown = MessagePart("result", call_id="a", name="f", content=(image,))
+    history = (
+        Message("assistant", (MessagePart("call", "{}", name="f", call_id="a"),)),
+        Message("results", (shown,)),
+    )
+    quirks = own.profile.quirks
+    body = json.loads(
+        encode(ModelRequest("m", "", history, (), ToolChoice(), own.params, quirks=quirks)).body
+    )
+    assert body[tokens] == 9
+    assert not {"max_tokens", "max_completion_tokens"} - {tokens} & body.keys()
+    assert [message["role"] for message in body["messages"]] == ["assistant", "tool", "user"]
+    assert isinstance(body["messages"][1]["content"], str)
+
+
+async def test_another_protocol_of_a_vendor_has_what_it_knows_of_its_options(
+    tmp_path: Path,
+) -> None:
+    """Azure's key travels in a header of its own by either of OpenAI's protocols."""
+    there = "https://mine.openai.azure.com/openai/v1"
+    async with running(tmp_path) as engine:
+        for protocol, quirks in (("openai_responses", ("api_key_header",)), ("gemini", ())):
+            own = await settings_from(engine, {"protocol": protocol, "base_url": there})
+            assert own.profile.quirks == quirks

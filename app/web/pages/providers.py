@@ -253,10 +253,12 @@ def _from_form(body: Body) -> dict[str, Any]:
         if line.strip():
             headers[name.strip()] = value.strip()
     names = ("name", "protocol", "base_url", "key_name", "model")
+    chosen = list(_chosen(body))
     return {
         **{name: body.text(name).strip() for name in names},
         "headers": headers,
-        "quirks": list(_chosen(body)),
+        # A new profile without a tick says nothing of them: it gets those of the vendor there.
+        **({"quirks": chosen} if chosen or body.text("original") else {}),
         **{name: _number(body, name) for name in ("connect_s", "first_byte_s", "idle_s")},
     }
 
