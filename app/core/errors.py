@@ -8,7 +8,8 @@
     ├── Conflict            somebody was quicker, or the card is stale; `outcome` says what holds
     ├── IllegalEvent        an event that cannot follow what came before (a bug, or a race lost)
     └── StoreError          the database cannot be used
-        ├── StoreBusy       ... right now, because another process holds it
+        ├── StoreUnwritable ... written right now: the disk is full, the file is not there
+        │   └── StoreBusy   ... because another process holds it
         └── StoreUnreadable ... by this user, or by a command that only reads
 
 Trouble at a provider or in a tool is no exception: it is an event, or a result with `is_error`.
@@ -60,7 +61,11 @@ class StoreError(PlaygroundError):
     """The database cannot be opened, read or written."""
 
 
-class StoreBusy(StoreError):
+class StoreUnwritable(StoreError):
+    """Nothing can be written now; that passes, and nothing was changed."""
+
+
+class StoreBusy(StoreUnwritable):
     """Another process holds the database."""
 
 

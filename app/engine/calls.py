@@ -102,11 +102,11 @@ class Progress:
             self._there.clear()
             if self._over.is_set():
                 return
-            async with self._hub.holding(self._invocation.session) as live:
-                try:
-                    await self._hub.append(live, self.rest())
-                except (IllegalEvent, StoreError) as error:
-                    log.warning("progress of %s was not saved: %s", self._invocation.call, error)
+            save = partial(self._hub.append, events=self.rest())
+            try:
+                await self._hub.surely(self._invocation.session, save)
+            except (IllegalEvent, StoreError) as error:
+                log.warning("progress of %s was not saved: %s", self._invocation.call, error)
             with suppress(TimeoutError):
                 async with asyncio.timeout(PROGRESS_S):
                     await self._over.wait()
@@ -220,7 +220,7 @@ class Calls:
         if running is not None:
             running.cancelled = True
             running.work.cancel()
-            await asyncio.wait([running.task])
+            await self._hub.health.or_trouble([running.task])
 
     async def stop_task(self, session_id: str, task_id: str) -> bool:
         """End the call that goes on as this task; False where there is none."""
@@ -271,18 +271,22 @@ class Calls:
         progress.end()
         await asyncio.wait([pump])
         whole = not work.cancelled() and work.exception() is None and not work.result().is_error
-        async with self._hub.holding(invocation.session) as live:
+        rest, ended_ms = progress.rest(over=True, whole=whole), self._hub.clock()
+
+        async def save(live: Live) -> None:
             running = self._running[invocation.session, invocation.call]
             if running.behind:
                 why = "stopped by you" if running.cancelled else "stopped with the run"
                 why = "ended with the program" if self.closing else why
                 over = task_ended(running.behind, work, why)
-                await self._hub.append(live, [*progress.rest(over=True, whole=whole), over])
+                await self._hub.append(live, [*rest, over], at_ms=ended_ms)
                 return
             over_by = CANCELLED if running.cancelled else _STOPPED
             ended = outcome_of(invocation.call, work, None if self.closing else over_by)
             ended = staging.ended(ended, live.session, self._hub.masker(), MAX_OUTPUT)
-            await self._hub.append(live, [*progress.rest(over=True, whole=whole), ended])
+            await self._hub.append(live, [*rest, ended], at_ms=ended_ms)
+
+        await self._hub.surely(invocation.session, save)  # a result is not lost to a full disk
 
 
 def outcome_of(

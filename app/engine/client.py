@@ -7,7 +7,7 @@ come since its last commit, so that a slow disk makes larger batches and never a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote
@@ -39,20 +39,53 @@ SIMULATED_PATHS: Mapping[str, str] = {
 AHEAD = 2048
 """How many pieces the reader may be ahead of the writer before it waits."""
 
+AHEAD_BYTES = 16 * 1024 * 1024
+"""... and how many bytes."""
+
+MOST_UNSAVED = 64 * 1024 * 1024
+"""Bytes that are kept over all sessions while nothing can be saved; what comes then is lost."""
+
+PIECE = 256
+"""Bytes that a piece takes in memory beyond its data."""
+
+LOOK_S = 0.5
+"""How often a reader that waits for its writer looks whether that can write at all."""
+
 TOGETHER = 256
 """How many pieces are decoded and written at once, so that streams get their turn in between."""
 
 STOPPED = "Stopped by the person."
 
 
-@dataclass
+@dataclass(eq=False)
 class Answering:
-    """A request under way; `stop` ends it within a moment."""
+    """A request under way; `stop` ends it within a moment. `unsaved` are the bytes that have
+    arrived and are not in the log yet."""
 
     queue: asyncio.Queue[Arrived] = field(default_factory=asyncio.Queue)
     room: asyncio.Event = field(default_factory=asyncio.Event)
     reader: asyncio.Task[None] | None = None
     stopped: ResponseFailed | None = None
+    unsaved: int = 0
+
+    def put(self, item: Arrived) -> None:
+        self.unsaved += len(item.data) + PIECE
+        self.queue.put_nowait(item)
+
+    async def drained(self) -> list[Arrived]:
+        """What has arrived, at least one piece and at most TOGETHER."""
+        items = [await self.queue.get()]
+        while len(items) < TOGETHER and not self.queue.empty():
+            items.append(self.queue.get_nowait())
+        return items
+
+    def saved(self, items: Sequence[Arrived]) -> None:
+        self.unsaved -= sum(len(item.data) + PIECE for item in items)
+        self.room.set()
+
+    @property
+    def far_ahead(self) -> bool:
+        return self.queue.qsize() >= AHEAD or self.unsaved >= AHEAD_BYTES
 
     def stop(self, failure: ResponseFailed) -> None:
         self.stopped = self.stopped or failure
@@ -68,6 +101,7 @@ class Client:
         self._net = net
         self._keys = keys
         self._simulator_url = simulator_url
+        self._open: set[Answering] = set()
 
     def prepare(self, session: Session, choice: ToolChoice) -> Prepared:
         """The next request of `session`. What keeps it from being sent is in `failed`."""
@@ -133,35 +167,49 @@ class Client:
         if answering.stopped is not None:
             answering.reader.cancel()
         writing = Writing(self._hub, session_id, prepared, self._keys.masker(), ended)
+        self._open.add(answering)
         try:
             while not writing.over:
-                await writing.take(await _drained(answering), answering.stopped)
+                items = await answering.drained()
+                await writing.take(items, answering.stopped)
+                answering.saved(items)
         finally:
+            self._open.discard(answering)
             answering.reader.cancel()
             with suppress(asyncio.CancelledError):
                 await answering.reader
 
     async def _read(self, prepared: Prepared, answering: Answering) -> None:
-        sent, clock, queue = prepared.sent, self._hub.clock, answering.queue
+        sent, clock = prepared.sent, self._hub.clock
         last = Arrived(clock(), ended=True)
         try:
             async with self._net.open(
                 sent.method, prepared.url, prepared.headers, prepared.body, prepared.limits
             ) as answer:
                 started = ResponseStarted(answer.status, answer.headers, answer.request_id)
-                queue.put_nowait(Arrived(clock(), started=started, retry_after=answer.retry_after))
+                answering.put(Arrived(clock(), started=started, retry_after=answer.retry_after))
                 async for data in answer.chunks():
-                    queue.put_nowait(Arrived(clock(), data))
-                    while queue.qsize() >= AHEAD:
-                        answering.room.clear()
-                        await answering.room.wait()
+                    answering.put(Arrived(clock(), data))
+                    await self._wait_for_writer(answering)
         except NetTrouble as trouble:
             last.trouble = trouble
         except asyncio.CancelledError:
             last.trouble = NetTrouble("interrupted", "The connection was given up.")
         finally:
             last.at_ms = clock()
-            queue.put_nowait(last)
+            answering.put(last)
+
+    async def _wait_for_writer(self, answering: Answering) -> None:
+        """Where the reader is far ahead of it. While nothing can be saved the reader goes on, as
+        far as memory goes: NetTrouble where that is full."""
+        while answering.far_ahead and self._hub.health.trouble is None:
+            answering.room.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await answering.room.wait()
+        unsaved = sum(one.unsaved for one in self._open)
+        if self._hub.health.trouble is not None and unsaved > MOST_UNSAVED:
+            raise NetTrouble("interrupted", _LOST, began=True)
 
     def _base_url(self, profile: Profile) -> str:
         if not profile.simulated:
@@ -178,10 +226,7 @@ def merged(*several: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for headers in several for name, value in headers.items()}
 
 
-async def _drained(answering: Answering) -> list[Arrived]:
-    """What has arrived, at least one piece and at most TOGETHER."""
-    items = [await answering.queue.get()]
-    while len(items) < TOGETHER and not answering.queue.empty():
-        items.append(answering.queue.get_nowait())
-    answering.room.set()
-    return items
+_LOST = (
+    f"More than {MOST_UNSAVED >> 20} MiB arrived while nothing could be saved; what came after "
+    "that was not kept. Make room, then retry."
+)

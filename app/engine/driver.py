@@ -23,7 +23,7 @@ from app.core.decide import (
     SendRequest,
     next_commands,
 )
-from app.core.errors import Conflict, IllegalEvent, Refused, StoreError
+from app.core.errors import Conflict, IllegalEvent, Refused, StoreError, StoreUnwritable
 from app.core.events import (
     CallDecided,
     CallReturned,
@@ -153,9 +153,15 @@ class Driver:
             await self._advance(live)
 
     async def stop(self, session_id: str) -> None:
-        """Within a moment nothing of this session is under way; what arrived is kept."""
+        """Within a moment nothing of this session is under way; what arrived is kept. Where the
+        database cannot be written it holds all the same, and is saved as soon as it can be."""
         async with self._hub.holding(session_id) as live:
-            await self._stop(live)
+            try:
+                await self._stop(live)
+            except StoreUnwritable:
+                self._hub.owe(live, RunStopped())
+                self.waits.end(session_id)
+                self._settle_later(session_id)
         await self._over(session_id)
 
     async def delete(self, session_id: str) -> None:
@@ -168,6 +174,8 @@ class Driver:
     async def _stop(self, live: Live) -> None:
         going = live.own and live.session.state in ("running", "waiting", "paused")
         if going and not live.session.stopped:
+            if (trouble := self._hub.health.trouble) is not None:
+                raise trouble  # another try may take its time, and Stop does not
             await self._hub.append(live, [RunStopped()])
         self.waits.end(live.id)
 
@@ -181,7 +189,10 @@ class Driver:
             events = closing_events(live.session, STOPPED, stopped=True)
             events += self._running.lost(live.session)
             if events and live.own and not self._busy(session_id):  # its task is gone
-                await self._hub.append(live, events)
+                try:
+                    await self._hub.append(live, events)
+                except StoreUnwritable:
+                    self._settle_later(session_id)
 
     async def cancel(self, session_id: str, call_id: str) -> None:
         """End one call that runs: the model reads that it was cancelled. The decision to run one
@@ -253,7 +264,7 @@ class Driver:
     def _due(self, live: Live, commands: Sequence[Command], fresh: set[str]) -> list[Command]:
         """Without the checks that are under way, and without the calls that are looked at once
         more before they begin: what becomes of them follows from that, outside of this hold."""
-        if self._closing or live.deleted or not live.own:
+        if self._closing or live.deleted or not live.own or self._hub.owes(live.id):
             return []
         runs = [one.call_id for one in commands if isinstance(one, RunCall)]
         looks = self.checks.look(live, [one for one in runs if one not in fresh])
@@ -308,7 +319,8 @@ class Driver:
     async def _ended(self, live: Live) -> None:
         """In one hold with the answer's end: nobody sees a run as failed that goes on by itself."""
         for command in next_commands(live.session):
-            if isinstance(command, Retry) and self._closing is None:
+            held = self._closing is not None or self._hub.owes(live.id)
+            if isinstance(command, Retry) and not held:
                 await self._retry_later(live, command)
 
     async def _retry_later(self, live: Live, command: Retry) -> None:
@@ -339,7 +351,11 @@ class Driver:
                 await work
             finally:
                 forget()
-            await self.advance(session_id)
+            if session_id in self._hub.late and self._closing is None:
+                self._hub.late.discard(session_id)
+                self._settle_later(session_id)  # what comes next waits for the person
+            else:
+                await self.advance(session_id)
         except StoreError as error:
             log.error("Session %s could not be saved: %s", session_id, error)
             self._settle_later(session_id)
@@ -348,7 +364,7 @@ class Driver:
             self._settle_later(session_id)
 
     def _settle_later(self, session_id: str) -> None:
-        if session_id not in self._settling:
+        if session_id not in self._settling and self._closing is None:
             self._settling[session_id] = asyncio.create_task(self._settle(session_id))
 
     async def _settle(self, session_id: str) -> None:
@@ -356,7 +372,7 @@ class Driver:
         wait_s = MEND_S
         try:
             while not await self._settled(session_id):
-                await asyncio.sleep(wait_s)
+                await self._hub.health.again(wait_s)
                 wait_s = min(2 * wait_s, MOST_MEND_S)
         finally:
             del self._settling[session_id]
@@ -365,10 +381,11 @@ class Driver:
         alive = self._running.of(session_id)
         try:
             async with self._hub.holding(session_id) as live:
+                events: list[Event] = []
                 if session_id not in self._answers:
-                    events = closing_events(live.session, _NOT_SAVED, alive=alive)
+                    events += closing_events(live.session, _NOT_SAVED, alive=alive)
                     events += self._running.lost(live.session)
-                    await self._hub.append(live, events)
+                await self._hub.append(live, events)  # and what is owed
                 going = await self._ruling.commands(live.session)
                 if going or live.session.retrying is not None:
                     await self._hub.append(live, [RunPaused("store")])
@@ -380,6 +397,7 @@ class Driver:
         return session_id in self._answers or bool(self._running.of(session_id))
 
     async def _close(self) -> None:
+        self._hub.health.end()
         for task in self._settling.values():
             task.cancel()
         await self.waits.close()
@@ -395,7 +413,7 @@ class Driver:
             answering.stop(failure)
             tasks.append(task)
         if tasks:
-            await asyncio.wait(tasks)
+            await self._hub.health.or_trouble(tasks)
 
 
 def _together(commands: Sequence[Command]) -> Iterator[Sequence[Command]]:

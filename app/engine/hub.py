@@ -9,12 +9,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from app.core.errors import Conflict, IllegalEvent, NotFound, PlaygroundError, Refused, StoreError
+from app.core.errors import (
+    Conflict,
+    IllegalEvent,
+    NotFound,
+    PlaygroundError,
+    Refused,
+    StoreError,
+    StoreUnwritable,
+)
 from app.core.events import (
     CallDecided,
     CallEnded,
@@ -113,6 +121,11 @@ class Hub:
         self.recent: deque[Seen] = deque(maxlen=RECENT)
         self.position = log.position
         self.list_version = 0
+        self.health = log.database.health
+        self.health.watch(self.ring_list)
+        self._owed: dict[str, tuple[Event, int]] = {}
+        self.late: set[str] = set()
+        """Sessions of which something was saved later than it came."""
 
     async def create(self, settings: Settings, title: str = "") -> str:
         """A new session; its id."""
@@ -171,6 +184,12 @@ class Hub:
         one cannot follow; StoreError where they could not be saved.
         """
         assert live.own, "what came from somebody else is only read"
+        if (owed := self._owed.pop(live.id, None)) is not None:
+            try:
+                await self.append(live, [owed[0]], at_ms=owed[1])
+            except StoreError:
+                self._owed[live.id] = owed
+                raise
         now = self.clock() if at_ms is None else at_ms
         session = live.session
         if not all(isinstance(event, PartDelta) for event in events):
@@ -197,6 +216,38 @@ class Hub:
         # What is folded gets saved, whoever has left meanwhile, before the lock is given up.
         await uncancelled(asyncio.create_task(self._save(live, logged, chunks, closed, copied)))
         return logged
+
+    async def surely(
+        self,
+        session_id: str,
+        save: Callable[[Live], Awaitable[object]],
+        then: Callable[[Live], Awaitable[object]] | None = None,
+    ) -> None:
+        """Do `save` with the session held, and in the same hold `then`. Where the database cannot
+        be written, `save` is done again as soon as it can; nobody holds the session meanwhile.
+
+        StoreUnwritable where the program ends before that, or where `then` cannot be saved.
+        """
+        saved = False
+        while not saved:
+            try:
+                async with self.holding(session_id) as live:
+                    await save(live)
+                    saved = True
+                    if then is not None:
+                        await then(live)
+            except StoreUnwritable:
+                self.late.add(session_id)
+                if saved or not await self.health.again():
+                    raise
+
+    def owe(self, live: Live, event: Event) -> None:
+        """Save `event`, which holds from now on, before anything else of the session is saved."""
+        self._owed.setdefault(live.id, (event, self.clock()))
+
+    def owes(self, session_id: str) -> bool:
+        """Whether there is an event that holds and is not saved."""
+        return session_id in self._owed
 
     async def wire(self, live: Live) -> WireRows:
         """The rows of the wire view, made from the recordings when first asked for."""

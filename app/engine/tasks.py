@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from app.core.errors import IllegalEvent, NotFound, StoreError
 from app.core.events import Event
@@ -17,8 +18,7 @@ def teller(hub: Hub) -> Tell:
 
     async def tell(session: str, event: Event) -> None:
         try:
-            async with hub.holding(session) as live:
-                await hub.append(live, [event])
+            await hub.surely(session, partial(hub.append, events=[event]))
         except NotFound:
             pass  # a tool that is tried alone has no log
         except (IllegalEvent, StoreError) as error:

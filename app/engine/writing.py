@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from urllib.parse import unquote
 
 from app.core.decide import LONGEST_WAIT_S
@@ -138,17 +139,15 @@ class Writing:
             # What is masked is marked at once: nobody could find it after a power cut.
             closed = Closed(self._recording, False, self._spans())
         self._marked = self._spans()
-        async with self._hub.holding(self._session_id) as live:
-            await self._hub.append(
-                live,
-                self._events,
-                times=self._times,
-                sources=self._sources,
-                chunks=self._chunks,
-                closed=closed,
-            )
-            if self.over:
-                await self._then(live)
+        save = partial(
+            self._hub.append,
+            events=self._events,
+            times=self._times,
+            sources=self._sources,
+            chunks=self._chunks,
+            closed=closed,
+        )
+        await self._hub.surely(self._session_id, save, self._then if self.over else None)
         self._events, self._times, self._sources, self._chunks = [], [], [], []
 
     def _started(self, started: ResponseStarted, at_ms: int) -> None:

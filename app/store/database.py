@@ -19,7 +19,8 @@ from typing import Any
 
 import aiosqlite
 
-from app.core.errors import StoreBusy, StoreError, StoreUnreadable
+from app.core.errors import StoreBusy, StoreError, StoreUnreadable, StoreUnwritable
+from app.store.health import PROBE_S, Health
 
 APPLICATION_ID = 0x706C6179  # "play"
 QUICK_CHECK_BYTES = 64 * 1024 * 1024
@@ -155,6 +156,13 @@ class Statement:
     rows: Sequence[Sequence[Any]]
 
 
+PROBE = (
+    Statement("INSERT OR REPLACE INTO confirmations VALUES ('', '')", [()]),
+    Statement("DELETE FROM confirmations WHERE name = ''", [()]),
+)
+"""Writes a page and leaves nothing."""
+
+
 @dataclass
 class _Write:
     statements: Sequence[Statement]
@@ -171,7 +179,9 @@ class Database:
         self.path = path
         self._writer = writer
         self._reader = reader
+        self.health = Health()
         self._queue: asyncio.Queue[_Write | None] = asyncio.Queue()
+        self._probing: asyncio.Task[None] | None = None
         self._task = asyncio.create_task(self._write_all()) if writer is not None else None
 
     @classmethod
@@ -233,6 +243,8 @@ class Database:
             raise _store_error(error, self.path) from error
 
     async def close(self) -> None:
+        if self._probing is not None:
+            self._probing.cancel()
         if self._task is not None:
             self._queue.put_nowait(None)
             await self._task
@@ -261,12 +273,28 @@ class Database:
                 for write in writes:
                     await self._commit([write])
                 return
+            told = _store_error(error, self.path)
+            if isinstance(told, StoreUnwritable):
+                self._troubled(told)
             if not writes[0].done.done():
-                writes[0].done.set_exception(_store_error(error, self.path))  # the writer lives on
+                writes[0].done.set_exception(told)  # the writer lives on
             return
+        self.health.worked()
         for write in writes:
             if not write.done.done():
                 write.done.set_result(None)
+
+    def _troubled(self, trouble: StoreUnwritable) -> None:
+        """From here on it is tried again and again, until something can be written."""
+        self.health.failed(trouble)
+        if self._probing is None or self._probing.done():
+            self._probing = asyncio.create_task(self._probe())
+
+    async def _probe(self) -> None:
+        while self.health.trouble is not None:
+            await asyncio.sleep(PROBE_S)
+            with suppress(StoreError):
+                await self.write(PROBE)
 
     async def _transaction(self, groups: Sequence[Sequence[Statement]], full: bool) -> None:
         connection = self._writer
@@ -409,10 +437,10 @@ def _store_error(error: Exception, path: Path) -> StoreError:
     if code.startswith("SQLITE_CORRUPT") or isinstance(error, UnicodeDecodeError):
         return _damaged(path, str(error))
     if code.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")):
-        return StoreError(
+        return StoreUnwritable(
             f"Cannot write {path}: {error}. Check its permissions, or name another file with "
             "--db FILE."
         )
     if code.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
-        return StoreError(f"Cannot write {path}: {error}. Is the disk full?")
+        return StoreUnwritable(f"Cannot write {path}: {error}. Is the disk full?")
     return StoreError(f"The database {path} refused: {error}.")

@@ -1,0 +1,82 @@
+"""Whether the database can be written, as its last write told; and who waits until it can."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from typing import Any
+
+from app.core.errors import StoreUnwritable
+
+log = logging.getLogger("playground")
+
+PROBE_S = 1.0
+"""How often a database that could not be written is tried again, in seconds."""
+
+
+class Health:
+    """`trouble` is why nothing can be written now, "" while all is well."""
+
+    def __init__(self) -> None:
+        self.trouble: StoreUnwritable | None = None
+        self._well = asyncio.Event()
+        self._well.set()
+        self._troubled = asyncio.Event()
+        self._told: list[Callable[[], object]] = []
+        self._ending = False
+
+    def watch(self, told: Callable[[], object]) -> None:
+        """`told` is called whenever `trouble` has become another."""
+        self._told.append(told)
+
+    def failed(self, trouble: StoreUnwritable) -> None:
+        """A write failed for a reason that passes."""
+        if self.trouble is None:
+            log.warning("Nothing can be saved: %s", trouble)
+        if str(self.trouble) != str(trouble):
+            self._become(trouble)
+
+    def worked(self) -> None:
+        """A write was committed."""
+        if self.trouble is not None:
+            log.warning("The database can be written again.")
+            self._become(None)
+
+    def _become(self, trouble: StoreUnwritable | None) -> None:
+        self.trouble = trouble
+        for now, event in ((trouble is None, self._well), (trouble is not None, self._troubled)):
+            (event.set if now else event.clear)()
+        for told in self._told:
+            told()
+
+    def end(self) -> None:
+        """The program ends: nobody waits any longer."""
+        self._ending = True
+        self._well.set()
+
+    async def again(self, pause_s: float = PROBE_S) -> bool:
+        """Wait until another try to write makes sense: until all is well, or where it is (whoever
+        failed did not fail here) for `pause_s` seconds. False where the program ends, and nothing
+        is waited for any more."""
+        if self._ending:
+            return False
+        if self.trouble is None:
+            await asyncio.sleep(pause_s)
+        else:
+            await self._well.wait()
+        return True
+
+    async def or_trouble(self, tasks: Collection[asyncio.Future[Any]]) -> None:
+        """Until all `tasks` are done; but no longer than all is well, for what they have still to
+        write down waits for that. At the end of the program nothing does."""
+        if self._ending:
+            await asyncio.wait(tasks)
+            return
+        done = asyncio.ensure_future(asyncio.wait(tasks))
+        troubled = asyncio.ensure_future(self._troubled.wait())
+        try:
+            await asyncio.wait([done, troubled], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            done.cancel()
+            troubled.cancel()

@@ -1,0 +1,206 @@
+"""A full disk loses nothing that memory can hold, starts nothing, and never keeps Stop waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from app.core.errors import StoreUnwritable
+from app.core.events import (
+    CallEnded,
+    CallInterrupted,
+    CallStarted,
+    PartDelta,
+    PromptAdded,
+    RequestSent,
+    ResponseFailed,
+    RunPaused,
+    RunStopped,
+)
+from app.core.state import Session
+from app.engine import client as client_module
+from app.engine.decisions import Asked
+from app.engine.engine import Engine
+from tests.engine.boundary import Boundary
+from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running, until
+from tests.engine.test_driver import effects, noting, waiting
+from tests.engine.test_verifying import found_in
+from tests.engine.unwritable import FullDisk
+
+pytestmark = pytest.mark.anyio
+
+QUESTION = "What is 17 * 23?"
+
+
+@asynccontextmanager
+async def watched(folder: Path) -> AsyncIterator[tuple[Engine, Boundary]]:
+    """An engine whose recordings are, at the end, what was sent."""
+    boundary = Boundary()
+    async with asyncio.timeout(60), running(folder, boundary=boundary) as engine:
+        yield engine, boundary
+        for (session_id,) in await engine.database.rows("SELECT id FROM sessions"):
+            assert await boundary.wrongly_kept(engine, session_id, whole=False) == []
+        assert (await found_in(engine.database, mending=True))[1] == []
+
+
+async def read_to_the_end(engine: Engine) -> None:
+    """Until nothing more of any answer arrives."""
+    readers = [one.reader for one in engine.driver._client._open if one.reader is not None]
+    await asyncio.wait(readers)
+
+
+def said(session: Session) -> list[str]:
+    return [part.text for part in session.turns[-1].parts]
+
+
+async def test_what_arrives_meanwhile_is_saved_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watched(tmp_path) as (engine, _):
+        whole = await asked(engine, QUESTION)
+        disk = FullDisk(engine, monkeypatch, RequestSent)
+        session_id = await begun(engine)
+        await engine.driver.prompt(session_id, QUESTION)
+        await disk.noticed()
+        await read_to_the_end(engine)
+        async with engine.hub.holding(session_id) as live:  # nobody keeps it from being read
+            assert live.session.state == "running"
+        with pytest.raises(StoreUnwritable, match="full"):
+            await engine.hub.create(whole.settings)  # type: ignore[arg-type]
+        await disk.lifted()
+        session = await rested(engine, session_id)
+        assert session.state == "idle"
+        assert said(session) == said(whole)
+        assert disk.tries > 1
+
+
+async def test_stop_acts_at_once_and_is_saved_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watched(tmp_path) as (engine, _):
+        disk = FullDisk(engine, monkeypatch, RequestSent)
+        session_id = await begun(engine)
+        await engine.driver.prompt(session_id, f"[[fault:stall-after-8]] {QUESTION}")
+        await disk.noticed()
+        await engine.driver.stop(session_id)
+        await read_to_the_end(engine)
+        await engine.driver.stop(session_id)  # again: no second event
+        assert not events_of(await engine.log.events(session_id), RunStopped)
+        await disk.lifted()
+        session = await rested(engine, session_id)
+        assert session.state == "interrupted"
+        assert session.stopped
+        log = await engine.log.events(session_id)
+        assert len(events_of(log, RunStopped)) == len(events_of(log, ResponseFailed)) == 1
+        assert events_of(log, RunPaused) == []
+        assert session.turns[-1].failure is not None
+        assert session.turns[-1].failure.failure == "stopped"
+        await engine.driver.retry(session_id)
+        await until(engine, session_id, ResponseFailed)
+        await engine.driver.stop(session_id)
+
+
+async def test_what_memory_cannot_hold_is_lost_and_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit holds over all sessions together."""
+    most, piece = 512 * 1024, 64 * 1024 + client_module.PIECE
+    monkeypatch.setattr(client_module, "MOST_UNSAVED", most)
+    monkeypatch.setattr(client_module, "AHEAD_BYTES", 16 * 1024)
+    async with watched(tmp_path) as (engine, _):
+        disk = FullDisk(engine, monkeypatch)
+        ids = [await begun(engine) for _ in range(3)]
+        for session_id in ids:
+            await engine.driver.prompt(session_id, "[[fault:endless-text]] hello")
+            await until(engine, session_id, PartDelta)
+        disk.on = True
+        await read_to_the_end(engine)
+        kept = sum(one.unsaved for one in engine.driver._client._open)
+        assert most < kept < most + (len(ids) + 1) * piece
+        await disk.lifted()
+        for session_id in ids:
+            session = await rested(engine, session_id)
+            assert session.state == "interrupted"
+            assert session.turns[-1].failure is not None
+            assert "was not kept" in session.turns[-1].failure.message
+
+
+async def test_a_call_that_ends_meanwhile_keeps_its_result_and_runs_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watched(tmp_path) as (engine, _):
+        disk = FullDisk(engine, monkeypatch, CallStarted)
+        session_id = await begun(engine, [noting(tmp_path)], rules=ALLOW_ALL)
+        await engine.driver.prompt(session_id, "Use note")
+        await disk.noticed()
+        while effects(tmp_path) == 0:
+            await asyncio.sleep(0.01)
+        await disk.lifted()
+        session = await rested(engine, session_id)
+        assert (session.state, session.paused) == ("paused", "store")
+        log = await engine.log.events(session_id)
+        assert len(events_of(log, CallEnded)) == 1
+        assert events_of(log, CallInterrupted) == []
+        assert len(events_of(log, RequestSent)) == 1
+        await engine.driver.resume(session_id)
+        assert (await rested(engine, session_id)).state == "idle"
+    assert effects(tmp_path) == 1
+
+
+async def test_a_call_begins_only_when_that_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watched(tmp_path) as (engine, _):
+        session = await waiting(engine, noting(tmp_path))
+        (call,) = session.waiting
+        disk = FullDisk(engine, monkeypatch)
+        disk.on = True
+        for _ in range(2):
+            with pytest.raises(StoreUnwritable):
+                await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+        await disk.lifted()
+        assert (await rested(engine, session.id)).state == "waiting"
+        await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+        assert (await rested(engine, session.id)).state == "idle"
+    assert effects(tmp_path) == 1
+
+
+async def test_stop_ends_a_call_whose_end_cannot_be_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watched(tmp_path) as (engine, _):
+        disk = FullDisk(engine, monkeypatch, CallStarted)
+        session_id = await begun(engine, [noting(tmp_path, waits=True)], rules=ALLOW_ALL)
+        await engine.driver.prompt(session_id, "Use note")
+        await disk.noticed()
+        await engine.driver.stop(session_id)
+        await disk.lifted()
+        session = await rested(engine, session_id)
+        await until(engine, session_id, RunStopped)
+        assert session.stopped
+        assert [call.status for call in session.calls()] == ["done"]
+        assert not engine.driver._running.sessions
+
+
+@pytest.mark.parametrize("kind", [RequestSent, CallStarted])
+async def test_the_program_ends_without_waiting_for_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type
+) -> None:
+    """And after the next start nothing runs by itself; a call that had begun asks."""
+    prompt = "Use note" if kind is CallStarted else f"[[fault:stall-after-8]] {QUESTION}"
+    async with running(tmp_path) as engine:
+        disk = FullDisk(engine, monkeypatch, kind)
+        session_id = await begun(engine, [noting(tmp_path, waits=True)], rules=ALLOW_ALL)
+        await engine.driver.prompt(session_id, prompt)
+        await disk.noticed()
+        async with asyncio.timeout(30):
+            await engine.driver.close()
+    async with running(tmp_path) as engine:
+        session = await rested(engine, session_id)
+        assert session.state == ("waiting" if kind is CallStarted else "interrupted")
+        assert len(events_of(await engine.log.events(session_id), PromptAdded)) == 1
+        assert (await found_in(engine.database, mending=True))[1] == []
