@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.core.errors import BadInput, Conflict, NotFound
+from app.core.rules import Rule
 from app.engine import purging
 from app.engine.engine import Engine
 from app.engine.forking import Place, fork
@@ -78,6 +79,9 @@ async def test_a_purged_session_is_gone_and_its_fork_has_all(tmp_path: Path) -> 
         place = Place(seq=parent.seq)
         child = await fork(engine, parent.id, place, title="child")
         second = await fork(engine, child, place, title="second")
+        for one in (parent.id, child):
+            await engine.rules.add(one, Rule("calculator", "run", here=one), ())
+        assert {"rules"} <= {*await left(engine, parent.id)}
         bytes_before = await engine.log.chunks(child)
         assert bytes_before
         assert bytes_before == await engine.log.chunks(second)
@@ -88,6 +92,7 @@ async def test_a_purged_session_is_gone_and_its_fork_has_all(tmp_path: Path) -> 
         assert await purging.bin_of(engine) == [parent.id]
         await purging.purge(engine, [parent.id])
         assert await left(engine, parent.id) == {}
+        assert [len(engine.rules.of(one)) for one in (parent.id, child)] == [0, 1]
         assert not (engine.files / parent.id).exists()
         with pytest.raises(NotFound):
             async with engine.hub.holding(parent.id):

@@ -204,6 +204,27 @@ def test_a_known_secret_in_lines_of_base64_is_masked_and_the_lines_stay(levels: 
     assert plain[68:100] not in said.replace("\\", "").replace("n", "")
 
 
+@pytest.mark.parametrize("levels", range(4))
+@pytest.mark.parametrize("protocol", CODECS)
+def test_a_known_secret_in_lines_of_base64_leaves_in_no_recorded_bytes(
+    protocol: str, levels: int
+) -> None:
+    """However often it stands in a JSON text within another, and whatever piece a byte came in."""
+    text = base64.encodebytes(f"{'x' * 50}{KNOWN}{'y' * 50}".encode()).decode()
+    plain = "".join(text.split())
+    for _ in range(levels):
+        text = json.dumps(text)
+    data = f"{protocol} data: {text}\n\n".encode()
+    for size in (7, len(data)):
+        pieces = [Piece(5, data[start : start + size]) for start in range(0, len(data), size)]
+        kept = Kept(Log().start().session(), "", Log().start().events, {1: Recording(1, pieces)})
+        one = redacted(kept, [KNOWN]).kept.recordings[1]
+        left = one.data.decode().replace("\\", "").replace("n", "")
+        assert len(one.data) == len(data)
+        assert plain[68:100].replace("n", "") not in left
+        assert one.data.count(b"*") >= len(KNOWN) * 4 // 3 - 1
+
+
 @pytest.mark.parametrize("code", [lambda raw: base64.b64encode(raw).decode(), quote])
 def test_what_looks_like_a_secret_is_found_where_it_is_only_coded(code: Any) -> None:
     coded = code(f"cookie: sid={SHAPED['cookie']}".encode())

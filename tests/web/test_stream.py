@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.core.events import CallChecked, Logged
+from app.core.events import CallChecked, Logged, PartDelta, PartStarted
 from app.core.fold import fold
 from app.engine.engine import Engine
 from app.engine.hub import _follow
@@ -16,7 +16,7 @@ from app.render.view import View
 from app.render.wire_rows import WireRows
 from app.web.site import Site
 from app.web.stream import Cursor, _next, message
-from tests.engine.running import asked, running
+from tests.engine.running import asked, begun, running, until
 from tests.render.page import ENV, NOW_MS, Page
 
 pytestmark = pytest.mark.anyio
@@ -83,6 +83,22 @@ async def test_from_any_cursor_to_the_page_of_now(
             page = await page_at(engine, session.id, log, 2)
             page.apply(frame_of(await _next(site, session.id, unknown, slow=True)))
             assert str(page) == fresh
+
+
+async def test_only_the_last_message_of_a_step_carries_its_cursor(tmp_path: Path) -> None:
+    """Whoever loses the line within a step gets the whole of it again, text that grew or not."""
+    async with running(tmp_path) as engine:
+        session_id = await begun(engine)
+        await engine.driver.prompt(session_id, "[[fault:stall-after-6]] hello")
+        await until(engine, session_id, PartDelta)
+        log = await engine.log.events(session_id)
+        started = next(one.seq for one in log if isinstance(one.event, PartStarted))
+        cursor = Cursor(-1, started, by_seq=True)
+        sent = await _next(Site(engine, ENV), session_id, cursor, slow=True)
+        grow, html = sent.split("\n\n")[:-1]
+        assert grow.startswith("event: grow\n")
+        assert "\nid: " not in grow
+        assert html.endswith(f"\nid: {cursor.seq}")
 
 
 async def test_a_page_that_has_it_all_is_sent_nothing_of_the_session(tmp_path: Path) -> None:

@@ -143,6 +143,16 @@ def test_what_the_end_cut_is_marked(body: bytes) -> None:
     assert [frame.complete for frame in frames(body)] == [False]
 
 
+@pytest.mark.parametrize("end", [b"\r\n", b"\r", b"\n"], ids=["CRLF", "CR", "LF"])
+def test_a_line_end_that_is_cut_in_two_is_one(end: bytes) -> None:
+    """After each byte, and between each CR and its LF alone: an event of two lines stays one."""
+    body = b"event: e" + end + b"data: a" + end + b"data: b" + end + end + b"data: c" + end + end
+    within = [place for place in range(1, len(body)) if body[place - 1 : place + 1] == b"\r\n"]
+    for cuts in (range(len(body)), within, within[:1], within[1:2], within[3:4], within[-1:]):
+        found = [(one.event, one.data) for one in frames(body, *cuts)]
+        assert found == [("e", "a\nb"), ("", "c")], [*cuts]
+
+
 def test_what_is_no_utf8_is_marked() -> None:
     (frame,) = frames(b"data: \xff\n\n")
     assert (frame.data, frame.sound) == ("\ufffd", False)

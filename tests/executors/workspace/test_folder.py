@@ -144,6 +144,29 @@ def test_a_write_is_whole_and_keeps_the_mode(folder: Folder) -> None:
     assert os.listdir(folder.root) == ["run.sh"]
 
 
+@pytest.mark.parametrize("planted", ["link", "broken", "hard", "file"])
+def test_a_new_file_is_a_new_one(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, planted: str
+) -> None:
+    """What a write goes into first is nothing that stood there, even where its name is known."""
+    monkeypatch.setattr("app.executors.workspace.folder.secrets.token_hex", lambda _: "0" * 16)
+    name, target = folder.root / f".{'0' * 16}.new", outside(folder)
+    match planted:
+        case "link":
+            os.symlink(target / "secret", name)
+        case "broken":
+            os.symlink(target / "absent", name)
+        case "hard":
+            os.link(target / "secret", name)
+        case _:
+            name.write_bytes(b"somebody's")
+    with pytest.raises(Trouble):
+        folder.write("a", b"mine")
+    assert (target / "secret").read_bytes() == SECRET
+    assert os.listdir(target) == ["secret"]
+    assert not (folder.root / "a").exists()
+
+
 def test_what_the_system_refuses_is_told(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
