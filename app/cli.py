@@ -176,7 +176,9 @@ def _simulate(commands: argparse._SubParsersAction[_Parser]) -> None:
         "/gemini, /ollama.",
     )
     one.add_argument("--port", type=_port, default=0, help="0 takes a free one (%(default)s)")
-    one.add_argument("--scenario", type=Path, metavar="FILE", help="play this script")
+    one.add_argument(
+        "--scenario", type=Path, metavar="FILE", help="play this script: docs/scenarios.md"
+    )
     one.add_argument("--pace", type=float, default=1.0, help="1 is human, 0 at once (%(default)s)")
 
 
@@ -237,7 +239,9 @@ def _export(commands: argparse._SubParsersAction[_Parser]) -> None:
         help="recordings, results, thinking, images",
     )
     one.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: stdout")
-    one.add_argument("--json", action="store_true", help="one object: file, text, notes, masked")
+    one.add_argument(
+        "--json", action="store_true", help="one object: file, media_type, text, notes, masked"
+    )
     one.add_argument("--env-file", type=Path, metavar="FILE", help="masks its values, not ./.env's")
     _db(one)
 
@@ -245,9 +249,10 @@ def _export(commands: argparse._SubParsersAction[_Parser]) -> None:
 def _import(commands: argparse._SubParsersAction[_Parser]) -> None:
     one = commands.add_parser(
         "import",
-        help="bring a session that was exported as jsonl",
-        description="Keep the session of a JSON Lines file to be read; nothing of it is run, asked "
-        "or applied. Prints its new id.",
+        help="bring a session, a request, a curl command or a HAR",
+        description="Keep a session that was exported as jsonl, the body of a request (OpenAI, "
+        "Anthropic, Gemini, Ollama), a curl command or an HTTP archive (HAR) to be read; nothing "
+        "of it is run, asked or applied. Prints its new id.",
     )
     one.add_argument("file", type=Path, metavar="FILE")
     one.add_argument("--json", action="store_true", help="one object")

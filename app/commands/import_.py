@@ -1,4 +1,5 @@
-"""`playground import`: a session that was exported, kept to be read; here or through the server."""
+"""`playground import`: a session, a request, a curl command or a HAR, kept to be read; here or
+through the server."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def _data(path: Path) -> bytes:
             raise BadInput(f"{path} is larger than {MAX_BYTES >> 20} MiB, the most that is read.")
         return path.read_bytes()
     except OSError as error:
-        said = f"Cannot read {path} ({error.strerror}); name a file that `playground export` wrote."
+        said = f"Cannot read {path} ({error.strerror}); name a readable file."
         raise BadInput(said) from error
 
 

@@ -60,6 +60,8 @@ class Teller:
             self._say(f"A person must decide: {', '.join(waiting)}. {here}")
         elif state == "paused":
             self._say(f"{self._paused or 'The run is paused.'} {here}")
+        elif state in ("failed", "interrupted"):
+            self._say(here)  # where Retry, Setup and Providers are, of which the reason may speak
 
     def stopped(self, where: str) -> None:
         """What a person must know who ended the run by Ctrl-C."""

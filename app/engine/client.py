@@ -121,7 +121,7 @@ class Client:
         key = self._keys.key_for(profile)
         missing = self._keys.missing(profile)
         if not model and failed is None:
-            failed = ResponseFailed("bad_request", "Choose a model in Setup; none is named.")
+            failed = ResponseFailed("bad_request", "Choose a model; none is named.")
         if missing and failed is None:
             failed = ResponseFailed("no_key", missing)
         key_name = "PLAYGROUND_TOKEN" if profile.simulated else profile.key_name

@@ -130,6 +130,7 @@ def test_a_failed_run_is_1_and_a_limit_is_3(
     code, events, said = told(typed, tmp_path, prompt="[[fault:http-400]] hello")
     assert (code, of(events, "response_failed")[0]["status"]) == (1, 400)
     assert said.startswith("playground: ")
+    assert "in the page.\n" in said
     limited = ("--tools", "examples", "--allow", "all", "--max-turns", "2")
     code, events, said = told(typed, tmp_path, *limited, prompt="[[fault:loop]] 17 * 23")
     assert (code, events[-1]["kind"], events[-1]["limit"]) == (3, "run_paused", "max_turns")
@@ -138,6 +139,8 @@ def test_a_failed_run_is_1_and_a_limit_is_3(
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     code, events, _ = told(typed, tmp_path, "--profile", "openai")
     assert (code, of(events, "response_failed")[0]["failure"]) == (1, "no_key")
+    code, _, said = told(typed, tmp_path, "--profile", "lmstudio")
+    assert (code, said.splitlines()[0]) == (1, "playground: Choose a model; none is named.")
 
 
 @pytest.mark.anyio

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
 import signal
 import subprocess
 from pathlib import Path
 
 import httpx
 
-from tests.served import END_S, command, environment, ran
+from tests.served import END_S, ROOT, command, environment, ran
 
 
 def test_it_answers_and_ends(tmp_path: Path) -> None:
@@ -42,3 +45,37 @@ def test_a_script_that_cannot_be_read(tmp_path: Path) -> None:
     for name in ("gone.json", "bad.json"):
         done = ran("simulate", "--scenario", name, cwd=tmp_path)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+def test_the_example_of_the_documentation_plays_as_it_says(tmp_path: Path) -> None:
+    """docs/scenarios.md: its file, and its two commands, but for the port."""
+    text = (ROOT / "docs" / "scenarios.md").read_text("utf-8")
+    (example,) = re.findall(r"^```json\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    (commands,) = re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    lines = [line.partition("playground ") for line in commands.splitlines()]
+    first, second = (shlex.split(words) for _, _, words in lines)
+    name, _, key = lines[1][0].strip().partition("=")
+    (tmp_path / first[-1]).write_text(example)
+    with subprocess.Popen(
+        command(*("0" if word == "9000" else word for word in first)),
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+    ) as process:
+        assert process.stdout is not None
+        try:
+            url = process.stdout.readline().split(" on ")[1].split()[0]
+            words = [word.replace("http://127.0.0.1:9000", url) for word in second]
+            done = ran(*words, "--json", cwd=tmp_path, **{name: key})
+        finally:
+            process.kill()
+    assert (done.returncode, done.stderr) == (0, "")
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    kinds = [one["part_kind"] for one in told if one["kind"] == "part_started"]
+    assert kinds == ["thinking", "text", "call", "call", "text"]
+    said = [one["text"] for one in told if one["kind"] == "part_ended"]
+    script = json.loads(example)["turns"]
+    assert said[:2] == [script[0]["thinking"], script[0]["text"]]
+    assert [json.loads(one) for one in said[2:4]] == [{"city": "Oslo"}, {"expression": "6 * 7"}]
+    assert said[4] == script[1]["text"]
