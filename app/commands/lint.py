@@ -21,8 +21,6 @@ MOST_BYTES = 50 * 1024 * 1024
 ALL_TOOLS = "*"
 """Stands for a tool's name where all tools of a file are meant."""
 
-REFERENCES = ("/$ref", "/$dynamicRef", "/$recursiveRef", "/$id")
-
 
 @dataclass(frozen=True)
 class Line:
@@ -57,7 +55,7 @@ def main(arguments: argparse.Namespace) -> int:
             continue
         _note(path, brought)
         for one in brought.tools:
-            if one.tool is None and not _is_reference(one):
+            if one.tool is None and not one.refers:
                 name = one.name or "a tool"
                 what = {"file": str(path), "tool": one.name, "error": one.problem}
                 failed.append(_complain(what, f"{path}: {name}: {one.problem}"))
@@ -100,12 +98,6 @@ def _read(path: Path) -> Brought:
     return brought
 
 
-def _is_reference(one: Found) -> bool:
-    """Whether a schema that is one refers to what is not in it: the file was read, and no request
-    can be made of the tool."""
-    return one.tool is None and one.pointer.endswith(REFERENCES)
-
-
 def _complain(what: dict[str, str], said: str) -> dict[str, str]:
     """One sentence on the error stream; `what` is the same for a program."""
     print(f"playground: {' '.join(said.split())}", file=sys.stderr)
@@ -127,7 +119,7 @@ def judged(file: str, found: Sequence[Found], protocols: Sequence[str]) -> list[
     lines = []
     for one in found:
         if one.tool is None:
-            if _is_reference(one):
+            if one.refers:  # the file was read, and no request can be made of the tool
                 refused = Finding("refused", one.problem, one.pointer)
                 lines.append(Line(file, one.name, refused))
             continue

@@ -23,6 +23,7 @@ MOST_TOOLS = 5_000
 """Of one text."""
 UNANSWERED = "Nobody answers it yet: it is a mock with a made-up result."
 _MOST_SAMPLE = 2_000
+_REFERENCES = ("/$ref", "/$dynamicRef", "/$recursiveRef", "/$id")
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -56,7 +57,8 @@ def made(entry: Mapping[str, Any], kind: str, pieces: Pieces, protocol: str = ""
         }
         tool = check_tool(data)
     except BadTool as error:
-        return replace(found, notes=tuple(notes), problem=str(error), pointer=error.pointer)
+        found = replace(found, notes=tuple(notes), problem=str(error), pointer=error.pointer)
+        return replace(found, refers=error.pointer.endswith(_REFERENCES))
     return replace(found, tool=tool, name=tool.name, notes=tuple(notes))
 
 

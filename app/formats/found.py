@@ -13,7 +13,8 @@ from app.core.tools import Tool
 @dataclass(frozen=True)
 class Found:
     """One tool of the text. `tool` is None where it cannot be taken; `problem` then says why, and
-    `pointer` where in the tool as our own form has it, "" where that is not known.
+    `pointer` where in the tool as our own form has it, "" where that is not known; `refers` says
+    that it is because its schema refers to what it does not hold: nothing is fetched.
 
     `form` is the entry as its own format writes it, and `protocol` whose format that is
     ("anthropic", "openai_chat", "openai_responses", "gemini", or "" for none of them). `kind`
@@ -28,6 +29,7 @@ class Found:
     notes: tuple[str, ...] = ()
     problem: str = ""
     pointer: str = ""
+    refers: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -92,7 +92,10 @@ def _operation(
         parameters = schemas.closed(
             {"type": "object", "properties": tool.properties, "required": tool.required}
         )
-    except (_Bad, Outside) as error:
+    except Outside as error:
+        found = refused(form, KIND, name, str(error))
+        return replace(found, pointer="/parameters", refers=error.refers)
+    except _Bad as error:
         return refused(form, KIND, name, str(error))
     config: dict[str, Any] = {"method": method.upper(), "url": server + _path(path, tool)}
     if tool.query:

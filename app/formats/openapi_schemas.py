@@ -27,6 +27,10 @@ _MOST_STEPS = 10
 class Outside(ValueError):
     """A ref that is not followed, or too much of them. `str` is a sentence."""
 
+    def __init__(self, sentence: str, *, refers: bool = False) -> None:
+        super().__init__(sentence)
+        self.refers = refers
+
 
 class Schemas:
     """Converts and gathers; one for each document."""
@@ -86,7 +90,8 @@ class Schemas:
 
     def _at(self, ref: str) -> Any:
         if not ref.startswith("#/"):
-            raise Outside(f"It refers to {clipped(ref)!a}, outside of it; nothing is fetched.")
+            said = f"It refers to {clipped(ref)!a}, outside of it; nothing is fetched."
+            raise Outside(said, refers=True)
         here: Any = self._document
         for step in ref[2:].split("/"):
             step = unquote(step).replace("~1", "/").replace("~0", "~")
@@ -95,7 +100,8 @@ class Schemas:
             elif isinstance(here, list) and step.isascii() and step.isdigit():
                 here = here[int(step[:6])] if int(step[:6]) < len(here) else None
             else:
-                raise Outside(f"There is nothing at {clipped(ref)!a}; correct the document.")
+                said = f"There is nothing at {clipped(ref)!a}; correct the document."
+                raise Outside(said, refers=True)
         return here
 
     def _converted(self, ref: str) -> tuple[Any, frozenset[str], int]:

@@ -166,6 +166,21 @@ def test_what_a_schema_refers_to_and_does_not_hold_is_a_finding(
         assert (second["tool"], second["severity"]) == ("look.up", "refused")
 
 
+def test_an_operation_that_refers_out_of_its_document_is_a_finding(
+    typed: Typed, tmp_path: Path
+) -> None:
+    body = {"content": {"application/json": {"schema": {"$ref": "https://example.com/pet.json"}}}}
+    document = {
+        "openapi": "3.1.0",
+        "servers": [{"url": "https://pets.example"}],
+        "paths": {"/pets": {"post": {"operationId": "addPet", "requestBody": body}}},
+    }
+    put(tmp_path, "api.json", document)
+    code, out, told = typed("lint", "api.json")
+    assert (code, told) == (1, "")
+    assert out.startswith("api.json:addPet:/parameters: refused: It refers to 'https://example")
+
+
 def test_several_tools_are_judged_together(typed: Typed, tmp_path: Path) -> None:
     tools = [{**SOUND, "name": f"look_{n}_up", "description": ""} for n in range(129)]
     put(tmp_path, "many.json", tools)
