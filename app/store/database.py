@@ -206,6 +206,12 @@ class Database:
             for connection in opened:
                 await connection.close()
             match error:
+                case sqlite3.Error() if not owner and _is_out_of_reach(error):
+                    raise StoreUnreadable(
+                        f"Cannot read {path} ({error}): SQLite keeps a file beside it, also to "
+                        "read. Copy it to a folder that you may write to, and name the copy with "
+                        "--db FILE."
+                    ) from error
                 case sqlite3.Error() | UnicodeDecodeError():
                     raise _store_error(error, path) from error
                 case OSError():
@@ -426,6 +432,11 @@ def _damaged(path: Path, what: str) -> StoreError:
     )
 
 
+def _is_out_of_reach(error: sqlite3.Error) -> bool:
+    code = getattr(error, "sqlite_errorname", "") or ""
+    return code.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM"))
+
+
 def _store_error(error: Exception, path: Path) -> StoreError:
     code = getattr(error, "sqlite_errorname", "") or ""
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
@@ -436,7 +447,7 @@ def _store_error(error: Exception, path: Path) -> StoreError:
         )
     if code.startswith("SQLITE_CORRUPT") or isinstance(error, UnicodeDecodeError):
         return _damaged(path, str(error))
-    if code.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")):
+    if isinstance(error, sqlite3.Error) and _is_out_of_reach(error):
         return StoreUnwritable(
             f"Cannot write {path}: {error}. Check its permissions, or name another file with "
             "--db FILE."

@@ -131,3 +131,24 @@ def test_an_empty_file_and_a_file_that_is_no_database(tmp_path: Path) -> None:
     assert text.returncode == 1
     assert "text.db is not a database" in text.stderr
     assert json.loads(text.stdout).keys() == {"error"}
+
+
+def test_a_file_in_a_folder_of_somebody_else_is_one_sentence(tmp_path: Path) -> None:
+    """SQLite needs to write beside a file, also to read it."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.db"
+        assert ran("run", "hello", "--db", str(path), cwd=tmp_path).returncode == 0
+        path.chmod(0o444)
+        Path(folder).chmod(0o555)
+        done = subprocess.run(
+            [sys.executable, "-c", AS_NOBODY, f"sessions|--db|{path}"],
+            capture_output=True,
+            text=True,
+            cwd="/",
+            env=environment(PLAYGROUND_HOME=str(tmp_path)),
+            timeout=START_S,
+        )
+        Path(folder).chmod(0o700)
+    assert done.stdout.split() == ["2"]
+    assert done.stderr.startswith(f"playground: Cannot read {path} (")
+    assert done.stderr.count("\n") == 1
