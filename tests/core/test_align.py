@@ -16,6 +16,7 @@ from app.core.forks import cut
 from app.core.sides import Answered, Asked, Side, side
 from tests.core.sides import Turns, logged, sided
 from tests.factories import Log
+from tests.tables import each_row
 
 A, B, C = ("look_up", {"id": 1}), ("add_event", {"title": "x"}), ("look_up", {"id": 2})
 
@@ -40,7 +41,7 @@ KINDS: Sequence[tuple[Sequence[Turns], Sequence[Turns], Counts]] = (
 )
 
 
-@pytest.mark.parametrize(("left", "right", "wanted"), KINDS)
+@each_row(("left", "right", "wanted"), KINDS)
 def test_each_kind(left: Sequence[Turns], right: Sequence[Turns], wanted: Counts) -> None:
     found = align(sided(*left), sided(*right, id="other"))
     assert found.counts == wanted
@@ -108,7 +109,7 @@ def random_turns(chance: random.Random) -> list[Turns]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each_row("seed", range(60))
 def test_any_two(seed: int) -> None:
     chance = random.Random(seed)
     one, other = (

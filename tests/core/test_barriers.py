@@ -20,6 +20,7 @@ from app.core.settings import Limits
 from app.core.state import Session, held
 from app.core.tools import text_result
 from tests.playbook import call, checked, run, session, settings, turn
+from tests.tables import each_row
 
 
 def drawn(calls: str, most: int = 4) -> Session:
@@ -102,7 +103,7 @@ PATTERNS: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("calls", "begin", "state"), PATTERNS, ids=[p[0] for p in PATTERNS])
+@each_row(("calls", "begin", "state"), PATTERNS, ids=[p[0] for p in PATTERNS])
 def test_which_calls_begin(calls: str, begin: str, state: str) -> None:
     whole = drawn(calls)
     assert _begun(whole) == begin
@@ -125,7 +126,7 @@ CAPS: list[tuple[str, int, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("calls", "most", "begin"), CAPS, ids=[f"{c[0]} {c[1]}" for c in CAPS])
+@each_row(("calls", "most", "begin"), CAPS, ids=[f"{c[0]} {c[1]}" for c in CAPS])
 def test_how_many_at_once(calls: str, most: int, begin: str) -> None:
     assert _begun(drawn(calls, most)) == begin
 

@@ -52,6 +52,7 @@ from tests.playbook import (
     settings,
     turn,
 )
+from tests.tables import each_row
 
 ALLOW = (Rule("*", "run", "", "--allow all"),)
 AUTO = SendRequest(ToolChoice())
@@ -184,7 +185,7 @@ PLAYS: list[tuple[str, list[Event], list[Command]]] = [
 ]
 
 
-@pytest.mark.parametrize(("events", "commands"), [p[1:] for p in PLAYS], ids=[p[0] for p in PLAYS])
+@each_row(("events", "commands"), [p[1:] for p in PLAYS], ids=[p[0] for p in PLAYS])
 def test_play(events: list[Event], commands: list[Command]) -> None:
     assert next_commands(session(*events)) == commands
 
@@ -252,9 +253,7 @@ RULED: list[tuple[str, list[Event], tuple[Rule, ...], list[Command]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("events", "rules", "commands"), [r[1:] for r in RULED], ids=[r[0] for r in RULED]
-)
+@each_row(("events", "rules", "commands"), [r[1:] for r in RULED], ids=[r[0] for r in RULED])
 def test_rules(events: list[Event], rules: tuple[Rule, ...], commands: list[Command]) -> None:
     assert next_commands(session(*events), rules) == commands
 
@@ -314,9 +313,7 @@ RETRIES: list[tuple[str, list[Event], list[Command]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("events", "commands"), [r[1:] for r in RETRIES], ids=[r[0] for r in RETRIES]
-)
+@each_row(("events", "commands"), [r[1:] for r in RETRIES], ids=[r[0] for r in RETRIES])
 def test_retries(events: list[Event], commands: list[Command]) -> None:
     assert next_commands(session(*events)) == commands
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from app.core.difference import DEEPEST, Change, json_changes
 from app.core.matching import steps_of
+from tests.tables import each_row
 
 KINDS: Sequence[tuple[Any, Any, Sequence[tuple[str, str, str, str]]]] = (
     ({"a": 1}, {"a": 1}, []),
@@ -31,7 +32,7 @@ KINDS: Sequence[tuple[Any, Any, Sequence[tuple[str, str, str, str]]]] = (
 )
 
 
-@pytest.mark.parametrize(("old", "new", "wanted"), KINDS)
+@each_row(("old", "new", "wanted"), KINDS)
 def test_each_kind(old: Any, new: Any, wanted: Sequence[tuple[str, str, str, str]]) -> None:
     found = json_changes(json.dumps(old), json.dumps(new))
     assert found is not None

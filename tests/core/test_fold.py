@@ -50,6 +50,7 @@ from tests.playbook import (
     settings,
     turn,
 )
+from tests.tables import each_row
 
 ONE = [*begun(), *turn(1, call(0)), checked("1.0")]
 LONG: list[Event] = [
@@ -99,7 +100,7 @@ ILLEGAL: list[tuple[str, list[Event], Event]] = [
 ]
 
 
-@pytest.mark.parametrize(("before", "event"), [i[1:] for i in ILLEGAL], ids=[i[0] for i in ILLEGAL])
+@each_row(("before", "event"), [i[1:] for i in ILLEGAL], ids=[i[0] for i in ILLEGAL])
 def test_refused_and_nothing_changed(before: list[Event], event: Event) -> None:
     one = session(*before)
     seen = repr(one)

@@ -36,6 +36,7 @@ from app.core.state import Session
 from app.core.tools import ToolChoice, text_result
 from app.engine.calls import idempotency_key
 from tests.playbook import call, checked, part, ran, run, sent, session, settings, turn
+from tests.tables import each_row
 
 AUTO = SendRequest(ToolChoice())
 ARGUMENTS = '{"city":"Paris"}'
@@ -115,7 +116,7 @@ PAUSES: list[tuple[str, list[Event], str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("events", "limit", "said"), [p[1:] for p in PAUSES],
+@each_row(("events", "limit", "said"), [p[1:] for p in PAUSES],
                          ids=[p[0] for p in PAUSES])  # fmt: skip
 def test_a_limit_pauses_with_a_sentence_and_continue_goes_on(
     events: list[Event], limit: str, said: str
@@ -353,7 +354,7 @@ def test_minutes_count_work_side_by_side_once_and_no_waiting() -> None:
 # The same call.
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "other", "same"),
     [
         ('{"a": 1, "b": [true, null]}', '{ "b":[true,null],"a":1.0 }', True),

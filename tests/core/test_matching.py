@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.core.matching import ABSENT, equal, fits, steps_of, value_at, values_of
+from tests.tables import each_row
 
 DOCUMENT = """{"city": "Paris", "days": 3, "near": 0.1, "flag": true, "none": null, "": "empty",
 "a/b": "slash", "m~n": "tilde", "~1": "both", "list": ["x", {"deep": [1, 2]}], "0": "zero",
@@ -81,7 +82,7 @@ HOLDS: list[tuple[dict[str, Any], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("when", "holds"), HOLDS, ids=[str(one[0])[:60] for one in HOLDS])
+@each_row(("when", "holds"), HOLDS, ids=[str(one[0])[:60] for one in HOLDS])
 def test_what_fits(when: dict[str, Any], holds: bool) -> None:
     assert fits(when, DOCUMENT) == holds
 

@@ -8,6 +8,7 @@ import pytest
 
 from app.core.errors import NotFound
 from app.core.profiles import OPENAI, PROFILES, ollama_url, profile, profiles, with_account
+from tests.tables import each_row
 
 
 def test_the_simulator_needs_no_key() -> None:
@@ -60,7 +61,7 @@ def test_vendors_whose_address_is_the_person_s(
     assert profile(name, environment).base_url == url
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "url"),
     [
         ("1.2.3.4", "http://1.2.3.4:11434"),

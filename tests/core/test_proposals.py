@@ -21,6 +21,7 @@ from app.core.events import (
 from app.core.proposals import Proposal, proposal
 from app.core.rules import Rule
 from tests.playbook import begun, call, checked, ran, run, session, turn
+from tests.tables import each_row
 
 PARIS = '{"city":"Paris"}'
 HERE = Rule("get_weather", "run", here="s", proposed=True)
@@ -141,9 +142,7 @@ NONE: list[tuple[str, list[Event], dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("events", "given", "said"), [n[1:] for n in NONE], ids=[n[0] for n in NONE]
-)
+@each_row(("events", "given", "said"), [n[1:] for n in NONE], ids=[n[0] for n in NONE])
 def test_none_is_offered_and_it_says_why(
     events: list[Event], given: dict[str, Any], said: str
 ) -> None:

@@ -14,6 +14,7 @@ from app.core.errors import BadInput
 from app.core.events import Event, Logged, PartDelta, PartEnded, Source
 from app.core.rows import EVENTS, from_row, kind_of, logged_data, to_row
 from tests.core.test_fold import LONG
+from tests.tables import each_row
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
 JSON = st.recursive(
@@ -23,7 +24,7 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize("event", LONG, ids=lambda event: kind_of(type(event)))
+@each_row("event", LONG, ids=lambda event: kind_of(type(event)))
 def test_there_and_back(event: Event) -> None:
     assert from_row(*to_row(event)) == event
 

@@ -22,6 +22,7 @@ from app.core.rules import (
 from app.core.state import Call
 from app.core.tools import Tool
 from tests.playbook import begun, call, session, turn
+from tests.tables import each_row
 
 CALL = session(*begun(), *turn(1, call(0))).call("1.0")
 READ = Tool("read", answered_by="workspace", config={"tool": "read_file"}, read_only=True)
@@ -55,7 +56,7 @@ FORMS: list[tuple[Rule, list[Tool], list[Tool]]] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "about", "not_about"), FORMS, ids=[told(f[0]) for f in FORMS])
+@each_row(("rule", "about", "not_about"), FORMS, ids=[told(f[0]) for f in FORMS])
 def test_forms(rule: Rule, about: list[Tool], not_about: list[Tool]) -> None:
     assert [one.name for one in about if not matches(rule, made(one))] == []
     assert [one.name for one in not_about if matches(rule, made(one))] == []
@@ -118,9 +119,9 @@ CLIMBS = [
 SOUND = ["notes/a..b", "notes/...", "notes/100%", "notes/a?b=..c", "notes/%25"]
 
 
-@pytest.mark.parametrize("path", [*CLIMBS, *SOUND])
-@pytest.mark.parametrize("test", [{"prefix": "notes"}, {"glob": "notes*"}])
-@pytest.mark.parametrize("action", ACTIONS)
+@each_row("path", [*CLIMBS, *SOUND])
+@each_row("test", [{"prefix": "notes"}, {"glob": "notes*"}])
+@each_row("action", ACTIONS)
 def test_a_step_up_is_let_through_by_no_beginning(path: str, test: Any, action: Any) -> None:
     arguments = '{"path": "' + path.replace("\\", "\\\\") + '"}'
     rule = Rule("*", action, when={"/path": test})
@@ -168,8 +169,8 @@ CHANGED: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("action", ["run", "answer"])
-@pytest.mark.parametrize("changes", CHANGED, ids=[str(one)[:40] for one in CHANGED])
+@each_row("action", ["run", "answer"])
+@each_row("changes", CHANGED, ids=[str(one)[:40] for one in CHANGED])
 def test_a_changed_tool_asks(action: Any, changes: dict[str, Any]) -> None:
     rule = Rule("docs", action, bound={"docs": content(DOCS, "")})
     assert unbound(rule, made(DOCS)) == ""
@@ -223,7 +224,7 @@ SAID: list[tuple[Rule, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "words"), SAID, ids=[one[1][:40] for one in SAID])
+@each_row(("rule", "words"), SAID, ids=[one[1][:40] for one in SAID])
 def test_what_a_rule_says(rule: Rule, words: str) -> None:
     assert told(rule) == rule.said == words
     assert words.encode()

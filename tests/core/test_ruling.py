@@ -35,6 +35,7 @@ from app.core.events import (
 from app.core.rules import Rule, content
 from app.core.tools import ToolChoice, text_result
 from tests.playbook import WEATHER, begun, call, checked, ran, run, session, settings, turn
+from tests.tables import each_row
 
 ONE = [*begun(), *turn(1, call(0)), checked("1.0")]
 TWO = [*begun(), *turn(1, call(0), call(1, "look")), checked("1.0"), checked("1.1")]
@@ -164,7 +165,7 @@ STILL: list[tuple[str, tuple[Rule, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("rules", "why"), [row[1:] for row in STILL], ids=[n[0] for n in STILL])
+@each_row(("rules", "why"), [row[1:] for row in STILL], ids=[n[0] for n in STILL])
 def test_a_rule_must_still_decide_a_call_when_it_begins(rules: tuple[Rule, ...], why: str) -> None:
     assert next_commands(session(*HELD), rules[:0]) == []  # nothing is due as long as it is held
     found = next_commands(session(*FREE), rules)
@@ -266,7 +267,7 @@ LEFT: list[tuple[str, list[Event], Rule, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("events", "one", "said"), [n[1:] for n in LEFT], ids=[n[0] for n in LEFT])
+@each_row(("events", "one", "said"), [n[1:] for n in LEFT], ids=[n[0] for n in LEFT])
 def test_where_a_rule_leaves_it_to_the_person(events: list[Event], one: Rule, said: str) -> None:
     whole = session(*events)
     last = whole.current_calls[-1]

@@ -16,6 +16,7 @@ from app.core.rules import Rule
 from app.core.staging import Scene, cut, failure, order, rows, scene, staged, turned, wrong
 from app.core.tools import ANSWERED_BY, Content, Tool, ToolResult, text_result
 from tests.playbook import begun, call, checked, session, turn
+from tests.tables import each_row
 
 IMAGE = Content("image", media_type="image/png", data="iVBORw0KGgo=")
 SUNNY = '{"city": "Paris", "temperature": 18, "tags": ["warm"], "wind": {"speed": 3.5}}'
@@ -115,8 +116,8 @@ def test_a_deep_value_is_turned_as_deep_as_it_is_looked_at() -> None:
     assert json.dumps(turned(deep, 0)).count('"1"]') == 50
 
 
-@pytest.mark.parametrize("one", FAULTS, ids=lambda one: one.name)
-@pytest.mark.parametrize(
+@each_row("one", FAULTS, ids=lambda one: one.name)
+@each_row(
     "real",
     [
         text_result(SUNNY),

@@ -21,6 +21,7 @@ from tests.playbook import (
     session,
     turn,
 )
+from tests.tables import each_row
 
 SEEN = "digest"
 
@@ -61,7 +62,7 @@ CUT_BY_LENGTH = with_call(reason="length")
 FOR_A_PERSON = with_call(name=PERSON.name, arguments="{}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "wished", "error"),
     [
         (SOUND, wish("run"), None),

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from app.core.events import Logged, PartDelta, PartStarted, Source
 from app.engine.decoded_again import alike, checked
 from app.store.batch import Chunk
 from tests.factories import Log
+from tests.tables import each_row
 
 STARS = "*" * 8
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("logged", "decoded", "same"),
     [
         ("abc", "abc", True),

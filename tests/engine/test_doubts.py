@@ -13,6 +13,7 @@ from app.core.tools import Tool
 from app.engine.doubts import Doubts
 from app.wire.answer import Answer
 from tests.engine.running import asked, running
+from tests.tables import each_row
 
 ADD = Tool(
     "add",
@@ -87,7 +88,7 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize(("events", "protocol", "wanted"), CASES)
+@each_row(("events", "protocol", "wanted"), CASES)
 def test_a_doubt_comes_right_after_what_made_it_certain(
     events: Sequence[Event], protocol: str, wanted: str
 ) -> None:

@@ -40,6 +40,7 @@ from app.export.jsonl import write
 from app.net.mask import Masker
 from tests.engine.running import ALLOW_ALL, asked, begun, rested, running
 from tests.net.test_client import serving
+from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -65,7 +66,7 @@ EVENTS: tuple[Event, ...] = (
 )
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+@each_row("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_the_texts_of_an_event_are_masked(event: Event) -> None:
     kind, body = to_row(masked(event, Masker([CANARY])))
     assert CANARY not in body

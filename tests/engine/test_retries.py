@@ -8,11 +8,12 @@ import pytest
 
 from app.core.events import ResponseFailed
 from app.engine.retries import Waits, reason_of, wait_s
+from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("attempt", "asked", "share", "seconds"),
     [
         (1, None, 0.5, 1.0),

@@ -10,9 +10,10 @@ import pytest
 from app.core.errors import BadInput
 from app.core.rules import told
 from app.engine.rule_from import rule_from
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "said"),
     [
         ([], "list of objects"),

@@ -17,6 +17,7 @@ from app.executors.executor import Invocation
 from app.schema.sample import sample
 from app.schema.validate import check_tool
 from app.schema.verdict import verdict
+from tests.tables import each_row
 
 BY_NAME = {tool.name: tool for tool in EXAMPLES}
 
@@ -70,7 +71,7 @@ def test_calculator(expression: str, value: str) -> None:
     assert calculator(expression) == f"{expression} = {value}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "expression",
     [
         "",

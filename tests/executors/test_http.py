@@ -19,6 +19,7 @@ from app.executors.http import Http
 from app.executors.http_request import keys_of
 from app.net.keys import DEFAULT_ORIGINS, Keys
 from tests.net.tool_server import Server, answered, serving
+from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 SECRET = "s3cret/value+of the key"
@@ -84,7 +85,7 @@ async def test_one_request_as_configured() -> None:
     assert told[-1] == ("4 of 4 bytes received", 1.0, "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "text", "media_type"),
     [
         (answered(b'{"a": 1}', "Content-Type: application/json"), '{"a": 1}', "application/json"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from app.core.errors import BadInput
 from app.executors.http_request import request_of
+from tests.tables import each_row
 
 BASE = "https://api.example.com"
 
@@ -22,7 +23,7 @@ def url_of(template: str, arguments: Any, method: str = "GET") -> str:
     return url[len(BASE) :]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("template", "arguments", "url"),
     [
         ("", {}, ""),
@@ -51,7 +52,7 @@ def test_url(template: str, arguments: Any, url: str) -> None:
     assert url_of(template, arguments) == url
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         *("..", ".", "", "a/../b", "../../admin", "..\\..\\x", "%2e%2e", "%2E%2E%2fx", ".%2e"),
@@ -89,7 +90,7 @@ def test_a_value_stays_in_its_place(value: str) -> None:
 EXACT = '{"n": 0.10, "big": 12345678901234567890.0}'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("config", "arguments", "body", "kind"),
     [
         ({"method": "POST"}, EXACT, EXACT, "application/json"),

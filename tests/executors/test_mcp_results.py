@@ -10,6 +10,7 @@ from mcp.types import CallToolResult, Tool, ToolAnnotations
 
 from app.core.tools import NAME, Content
 from app.executors.mcp_results import MAX_DESCRIPTION, legal_name, listed, result_of
+from tests.tables import each_row
 
 PNG = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAf"
@@ -93,7 +94,7 @@ CONTENTS: list[tuple[dict[str, Any], list[Content]]] = [
 ]
 
 
-@pytest.mark.parametrize(("told", "pieces"), CONTENTS)
+@each_row(("told", "pieces"), CONTENTS)
 def test_contents(told: dict[str, Any], pieces: list[Content]) -> None:
     result = result_of(CallToolResult.model_validate(told))
     assert list(result.content) == pieces

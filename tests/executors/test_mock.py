@@ -13,6 +13,7 @@ from app.executors import mock
 from app.executors.executor import Invocation
 from app.executors.mock import Mock
 from app.schema.verdict import verdict
+from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +29,7 @@ def invocation(config: dict[str, Any]) -> Invocation:
     return Invocation("s", "1.0", 1, tool, ARGUMENTS, 5.0, 1000, Path(), "k")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("template", "text"),
     [
         ("", ""),
@@ -116,7 +117,7 @@ async def test_old_sessions_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> No
     assert await answer(one, call(SEQUENCE, session="b", call="2")) == "one"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("when", "fits"),
     [
         ({}, True),

@@ -10,6 +10,7 @@ from app.export.curl import MOST_WORD, command, quoted, write
 from app.export.requests import of_turn
 from tests.export.asking import PROTOCOLS, weather
 from tests.export.conftest import Heard
+from tests.tables import each_row
 
 TOLD = "curl() { printf '%s\\0' \"$@\"; case \"$*\" in *'--data-binary @-') cat;; esac; }\n"
 """A curl that says what it was asked for, each word ended by a zero, and then what was piped."""
@@ -53,7 +54,7 @@ NASTY = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         *NASTY,

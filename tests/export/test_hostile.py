@@ -23,6 +23,7 @@ from app.export.requests import of_turn
 from app.export.table import EXPORTS
 from app.render.wire_rows import Section
 from tests.export.asking import PROTOCOLS, weather
+from tests.tables import each_row
 
 TEXTS = (
     'x"""+evil()+"""',
@@ -121,7 +122,7 @@ def test_no_shell_does_what_a_session_says(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         {"tools": [{"functionDeclarations": 1}], "contents": 1},
@@ -132,7 +133,7 @@ def test_no_shell_does_what_a_session_says(tmp_path: Path) -> None:
         {"tools": {}, "generationConfig": 1, "messages": {}, "contents": {"parts": [1]}},
     ],
 )
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@each_row("protocol", PROTOCOLS)
 def test_a_body_of_any_shape_makes_a_file(protocol: str, body: Any) -> None:
     one = of_turn(weather(protocol).session.turns[0])
     text, _ = python.source(replace(one, body=json.dumps(body).replace("Infinity", "1e999")), {})
@@ -153,8 +154,8 @@ def addressed(url: str, **head: Any) -> Kept:
     return replace(kept, session=fold("s1", log), log=log)
 
 
-@pytest.mark.parametrize("form", [name for name in EXPORTS if name != "html"])
-@pytest.mark.parametrize("url", ["http://[", "http://a:99999/v1/chat/completions", "", "-o/tmp/x"])
+@each_row("form", [name for name in EXPORTS if name != "html"])
+@each_row("url", ["http://[", "http://a:99999/v1/chat/completions", "", "-o/tmp/x"])
 def test_an_address_of_any_kind_makes_a_file(url: str, form: str) -> None:
     kept = addressed(url)
     assert EXPORTS[form].write(kept).data

@@ -21,6 +21,7 @@ from app.export.kept import Kept, Piece, Recording
 from tests.core.test_messages import stories
 from tests.factories import Log, turn_with_calls
 from tests.playbook import logged
+from tests.tables import each_row
 
 BYTES = st.lists(st.binary(min_size=1, max_size=9), max_size=4)
 
@@ -132,7 +133,7 @@ WRONG: dict[str, tuple[bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@each_row("name", WRONG)
 def test_what_cannot_be_read_is_named_by_its_line(name: str) -> None:
     data, said = WRONG[name]
     with pytest.raises(BadInput) as caught:

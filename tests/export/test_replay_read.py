@@ -8,6 +8,7 @@ import pytest
 
 from app.export.replay_read import READERS, calls_of
 from app.wire.protocols import CODECS
+from tests.tables import each_row
 
 CASES: Sequence[tuple[str, bytes, list[Any]]] = (
     ("anthropic", b"", []),
@@ -52,10 +53,8 @@ DEEP = '{"x":' * 3000 + "1" + "}" * 3000
 HALF = '{"x":' * 400 + "1" + "}" * 400
 
 
-@pytest.mark.parametrize(
-    "text", ['{"x":NaN}', '{"x":[-Infinity]}', '{"x":1e999}', DEEP, HALF, "[1]"]
-)
-@pytest.mark.parametrize("whole", [True, False])
+@each_row("text", ['{"x":NaN}', '{"x":[-Infinity]}', '{"x":1e999}', DEEP, HALF, "[1]"])
+@each_row("whole", [True, False])
 def test_what_no_program_can_hold_is_compared_by_its_text(text: str, whole: bool) -> None:
     said = json.dumps({"name": "f", "arguments": text})
     head = '{"message": {"tool_calls": [{"function": %s}]}}'

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from app.export.shapes import header_spans, hidden, spans
+from tests.tables import each_row
 
 DIGITS = "0123456789abcdefABCDEF0123456789"
 SECRETS = {
@@ -75,7 +76,7 @@ INNOCENT = (
 )
 
 
-@pytest.mark.parametrize(("secret", "around"), SECRETS.items())
+@each_row(("secret", "around"), SECRETS.items())
 def test_a_secret_is_seen_as_a_whole(secret: str, around: str) -> None:
     text = around.format(secret)
     found = [text[start:end] for start, end in spans(text)]
@@ -85,8 +86,8 @@ def test_a_secret_is_seen_as_a_whole(secret: str, around: str) -> None:
 BORDERS = ("\n", "\t", "\r\n", "\b", "é", "\x1b[32m", "\x1b[1;31m", '"', "['")
 
 
-@pytest.mark.parametrize("level", range(4))
-@pytest.mark.parametrize("border", BORDERS)
+@each_row("level", range(4))
+@each_row("border", BORDERS)
 def test_a_secret_is_seen_behind_a_border_however_often_that_is_escaped(
     border: str, level: int
 ) -> None:
@@ -108,7 +109,7 @@ def test_base64_in_lines_is_put_together() -> None:
         assert any(spans(one) for one in hidden(text))
 
 
-@pytest.mark.parametrize("text", INNOCENT)
+@each_row("text", INNOCENT)
 def test_what_is_no_secret_stays(text: str) -> None:
     assert [text[start:end] for start, end in spans(text)] == []
 
@@ -127,7 +128,7 @@ def test_lines_of_a_private_key_and_not_their_ends() -> None:
     assert [text[a:b] for a, b in spans(text)] == ["MIIEabc/+=", "ZZZ="]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value", "secret"),
     [
         ("Authorization", "Bearer abc", ["abc"]),

@@ -12,6 +12,7 @@ import pytest
 from pydantic import Field, TypeAdapter
 
 from app.formats.annotations import Types
+from tests.tables import each_row
 
 HINTS = (
     *("str", "int", "float", "bool", "None", "Any", "list", "dict", "dict[str, int]"),
@@ -41,7 +42,7 @@ def schema_of(hint: str, source: str = "") -> tuple[dict[str, Any], list[str]]:
     return types.schema(ast.parse(hint, mode="eval").body), types.notes
 
 
-@pytest.mark.parametrize("hint", HINTS)
+@each_row("hint", HINTS)
 def test_a_hint_accepts_what_pydantic_says_it_accepts(hint: str) -> None:
     schema, notes = schema_of(hint)
     theirs = TypeAdapter(eval(hint, SCOPE)).json_schema()

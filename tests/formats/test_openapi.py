@@ -12,6 +12,7 @@ from app.core.tools import Tool
 from app.executors.http_request import request_of
 from app.formats.found import Found
 from app.formats.read import read
+from tests.tables import each_row
 
 PET = {
     "type": "object",
@@ -141,7 +142,7 @@ def test_what_secures_it_becomes_the_name_of_a_variable(security: Any, headers: 
     assert one.config.get("headers") == headers
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("operation", "document", "said"),
     [
         (body({"$ref": "https://evil.example/x.json"}), {}, "nothing is fetched"),

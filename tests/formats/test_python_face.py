@@ -17,6 +17,7 @@ from app.core.tools import FREEFORM, Tool
 from app.executors.examples import EXAMPLES
 from app.formats.python_face import face, tool_from
 from tests.bounded import within
+from tests.tables import each_row
 
 
 def tool(properties: dict[str, Any], *required: str, **more: Any) -> Tool:
@@ -57,7 +58,7 @@ SAID: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "words"), SAID)
+@each_row(("schema", "words"), SAID)
 def test_what_python_can_say_is_said_and_comes_back(schema: Any, words: str) -> None:
     one = with_one(schema, "x")
     shown = face(one)
@@ -67,7 +68,7 @@ def test_what_python_can_say_is_said_and_comes_back(schema: Any, words: str) -> 
     assert tool_from(shown.source, Tool("other")).parameters["properties"].keys() == {"x"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "one",
     [
         *EXAMPLES,
@@ -107,7 +108,7 @@ def test_tools_without_a_loss_come_back_equal(one: Tool) -> None:
     assert json.dumps(to_data(back)) == json.dumps(to_data(one))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "word"),
     [
         (with_one({"oneOf": [{"type": "string"}]}), "/properties/x/oneOf"),

@@ -18,6 +18,7 @@ from app.formats.found import Brought
 from app.formats.read import read
 from app.schema.strict import parse
 from tests.formats.hostile import HOSTILE, PYTHON
+from tests.tables import each_row
 
 ROOT = Path(__file__).resolve().parents[2]
 OBJECT = {"type": "object", "properties": {}}
@@ -139,7 +140,7 @@ def told(brought: Brought) -> list[tuple[str, str, str]]:
     ]
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@each_row("name", FORMATS)
 def test_each_format_is_told_by_its_shape(name: str) -> None:
     text, expected = FORMATS[name]
     brought = read(text)

@@ -13,6 +13,7 @@ from app.formats.pasted import Pasted
 from app.formats.requests import read_requests
 from app.formats.retold import retold
 from tests.formats.hostile import HOSTILE
+from tests.tables import each_row
 
 TOOL = {"name": "look", "description": "Looks.", "parameters": {"type": "object", "properties": {}}}
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
@@ -138,8 +139,8 @@ def test_what_is_no_request_says_so(text: str, said: str) -> None:
     assert brought.requests == ()
 
 
-@pytest.mark.parametrize("odd", [None, 3, "x", [], {}, [None], [[]], {"role": 3}, [{"role": []}]])
-@pytest.mark.parametrize("member", ["messages", "tools", "tool_choice", "system", "stop"])
+@each_row("odd", [None, 3, "x", [], {}, [None], [[]], {"role": 3}, [{"role": []}]])
+@each_row("member", ["messages", "tools", "tool_choice", "system", "stop"])
 def test_odd_members_are_no_traceback(odd: Any, member: str) -> None:
     for body in (CHAT, CLAUDE):
         brought = read_requests(json.dumps({**body, member: odd}))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from app.formats.secrets import in_word, is_reference, may_be_key, reference, url_without, variable
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value", "expected"),
     [
         ("A_KEY", "x", True),

@@ -10,6 +10,7 @@ import pytest
 from app.core.servers import Server
 from app.formats.found import FoundServer
 from app.formats.read import read
+from tests.tables import each_row
 
 DESKTOP = """{"mcpServers": {"filesystem": {"command": "npx",
  "args": ["-y", "@modelcontextprotocol/server-filesystem", "/Users/me/Desktop"]}}}"""
@@ -125,7 +126,7 @@ def test_the_file_of_each_program(program: str) -> None:
     assert [note for note in notes if note not in said] == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "entry",
     [
         {"command": "x", "env": {"A_KEY": "SECRET1"}},
@@ -152,7 +153,7 @@ def test_a_literal_that_may_be_a_key_becomes_the_name_of_a_variable(entry: Any) 
     assert any("was not kept: set " in note for note in one.notes)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "said"),
     [
         ({}, "either a command or a url"),

@@ -11,6 +11,7 @@ from app.core.tools import FREEFORM
 from app.formats.found import Found
 from app.formats.read import read
 from app.formats.shapes import found_in
+from tests.tables import each_row
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 
@@ -21,7 +22,7 @@ def found(entry: Any, file: str = "") -> Found:
     return one
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "kind", "protocol"),
     [
         ({"name": "f", "parameters": SCHEMA}, "OpenAI functions", ""),
@@ -80,7 +81,7 @@ def test_its_pieces(entry: dict[str, Any], has: dict[str, Any]) -> None:
     assert {name: getattr(tool, name) for name in has} == has
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "said"),
     [
         ({"type": "bash_20250124", "name": "bash"}, "run by its provider"),

@@ -15,6 +15,7 @@ from app.formats.text import (
     without_comments,
     yaml_value,
 )
+from tests.tables import each_row
 
 BOMB = "a0: &a0 [x]\n" + "".join(f"a{i + 1}: &a{i + 1} [{f'*a{i}, ' * 10}]\n" for i in range(20))
 DEEPER = "a0: &a0 [x]\n" + "".join(f"a{i + 1}: &a{i + 1} [*a{i}]\n" for i in range(80))
@@ -54,7 +55,7 @@ def test_yaml_as_its_core_schema_reads_it(text: str, value: Any) -> None:
     assert yaml_value(text) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said"),
     [
         ("a: 1\na: 2", "Line 2, column 1: the key 'a' stands here a second time."),

@@ -16,6 +16,7 @@ from app.core.tools import FREEFORM, Tool
 from app.executors.examples import EXAMPLES
 from app.formats.read import read
 from app.formats.write import FORMATS, write
+from tests.tables import each_row
 
 PLACE = {
     "type": "object",
@@ -67,8 +68,8 @@ def said(tool: Tool) -> tuple[Any, ...]:
     return tool.name, tool.description, parameters
 
 
-@pytest.mark.parametrize("name", [one for one in FORMATS if one != "openapi"])
-@pytest.mark.parametrize("tools", [TOOLS, TOOLS[:1]], ids=["two", "one"])
+@each_row("name", [one for one in FORMATS if one != "openapi"])
+@each_row("tools", [TOOLS, TOOLS[:1]], ids=["two", "one"])
 def test_each_form_reads_back(name: str, tools: tuple[Tool, ...]) -> None:
     written = write(name, tools)
     brought = read(written.text, written.file_name)

@@ -10,6 +10,7 @@ import pytest
 
 from app.core.errors import Refused
 from app.net.addresses import Place, checked_address
+from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -87,7 +88,7 @@ HOSTS_NEVER = [
 ]
 
 
-@pytest.mark.parametrize("host", HOSTS_NEVER)
+@each_row("host", HOSTS_NEVER)
 async def test_refused_before_anything_is_contacted(host: str) -> None:
     resolver = Resolver()
     with pytest.raises(Refused) as caught:
@@ -97,7 +98,7 @@ async def test_refused_before_anything_is_contacted(host: str) -> None:
     assert all(name in NAMES or name == "unknown.example" for name in known)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         *("file:///etc/passwd", "ftp://public.example/", "gopher://127.0.0.1:6379/_x", "//x/y"),
@@ -138,7 +139,7 @@ async def test_a_public_host_is_looked_up_once(url: str, place: Place) -> None:
     assert len(resolver.asked) == (place.host not in place.addresses)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "host",
     [
         *("127.0.0.1", "localhost", "[::1]", "10.1.2.3", "192.168.0.1", "100.64.0.1", "[fd12::1]"),
@@ -150,7 +151,7 @@ async def test_private_opens_this_machine_and_its_networks(host: str) -> None:
     assert place.port == 8000
 
 
-@pytest.mark.parametrize(
+@each_row(
     "host",
     [
         *("169.254.169.254", "[::ffff:a9fe:a9fe]", "[fe80::1]", "metadata.example", "0.0.0.0"),

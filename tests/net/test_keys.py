@@ -10,6 +10,7 @@ from app.core.errors import BadInput
 from app.core.profiles import profiles
 from app.core.settings import Profile
 from app.net.keys import DEFAULT_ORIGINS, Keys, is_near, origin, vendor_keys
+from tests.tables import each_row
 
 ENV = {"ANTHROPIC_API_KEY": "sk-ant-canary-1234", "OPENAI_API_KEY": " sk-canary-5678\n"}
 
@@ -52,7 +53,7 @@ NO_ADDRESS = [
 ]
 
 
-@pytest.mark.parametrize("url", NO_ADDRESS)
+@each_row("url", NO_ADDRESS)
 def test_what_two_parsers_might_read_differently_is_no_address(url: str) -> None:
     with pytest.raises(BadInput, match="write it like"):
         origin(url)

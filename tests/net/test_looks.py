@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.net.looks import is_secret, keys, opaque
+from tests.tables import each_row
 
 OPAQUE = "opaque0123456789abcdef"
 NAMES = (
@@ -14,12 +15,12 @@ NAMES = (
 )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_names_of_secrets(name: str) -> None:
     assert is_secret(name, OPAQUE)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("content-type", OPAQUE),

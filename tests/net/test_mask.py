@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.net.mask import Masker, MaskStream
+from tests.tables import each_row
 
 KEY = 'sk-ant/Q+7_&"\\é=zz9'
 PLAIN = "sk-proj-abcdEFGH1234"
@@ -60,7 +61,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@each_row("form", FORMS.values(), ids=FORMS)
 def test_every_form_is_masked_with_its_length_kept(form: str) -> None:
     masker = Masker([KEY])
     assert masker.mask_text(f"<{form}>") == f"<{'*' * len(form)}>"
@@ -134,7 +135,7 @@ def test_a_secret_that_the_end_cut_off_is_masked_as_far_as_it_came() -> None:
         assert masked == (data[:length] if begun < 8 else b"key " + b"*" * begun)
 
 
-@pytest.mark.parametrize("size", range(1, 40))
+@each_row("size", range(1, 40))
 def test_a_secret_cut_anywhere_is_masked(size: int) -> None:
     data = f"data: {PLAIN} {PLAIN[:9]}{PLAIN}{base64.b64encode(PLAIN.encode()).decode()}".encode()
     masker = Masker([PLAIN])
@@ -145,7 +146,7 @@ def test_a_secret_cut_anywhere_is_masked(size: int) -> None:
     assert covered == {place for place, byte in enumerate(masked) if byte == ord("*")}
 
 
-@pytest.mark.parametrize("size", range(1, 40))
+@each_row("size", range(1, 40))
 def test_a_text_cut_anywhere_is_masked_as_the_whole(size: int) -> None:
     masker, text = Masker([KEY]), f"é {KEY} {KEY[:9]}{json.dumps(KEY)} \ud800"
     stream = masker.mask_texts()

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from app.net.reasons import connect_reason, rate_limits, retry_after
+from tests.tables import each_row
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
@@ -35,7 +36,7 @@ RETRY_AFTER = [
 ]
 
 
-@pytest.mark.parametrize(("headers", "seconds"), RETRY_AFTER)
+@each_row(("headers", "seconds"), RETRY_AFTER)
 def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers, NOW) == seconds
 

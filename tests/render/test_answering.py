@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from app.core.rows import to_data
 from app.core.tools import Content, ToolResult
 from app.render.answering import Said, alike, form_values, past_of, said, tidied
 from app.store.log import PastResult
 from tests.factories import Log
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "problems", "told"),
     [
         ("", None, Said("empty", "Nothing written: the model reads an empty result.")),

@@ -7,6 +7,7 @@ from jinja2 import UndefinedError
 from markupsafe import Markup
 
 from app.render.environment import environment
+from tests.tables import each_row
 
 TEMPLATES = Path(__file__).parents[2] / "templates"
 ENV = environment(TEMPLATES)
@@ -42,7 +43,7 @@ ALONE = "shared.html"
 (tests/export/test_html.py)."""
 
 
-@pytest.mark.parametrize("path", sorted(TEMPLATES.glob("*.html")), ids=lambda path: path.name)
+@each_row("path", sorted(TEMPLATES.glob("*.html")), ids=lambda path: path.name)
 def test_templates_compile_and_keep_to_the_policy(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     ENV.get_template(path.name)

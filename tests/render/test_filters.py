@@ -27,11 +27,12 @@ from app.render.filters import (
     verbatim,
 )
 from tests.render.page import parse
+from tests.tables import each_row
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=60)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "visible"),
     [
         ("plain\n\ttext é 中 😀", "plain\n\ttext é 中 😀"),
@@ -115,7 +116,7 @@ ATTACKS = [
 ]
 
 
-@pytest.mark.parametrize("text", ATTACKS)
+@each_row("text", ATTACKS)
 def test_markdown_is_inert(text: str) -> None:
     for node in parse(str(markdown(text))).walk():
         assert node.name not in {"script", "img", "iframe", "style", "svg", "form", "hx-partial"}
@@ -145,7 +146,7 @@ def test_form_fields_keep_what_was_typed() -> None:
     assert verbatim('a\u200d"<b>\ud800') == "a\u200d&#34;&lt;b&gt;?"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("made", "wanted"),
     [
         (size(312), "312 B"),

@@ -3,8 +3,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import pytest
-
 from app.render.pages import (
     Surroundings,
     error_page,
@@ -22,6 +20,7 @@ from app.store.library import Entry, Version
 from tests.factories import ADD_EVENT, ASK_ME, SIMULATOR, WEATHER
 from tests.render.logs import NASTY, STORIES
 from tests.render.page import ENV, NOW_MS, Live, Node, parse, roots
+from tests.tables import each_row
 
 ROWS = [
     SessionRow("a", NASTY, "waiting", NOW_MS - 1000, NASTY, 3, 2),
@@ -99,7 +98,7 @@ def tree(name: str) -> Node:
     return parse(re.sub(r"^<!doctype html>", "", PAGES[name]))
 
 
-@pytest.mark.parametrize("name", PAGES)
+@each_row("name", PAGES)
 def test_a_page_is_well_formed_and_holds_no_markup_from_data(name: str) -> None:
     PAGES[name].encode("utf-8")
     page = tree(name)
@@ -113,7 +112,7 @@ def test_a_page_is_well_formed_and_holds_no_markup_from_data(name: str) -> None:
     assert "{{ 7 * 7 }}" in page.text or NASTY[:8] not in page.text
 
 
-@pytest.mark.parametrize("name", PAGES)
+@each_row("name", PAGES)
 def test_a_page_can_be_used_without_seeing_it(name: str) -> None:
     page = tree(name)
     ids = [node.attributes["id"] for node in page.walk() if "id" in node.attributes]

@@ -9,6 +9,7 @@ from app.render.when import Held, When, called, drawn_when, place_for, when_call
 from tests.factories import ASK_ME, WEATHER
 from tests.render.logs import NASTY
 from tests.render.page import ENV
+from tests.tables import each_row
 
 RUN = Rule("get_weather", "run", id="r1", bound={"get_weather": "x"})
 SAME: Held = {"get_weather": "same"}
@@ -17,7 +18,7 @@ EVERY = Rule("*", "run", bound={})
 NEVER = Rule("*", "deny", words="never")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rules", "held", "word"),
     [
         ((), (), "asks"),

@@ -27,6 +27,7 @@ from app.render.why import behind, checked, waits_for, why
 from app.render.wire_rows import WireRows
 from tests.factories import DIGEST, Log, settings, turn_with_calls
 from tests.render.page import ENV
+from tests.tables import each_row
 
 
 def three(safe: str = "", **limits: Any) -> Log:
@@ -57,7 +58,7 @@ def waits(log: Log, number: int) -> str:
 ONE = "get_weather (1 of 3)"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("log", "number", "said"),
     [
         (three(), 1, ""),

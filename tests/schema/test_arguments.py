@@ -13,6 +13,7 @@ from app.executors import runner
 from app.schema.arguments import read_arguments
 from app.schema.strict import MAX_BYTES, Unsound, exact, parse
 from tests.bounded import within
+from tests.tables import each_row
 
 MB4 = MAX_BYTES
 OBJECTS = st.dictionaries(
@@ -115,7 +116,7 @@ SLOW = {
 }
 
 
-@pytest.mark.parametrize("case", MALFORMED)
+@each_row("case", MALFORMED)
 def test_malformed(case: str) -> None:
     raw, offset, words = MALFORMED[case]
     arguments = read_arguments(raw)
@@ -137,7 +138,7 @@ def test_sound(case: str) -> None:
     assert arguments.value == (json.loads(raw) if value is None else value)
 
 
-@pytest.mark.parametrize("case", NOTED)
+@each_row("case", NOTED)
 def test_noted(case: str) -> None:
     raw, value, words = NOTED[case]
     arguments = read_arguments(raw)

@@ -8,6 +8,7 @@ import pytest
 
 from app.core.errors import BadTool
 from app.schema.configs import CONFIGS, MOST_CODE, MOST_URL
+from tests.tables import each_row
 
 URL = "https://api.example.com/{id}"
 CODE = "def f(x):\n    return x"
@@ -32,7 +33,7 @@ GOOD: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "config"), GOOD)
+@each_row(("kind", "config"), GOOD)
 def test_good(kind: str, config: dict[str, Any]) -> None:
     CONFIGS[kind](config)
 
@@ -98,7 +99,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "config", "where"), BAD)
+@each_row(("kind", "config", "where"), BAD)
 def test_bad(kind: str, config: dict[str, Any], where: str) -> None:
     with pytest.raises(BadTool) as caught:
         CONFIGS[kind](config)

@@ -14,6 +14,7 @@ from app.schema.early import Early
 from app.schema.validate import schema_problems
 from tests.schema.pairs import DRAFTS as NAMES
 from tests.schema.pairs import broken, pair, spelled
+from tests.tables import each_row
 
 PAIRS = 250
 
@@ -157,7 +158,7 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize(("text", "characters", "offset", "place", "words"), CASES)
+@each_row(("text", "characters", "offset", "place", "words"), CASES)
 def test_what_is_told_and_when(
     text: str, characters: int, offset: int, place: str, words: str
 ) -> None:
@@ -194,8 +195,8 @@ ALONE = (
 )
 
 
-@pytest.mark.parametrize("draft", [6, 7, 2020])
-@pytest.mark.parametrize(("inner", "text"), ALONE)
+@each_row("draft", [6, 7, 2020])
+@each_row(("inner", "text"), ALONE)
 def test_a_branch_that_adds_nothing_ends_no_alarm(draft: int, inner: Any, text: str) -> None:
     again = {"anyOf": [{"$ref": "#/$defs/c50"}, False]}
     schema = {
@@ -226,7 +227,7 @@ QUIET = (
 )
 
 
-@pytest.mark.parametrize("text", QUIET)
+@each_row("text", QUIET)
 def test_what_is_not_certain_is_not_told(text: str) -> None:
     assert alarm(SCHEMA, text) is None
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from app.schema.fields import MOST_FIELDS, Field, fields, form_of, value_of
 from app.schema.sample import sample
 from app.schema.validate import schema_problems
+from tests.tables import each_row
 
 EVENT = {
     "type": "object",
@@ -70,7 +71,7 @@ def test_a_label_says_what_is_expected() -> None:
     assert [drawn()[one].required for one in ("/title", "/minutes")] == [True, False]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("form", "text"),
     [
         ({}, "{}"),
@@ -121,7 +122,7 @@ def test_what_cannot_be_read_is_told_at_its_place(form: dict[str, list[str]], po
     assert filled.text == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         {"title": "a\r\nb"},

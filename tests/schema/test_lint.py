@@ -11,6 +11,7 @@ from app.core.settings import PROTOCOLS
 from app.core.tools import FREEFORM, Tool
 from app.schema.lint import accepted, findings, gathered, of_group, weak_spots
 from app.schema.lint_rules import MOST_OF_A_RULE
+from tests.tables import each_row
 
 Json = dict[str, Any]
 
@@ -41,7 +42,7 @@ for _ in range(6):
     DEEP = {**closed(inner=DEEP), "description": "d"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tool", "words", "pointer"),
     [
         (GOOD, "", ""),

@@ -10,6 +10,7 @@ import pytest
 from app.schema.outline import outline, row_at
 from app.schema.outline_edits import acted, edited
 from tests.schema.test_outline import EVENT, shown
+from tests.tables import each_row
 
 TITLE, MINUTES = ("properties", "title"), ("properties", "minutes")
 COLOR, WHO = ("properties", "color"), ("properties", "who")
@@ -29,7 +30,7 @@ def after(path: Any, typed: dict[str, str | None]) -> Any:
     return edited(EVENT, form), row.number
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "typed", "there", "expected"),
     [
         (TITLE, {"description": ""}, TITLE, {"type": "string", "minLength": 1}),

@@ -9,6 +9,7 @@ import pytest
 from app.schema import rewrite_parts
 from app.schema.rewrite import gemini_ready, strict_ready
 from app.schema.rewrite_parts import exclude_each_other, folded, same, spelled
+from tests.tables import each_row
 
 S, I = {"type": "string"}, {"type": "integer"}  # noqa: E741
 NESTED: Any = S
@@ -24,7 +25,7 @@ def kind(value: Any, **more: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "whole", "done"),
     [
         ({"type": "object"}, {"type": "object"}, True),
@@ -54,7 +55,7 @@ def test_folded(schema: Any, whole: Any, done: bool) -> None:
     assert (spelled(told), fits) == (spelled(whole), done)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("several", "apart"),
     [
         ([S, I], True),

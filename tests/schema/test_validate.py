@@ -13,6 +13,7 @@ from app.schema import soundness
 from app.schema.cost import MAX_STEPS, steps
 from app.schema.validate import MAX_PROBLEMS, check_tool, parse_tool_json, schema_problems
 from tests.bounded import within
+from tests.tables import each_row
 
 Json = dict[str, Any]
 
@@ -149,14 +150,14 @@ FIXES = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "value", "expected"), PROBLEMS)
+@each_row(("schema", "value", "expected"), PROBLEMS)
 def test_problems(schema: Json, value: Any, expected: list[tuple[str, str, str]]) -> None:
     found = schema_problems(schema, value)
     assert sorted((p.pointer, p.message, p.fix) for p in found) == expected
     assert {p.kind for p in found} == {"schema"}
 
 
-@pytest.mark.parametrize(("schema", "value", "fix"), FIXES)
+@each_row(("schema", "value", "fix"), FIXES)
 def test_fix_is_lossless_or_absent(schema: Json, value: Any, fix: str) -> None:
     (problem,) = schema_problems(an_object(v=schema), {"v": value})
     assert problem.fix == fix
@@ -382,7 +383,7 @@ BAD_TOOLS: list[tuple[Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("data", "pointer", "words"), BAD_TOOLS)
+@each_row(("data", "pointer", "words"), BAD_TOOLS)
 def test_bad_tool(data: Any, pointer: str, words: str) -> None:
     with pytest.raises(BadTool) as caught:
         check_tool(data)

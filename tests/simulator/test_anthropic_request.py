@@ -11,6 +11,7 @@ from app.core.tools import ToolChoice
 from app.simulator.anthropic_content import signature_of
 from app.simulator.anthropic_request import parse
 from app.simulator.end import Asked, BadRequest
+from tests.tables import each_row
 
 HEADERS = {"anthropic-version": "2023-06-01"}
 TOOL = {"name": "f", "input_schema": {"type": "object"}}
@@ -81,7 +82,7 @@ def schema(value: Any, name: str = "f") -> dict[str, Any]:
     return {"tools": [{"name": name, "input_schema": value}]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "words"),
     [
         ({"model": None}, "model: Field required"),
@@ -172,7 +173,7 @@ def test_refusals(changes: dict[str, Any], words: str) -> None:
     assert told.value.source
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changes",
     [
         thought(),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from app.simulator.arithmetic import expression, operation, value
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "found", "worth"),
     [
         ("What is 17*23, and the weather?", "17*23", "391"),

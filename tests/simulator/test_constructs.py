@@ -29,6 +29,7 @@ from tests.simulator.constructs import (
     tool,
 )
 from tests.simulator.talking import accepted
+from tests.tables import each_row
 
 CELLS = [(one, protocol) for one in CONSTRUCTS for protocol in PROTOCOLS]
 NAMED = [f"{one.about}-{protocol}" for one, protocol in CELLS]
@@ -71,7 +72,7 @@ def test_the_table_is_large_enough_and_says_each_thing_once() -> None:
     assert all("s" not in one.verdict[3:] for one in CONSTRUCTS)
 
 
-@pytest.mark.parametrize(("one", "protocol"), CELLS, ids=NAMED)
+@each_row(("one", "protocol"), CELLS, ids=NAMED)
 def test_lint_and_the_strict_end_agree_with_the_table(one: Construct, protocol: str) -> None:
     letter = one.verdict[PROTOCOLS.index(protocol)]
     told = found_once(one.about, protocol)
@@ -83,7 +84,7 @@ def test_lint_and_the_strict_end_agree_with_the_table(one: Construct, protocol: 
     check_sources(refused, told["refused"])
 
 
-@pytest.mark.parametrize(("one", "protocol"), CELLS, ids=NAMED)
+@each_row(("one", "protocol"), CELLS, ids=NAMED)
 def test_strict_tools_too(one: Construct, protocol: str) -> None:
     letter = one.verdict[PROTOCOLS.index(protocol)]
     if protocol not in STRICT_MODES or one.tool.format is not None:
@@ -139,7 +140,7 @@ LOOSE = {**closed(**{f"p{n}": S for n in range(5)}), "required": []}
 UNIONS = closed(**{f"p{n}": {"anyOf": [S, NULL]} for n in range(4)})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tools", "refused"),
     [
         (many(2), ""),
@@ -226,7 +227,7 @@ FORMS: list[tuple[Any, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("parameters", "sound"), FORMS)
+@each_row(("parameters", "sound"), FORMS)
 def test_gemini_parameters_are_judged_as_they_stand(parameters: Any, sound: bool) -> None:
     entry = {"name": "look", "description": "Looks something up.", "parameters": parameters}
     one = tool(closed(x=S))
@@ -275,7 +276,7 @@ OWN: list[tuple[str, Json, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("protocol", "entry", "sound"), OWN)
+@each_row(("protocol", "entry", "sound"), OWN)
 def test_other_forms_are_judged_as_they_stand(protocol: str, entry: Json, sound: bool) -> None:
     one = tool(closed(x=S), format={"type": "text"} if entry.get("type") == "custom" else None)
     told = findings(one, (protocol,), form=entry, form_protocol=protocol)

@@ -11,9 +11,10 @@ import pytest
 from app.simulator import entities
 from app.simulator.entities import Number, Place
 from tests.simulator.factories import TODAY
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("find", "text", "found"),
     [
         (

@@ -11,6 +11,7 @@ import pytest
 from app.core.tools import Content, ToolChoice
 from app.simulator.end import Asked, BadRequest
 from app.simulator.gemini_request import SKIP_VALIDATOR, parse
+from tests.tables import each_row
 
 HI = {"role": "user", "parts": [{"text": "hi"}]}
 OWN = b64encode(b"simulator:x").decode()
@@ -66,7 +67,7 @@ def asked(of: str = "gemini-3-x", method: str = "generateContent", **changes: An
 COUNT = "number of function response parts is equal to the number of function call parts"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "words"),
     [
         ({"contents": None}, "contents is not specified"),

@@ -7,13 +7,12 @@ nobody answered, a dropped turn, and a turn that was cut by length.
 
 from __future__ import annotations
 
-import pytest
-
 from app.core.messages import Message, MessagePart
 from app.core.tools import Content, ToolResult, text_result
 from app.simulator.reply import Block, Reply, call
 from app.wire.protocols import CODECS
 from tests.simulator.talking import IMAGE, Talk
+from tests.tables import each_row
 
 PAIRS = [(one, other) for one in CODECS for other in CODECS]
 LOOK = call("get_weather", {"city": "Paris"})
@@ -49,7 +48,7 @@ def calls_of(messages: tuple[Message, ...]) -> list[MessagePart]:
     return [part for message in messages for part in message.parts if part.kind == "call"]
 
 
-@pytest.mark.parametrize(("one", "other"), PAIRS)
+@each_row(("one", "other"), PAIRS)
 def test_a_history_moves_and_goes_on(one: str, other: str) -> None:
     talk = behind(one)
     talk.move(other)

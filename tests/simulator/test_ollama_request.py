@@ -12,6 +12,7 @@ from app.simulator.end import Asked, BadRequest, Stamp
 from app.simulator.ollama import frames, whole
 from app.simulator.ollama_request import parse
 from app.simulator.reply import Block, Reply
+from tests.tables import each_row
 
 TOOL = {"type": "function", "function": {"name": "f"}}
 HI = {"role": "user", "content": "hi"}
@@ -34,7 +35,7 @@ def using(**changes: Any) -> dict[str, Any]:
     return {"messages": [HI, {**CALL, "tool_calls": [call]}]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "words", "status"),
     [
         ({"model": None}, "model is required", 400),

@@ -10,6 +10,7 @@ import pytest
 from app.core.tools import FREEFORM, ToolChoice
 from app.simulator.end import Asked, BadRequest
 from app.simulator.openai_chat_request import parse
+from tests.tables import each_row
 
 TOOL = {"type": "function", "function": {"name": "f"}}
 HI = {"role": "user", "content": "hi"}
@@ -58,7 +59,7 @@ def custom(**changes: Any) -> dict[str, Any]:
 CLOSED = {"type": "object", "properties": {"x": {}}, "additionalProperties": False}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "words", "param"),
     [
         ({"model": None}, "model parameter", None),

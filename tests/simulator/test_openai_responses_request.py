@@ -11,6 +11,7 @@ from app.core.tools import FREEFORM, ToolChoice
 from app.simulator.end import Asked, BadRequest
 from app.simulator.openai_responses_input import sealed
 from app.simulator.openai_responses_request import parse
+from tests.tables import each_row
 
 TOOL: dict[str, Any] = {"type": "function", "name": "f", "parameters": None, "strict": None}
 FREE = {"type": "custom", "name": "g"}
@@ -46,7 +47,7 @@ CLOSED = {"type": "object", "properties": {"x": {}}, "additionalProperties": Fal
 NESTED = {**CLOSED, "properties": {"x": OPEN}, "required": ["x"]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "words", "param"),
     [
         ({"model": None}, "Missing required parameter: 'model'", "model"),

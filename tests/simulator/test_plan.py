@@ -10,6 +10,7 @@ from app.core.tools import Tool
 from app.executors.examples import EXAMPLES
 from app.simulator.plan import Background, clauses, forced, wanted
 from tests.simulator.factories import INT, SHELF, TODAY, TWO, S, one_of, some, tool
+from tests.tables import each_row
 
 Call = tuple[str, dict[str, Any]]
 
@@ -177,7 +178,7 @@ PROMPTS: list[tuple[str, list[Call]]] = [
 ]
 
 
-@pytest.mark.parametrize(("prompt", "calls"), PROMPTS, ids=[prompt[:40] for prompt, _ in PROMPTS])
+@each_row(("prompt", "calls"), PROMPTS, ids=[prompt[:40] for prompt, _ in PROMPTS])
 def test_a_prompt_becomes_the_calls_a_person_would_expect(prompt: str, calls: list[Call]) -> None:
     assert planned(prompt) == calls
 

@@ -18,6 +18,7 @@ from app.wire.protocols import CODECS
 from tests.factories import WEATHER
 from tests.simulator.factories import TODAY
 from tests.simulator.talking import Talk
+from tests.tables import each_row
 
 SEND = Tool("send_email", "Sends an email.", {"type": "object", "properties": {}})
 LOOK = Tool("get_weather", WEATHER.description, WEATHER.parameters)
@@ -56,8 +57,8 @@ def spoken(talk: Talk) -> Reply:
     return answer
 
 
-@pytest.mark.parametrize("protocol", list(CODECS))
-@pytest.mark.parametrize("one", FAULTS, ids=lambda one: one.name)
+@each_row("protocol", list(CODECS))
+@each_row("one", FAULTS, ids=lambda one: one.name)
 def test_every_fault_is_taken_and_answered_on_every_wire(protocol: str, one: Any) -> None:
     talk = Talk(protocol, tools=(LOOK, SEND))
     talk.prompt("What is the weather in Oslo?")

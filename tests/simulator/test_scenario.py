@@ -9,6 +9,7 @@ import pytest
 
 from app.core.errors import BadInput
 from app.simulator.scenario import scenario
+from tests.tables import each_row
 
 
 def test_a_turn_is_read_with_all_its_words() -> None:
@@ -32,7 +33,7 @@ def test_a_turn_is_read_with_all_its_words() -> None:
     assert read.pace == 0.5
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "place"),
     [
         ([], "/"),

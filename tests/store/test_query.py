@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.store.query import KEYS, LONGEST, WORDS, Wanted, wanted
+from tests.tables import each_row
 
 NEW_YEAR = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
 DAY = 86_400_000
@@ -34,7 +35,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("text", CASES, ids=lambda text: repr(text[:30]))
+@each_row("text", CASES, ids=lambda text: repr(text[:30]))
 def test_what_is_meant(text: str) -> None:
     assert wanted(text) == CASES[text]
 

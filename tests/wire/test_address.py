@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.wire.address import joined, parts_of
+from tests.tables import each_row
 
 GOOGLE = "https://generativelanguage.googleapis.com"
 CALLED = "/models/g:streamGenerateContent?alt=sse"
 ROUTER = "https://r.example/api/v1"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("base", "path", "url"),
     [
         ("https://a.example", "/v1/messages", "https://a.example/v1/messages"),

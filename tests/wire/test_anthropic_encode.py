@@ -9,6 +9,7 @@ import pytest
 
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import FREEFORM, Tool, ToolChoice
+from tests.tables import each_row
 from tests.wire.requests import (
     IMAGE,
     assistant,
@@ -126,7 +127,7 @@ def test_what_has_no_word_is_noted_and_extra_wins() -> None:
 FORCED = ToolChoice("required")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "changes", "note"),
     [
         ("claude-fable-5-1", {"choice": FORCED}, "refuses a forced tool"),
@@ -312,7 +313,7 @@ UNPAIRED = " parts that came without their counterpart, or not whole."
 PAIR = ["server_tool_use", "web_search_tool_result"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("parts", "types", "note"),
     [
         # Cut by max_tokens in the middle of a thought; started anew by a gateway.

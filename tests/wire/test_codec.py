@@ -20,6 +20,7 @@ from app.core.events import (
 from app.core.rows import to_row
 from app.wire.protocols import CODECS
 from tests.bounded import within
+from tests.tables import each_row
 from tests.wire import gemini, responses
 from tests.wire.frames import (
     UNHURRIED,
@@ -119,7 +120,7 @@ def test_every_codec_is_held_to_this() -> None:
     assert all(name == codec.name for name, codec in CODECS.items())
 
 
-@pytest.mark.parametrize(("protocol", "body"), CASES)
+@each_row(("protocol", "body"), CASES)
 def test_cut_everywhere_and_once_anywhere(protocol: str, body: bytes) -> None:
     whole = spanned(protocol, body)
     obey_the_grammar(whole, len(body))
@@ -405,8 +406,8 @@ def test_many_arguments_in_one_document_are_linear(protocol: str) -> None:
     assert texts == ['{"x": 1}'] * 8_000
 
 
-@pytest.mark.parametrize("protocol", CODECS)
-@pytest.mark.parametrize("deep", ["error", "usage", "choices", "message", "content", "type"])
+@each_row("protocol", CODECS)
+@each_row("deep", ["error", "usage", "choices", "message", "content", "type"])
 def test_depth_is_no_way_in(protocol: str, deep: str) -> None:
     """Whatever was read must also be stored: `to_row` walks every event."""
     for depth in (150, 199, 500, 990, 100_000):

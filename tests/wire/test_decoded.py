@@ -12,6 +12,7 @@ import pytest
 from app.core.errors import BadInput
 from app.wire.decoded import decode, decoded_text
 from app.wire.protocols import CODECS
+from tests.tables import each_row
 from tests.wire.frames import DONE, calls, chunk, fragment, message, sse
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +40,7 @@ def test_there_are_recordings() -> None:
         pytest.skip(WITHOUT)
 
 
-@pytest.mark.parametrize("folder", RECORDINGS, ids=lambda folder: folder.name)
+@each_row("folder", RECORDINGS, ids=lambda folder: folder.name)
 def test_the_facts_are_those_on_record(folder: Path) -> None:
     meta, expected = _read(folder / "meta.json"), _read(folder / "expected.json")
     body = next(path for name in BODIES if (path := folder / name).exists()).read_bytes()

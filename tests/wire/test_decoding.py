@@ -9,6 +9,7 @@ import pytest
 
 from app.core.events import PartDelta, PartStarted, ResponseEnded, ResponseFailed
 from app.wire.decoded import decode
+from tests.tables import each_row
 from tests.wire.frames import (
     DONE,
     calls,
@@ -220,14 +221,14 @@ def test_an_array_that_was_never_closed_is_cut(tail: bytes, ended: str) -> None:
     assert (end.failure if isinstance(end, ResponseFailed) else "complete") == ended
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         *("x-trace: 1", "data: null", "data: []", 'data: "ping"', "data:   ", "data: ping"),
         *("data: keep-alive", "OPENROUTER PROCESSING", "[]"),
     ],
 )
-@pytest.mark.parametrize("place", [2, 3])
+@each_row("place", [2, 3])
 def test_signs_of_life_leave_a_call_as_it_is(line: str, place: int) -> None:
     """What can be no piece of an answer was not lost from one."""
     frames = [

@@ -19,6 +19,7 @@ from app.wire.codec import WireRequest
 from app.wire.encoding import sound_object
 from app.wire.protocols import CODECS, codec
 from tests.factories import Log, settings
+from tests.tables import each_row
 from tests.wire import responses
 from tests.wire.frames import DONE, UNHURRIED, chunk, fragment, message, parts_of, spanned, sse
 from tests.wire.requests import assistant, call, encoded, request, result, results, user
@@ -170,8 +171,8 @@ def about_names(sent: WireRequest) -> list[str]:
     return [note for note in sent.notes if note.startswith("The tool's name")]
 
 
-@pytest.mark.parametrize("protocol", CODECS)
-@pytest.mark.parametrize(
+@each_row("protocol", CODECS)
+@each_row(
     ("name", "goes_as"),
     [
         ("", "unknown_tool"),
@@ -238,8 +239,8 @@ def test_arguments_are_sent_to_the_letter(protocol: str) -> None:
     assert not any("arguments of f" in note for note in sent.notes)
 
 
-@pytest.mark.parametrize("protocol", ["anthropic", "gemini", "ollama"])
-@pytest.mark.parametrize(
+@each_row("protocol", ["anthropic", "gemini", "ollama"])
+@each_row(
     ("text", "wrong"),
     [
         ('{"a":1,"a":2}', "name a key twice"),
@@ -337,9 +338,9 @@ def test_extra_members_of_a_tool_config_stand_beside_ours() -> None:
     assert set(body["toolConfig"]) == {"functionCallingConfig", "retrievalConfig"}
 
 
-@pytest.mark.parametrize("protocol", ["anthropic", "openai_chat", "openai_responses", "ollama"])
-@pytest.mark.parametrize("asked", [True, False])
-@pytest.mark.parametrize("stream", [True, False])
+@each_row("protocol", ["anthropic", "openai_chat", "openai_responses", "ollama"])
+@each_row("asked", [True, False])
+@each_row("stream", [True, False])
 def test_a_stream_among_the_extra_members_holds(protocol: str, asked: bool, stream: bool) -> None:
     body, sent = encoded(protocol, request(stream=asked, extra={"stream": stream}))
     assert body["stream"] == stream

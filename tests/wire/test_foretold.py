@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from app.core.tools import Tool
 from app.wire.protocols import CODECS
+from tests.tables import each_row
 from tests.wire.requests import encoded, request
 
 CLOSED: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -23,7 +22,7 @@ NAMED = "takes no tool named"
 LOOSE = "is without additionalProperties: false"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tools", "word", "refusing"),
     [
         ((Tool("a.b"),), NAMED, "anthropic openai_chat openai_responses"),
@@ -40,7 +39,7 @@ LOOSE = "is without additionalProperties: false"
         ((Tool("f", "", OPTIONAL),), "refused", ""),
     ],
 )
-@pytest.mark.parametrize("protocol", CODECS)
+@each_row("protocol", CODECS)
 def test_what_will_be_refused_is_said(
     protocol: str, tools: tuple[Tool, ...], word: str, refusing: str
 ) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.wire.framing import Frame, Framer
+from tests.tables import each_row
 from tests.wire.frames import UNHURRIED
 
 
@@ -112,7 +113,7 @@ CASES: list[tuple[str, bytes, list[tuple[str, str]]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("body", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+@each_row(("body", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
 def test_kinds_and_data(body: bytes, expected: list[tuple[str, str]]) -> None:
     assert brief(body) == expected
     whole = frames(body)

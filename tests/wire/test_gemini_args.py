@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.wire.gemini_args import GrowingArguments
+from tests.tables import each_row
 from tests.wire.gemini import at
 
 
@@ -71,7 +72,7 @@ def test_the_text_grows_by_these_pieces(partials: list[dict[str, Any]], pieces: 
     json.loads("".join(said))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "partials",
     [
         [at("$.a.x", numberValue=1), at("$.b", numberValue=2), at("$.a.y", numberValue=3)],

@@ -16,6 +16,7 @@ from app.wire.address import joined
 from app.wire.gemini_encode import SKIP_VALIDATOR, key_header
 from app.wire.protocols import codec
 from tests.factories import Log, settings
+from tests.tables import each_row
 from tests.wire import gemini
 from tests.wire.frames import parts_of, spanned, sse
 from tests.wire.requests import (
@@ -177,7 +178,7 @@ def test_a_forced_choice_without_tools_is_left_out() -> None:
         assert "left out" in notes(tools=tools, choice=choice)[-1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("thinking", "old", "new"),
     [
         ("low", {"includeThoughts": True, "thinkingBudget": 1024}, "LOW"),

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from app.wire.gemini_words import BROKEN, REASONS, block_reason, finish_reason
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "studio", "vertex"),
     [
         ("STOP", "STOP", "STOP"),

@@ -9,6 +9,7 @@ import pytest
 from app.wire.codec import ModelInfo
 from app.wire.listing import listed
 from app.wire.protocols import CODECS
+from tests.tables import each_row
 
 ONE = {"id": "m", "name": "m", "model": "m"}
 
@@ -18,8 +19,8 @@ def test_what_has_a_name_is_a_model(value: Any) -> None:
     assert listed(value, "data") == [ONE]
 
 
-@pytest.mark.parametrize("value", [None, 3, "x", {}, {"data": {}}, {"data": 3}, {"error": "no"}])
-@pytest.mark.parametrize("protocol", CODECS)
+@each_row("value", [None, 3, "x", {}, {"data": {}}, {"data": 3}, {"error": "no"}])
+@each_row("protocol", CODECS)
 def test_what_is_no_list_has_no_models(protocol: str, value: Any) -> None:
     assert CODECS[protocol].models(value) == ()
     assert all(isinstance(one, ModelInfo) for one in CODECS[protocol].models([ONE]))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from app.wire.decoded import decode
+from tests.tables import each_row
 from tests.wire.frames import DONE, calls, chunk, codes_of, events_of, fragment, parts_of, sse
 
 FINISH = chunk({}, "tool_calls")
@@ -185,7 +186,7 @@ CALLS: list[tuple[str, list[Any], Expected]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("chunks", "expected"), [c[1:] for c in CALLS], ids=[c[0] for c in CALLS])
+@each_row(("chunks", "expected"), [c[1:] for c in CALLS], ids=[c[0] for c in CALLS])
 def test_fragments_find_their_call(chunks: list[Any], expected: Expected) -> None:
     facts = decode("openai_chat", sse(*chunks, FINISH, DONE))
     found = [(c["id"], c["name"], c["arguments_raw"]) for c in facts["tool_calls"]]

@@ -10,6 +10,7 @@ import pytest
 from app.core.events import ResponseEnded, ResponseFailed
 from app.wire.decoded import decode
 from app.wire.openai_responses import key_header, label, models
+from tests.tables import each_row
 from tests.wire.frames import DONE, codes_of, end_of, events_of, parts_of, sse
 from tests.wire.responses import (
     added,
@@ -110,7 +111,7 @@ ROTATED = call(ARGS, id="fc_9")
 OTHER = '{"x": 2}'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "parts", "codes"),
     [
         # LM Studio: no deltas, only what is done.

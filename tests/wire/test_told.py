@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from app.wire.told import asked_wait, http_sentence, not_api_sentence, told_error
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "words"),
     [
         ({"error": {"message": "no", "type": "t", "param": None, "code": "c"}}, "no"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.executors.workspace.known import reads_only
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         *("ls", "ls -la src", "  pwd ", "cat a.txt b/c.txt", "head -n 5 a", "tail -f x", "wc -l a"),
@@ -24,7 +23,7 @@ def test_reads(command: str) -> None:
     assert reads_only(command)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         *("", " ", "rm a", "lsx", "./ls", "/bin/ls", "LS=1 ls", "sed -n 1p a", "awk 1 a", "sort a"),

@@ -9,6 +9,7 @@ import pytest
 
 from app.executors.workspace.folder import Folder
 from app.executors.workspace.search import Search, glob_matcher, listed, searched
+from tests.tables import each_row
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def folder(tmp_path: Path) -> Folder:
     return made
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("glob", "path", "fits"),
     [
         ("*.py", "a.py", True),
