@@ -93,15 +93,16 @@ document.addEventListener("grow", (event) => {
 });
 
 document.addEventListener("htmx:sse:before:message", (event) => {
-  // What happens meanwhile is not lost: leaving the replay loads the page again. The list goes on.
+  // What happens meanwhile is not lost: leaving the replay loads the page again. The list and what
+  // the server says of itself go on.
   if (!replaying) return;
   event.preventDefault();
   const { message } = event.detail;
   if (message.event) return;
   const came = document.createElement("template");
   came.innerHTML = message.data;
-  const list = came.content.querySelector('hx-partial[hx-target="#list"]');
-  if (list) applyFrame({ html: list.outerHTML });
+  const kept = came.content.querySelectorAll('hx-partial:is([hx-target="#list"], [hx-target="#store"])');
+  for (const partial of kept) applyFrame({ html: partial.outerHTML });
 });
 
 // What a page around this one hands in, each after the one before.

@@ -199,6 +199,11 @@ class Client:
             last.at_ms = clock()
             answering.put(last)
 
+    @property
+    def unsaved(self) -> int:
+        """The bytes of all answers that have arrived and are not in the log yet."""
+        return sum(one.unsaved for one in self._open)
+
     async def _wait_for_writer(self, answering: Answering) -> None:
         """Where the reader is far ahead of it. While nothing can be saved the reader goes on, as
         far as memory goes: NetTrouble where that is full."""
@@ -207,8 +212,7 @@ class Client:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
                     await answering.room.wait()
-        unsaved = sum(one.unsaved for one in self._open)
-        if self._hub.health.trouble is not None and unsaved > MOST_UNSAVED:
+        if self._hub.health.trouble is not None and self.unsaved > MOST_UNSAVED:
             raise NetTrouble("interrupted", _LOST, began=True)
 
     def _base_url(self, profile: Profile) -> str:

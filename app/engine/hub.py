@@ -244,6 +244,12 @@ class Hub:
     def owe(self, live: Live, event: Event) -> None:
         """Save `event`, which holds from now on, before anything else of the session is saved."""
         self._owed.setdefault(live.id, (event, self.clock()))
+        self.ring_list()
+
+    @property
+    def owing(self) -> bool:
+        """Whether any session has an event that holds and is not saved."""
+        return bool(self._owed)
 
     def owes(self, session_id: str) -> bool:
         """Whether there is an event that holds and is not saved."""

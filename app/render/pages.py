@@ -166,6 +166,11 @@ def toast(env: Environment, sentence: str, tone: str = "failed", undo: str = "")
     return partial("toasts", "beforeend", html)
 
 
+def store_banner(env: Environment) -> str:
+    """What every page says of the database while nothing can be saved; else an empty place."""
+    return env.get_template("_store.html").render()
+
+
 def partial(target: str, swap: str, html: str) -> str:
     """`html` as the piece that htmx puts in its place, wherever the answer came from."""
     return f'<hx-partial hx-target="#{target}" hx-swap="{swap}">{html}</hx-partial>'

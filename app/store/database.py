@@ -452,6 +452,8 @@ def _store_error(error: Exception, path: Path) -> StoreError:
             f"Cannot write {path}: {error}. Check its permissions, or name another file with "
             "--db FILE."
         )
-    if code.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
+    if code.startswith("SQLITE_FULL"):
+        return StoreUnwritable(f"Cannot write {path}: the disk is full. Make room on it.")
+    if code.startswith("SQLITE_IOERR"):
         return StoreUnwritable(f"Cannot write {path}: {error}. Is the disk full?")
     return StoreError(f"The database {path} refused: {error}.")

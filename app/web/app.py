@@ -57,6 +57,7 @@ servers = Later("app.web.pages.servers")
 session = Later("app.web.pages.session")
 sessions = Later("app.web.pages.sessions")
 sharing = Later("app.web.pages.sharing")
+store = Later("app.web.pages.store")
 tools = Later("app.web.pages.tools")
 trying = Later("app.web.pages.trying")
 when = Later("app.web.pages.when")
@@ -117,6 +118,7 @@ def _routes() -> list[Route]:
         Route("/sessions/import", sharing.door),
         Route("/sessions/import", sharing.take_in, methods=["POST"]),
         Route("/stream", beside_stream),
+        Route("/store", store.show),
         Route("/compare/new", models.form),
         Route("/compare", compare.show),
         Route("/compare", models.create, methods=["POST"]),
@@ -244,6 +246,7 @@ def make_app(
 ) -> tuple[ASGIApp, Site]:
     """The whole server as one ASGI app, and its Site, whose `close` ends the streams."""
     site = Site(engine, environment(config.resource("templates")))
+    site.env.globals["store_now"] = site.store_now  # before a template is loaded
     app = Starlette(
         routes=[
             *_routes(),

@@ -20,7 +20,7 @@ from starlette.responses import StreamingResponse
 from app.core.errors import BadInput, NotFound
 from app.render.beside import Lane, lane, pieces
 from app.render.blocks import Frame, Touch, frame, frame_html
-from app.render.pages import partial
+from app.render.pages import partial, store_banner
 from app.render.view import View
 from app.web.site import Site, site_of
 from app.web.stream import FRAME_S, KEEP_ALIVE_S, SNAPSHOT, after, message, page_stream, responded
@@ -159,7 +159,7 @@ def _around(site: Site, beside: Beside) -> str:
     """What is said around the frames where it is not what this page has."""
     ids = list(beside.lanes)
     lanes = [replace(one, without=without(ids, one.id)) for one in beside.lanes.values()]
-    drawn = pieces(site.env, lanes)
+    drawn = {**pieces(site.env, lanes), "store": store_banner(site.env)}
     changed = {id: html for id, html in drawn.items() if beside.drawn.get(id) != html}
     beside.drawn = drawn
     return "".join(partial(id, "outerMorph", html) for id, html in changed.items())

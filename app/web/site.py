@@ -24,6 +24,18 @@ LISTED = 100
 """Sessions that the list shows at first, and with each "Show more"."""
 
 
+@dataclass(frozen=True)
+class Store:
+    """`trouble` says why nothing can be saved, "" where all is well; `meanwhile` what becomes of
+    what arrives. `copy` is whether a copy may be written where the file was. `unsaved` are the
+    bytes of answers that are not in the log yet."""
+
+    trouble: str
+    meanwhile: str
+    copy: bool
+    unsaved: int
+
+
 @dataclass
 class Site:
     """`closing` is set when the server ends: streams look at it whenever they wake.
@@ -39,6 +51,20 @@ class Site:
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
     deleted: dict[str, tuple[list[Version], bool]] = field(default_factory=dict)
     reels: Reels = field(default_factory=Reels)
+
+    def store_now(self) -> Store:
+        """Whether anything can be saved, and what is kept meanwhile."""
+        hub = self.engine.hub
+        trouble = hub.health.trouble
+        meanwhile = "What arrives is kept in memory and saved as soon as that can be done."
+        if hub.owing:
+            meanwhile += " Stop holds already."
+        return Store(
+            "" if trouble is None else str(trouble),
+            meanwhile,
+            copy=False,
+            unsaved=self.engine.client.unsaved,
+        )
 
     def close(self) -> None:
         """Let the streams end."""

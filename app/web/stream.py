@@ -23,6 +23,7 @@ from app.core.rows import logged_data
 from app.core.state import Session
 from app.engine.hub import Hub
 from app.render.blocks import Frame, Touch, frame, frame_html
+from app.render.pages import partial, store_banner
 from app.render.view import SessionRow, View
 from app.web.rules import drawn_rules
 from app.web.setup import drawn_setup
@@ -57,6 +58,7 @@ class Cursor:
     head: tuple[str, bool, bool, tuple[str, ...]] | None = None
     unasked: tuple[str, ...] | None = None
     rules: int = 0
+    store: str = ""
     slow_at: float = 0.0
     behind: bool = True
     by_seq: bool = False
@@ -77,8 +79,11 @@ def message(data: str, *, event: str = "", id: int | None = None) -> str:
 
 
 async def page_stream(request: Request) -> StreamingResponse:
-    """GET /stream?session=ID&after=POSITION&rules=VERSION: all that one page shows."""
+    """GET /stream?session=ID&after=POSITION&rules=VERSION: all that one page shows; with `store`
+    only what the server says of its database, for pages without a session."""
     site = site_of(request)
+    if request.query_params.get("store"):
+        return responded(_store_frames(site))
     session_id = request.query_params.get("session", "")
     if session_id:
         await _exists(site, session_id)
@@ -146,13 +151,28 @@ async def _frames(site: Site, session_id: str, cursor: Cursor) -> AsyncIterator[
             yield ": keep-alive\n\n"
 
 
+async def _store_frames(site: Site) -> AsyncIterator[str]:
+    hub, shown = site.engine.hub, None
+    while not site.closing:
+        position, version = hub.position, hub.list_version
+        html = store_banner(site.env)
+        if html != shown:
+            shown = html
+            yield message(partial("store", "outerMorph", html))
+        elif not await hub.wait(position, version, KEEP_ALIVE_S):
+            yield ": keep-alive\n\n"
+        else:
+            await asyncio.sleep(SLOW_S)
+
+
 async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> str:
     """What the reader has not seen yet, as messages; "" where there is nothing to send now."""
     hub, env = site.engine.hub, site.env
     rows = None if cursor.by_seq or not slow else await site.rows()
     if not session_id:
         cursor.position = hub.position
-        return _messages(_list(site, site.no_view(rows), cursor), [], cursor.id)
+        html = _list(site, site.no_view(rows), cursor) + _stored(site, cursor)
+        return _messages(html, [], cursor.id)
     async with hub.holding(session_id) as live:
         seen = _since(hub, session_id, cursor, live.session)
         cursor.position, cursor.seq = hub.position, live.session.seq
@@ -168,7 +188,7 @@ async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> s
         if settled:
             html += await drawn_setup(site, live, view)
         html += _list(site, replace(view, rows=rows), cursor)
-    html += await _rules(site, session_id, cursor, settled=settled)
+    html += await _rules(site, session_id, cursor, settled=settled) + _stored(site, cursor)
     return _messages(html, made.grow, cursor.id)
 
 
@@ -200,6 +220,15 @@ async def _rules(site: Site, session_id: str, cursor: Cursor, *, settled: bool) 
         return ""
     cursor.rules = version
     return await drawn_rules(site, session_id)
+
+
+def _stored(site: Site, cursor: Cursor) -> str:
+    """What keeps anything from being saved where it is not what this reader has."""
+    store = store_banner(site.env)
+    if cursor.by_seq or store == cursor.store:
+        return ""
+    cursor.store = store
+    return partial("store", "outerMorph", store)
 
 
 def _messages(html: str, grow: Sequence[object], id: int) -> str:

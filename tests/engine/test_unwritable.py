@@ -119,7 +119,7 @@ async def test_what_memory_cannot_hold_is_lost_and_that_is_said(
             await until(engine, session_id, PartDelta)
         disk.on = True
         await read_to_the_end(engine)
-        kept = sum(one.unsaved for one in engine.driver._client._open)
+        kept = engine.client.unsaved
         assert most < kept < most + (len(ids) + 1) * piece
         await disk.lifted()
         for session_id in ids:

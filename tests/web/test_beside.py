@@ -151,7 +151,7 @@ async def test_what_is_said_around_the_frames_comes_when_it_is_another(
         ids = await pair(engine)
         on, beside = site(engine), beside_from(ids, -1)
         first = told(await round_of(on, beside))[-1][1]
-        targets = {"besidehead", "dock", "lane-1", "lane-2", "pick-1", "pick-2"}
+        targets = {"besidehead", "dock", "lane-1", "lane-2", "pick-1", "pick-2", "store"}
         assert set(re.findall('hx-target="#([^"]*)"', first)) == targets
         async with engine.hub.holding(ids[1]) as live:
             await engine.hub.rename(live, "Another title")

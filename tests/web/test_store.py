@@ -1,0 +1,88 @@
+"""A database that cannot be written: every page says so, Stop is obeyed, and it passes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from starlette.types import ASGIApp
+
+from app.core.events import RequestSent
+from app.engine.engine import Engine
+from app.web.app import make_app
+from app.web.beside import _frames as beside_frames
+from app.web.beside import beside_from
+from app.web.site import Site
+from app.web.stream import Cursor, _frames, _store_frames
+from tests.engine.running import begun, rested, running
+from tests.engine.unwritable import FullDisk
+from tests.web.asking import BEARER, HERE, JSON, PAGE, PORT, TOKEN, call, scope_of
+from tests.web.test_routes import silent
+
+pytestmark = pytest.mark.anyio
+
+SAID = "Nothing can be saved."
+PAGES = (
+    "/welcome", "/find", "/tools", "/tools/calculator", "/rules", "/providers", "/servers",
+    "/import", "/compare/new", "/sessions/{id}", "/sessions/{id}/share", "/sessions/{id}/fork",
+    "/nowhere",
+)  # fmt: skip
+
+
+def made(engine: Engine) -> tuple[ASGIApp, Site]:
+    return make_app(engine, token=TOKEN, port=lambda: PORT, simulator=silent)
+
+
+async def asked(app: ASGIApp, method: str, path: str, kind: tuple[str, str]) -> tuple[int, str]:
+    told = await call(app, scope_of(method, path, [("host", HERE), BEARER, kind]))
+    return told.status, told.body.decode()
+
+
+async def until_said(frames: AsyncIterator[str], said: bool) -> None:
+    """Until the page that is fed with `frames` shows the banner, or shows it no more."""
+    async for frame in frames:
+        if 'hx-target="#store"' in frame and (SAID in frame) is said:
+            return
+
+
+async def test_every_page_says_it_and_stop_is_obeyed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as engine:
+        app, site = made(engine)
+        session_id, other = await begun(engine), await begun(engine)
+        streams = [
+            _store_frames(site),
+            _frames(site, session_id, Cursor(-1, -1)),
+            beside_frames(site, beside_from([session_id, other], -1)),
+        ]
+        disk = FullDisk(engine, monkeypatch, RequestSent)
+        await engine.driver.prompt(session_id, "[[fault:stall-after-8]] hello")
+        await disk.noticed()
+        for stream in streams:
+            await until_said(stream, True)
+        for path in PAGES:
+            _, html = await asked(app, "GET", path.format(id=session_id), PAGE)
+            assert html.count(SAID) == 1, path
+            assert html.count('<div id="stream"') == 1, path
+        status, text = await asked(app, "GET", "/store", JSON)
+        told = json.loads(text)
+        assert (status, told["copy"], told["unsaved"] > 0) == (200, False, True)
+        assert "full" in told["trouble"]
+        status, text = await asked(app, "POST", f"/sessions/{other}/pin", JSON)
+        assert (status, "full" in text) == (503, True)
+        assert (await asked(app, "POST", f"/sessions/{session_id}/stop", JSON))[0] == 200
+        _, html = await asked(app, "GET", "/welcome", PAGE)
+        assert "Stop holds already" in html
+        await disk.lifted()
+        assert (await rested(engine, session_id)).stopped
+        for stream in streams:
+            await until_said(stream, False)
+        for path in PAGES:
+            assert SAID not in (await asked(app, "GET", path.format(id=session_id), PAGE))[1]
+        assert json.loads((await asked(app, "GET", "/store", JSON))[1]) == {
+            "trouble": "", "copy": False, "unsaved": 0,
+        }  # fmt: skip
+        site.close()
