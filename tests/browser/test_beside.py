@@ -56,7 +56,7 @@ def test_two_models_live(server: Server, new_tab: NewTab) -> None:
     tab.find('[data-key="escape"]').click()
     state(one, "interrupted")
     state(two, "interrupted")
-    (stream,) = (url for url in requests if "/stream?" in url)
+    (stream,) = (url for url in requests if "/stream?" in url and "store=1" not in url)
     assert stream.count("session=") == 2
 
     two_more = "".join(f"&session={server.session(tools=[])}" for _ in range(2))
