@@ -149,6 +149,16 @@ def _run(commands: argparse._SubParsersAction[_Parser]) -> None:
         metavar="NAME=TEXT",
         help="answer this tool's calls with TEXT",
     )
+    one.add_argument("--max-tokens", type=int, metavar="N", help="the most an answer may have")
+    one.add_argument("--temperature", type=float, metavar="X")
+    one.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="NAME=JSON",
+        help="a parameter of the request, by our name or the protocol's, such as seed=7; repeat "
+        "for several",
+    )
     one.add_argument("--max-turns", type=int, default=10, metavar="N", help="(%(default)s)")
     one.add_argument("--json", action="store_true", help="the session's events, one a line")
     one.add_argument("--env-file", type=Path, metavar="FILE", help="keys from FILE, not ./.env")

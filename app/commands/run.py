@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import secrets
 import signal
@@ -174,7 +175,29 @@ def _asked(arguments: argparse.Namespace) -> dict[str, Any]:
         asked["profile"] = arguments.profile
     if arguments.model:
         asked["model"] = arguments.model
+    if params := _params(arguments):
+        asked["params"] = params
     return asked
+
+
+def _params(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The parameters of the request that the command line names."""
+    named = [("max_tokens", arguments.max_tokens), ("temperature", arguments.temperature)]
+    params = {name: value for name, value in named if value is not None}
+    for pair in arguments.param:
+        name, equals, text = pair.partition("=")
+        try:
+            value = json.loads(text)
+        except ValueError:
+            equals = ""
+        if not equals or not name:
+            raise BadInput(
+                f"--param takes NAME=JSON, such as seed=7 or 'thinking=\"low\"', not {pair!r}."
+            )
+        if name in params:
+            raise BadInput(f"The parameter {name} is named twice; leave one of them out.")
+        params[name] = value
+    return params
 
 
 def _key(protocol: str, base_url: str, environ: Mapping[str, str]) -> dict[str, str]:

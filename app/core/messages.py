@@ -60,7 +60,8 @@ class Message:
 @dataclass(frozen=True)
 class ModelRequest:
     """All that a codec needs to write a request. `tools` are all that are switched on; where the
-    protocol has no word for `choice.allowed`, only those `offered` are sent.
+    protocol has no word for `choice.allowed`, only those `offered` are sent. `own` are members of
+    the body that the codec itself found among `params`.
     """
 
     model: str
@@ -72,6 +73,7 @@ class ModelRequest:
     extra: Mapping[str, Any] = field(default_factory=dict)
     stream: bool = True
     quirks: tuple[str, ...] = ()
+    own: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def offered(self) -> tuple[Tool, ...]:

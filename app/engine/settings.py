@@ -23,6 +23,7 @@ from app.engine.engine import Engine
 from app.engine.no_keys import check_address, check_settings
 from app.net.keys import check_key_name, origin, vendor_keys
 from app.schema.validate import check_tool
+from app.wire.params import check_params
 from app.wire.protocols import CODECS
 
 KNOWN = (
@@ -113,6 +114,8 @@ async def settings_from(
     if "parallel" in data:
         choice = replace(choice, parallel=_truth(data["parallel"], "parallel"))
     settings = replace(settings, tool_choice=checked_choice(choice, tools))
+    if (settings.params, settings.profile) != (before.params, before.profile):
+        check_params(settings.profile.protocol, settings.params)
     check_settings(settings, engine.keys.masker(), before)
     if data.get("base_url") and data.get("key_name") and not settings.profile.simulated:
         await engine.confirm(settings.profile.key_name, settings.profile.base_url)
@@ -273,7 +276,7 @@ def _choice_of(mode: ChoiceMode, value: Mapping[str, Any], parallel: bool) -> To
 
 
 def _params(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The neutral parameters, each of its kind; of others the encoder says that it leaves them."""
+    """The neutral parameters, each of its kind; those of a protocol are its provider's to judge."""
     for name, value in params.items():
         match name, value:
             case (("temperature" | "top_p"), float() | int()) if not isinstance(value, bool):
@@ -302,7 +305,7 @@ def sound_params(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _sound(name: str, value: Any) -> bool:
-    if name == "thinking" and isinstance(value, dict):
+    if name not in PARAMS or (name == "thinking" and isinstance(value, dict)):
         return False
     if name == "stop":
         texts = value if isinstance(value, list) else [value]

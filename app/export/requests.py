@@ -20,6 +20,7 @@ from app.core.state import Session, Turn
 from app.export.kept import DEFAULT_BASE
 from app.wire.address import parts_of
 from app.wire.codec import WireRequest
+from app.wire.params import told_to
 from app.wire.protocols import codec
 
 SIMULATOR = DEFAULT_BASE + "/sim"
@@ -169,8 +170,10 @@ def written(
     model = settings.model or settings.profile.model
     if settings.profile.protocol != protocol:
         model = own.model or model
-    past = replace(past, settings=replace(settings, profile=own, model=model))
-    return codec(protocol).encode(model_request(past, choice))
+    params, notes = told_to(protocol, settings.params)
+    past = replace(past, settings=replace(settings, profile=own, model=model, params=params))
+    request = codec(protocol).encode(model_request(past, choice))
+    return replace(request, notes=(*notes, *request.notes))
 
 
 def plain(protocol: Protocol) -> Profile:

@@ -26,6 +26,7 @@ from app.wire.encoding import (
     wire_request,
 )
 from app.wire.foretold import Takes, foretell
+from app.wire.params import in_own_words
 
 PROTOCOL = "anthropic"
 PATH = "/v1/messages"
@@ -62,13 +63,12 @@ LEAST_TOP_P = 0.95
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST_NAME = 128
 _TAKES = Takes("Anthropic", re.compile(r"[a-zA-Z0-9_-]{1,128}"), most_strict=20, strict="closed")
-_PARAMS = ("max_tokens", "temperature", "top_p", "stop", "thinking")
 _CHOICES = {"auto": "auto", "required": "any", "none": "none", "tool": "tool"}
 
 
 def encode(request: ModelRequest) -> WireRequest:
     """The request as POST /v1/messages."""
-    notes = Notes()
+    notes, request = Notes(), in_own_words(PROTOCOL, request)
     body: dict[str, Any] = {
         "model": request.model,
         "max_tokens": request.params.get("max_tokens") or DEFAULT_MAX_TOKENS,
@@ -86,7 +86,7 @@ def encode(request: ModelRequest) -> WireRequest:
     else:
         no_tools_note(request, notes)
     _add_params(body, request, notes)
-    _foretell({**body, **request.extra}, request, notes)
+    _foretell({**body, **request.own, **request.extra}, request, notes)
     if request.stream:
         body["stream"] = True
     return wire_request(request, PATH, VERSION, body, notes)
@@ -173,7 +173,6 @@ def _add_params(body: dict[str, Any], request: ModelRequest, notes: Notes) -> No
         if isinstance(budget, int) and body["max_tokens"] <= budget:
             body["max_tokens"] = budget + DEFAULT_MAX_TOKENS
             notes.add("max_tokens was raised: it must be above the thinking budget.")
-    notes.unused(params, _PARAMS)
 
 
 def _thinking(value: Any, notes: Notes) -> dict[str, Any] | None:

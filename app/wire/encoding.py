@@ -97,10 +97,6 @@ class Notes:
     def left_out(self, part: MessagePart, why: str) -> None:
         self.add(f"Left out of the history: {part.kind.replace('_', ' ')} parts that {why}.")
 
-    def unused(self, params: Mapping[str, Any], known: Iterable[str]) -> None:
-        for name in sorted(params.keys() - set(known)):
-            self.add(f"The setting {name} was left out: this protocol has no word for it.")
-
     def all(self) -> tuple[str, ...]:
         return tuple(self._notes.values())
 
@@ -242,11 +238,12 @@ def wire_request(
     *,
     stream_in_path: bool = False,
 ) -> WireRequest:
-    """The request with `extra` merged over its body. BadInput where no JSON can say it.
+    """The request with `own` and `extra` merged over its body. BadInput where no JSON can say it.
 
     Where the extra members speak of the stream they hold, unless the path says it already.
     """
-    merged, stream = _merged(body, request.extra, notes), request.stream
+    merged, stream = _merged(body, request.own, notes, "params"), request.stream
+    merged = _merged(merged, request.extra, notes, "extra")
     if "stream" in request.extra and not stream_in_path:
         stream = bool(request.extra["stream"])
         if not stream:
@@ -257,7 +254,9 @@ def wire_request(
     return WireRequest("POST", path, sent, _json_bytes(merged), notes.all(), expects)
 
 
-def _merged(body: Mapping[str, Any], extra: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
+def _merged(
+    body: Mapping[str, Any], extra: Mapping[str, Any], notes: Notes, called: str
+) -> dict[str, Any]:
     """`extra` over `body`: what is replaced is noted, but for groups of settings, which join."""
     merged = dict(body)
     for name, given in extra.items():
@@ -269,7 +268,7 @@ def _merged(body: Mapping[str, Any], extra: Mapping[str, Any], notes: Notes) -> 
             merged[name] = given
             replaced = [name] if name in body and given != ours else []
         for one in replaced:
-            notes.add(f"extra replaces {one}.")
+            notes.add(f"{called} replaces {one}.")
     return merged
 
 

@@ -29,6 +29,7 @@ from app.wire.encoding import (
     wire_request,
 )
 from app.wire.foretold import Takes, foretell
+from app.wire.params import in_own_words
 
 PROTOCOL = "gemini"
 VERSION = "/v1beta"
@@ -43,7 +44,6 @@ SKIP_VALIDATOR = "skip_thought_signature_validator"
 BUDGETS = {"minimal": 512, "low": 1024, "medium": 4096, "high": 16384}
 """Thinking tokens for the words of Gemini 3, where a model before it is asked."""
 
-_PARAMS = ("max_tokens", "temperature", "top_p", "stop", "thinking")
 _MOST_NAME = 128
 _TAKES = Takes("Gemini", re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}"))
 _ODD = re.compile(r"[^A-Za-z0-9_.:-]")
@@ -53,7 +53,7 @@ _MODES = {"auto": "AUTO", "required": "ANY", "tool": "ANY", "none": "NONE"}
 
 def encode(request: ModelRequest) -> WireRequest:
     """The request as POST models/MODEL:streamGenerateContent, or :generateContent."""
-    notes = Notes()
+    notes, request = Notes(), in_own_words(PROTOCOL, request)
     body: dict[str, Any] = {"contents": _Contents(request, notes).all()}
     if request.system:
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
@@ -146,7 +146,6 @@ def _generation(request: ModelRequest, notes: Notes) -> dict[str, Any]:
     thinking = _thinking(params.get("thinking"), thinks_in_levels(request.model), notes)
     if thinking is not None:
         config["thinkingConfig"] = thinking
-    notes.unused(params, _PARAMS)
     return config
 
 

@@ -24,6 +24,7 @@ from app.wire.encoding import (
     stop_words,
     wire_request,
 )
+from app.wire.params import in_own_words
 
 PROTOCOL = "ollama"
 PATH = "/api/chat"
@@ -34,13 +35,12 @@ OPTIONS = {"max_tokens": "num_predict", "temperature": "temperature", "top_p": "
 
 _ID = re.compile(r".{1,512}", re.DOTALL)
 _MOST_NAME = 128
-_PARAMS = (*OPTIONS, "stop", "thinking")
 _EFFORTS = ("low", "medium", "high")
 
 
 def encode(request: ModelRequest) -> WireRequest:
     """The request as POST /api/chat."""
-    notes = Notes()
+    notes, request = Notes(), in_own_words(PROTOCOL, request)
     body: dict[str, Any] = {"model": request.model, "messages": _messages(request, notes)}
     if tools := _chosen(request, notes):
         body["tools"] = [_tool(tool, notes) for tool in tools]
@@ -106,7 +106,6 @@ def _add_params(body: dict[str, Any], params: Mapping[str, Any], notes: Notes) -
             notes.add("Ollama takes no thinking budget: thinking was switched on without one.")
         case _:
             notes.add("The setting thinking was left out: give true, false, low, medium or high.")
-    notes.unused(params, _PARAMS)
 
 
 def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ from app.wire.encoding import (
     wire_request,
 )
 from app.wire.openai_chat_tools import add_tools, custom_names
+from app.wire.params import in_own_words
 
 PROTOCOL = "openai_chat"
 PATH = "/chat/completions"
@@ -31,12 +32,11 @@ _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
 _MOST_NAME = 64
 _BRIDGE = "Understood."
 _SEALED = frozenset(("reasoning_details", "extra_content"))
-_PARAMS = ("max_tokens", "temperature", "top_p", "stop", "thinking")
 
 
 def encode(request: ModelRequest) -> WireRequest:
     """The request as POST /chat/completions."""
-    notes = Notes()
+    notes, request = Notes(), in_own_words(PROTOCOL, request)
     body: dict[str, Any] = {"model": request.model, "messages": _messages(request, notes)}
     add_tools(body, request, notes)
     _add_params(body, request, notes)
@@ -64,7 +64,6 @@ def _add_params(body: dict[str, Any], request: ModelRequest, notes: Notes) -> No
             body["reasoning_effort"] = effort
         case _:
             notes.add("The setting thinking was left out: this protocol takes low, medium, high.")
-    notes.unused(params, _PARAMS)
 
 
 def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:

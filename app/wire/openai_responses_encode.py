@@ -25,6 +25,7 @@ from app.wire.encoding import (
     wire_request,
 )
 from app.wire.foretold import Takes, foretell
+from app.wire.params import in_own_words
 
 PROTOCOL = "openai_responses"
 PATH = "/responses"
@@ -46,7 +47,6 @@ _UNTHINKING = re.compile(r"(?:.*[/:])?(?:gpt-4|gpt-3\.5|chatgpt-4|gpt-5-chat)")
 """Models that refuse to be asked for reasoning: https://github.com/pydantic/pydantic-ai/issues/2865
 and 3326. One that runs under a name of its own (Azure) needs the quirk.
 """
-_PARAMS = ("max_tokens", "temperature", "top_p", "stop", "thinking")
 _OURS = ("computer_call", "local_shell_call", "shell_call", "apply_patch_call")
 """Calls that a client may have to answer: without an output in the history they are refused."""
 
@@ -57,7 +57,7 @@ _CUT: _Item = {"type": "reasoning"}
 
 def encode(request: ModelRequest) -> WireRequest:
     """The request as POST /responses."""
-    notes = Notes()
+    notes, request = Notes(), in_own_words(PROTOCOL, request)
     body: dict[str, Any] = {"model": request.model}
     if request.system:
         body["instructions"] = request.system
@@ -139,7 +139,6 @@ def _add_params(body: dict[str, Any], params: Mapping[str, Any], notes: Notes) -
             body["reasoning"] = dict(given)
         case _:
             notes.add("The setting thinking was left out: this protocol takes low, medium, high.")
-    notes.unused(params, _PARAMS)
 
 
 def _text_item(role: str, content: list[_Item]) -> _Item:

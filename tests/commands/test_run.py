@@ -81,6 +81,16 @@ def test_a_named_tool_comes_first(tmp_path: Path, typed: Typed) -> None:
     assert set(choices[1:]) == {"auto"}
 
 
+def test_parameters_of_the_request_are_named_by_flags(tmp_path: Path, typed: Typed) -> None:
+    named = ("--max-tokens", "500", "--temperature", "0.5")
+    own = ("--param", "top_k=5", "--param", 'stop_sequences=["so"]')
+    code, events, _ = told(typed, tmp_path, *named, *own, prompt="hi")
+    assert code == 0
+    body = json.loads(of(events, "request_sent")[0]["body"])
+    assert (body["max_tokens"], body["temperature"]) == (500, 0.5)
+    assert (body["top_k"], body["stop_sequences"]) == (5, ["so"])
+
+
 def test_what_nobody_allowed_waits_for_a_person(tmp_path: Path) -> None:
     code, events, said = run(tmp_path, "--tools", "examples")
     assert code == 3
@@ -221,6 +231,12 @@ BAD: tuple[tuple[str, ...], ...] = (
     ("x", "--allow", "nobody", "--tools", "examples"),
     ("x", "--answer", "calculator", "--tools", "examples"),
     ("x", "--env-file", "gone.env"),
+    ("x", "--max-tokens", "0"),
+    ("x", "--param", "seed"),
+    ("x", "--param", "top_k=oops"),
+    ("x", "--param", "banana=1"),
+    ("x", "--max-tokens", "9", "--param", "max_tokens=8"),
+    ("x", "--max-tokens", "9", "--param", "max_output_tokens=8"),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.profiles import SIMULATOR
 from app.core.settings import Limits
 from app.core.tools import Content, ToolChoice
-from app.engine.settings import KNOWN, settings_from
+from app.engine.settings import KNOWN, settings_from, sound_params
 from app.wire.openai_chat_encode import encode
 from tests.engine.running import running
 
@@ -59,6 +60,9 @@ BAD: tuple[dict[str, Any], ...] = (
     {"parallel": "yes"},
     {"stream": 1},
     {"params": []},
+    {"params": {"banana": 1}},
+    {"params": {"top_k": 1}, "protocol": "openai_chat", "base_url": "http://h/v1"},
+    {"params": {"max_tokens": 1, "max_output_tokens": 2}},
     {"params": {"stop": 5}},
     {"params": {"stop": [5]}},
     {"params": {"max_tokens": "x"}},
@@ -306,3 +310,20 @@ async def test_another_protocol_of_a_vendor_has_what_it_knows_of_its_options(
         for protocol, quirks in (("openai_responses", ("api_key_header",)), ("gemini", ())):
             own = await settings_from(engine, {"protocol": protocol, "base_url": there})
             assert own.profile.quirks == quirks
+
+
+async def test_parameters_go_along_to_a_provider_that_can_be_told_them(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        before = await settings_from(engine, {"params": {"top_k": 4}})
+        after = await settings_from(engine, {"profile": "simulator-gemini"}, before)
+        assert after.params == {"top_k": 4}
+        with pytest.raises(BadInput, match="openai_chat has no top_k"):
+            await settings_from(engine, {"profile": "simulator-openai"}, before)
+        # What is there already is refused when it is sent, and keeps back no other change.
+        old = replace(before, params={"banana": 1})
+        assert (await settings_from(engine, {"system": "x"}, old)).params == {"banana": 1}
+
+
+def test_of_somebody_else_s_parameters_none_is_taken_that_setup_does_not_have() -> None:
+    theirs = {"temperature": 1, "top_k": 4, "metadata": {"user_id": "u"}, "thinking": {"type": "x"}}
+    assert sound_params(theirs) == {"temperature": 1}

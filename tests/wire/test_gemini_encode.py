@@ -206,14 +206,13 @@ def test_thinking_is_a_budget_or_a_level(thinking: Any, old: Any, new: str | Non
 
 
 def test_settings_have_their_own_words() -> None:
-    params = {"max_tokens": 9, "temperature": 0, "top_p": 0.5, "stop": "x", "odd": 1}
+    params = {"max_tokens": 9, "temperature": 0, "top_p": 0.5, "stop": "x"}
     assert body_of(params=params)["generationConfig"] == {
         "temperature": 0,
         "topP": 0.5,
         "maxOutputTokens": 9,
         "stopSequences": ["x"],
     }
-    assert "odd" in notes(params=params)[0]
 
 
 def test_roles_alternate_and_images_stand_in_prompts() -> None:

@@ -112,8 +112,8 @@ def test_what_a_tool_asks_for_in_vain_is_said() -> None:
         ({"thinking": "high"}, {"think": "high"}, 0),
         ({"thinking": "adaptive"}, {"think": True}, 1),
         ({"thinking": 2048}, {"think": True}, 1),
-        ({"thinking": {"type": "enabled"}}, {}, 1),
-        ({"thinking": None, "seed": 1}, {}, 1),
+        ({"thinking": 1.5}, {}, 1),
+        ({"thinking": None}, {}, 0),
     ],
 )
 def test_params(params: dict[str, Any], expected: dict[str, Any], noted: int) -> None:
