@@ -12,8 +12,10 @@ LIMIT_S = 60.0
 """For each of setup, call and teardown, on a machine that is busy with other work."""
 SLOW_LIMIT_S = 300.0
 
-# A run for every change; a long hunt sets --hypothesis-profile=default.
-settings.register_profile("quick", max_examples=25, deadline=None)
+# A few examples for every change; many with the slow tests.
+MANY = 100
+settings.register_profile("quick", max_examples=20, deadline=None)
+settings.register_profile("many", max_examples=2 * MANY, deadline=None)
 settings.load_profile("quick")
 
 
@@ -30,7 +32,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def bounded(item: pytest.Item) -> Generator[None, object, object]:
-    with within(SLOW_LIMIT_S if item.get_closest_marker("slow") else LIMIT_S):
+    slow = item.get_closest_marker("slow") or settings().max_examples > MANY
+    with within(SLOW_LIMIT_S if slow else LIMIT_S):
         return (yield)
 
 

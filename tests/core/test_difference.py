@@ -85,7 +85,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=150, derandomize=True, deadline=None)
+@settings(derandomize=True, deadline=None)
 @given(values, values)
 def test_the_changes_lead_from_one_to_the_other(old: Any, new: Any) -> None:
     found = json_changes(json.dumps(old), json.dumps(new))

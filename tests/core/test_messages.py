@@ -182,7 +182,7 @@ def stories(draw: st.DrawFn) -> list[Event]:
     return [*events, RunStopped(), PromptAdded("last")]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None)
 @given(stories())
 def test_messages_alternate_and_every_call_has_its_result_right_after(events: list[Event]) -> None:
     messages = model_request(session(*events), ToolChoice()).messages

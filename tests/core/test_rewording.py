@@ -52,7 +52,7 @@ def sides(pieces: Sequence[Piece]) -> tuple[str, str]:
 texts = st.text(alphabet="ab \n.\u2028é", max_size=40)
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(derandomize=True, deadline=None)
 @given(texts, texts)
 def test_both_texts_can_be_read_from_the_pieces(old: str, new: str) -> None:
     found = text_changes(old, new)

@@ -39,7 +39,7 @@ def is_json(text: str) -> bool:
     return True
 
 
-@settings(derandomize=True, max_examples=120)
+@settings(derandomize=True)
 @given(JSON.map(json.dumps) | st.text(max_size=30))
 def test_cut_json_is_none_whatever_it_was(text: str) -> None:
     assert not is_json(cut(text))
@@ -63,7 +63,7 @@ def test_where_it_is_cut(text: str, left: str) -> None:
     assert cut(text) == left
 
 
-@settings(derandomize=True, max_examples=80)
+@settings(derandomize=True)
 @given(JSON)
 def test_every_leaf_is_of_another_type(value: Any) -> None:
     assert same_types(value, turned(value, 0)) == []

@@ -60,7 +60,7 @@ def planned(chance: Random) -> Planned:
     )
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(derandomize=True, deadline=None)
 @given(st.randoms(use_true_random=True))
 def test_the_laws_hold_in_any_order_and_the_run_ends(chance: Random) -> None:
     to_the_end(played(world_of(chance), chance, 80), chance)

@@ -70,7 +70,7 @@ def test_the_path_needs_its_arguments(arguments: Any) -> None:
         url_of("/a/{x}", arguments)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_a_value_stays_in_its_place(value: str) -> None:
     template = f"{BASE}/a/{{x}}/b?q={{x}}&z=1"

@@ -184,6 +184,7 @@ async def test_output_is_capped(code: str) -> None:
     assert sum(map(len, told)) <= 6_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "value",
     ["['a' * 1_000_000] * 1000", "[['a' * 1_000_000] * 1000] * 1000", "{'a': 'b' * 200_000_000}"],

@@ -142,7 +142,7 @@ def test_what_cannot_be_read_is_named_by_its_line(name: str) -> None:
     assert str(caught.value).endswith(".")
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
+@settings(derandomize=True, deadline=None)
 @given(st.data())
 def test_whatever_stands_in_a_line_it_is_read_or_refused(data: st.DataObject) -> None:
     """One value of one line is another: no other error ever leaves `read`."""

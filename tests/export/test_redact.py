@@ -366,7 +366,7 @@ def test_an_address_that_is_called_a_key_leaves_the_address_of_the_request() -> 
     assert [one.event.url for one in done.log if isinstance(one.event, RequestSent)] == [url]
 
 
-@settings(derandomize=True, max_examples=30, deadline=None)
+@settings(derandomize=True, deadline=None)
 @given(st.lists(st.integers(1, 9), max_size=8), st.sampled_from(sorted(CODECS)))
 def test_a_secret_is_found_however_the_bytes_are_cut(cuts: list[int], protocol: str) -> None:
     data = f"{protocol} before {KNOWN} after".encode()

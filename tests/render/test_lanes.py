@@ -35,7 +35,7 @@ def plain(spans: list[tuple[int, int]]) -> list[Segment]:
     ]
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(deadline=None, derandomize=True)
 @given(SPANS)
 def test_no_two_of_one_lane_overlap_and_nothing_is_lost(spans: list[tuple[int, int]]) -> None:
     given_ = plain(spans)
@@ -56,7 +56,7 @@ def test_no_two_of_one_lane_overlap_and_nothing_is_lost(spans: list[tuple[int, i
         assert one.lanes <= max(1, *together)
 
 
-@settings(deadline=None, derandomize=True, max_examples=100)
+@settings(deadline=None, derandomize=True)
 @given(SPANS, st.integers(0, 40))
 def test_nothing_changes_its_lane_while_time_goes_on(
     spans: list[tuple[int, int]], now: int

@@ -44,7 +44,7 @@ TESTS = st.one_of(
 )
 
 
-@settings(derandomize=True, max_examples=80, deadline=None)
+@settings(derandomize=True, deadline=None)
 @given(st.dictionaries(st.sampled_from(["", "/a", "/b~1c"]), TESTS, max_size=3))
 def test_the_form_reads_back_as_the_rule(when: dict[str, Any]) -> None:
     data = form_data(rule_form(Rule("x", "deny", when=when)))

@@ -75,7 +75,7 @@ def cut(text: str, places: list[int]) -> list[str]:
     return [text[a:b] for a, b in pairwise(marks)]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(deadline=None)
 @given(st.integers(0, 10**6), st.lists(st.integers(0, 10**4), max_size=30))
 def test_the_value_is_read_whatever_the_cuts(seed: int, places: list[int]) -> None:
     written = spelled(pair(seed).value, seed)
@@ -87,7 +87,7 @@ def test_the_value_is_read_whatever_the_cuts(seed: int, places: list[int]) -> No
     assert starts == {start for start, _ in written.values.values()}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(st.text(alphabet='{}[]",:\\/u0d8e1-+.tfnrl \n\x00\ud83d\ude00\u00a0', max_size=40))
 def test_no_text_breaks_it_and_its_cuts_change_nothing(text: str) -> None:
     whole, single = read([text]), read(list(text))

@@ -188,9 +188,7 @@ def filled(schema: Any, root: Json, value: Any) -> list[Any]:
     return [{**one, **rest} for one in made]
 
 
-BUDGET = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
-)
+BUDGET = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 
 
 @BUDGET

@@ -206,7 +206,7 @@ class Counting(_Sampler):
 
 
 @given(st.recursive(st.just(AGAIN), fanning, max_leaves=12))
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 @example({"allOf": [AGAIN] * 100})
 @example({"prefixItems": [AGAIN, {"minProperties": 200, "additionalProperties": AGAIN}]})
 @example({"prefixItems": [AGAIN, AGAIN, {"type": "array", "items": AGAIN, "minItems": 200}]})

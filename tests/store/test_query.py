@@ -58,7 +58,7 @@ def test_what_has_no_sense_is_said_and_left_out(text: str, told: str) -> None:
     assert len(found.words) in (0, WORDS)
 
 
-@settings(derandomize=True, max_examples=150, deadline=None)
+@settings(derandomize=True, deadline=None)
 @given(
     st.lists(
         st.one_of(

@@ -22,7 +22,7 @@ from app.wire.codec import Spanned
 from app.wire.protocols import codec
 
 DONE = "[DONE]"
-UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """For properties on a busy machine: a slow example is no failure."""
 
 

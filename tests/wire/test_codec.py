@@ -364,6 +364,7 @@ GROWING: dict[str, tuple[bytes, bytes]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", CODECS)
 def test_a_delta_costs_the_same_however_long_the_part_is(protocol: str) -> None:
     head, delta = GROWING[protocol]
@@ -374,6 +375,7 @@ def test_a_delta_costs_the_same_however_long_the_part_is(protocol: str) -> None:
     assert ended.text == "12345678" * MANY
 
 
+@pytest.mark.slow
 def test_a_large_line_byte_by_byte_is_linear() -> None:
     body = sse(chunk({"content": "x" * 100_000}))
     with within(30):
@@ -397,6 +399,7 @@ def _object_calls(protocol: str, number: int) -> bytes:
     return json.dumps({"choices": [{"message": {"tool_calls": calls}}]}).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", CODECS)
 def test_many_arguments_in_one_document_are_linear(protocol: str) -> None:
     body = _object_calls(protocol, 8_000)

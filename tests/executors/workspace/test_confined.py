@@ -119,6 +119,7 @@ def test_a_user_without_rights_has_a_sandbox(folder: Path) -> None:
         outside.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("confine", [True, False])
 def test_accidents_are_ended_with_all_they_started(folder: Path, confine: bool) -> None:
     mark = f"71{os.getpid()}"
