@@ -169,7 +169,7 @@ async def test_who_ends_a_run_waits_for_one_batch_of_checks_at_most(
     async with running(tmp_path, scenario=many(400)) as engine:
         one = held(engine)
         found = counted(engine, monkeypatch)
-        session_id = await begun(engine, [TOOL])
+        session_id = await begun(engine, [TOOL], max_calls_per_answer=400)
         await engine.driver.prompt(session_id, "go")
         await one.asked(400)
         one.go.set()
