@@ -351,7 +351,9 @@ def _waits(view: View, turn: Turn, call: Call) -> tuple[str, str]:
 
 
 def _unseen_hint(turn: Turn, call: Call) -> str:
-    """Why no rule runs a call that a person may."""
+    """Why no rule runs a call that a person may; "" where a rule that is about it says so."""
+    if call.asks:
+        return ""
     if turn.end is not None and turn.end.reason == "other":
         word = turn.end.raw_reason[:80]
         return f'The answer ended by "{word}", so no rule runs this call; you can.'
