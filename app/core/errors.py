@@ -9,7 +9,8 @@
     ├── IllegalEvent        an event that cannot follow what came before (a bug, or a race lost)
     └── StoreError          the database cannot be used
         ├── StoreUnwritable ... written right now: the disk is full, the file is not there
-        │   └── StoreBusy   ... because another process holds it
+        │   ├── StoreBusy   ... because another process holds it
+        │   └── StoreGone   ... because its file was deleted, or moved
         └── StoreUnreadable ... by this user, or by a command that only reads
 
 Trouble at a provider or in a tool is no exception: it is an event, or a result with `is_error`.
@@ -67,6 +68,10 @@ class StoreUnwritable(StoreError):
 
 class StoreBusy(StoreUnwritable):
     """Another process holds the database."""
+
+
+class StoreGone(StoreUnwritable):
+    """The file of the open database is not there any more."""
 
 
 class StoreUnreadable(StoreError):

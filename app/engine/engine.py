@@ -129,6 +129,11 @@ class Engine:
             opened.pop_all()
         return engine
 
+    async def write_anew(self) -> None:
+        """The whole database where its file was deleted. Conflict where it is not gone."""
+        self.lock.renew()
+        await self.database.write_anew()
+
     async def close(self) -> None:
         """End what is under way and let the database go."""
         async with AsyncExitStack() as ends:  # from the last to the first, whatever breaks

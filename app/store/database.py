@@ -19,7 +19,14 @@ from typing import Any
 
 import aiosqlite
 
-from app.core.errors import StoreBusy, StoreError, StoreUnreadable, StoreUnwritable
+from app.core.errors import (
+    Conflict,
+    StoreBusy,
+    StoreError,
+    StoreGone,
+    StoreUnreadable,
+    StoreUnwritable,
+)
 from app.store.health import PROBE_S, Health
 
 APPLICATION_ID = 0x706C6179  # "play"
@@ -182,6 +189,9 @@ class Database:
         self.health = Health()
         self._queue: asyncio.Queue[_Write | None] = asyncio.Queue()
         self._probing: asyncio.Task[None] | None = None
+        self._file, self._wal = _identity(path), _wal_of(path)
+        self._open = asyncio.Event()
+        self._open.set()
         self._task = asyncio.create_task(self._write_all()) if writer is not None else None
 
     @classmethod
@@ -213,7 +223,7 @@ class Database:
                         "--db FILE."
                     ) from error
                 case sqlite3.Error() | UnicodeDecodeError():
-                    raise _store_error(error, path) from error
+                    raise store_error(error, path) from error
                 case OSError():
                     raise StoreError(
                         f"Cannot open {path}: {error.strerror}. Name another file with --db FILE."
@@ -229,11 +239,12 @@ class Database:
 
     async def rows(self, sql: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
         """All rows of a query, as committed when it began."""
+        await self._open.wait()
         try:
             # In one go: a query that another began in the middle of would see what that one sees.
             return list(await self._reader.execute_fetchall(sql, values))
         except (sqlite3.Error, UnicodeError) as error:
-            raise _store_error(error, self.path) from error
+            raise store_error(error, self.path) from error
 
     async def is_empty(self) -> bool:
         """Whether the file was made, and nothing was ever written to it."""
@@ -246,7 +257,7 @@ class Database:
             async with self._writer.execute(f"PRAGMA incremental_vacuum({pages})") as cursor:
                 await cursor.fetchall()
         except sqlite3.Error as error:
-            raise _store_error(error, self.path) from error
+            raise store_error(error, self.path) from error
 
     async def close(self) -> None:
         if self._probing is not None:
@@ -279,7 +290,7 @@ class Database:
                 for write in writes:
                     await self._commit([write])
                 return
-            told = _store_error(error, self.path)
+            told = error if isinstance(error, StoreError) else store_error(error, self.path)
             if isinstance(told, StoreUnwritable):
                 self._troubled(told)
             if not writes[0].done.done():
@@ -289,6 +300,81 @@ class Database:
         for write in writes:
             if not write.done.done():
                 write.done.set_result(None)
+
+    def _check_file(self) -> None:
+        """StoreUnwritable where the file is not where it was, or nobody may write it: SQLite goes
+        on with what it has open, and all that it wrote would be gone with the program."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError as error:
+            raise StoreGone(
+                f"The database {self.path} was deleted or moved while the program uses it. Put it "
+                "back; or have all that it holds written there anew."
+            ) from error
+        except OSError as error:
+            raise StoreUnwritable(f"Cannot see {self.path}: {error.strerror}.") from error
+        if (found.st_dev, found.st_ino) != self._file:
+            raise StoreUnwritable(
+                f"Another file stands where the database {self.path} was; nothing is saved into "
+                "it. Move it away, and put the database back."
+            )
+        if not found.st_mode & 0o222 or not os.access(self.path, os.W_OK):
+            raise StoreUnwritable(
+                f"{self.path} was made read-only. Make it writable again: chmod u+w {self.path}"
+            )
+
+    async def write_anew(self) -> None:
+        """All that the open database holds, where its file was deleted; it goes on with that file.
+
+        Conflict where the file is not gone; StoreError where it could not be written.
+        """
+        try:
+            self._check_file()
+        except StoreGone:
+            pass
+        else:
+            raise Conflict(f"{self.path} is there; nothing has to be written anew.")
+        assert self._writer is not None
+        copy = self.path.with_name(f"{self.path.name}.copy-{os.getpid()}")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            copy.unlink(missing_ok=True)
+            os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            await self._writer.execute("VACUUM INTO ?", (str(copy),))
+            await asyncio.to_thread(_sync, copy)
+            os.link(copy, self.path)  # never over a file that came meanwhile
+        except FileExistsError as error:
+            raise Conflict(f"Another file stands at {self.path} by now; move it away.") from error
+        except sqlite3.Error as error:
+            raise store_error(error, self.path) from error
+        except OSError as error:
+            raise StoreUnwritable(f"Cannot write {self.path}: {error.strerror}.") from error
+        finally:
+            copy.unlink(missing_ok=True)
+        await self._reopen()
+        await self.write(PROBE)
+
+    async def _reopen(self) -> None:
+        """Leave what was deleted for what stands there now; queries wait meanwhile. StoreError
+        where it cannot be opened: only another start helps then."""
+        assert self._writer is not None
+        self._open.clear()
+        try:
+            # The last to go takes the write-ahead log into its file, and what has the log's name
+            # away: nothing of an old one may stand beside a new file.
+            await self._reader.close()
+            await self._writer.close()
+            for end in ("-wal", "-shm"):
+                self.path.with_name(self.path.name + end).unlink(missing_ok=True)
+            self._writer = await _open_writer(self.path)
+            self._reader = await _connect(self.path, read_only=True)
+            self._file, self._wal = _identity(self.path), _wal_of(self.path)
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(
+                f"{self.path} cannot be opened again ({error}); start the program anew."
+            ) from error
+        finally:
+            self._open.set()
 
     def _troubled(self, trouble: StoreUnwritable) -> None:
         """From here on it is tried again and again, until something can be written."""
@@ -303,6 +389,10 @@ class Database:
                 await self.write(PROBE)
 
     async def _transaction(self, groups: Sequence[Sequence[Statement]], full: bool) -> None:
+        await self._open.wait()
+        self._check_file()
+        if self._wal is not None and not self._wal.exists():
+            await self._reopen()  # into the file with it, before the program's end loses it
         connection = self._writer
         assert connection is not None
         await connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
@@ -316,6 +406,22 @@ class Database:
             with suppress(sqlite3.Error):
                 await connection.execute("ROLLBACK")
             raise
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
+def _wal_of(path: Path) -> Path | None:
+    """The write-ahead log, where the file system allows for one."""
+    wal = path.with_name(path.name + "-wal")
+    return wal if wal.exists() else None
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 async def _connect(path: Path, *, read_only: bool) -> aiosqlite.Connection:
@@ -437,7 +543,8 @@ def _is_out_of_reach(error: sqlite3.Error) -> bool:
     return code.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM"))
 
 
-def _store_error(error: Exception, path: Path) -> StoreError:
+def store_error(error: Exception, path: Path) -> StoreError:
+    """What SQLite said, as a sentence."""
     code = getattr(error, "sqlite_errorname", "") or ""
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return StoreBusy(f"Another process has locked {path}; try again when it is done.")

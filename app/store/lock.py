@@ -54,6 +54,7 @@ class OwnerLock:
         self._database = database
         self._path = lock_path(database)
         self._fd: int | None = None
+        self._url = ""
 
     def take(self) -> None:
         """StoreBusy, naming the owner, where another process holds it."""
@@ -71,11 +72,25 @@ class OwnerLock:
             os.close(fd)
             raise owned(self._database, owner_of(self._database)) from error
         self._fd = fd
-        self.tell("")
+        self.tell(self._url)
+
+    def renew(self) -> None:
+        """Take it once more where its file was deleted: nobody would see that it is held.
+        StoreBusy where another process has taken it since."""
+        held = self._fd
+        assert held is not None
+        try:
+            if self._path.stat().st_ino == os.fstat(held).st_ino:
+                return
+        except FileNotFoundError:
+            pass
+        self.take()
+        os.close(held)
 
     def tell(self, url: str) -> None:
         """Write who we are and where we serve into the lock file."""
         assert self._fd is not None
+        self._url = url
         text = json.dumps({"pid": os.getpid(), "url": url})
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, text.encode(), 0)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from app.store.batch import Summary, storable
+from app.store.database import store_error
 from app.store.excerpts import LONG_TEXT, excerpts
 from app.store.log import SUMMARY, summary_of_row
 from app.store.query import Piece, Wanted
@@ -93,8 +94,12 @@ class Found:
 
 
 async def search(path: Path, wanted: Wanted, limit: int, limit_s: float = LIMIT_S) -> Found:
-    """Up to `limit` sessions of the database at `path`; it is only read."""
-    return await asyncio.to_thread(searched, path, wanted, limit, limit_s)
+    """Up to `limit` sessions of the database at `path`; it is only read. StoreError where it
+    cannot be."""
+    try:
+        return await asyncio.to_thread(searched, path, wanted, limit, limit_s)
+    except sqlite3.Error as error:
+        raise store_error(error, path) from error
 
 
 def searched(path: Path, wanted: Wanted, limit: int, limit_s: float = LIMIT_S) -> Found:

@@ -119,6 +119,7 @@ def _routes() -> list[Route]:
         Route("/sessions/import", sharing.take_in, methods=["POST"]),
         Route("/stream", beside_stream),
         Route("/store", store.show),
+        Route("/store/copy", store.write_copy, methods=["POST"]),
         Route("/compare/new", models.form),
         Route("/compare", compare.show),
         Route("/compare", models.create, methods=["POST"]),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from jinja2 import Environment
 from starlette.requests import Request
 
+from app.core.errors import StoreGone
 from app.core.state import Session
 from app.engine.engine import Engine
 from app.engine.hub import Live
@@ -62,7 +63,7 @@ class Site:
         return Store(
             "" if trouble is None else str(trouble),
             meanwhile,
-            copy=False,
+            copy=isinstance(trouble, StoreGone),
             unsaved=self.engine.client.unsaved,
         )
 

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 
 from app.core.events import RequestSent
 from app.engine.engine import Engine
+from app.store import database as database_module
 from app.web.app import make_app
 from app.web.beside import _frames as beside_frames
 from app.web.beside import beside_from
@@ -85,4 +86,26 @@ async def test_every_page_says_it_and_stop_is_obeyed(
         assert json.loads((await asked(app, "GET", "/store", JSON))[1]) == {
             "trouble": "", "copy": False, "unsaved": 0,
         }  # fmt: skip
+        site.close()
+
+
+async def test_a_deleted_file_is_written_anew_by_a_button(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "PROBE_S", 0.01)
+    async with running(tmp_path) as engine:
+        app, site = made(engine)
+        session_id = await begun(engine)
+        assert (await asked(app, "POST", "/store/copy", JSON))[0] == 409
+        (tmp_path / "test.db").unlink()
+        status, text = await asked(app, "POST", f"/sessions/{session_id}/pin", JSON)
+        assert (status, "was deleted or moved" in text) == (503, True)
+        assert json.loads((await asked(app, "GET", "/store", JSON))[1])["copy"] is True
+        for path in PAGES:
+            _, html = await asked(app, "GET", path.format(id=session_id), PAGE)
+            assert 'action="/store/copy"' in html
+        status, text = await asked(app, "POST", "/store/copy", JSON)
+        assert (status, json.loads(text)) == (200, {"path": str(tmp_path / "test.db")})
+        assert (await asked(app, "POST", f"/sessions/{session_id}/pin", JSON))[0] == 200
+        assert json.loads((await asked(app, "GET", "/store", JSON))[1])["trouble"] == ""
         site.close()
