@@ -20,7 +20,10 @@ let heard = null; // the stream that tells of them
 const speed = () => Number($("speed").value);
 
 async function ask(path) {
-  const answer = await fetch(`/sessions/${session}/replay/${path}`, { headers: { Accept: "application/json" } });
+  // How much is shown of turns with many calls is said where the stream is told, too.
+  const cards = $("stream")?.dataset.shown;
+  const query = cards ? `${path.includes("?") ? "&" : "?"}shown=${cards}` : "";
+  const answer = await fetch(`/sessions/${session}/replay/${path}${query}`, { headers: { Accept: "application/json" } });
   if (!answer.ok) throw new Error(`The replay stopped: the server answered ${answer.status}.`);
   return answer.json();
 }

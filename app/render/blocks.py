@@ -13,17 +13,20 @@ follows from the View alone. So there is one renderer and three ways to use it:
 added travels). Many events at once are united: what lies inside a block that is drawn anyway is
 dropped, so a slow reader gets fewer and larger frames and ends with the same page. The session
 given may be further on than the event: all numbers are looked up by the event's place in the log.
+Of a turn with many calls not all are shown (cards.py): what touches those that are not touches
+more-N, which counts them.
 
     head  bar  dock  tasks  list  pause
     flow  > prompt-N
           > turn-N > turnhead-N, parts-N > part-N-I | call-N-I > text-N-I, prefix-N-I, doubt-N-I,
                                                               progress-N-I, output-N-I > print-N-I
-                     turnfoot-N
+                     more-N, turnfoot-N
     wire  > wire-N > wirehead-N, wirerows-N > wirerow-N-K
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -64,6 +67,7 @@ from app.core.events import (
     Warned,
 )
 from app.core.state import Part, Prompt, Session, Turn
+from app.render.cards import Most, calls_of, end_of, everything
 from app.render.draw import drawn
 from app.render.filters import shown
 from app.render.running import tells
@@ -107,9 +111,23 @@ def block(env: Environment, view: View, block_id: str) -> str:
     return html.strip()
 
 
-def touched(logged: Logged, session: Session) -> tuple[Touch, ...]:
-    """The blocks that `logged` changes. `session` stands at the event or further on."""
-    return tuple(_touched(logged, session))
+def touched(logged: Logged, session: Session, most: Most = everything) -> tuple[Touch, ...]:
+    """The blocks that `logged` changes. `session` stands at the event or further on; `most` says
+    how many calls of a turn are shown."""
+    return tuple(_shown(session, _touched(logged, session, most), most))
+
+
+def _shown(session: Session, touches: Iterable[Touch], most: Most) -> Iterator[Touch]:
+    """The touches without those of blocks that are not shown."""
+    for touch in touches:
+        found = _PART.fullmatch(touch.id)
+        if found is None or int(found[2]) < end_of(session.turns[int(found[1]) - 1], most):
+            yield touch
+        else:
+            yield Touch(f"more-{found[1]}", "changed")
+
+
+_PART = re.compile(r"(?:call|part|text|prefix|doubt|progress|output|print)-([0-9]+)-([0-9]+)")
 
 
 def pieces(touches: Iterable[Touch]) -> list[Touch]:
@@ -136,7 +154,7 @@ def frame(
     `wire_since` is the version of `view.wire` that the page shows; None leaves the wire alone.
     `leave` are ids of blocks that are not to be drawn.
     """
-    touches = [touch for logged in events for touch in _touched(logged, view.session)]
+    touches = [touch for one in events for touch in touched(one, view.session, view.most)]
     if wire_since is not None:
         touches.extend(_wire_touched(view, wire_since))
     hidden = leave if view.rows is not None else leave | {"list"}
@@ -169,7 +187,7 @@ def ancestors(block_id: str) -> Iterator[str]:
             yield from (f"parts-{number}", f"turn-{number}", "flow")
         case "part" | "call":
             yield from (f"parts-{number}", f"turn-{number}", "flow")
-        case "turnhead" | "parts" | "turnfoot":
+        case "turnhead" | "parts" | "more" | "turnfoot":
             yield from (f"turn-{number}", "flow")
         case "turn" | "prompt":
             yield "flow"
@@ -186,7 +204,7 @@ _STATE = ("head", "dock", "list", "pause")
 _RUN = ("head", "dock", "bar", "list", "pause")
 
 
-def _touched(logged: Logged, session: Session) -> Iterator[Touch]:
+def _touched(logged: Logged, session: Session, most: Most) -> Iterator[Touch]:
     event = logged.event
     match event:
         case SessionStarted():
@@ -195,19 +213,19 @@ def _touched(logged: Logged, session: Session) -> Iterator[Touch]:
             yield from _changed(*_RUN, "flow", "tasks")
         case SettingsChanged():
             # How many calls may run, and how many at once, is told at those that wait.
-            yield from _changed(*_STATE, *_left_open(_turn_before(session, logged.seq)))
+            yield from _changed(*_STATE, *_left_open(_turn_before(session, logged.seq), most))
         case PromptAdded():
             prompt = _prompt_at(session, logged.seq)
             yield Touch(f"prompt-{prompt.number}", "new", "flow")
-            yield from _changed(*_RUN, *_left_open(_turn_before(session, logged.seq)))
+            yield from _changed(*_RUN, *_left_open(_turn_before(session, logged.seq), most))
         case RequestSent():
             yield Touch(f"turn-{event.recording}", "new", "flow")
-            yield from _changed(*_RUN, *_left_open(_turn_before(session, logged.seq - 1)))
+            yield from _changed(*_RUN, *_left_open(_turn_before(session, logged.seq - 1), most))
         case ResponseStarted():
             yield from _of_turn(session, logged, "turnhead", "turnfoot")
         case PartStarted(index=index):
             turn = _turn_at(session, logged.seq)
-            new = _part_block(turn, turn.parts[index])
+            new = part_block(turn, turn.parts[index])
             yield Touch(new, "new", f"parts-{turn.number}")
             yield from _changed("head", "bar", f"turnhead-{turn.number}", f"turnfoot-{turn.number}")
         case PartDelta(index=index):
@@ -215,15 +233,16 @@ def _touched(logged: Logged, session: Session) -> Iterator[Touch]:
         case CallDoubted(index=index):
             turn = _turn_at(session, logged.seq)
             part = turn.parts[index]
-            ended = _part_block(turn, part) if part.ended else ""
+            ended = part_block(turn, part) if part.ended else ""
             yield Touch(ended or f"doubt-{turn.number}-{index}", "changed")
         case PartEnded(index=index):
             turn = _turn_at(session, logged.seq)
-            yield from _changed("head", "bar", _part_block(turn, turn.parts[index]))
+            yield from _changed("head", "bar", part_block(turn, turn.parts[index]))
         case ResponseEnded() | ResponseFailed():
             turn = _turn_at(session, logged.seq)
             yield from _of_turn(session, logged, "turnhead", "turnfoot")
-            yield from _changed(*_RUN, *(_part_block(turn, call.part) for call in turn.calls))
+            cards = (part_block(turn, call.part) for call in calls_of(turn, most))
+            yield from _changed(*_RUN, f"more-{turn.number}", *cards)
         case Warned():
             if _turn_before(session, logged.seq) is not None:
                 yield from _of_turn(session, logged, "turnfoot")
@@ -234,7 +253,7 @@ def _touched(logged: Logged, session: Session) -> Iterator[Touch]:
             number = event.call_id.split(".")[0]
             yield from _changed(*_RUN, _call_block(event.call_id), f"turnfoot-{number}")
             checked = isinstance(event, CallChecked)
-            yield from _changed(*_behind(session, event.call_id, checked=checked))
+            yield from _changed(*_behind(session, event.call_id, most, checked=checked))
         case TaskStarted(task_id=task_id) | TaskEnded(task_id=task_id):
             task = session.tasks.get(task_id)  # none where a fork has its call open again
             goes_on = task is not None and task_id == session.by_call[task.call].task_id
@@ -242,12 +261,12 @@ def _touched(logged: Logged, session: Session) -> Iterator[Touch]:
         case CallProgressed() | CallExtended():
             yield from _progressed(session, logged.seq, event)
         case RunPaused() | RunResumed() | RunStopped():
-            yield from _changed(*_RUN, *_left_open(_turn_before(session, logged.seq)))
+            yield from _changed(*_RUN, *_left_open(_turn_before(session, logged.seq), most))
         case RetryScheduled(turn=number):
             yield from _changed(*_RUN, f"turnfoot-{number}")
         case TurnDropped(turn=number):
             before = session.turns[number - 2] if number > 1 else None
-            yield from _changed(*_RUN, f"turn-{number}", *_left_open(before))
+            yield from _changed(*_RUN, f"turn-{number}", *_left_open(before, most))
         case _:
             assert_never(event)
 
@@ -265,7 +284,7 @@ def _delta(turn: Turn, index: int) -> Iterator[Touch]:
     part = turn.parts[index]
     if part.ended:
         # The session is further on than the event: the text that grew is a whole block now.
-        yield Touch(_part_block(turn, part), "changed")
+        yield Touch(part_block(turn, part), "changed")
         return
     yield Touch(f"text-{turn.number}-{index}", "grown")
     if part.kind == "call":
@@ -289,21 +308,22 @@ def _progressed(
         yield Touch(block_id.replace("call-", "print-"), "grown")
 
 
-def _left_open(turn: Turn | None) -> Iterator[str]:
+def _left_open(turn: Turn | None, most: Most) -> Iterator[str]:
     """What of the last turn looks different once the run goes on, stops or pauses."""
     if turn is None:
         return
-    yield f"turnfoot-{turn.number}"
-    for call in turn.calls:
+    yield from (f"turnfoot-{turn.number}", f"more-{turn.number}")
+    for call in calls_of(turn, most):
         if call.status != "done":
-            yield _part_block(turn, call.part)
+            yield part_block(turn, call.part)
 
 
-def _behind(session: Session, call_id: str, *, checked: bool) -> Iterator[str]:
+def _behind(session: Session, call_id: str, most: Most, *, checked: bool) -> Iterator[str]:
     """The cards that say what they wait for, and may say another thing now."""
     call = session.by_call[call_id]
     turn = session.turns[call.turn - 1]
-    return (_part_block(turn, one.part) for one in behind(turn, call, checked=checked))
+    shown = calls_of(turn, most)
+    return (part_block(turn, one.part) for one in behind(shown, call, checked=checked))
 
 
 def _wire_touched(view: View, since: int) -> Iterator[Touch]:
@@ -329,7 +349,7 @@ def _grow(session: Session, events: Sequence[Logged], ids: set[str]) -> Iterator
                 turn = _turn_at(session, logged.seq)
                 part = turn.parts[index]
                 element, end = f"text-{turn.number}-{index}", (part.length, part.deltas)
-                block_id = _part_block(turn, part)
+                block_id = part_block(turn, part)
             case CallProgressed(call_id=call_id, output=text):
                 block_id = _call_block(call_id)
                 element = block_id.replace("call-", "print-")
@@ -345,7 +365,7 @@ def _grow(session: Session, events: Sequence[Logged], ids: set[str]) -> Iterator
         yield element, length - len(text), length, shown(text), deltas, block_id
 
 
-def _part_block(turn: Turn, part: Part) -> str:
+def part_block(turn: Turn, part: Part) -> str:
     return f"{'call' if part.kind == 'call' else 'part'}-{turn.number}-{part.index}"
 
 

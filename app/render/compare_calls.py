@@ -12,6 +12,7 @@ from app.core.difference import Change, json_changes
 from app.core.rewording import Piece, text_changes
 from app.core.sides import Answered, Item, Made
 from app.core.tools import ToolResult
+from app.render.cards import query_of
 from app.render.compare_words import call_words
 from app.render.filters import clip, plural
 
@@ -68,7 +69,8 @@ def call_lines(
 
 
 def call_address(session_id: str, call: Made) -> str:
-    return f"/sessions/{session_id}#call-{call.id.replace('.', '-')}"
+    block_id = f"call-{call.id.replace('.', '-')}"
+    return f"/sessions/{session_id}{query_of(block_id)}#{block_id}"
 
 
 def _reference_call(session_id: str, call: Made) -> CallCell:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from app.core.errors import NotFound
 from app.core.events import SessionForked, Warned
 from app.core.state import Part, Prompt, Session, Turn
 from app.render.arguments import token_length
 from app.render.card import card
+from app.render.cards import CARDS, parts_of, spelled, with_more
 from app.render.filters import shown
 from app.render.lanes import drawing
 from app.render.limits import pause, spent
@@ -50,7 +52,7 @@ def drawn(view: View, block_id: str) -> Drawn:
                 return _single(view, name)
             case "prompt", [number]:
                 return "_prompt.html", {"prompt": _prompt(view.session, number)}
-            case (("turn" | "turnhead" | "parts" | "turnfoot"), [number]):
+            case (("turn" | "turnhead" | "parts" | "more" | "turnfoot"), [number]):
                 return _turn(view, name, _nth(view.session.turns, number - 1))
             case (("part" | "call" | "prefix" | "doubt" | "progress" | "output"), [number, index]):
                 turn = _nth(view.session.turns, number - 1)
@@ -84,7 +86,7 @@ def _single(view: View, name: str) -> Drawn:
     session = view.session
     match name:
         case "head":
-            at_once = runnable_at_once(session) if view.acts else []
+            at_once = runnable_at_once(view) if view.acts else []
             words = {"words": state_words(session), "spent": spent(session)}
             return "_head.html", words | {"at_once": at_once}
         case "pause":
@@ -123,12 +125,32 @@ def _prompt(session: Session, number: int) -> Prompt:
 def _turn(view: View, name: str, turn: Turn) -> Drawn:
     last = turn is view.session.last_item
     values: dict[str, Any] = {"turn": turn, "last": last, "cited_by": cited_by}
+    if name == "parts":
+        values["parts"] = parts_of(turn, view.most)
+    if name == "more":
+        values |= _more(view, turn)
     if name == "turnfoot":
         notes, repeated = _notes(view.session, turn)
         meta = turn.end.meta if turn.end is not None else {}
         found = odds(meta.get("logprobs") or meta.get("logprobsResult"))
         values |= {"notes": notes, "repeated": repeated, "odds": found}
     return f"_{name}.html", values
+
+
+def _more(view: View, turn: Turn) -> dict[str, Any]:
+    """How many calls are not shown, how many the next click shows, and where it leads."""
+    hidden = turn.calls[view.most(turn.number) :]
+    where = {"shown": spelled(with_more(view.shown, turn.number))}
+    if view.replay:
+        where = {"at": str(view.session.seq), **where}
+    waiting = sum(call.status in ("waiting", "interrupted") for call in hidden)
+    last = turn is view.session.last_item and not view.session.stopped and turn.end is not None
+    return {
+        "hidden": len(hidden),
+        "next": min(len(hidden), CARDS),
+        "waiting": waiting if last else 0,
+        "query": urlencode(where, safe=","),
+    }
 
 
 def _notes(session: Session, turn: Turn) -> tuple[list[Warned], list[Warned]]:

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from jinja2 import Environment
 from markupsafe import Markup
 
+from app.core.errors import NotFound
 from app.core.events import RequestSent
 from app.core.settings import Profile
 from app.core.tools import Tool
-from app.render.blocks import block
+from app.render.blocks import Touch, block, frame_html, part_block
+from app.render.cards import CARDS, end_of
 from app.render.code import ShownCode
 from app.render.limits import bounds
 from app.render.request import SHORT_NAMES, NextRequest
@@ -96,6 +98,30 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
         bounds=bounds(view.session, around.unpriced),
         session_id=view.session.id,
     )
+
+
+def stream_fragment(env: Environment, view: View, after: int) -> str:
+    """The page's stream anew, from position `after` on, where it shows more than it did. Of rules
+    it knows nothing, so that it gets them."""
+    html = env.get_template("_stream.html").render(view=view, after=after, rules_version=0)
+    return partial("stream", "outerHTML", html)
+
+
+def more_cards_shown(env: Environment, view: View, number: int) -> str:
+    """The last calls of turn `number` that are shown, as pieces for a page that has those before,
+    and all blocks that say how much is shown. NotFound where there is no such turn."""
+    turns = view.session.turns
+    if not 0 < number <= len(turns):
+        raise NotFound(f"This session has no turn {number}. Load the page again.")
+    turn = turns[number - 1]
+    before = end_of(turn, lambda number: view.most(number) - CARDS)
+    steps = [
+        Touch(part_block(turn, part), "new", f"parts-{number}")
+        for part in turn.parts[before : end_of(turn, view.most)]
+    ]
+    long = (one.number for one in turns if len(one.calls) > CARDS)
+    steps += [Touch(f"more-{one}", "changed") for one in long]
+    return frame_html(env, view, [*steps, Touch("head", "changed")])
 
 
 def column_page(env: Environment, view: View, at: int) -> str:

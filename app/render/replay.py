@@ -18,6 +18,7 @@ from app.core.events import Logged
 from app.core.fold import apply
 from app.core.state import Session
 from app.render.blocks import Frame, Touch, frame, frame_html
+from app.render.cards import Shown
 from app.render.reel import Chunks, Reel, played, reel
 from app.render.view import View
 from app.render.wire_rows import WireRows
@@ -45,10 +46,12 @@ class Fixed:
 
 
 class Player:
-    """Draws a Reel at any position. Has one owner: the View it gives holds until the next call."""
+    """Draws a Reel at any position. Has one owner: the View it gives holds until the next call.
+    `shown` is how much its reader is shown of turns with many calls."""
 
     def __init__(self, reel: Reel, fixed: Fixed) -> None:
         self.reel, self.fixed = reel, fixed
+        self.shown: Shown = {}
         self.position = 0
         self._session, self._wire = Session(fixed.session_id), WireRows()
         self._kept: dict[int, tuple[Session, WireRows]] = {}
@@ -91,6 +94,7 @@ class Player:
             live=fixed.live,
             replay=True,
             expanded=fixed.expanded,
+            shown=self.shown,
         )
 
     def _told(self, start: int | None, step: Frame) -> dict[str, Any]:

@@ -6,11 +6,13 @@ What a block looks like follows from its View alone. Knows no HTML and no clock:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app.core.decide import doubled_ids, may_run_unseen
 from app.core.settings import Settings
 from app.core.state import Call, Session, SessionState
+from app.render import cards
+from app.render.cards import Shown, calls_of, query_of, spelled
 from app.render.filters import clip, one_line, plural
 from app.render.limits import paused_words
 from app.render.reel import Played
@@ -39,6 +41,11 @@ class SessionRow:
     excerpt: Sequence[Piece] = ()
 
     @property
+    def query(self) -> str:
+        """What its address needs to show `place`."""
+        return query_of(self.place)
+
+    @property
     def words(self) -> str:
         """The second line of the row."""
         last = {
@@ -62,7 +69,8 @@ class View:
     shown whole. `rows` is the list beside it, None where there is none. `unasked` says in few
     words what runs here without asking: rules are no events, so a stream looks at it by itself.
     `played` is where a page without a script stands in a replay. `pinned`, `archived` and `tags`
-    are what a person marked it with, no events either.
+    are what a person marked it with, no events either. `shown` is how much of turns with many calls
+    is shown; `framed`: it is a column of another page.
     """
 
     session: Session
@@ -79,6 +87,17 @@ class View:
     pinned: bool = False
     archived: bool = False
     tags: tuple[str, ...] = ()
+    shown: Shown = field(default_factory=dict)
+    framed: bool = False
+
+    def most(self, number: int) -> int:
+        """How many calls of turn `number` are shown."""
+        return self.shown.get(number, cards.CARDS) if self.live else cards.everything(number)
+
+    @property
+    def cards(self) -> str:
+        """What of turns with many calls is shown, for an address."""
+        return spelled(self.shown)
 
     @property
     def acts(self) -> bool:
@@ -150,13 +169,17 @@ def busy_words(session: Session) -> str:
     )
 
 
-def runnable_at_once(session: Session) -> list[Call]:
-    """The waiting calls that one key may run together: sound, and no second click needed."""
-    waiting = session.waiting
-    doubled = doubled_ids(session.turns[waiting[0].turn - 1]) if waiting else frozenset()
+def runnable_at_once(view: View) -> list[Call]:
+    """The waiting calls that one key may run together: their cards are shown, they are sound, and
+    no second click is needed."""
+    session = view.session
+    if not session.waiting:
+        return []
+    turn = session.turns[session.current_calls[0].turn - 1]
+    doubled = doubled_ids(turn)
     return [
         call
-        for call in waiting
+        for call in calls_of(turn, view.most)
         if call.status == "waiting"
         and may_run_unseen(session.turns[call.turn - 1], call)
         and call.provider_id not in doubled

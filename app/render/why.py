@@ -4,7 +4,7 @@ waits for. Pure, and from the fold alone: of rules it knows what the log says of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from app.core.events import CallDecided
@@ -78,15 +78,15 @@ def _named(turn: Turn, call: Call) -> str:
     return f"{call.name[:80]} ({number} of {len(turn.calls)})"
 
 
-def behind(turn: Turn, call: Call, *, checked: bool) -> Iterator[Call]:
-    """The calls whose `waits_for` may be another one once `call` has changed. `checked`: it may
-    have become parallel-safe just now, or have ceased to be.
+def behind(calls: Iterable[Call], call: Call, *, checked: bool) -> Iterator[Call]:
+    """Of `calls`, all of a turn or its first ones, those whose `waits_for` may be another one once
+    `call` has changed. `checked`: it may have become parallel-safe just now, or have ceased to be.
 
     Each names the first call that it waits for, so what stands behind another one that lets
     nothing pass says nothing of `call`.
     """
     after = False
-    for other in turn.calls:
+    for other in calls:
         if other is call:
             after = True
         elif not after and other.status != "done" and not other.parallel_safe:

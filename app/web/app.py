@@ -135,6 +135,7 @@ def _routes() -> list[Route]:
         Route(here + "/replay/at", replaying.moment),
         Route(here + "/play", replaying.play, methods=["POST"]),
         Route(here + "/blocks/{block}", session.one_block),
+        Route(here + "/cards/{turn}", session.more_cards),
         Route(here + "/wire", wire.search),
         Route(here + "/recordings/{number}", wire.recording),
         Route(here + "/recordings/{number}/bytes", wire.recorded_bytes),

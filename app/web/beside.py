@@ -134,7 +134,7 @@ async def _step(site: Site, beside: Beside, column: Column) -> Frame:
     async with hub.holding(column.id) as live:
         seen = hub.since(column.position) if column.position >= 0 else None
         column.position = hub.position
-        view = await site.view(live, wired=False)
+        view = await site.view(live, wired=False, framed=True)
         if seen is None:
             made = Frame(frame_html(env, view, WHOLE), [])
         else:

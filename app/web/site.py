@@ -14,6 +14,7 @@ from app.core.state import Session
 from app.engine.engine import Engine
 from app.engine.hub import Live
 from app.render.always import lets_through
+from app.render.cards import Shown
 from app.render.view import SessionRow, View
 from app.render.wire_rows import WireRows
 from app.store.batch import Summary
@@ -73,12 +74,20 @@ class Site:
         self.engine.hub.ring_list()
 
     async def view(
-        self, live: Live, rows: Sequence[SessionRow] | None = None, *, wired: bool = True
+        self,
+        live: Live,
+        rows: Sequence[SessionRow] | None = None,
+        *,
+        wired: bool = True,
+        shown: Shown | None = None,
+        framed: bool = False,
     ) -> View:
-        """The View of a session that is held; the wire's rows are not there unless `wired`."""
+        """The View of a session that is held; the wire's rows are not there unless `wired`. `shown`
+        is how much of turns with many calls; `framed`: as a column of another page."""
         hub = self.engine.hub
         wire = await hub.wire(live) if wired else WireRows()
         view = View(live.session, live.title, wire, hub.clock(), own=live.own, rows=rows)
+        view = replace(view, shown=shown or {}, framed=framed)
         view = replace(view, pinned=live.pinned, archived=live.archived, tags=live.tags)
         return replace(view, unasked=lets_through(self.engine.rules.of(live.id)))
 

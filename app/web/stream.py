@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
@@ -23,6 +23,7 @@ from app.core.rows import logged_data
 from app.core.state import Session
 from app.engine.hub import Hub
 from app.render.blocks import Frame, Touch, frame, frame_html
+from app.render.cards import Shown, shown_from
 from app.render.pages import partial, store_banner
 from app.render.view import SessionRow, View
 from app.web.rules import drawn_rules
@@ -45,7 +46,7 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 @dataclass
 class Cursor:
     """What this stream's reader has seen: global position, the session's seq, wire, list, title,
-    and the version of the rules.
+    and the version of the rules; `shown` is how much it shows of turns with many calls.
 
     `wire` is None until it is known what of the wire the reader has. `behind` is whether
     something may be waiting for the slow beat.
@@ -59,6 +60,7 @@ class Cursor:
     unasked: tuple[str, ...] | None = None
     rules: int = 0
     store: str = ""
+    shown: Shown = field(default_factory=dict)
     slow_at: float = 0.0
     behind: bool = True
     by_seq: bool = False
@@ -79,8 +81,8 @@ def message(data: str, *, event: str = "", id: int | None = None) -> str:
 
 
 async def page_stream(request: Request) -> StreamingResponse:
-    """GET /stream?session=ID&after=POSITION&rules=VERSION: all that one page shows; with `store`
-    only what the server says of its database, for pages without a session."""
+    """GET /stream?session=ID&after=POSITION&rules=VERSION&shown=TURN.CALLS: all that one page
+    shows; with `store` only what the server says of its database, for pages without a session."""
     site = site_of(request)
     if request.query_params.get("store"):
         return responded(_store_frames(site))
@@ -88,7 +90,9 @@ async def page_stream(request: Request) -> StreamingResponse:
     if session_id:
         await _exists(site, session_id)
     position = after(request)
-    cursor = Cursor(position, -1, rules=_number(request.query_params.get("rules", "")))
+    rules = _number(request.query_params.get("rules", ""))
+    shown = shown_from(request.query_params.get("shown", ""))
+    cursor = Cursor(position, -1, rules=rules, shown=shown)
     return responded(_frames(site, session_id, cursor))
 
 
@@ -176,7 +180,7 @@ async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> s
     async with hub.holding(session_id) as live:
         seen = _since(hub, session_id, cursor, live.session)
         cursor.position, cursor.seq = hub.position, live.session.seq
-        view = await site.view(live)
+        view = await site.view(live, shown=cursor.shown)
         if seen is None:
             made = Frame(frame_html(env, view, SNAPSHOT), [])
             cursor.wire = view.wire.version

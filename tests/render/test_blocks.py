@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from app.core.errors import NotFound
 from app.core.events import Event, PartDelta, ResponseFailed, ResponseStarted
+from app.render import cards
 from app.render.blocks import Touch, ancestors, block, frame, pieces, touched
 from tests.factories import Log
 from tests.render.logs import STORIES
@@ -54,6 +55,23 @@ def test_every_event_alone_makes_the_same_page(name: str) -> None:
     for place in range(2, len(events) + 1):
         page.apply(live.step(place))
         assert str(page) == fresh(name, place), events[place - 1].event
+
+
+@pytest.mark.parametrize("name", ["waiting", "interleaved", "side by side"])
+def test_it_does_so_where_a_turn_shows_but_its_first_call(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cards, "CARDS", 1)
+    events = STORIES[name]
+    live = Live(events)
+    live.go(1)
+    page = Page(live.view)
+    for place in range(2, len(events) + 1):
+        page.apply(live.step(place))
+        assert str(page) == str(at(events, place)), events[place - 1].event
+    shown = [node for node in page.tree.walk() if node.attributes.get("class", "")[:4] == "card"]
+    assert len(shown) == sum(bool(turn.calls) for turn in live.session.turns)
+    assert "more of" in str(page)
 
 
 def test_the_stories_tell_every_kind_of_event() -> None:

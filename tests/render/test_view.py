@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from app.core.events import CallDecided, CallStarted, Problem, ResponseFailed, RunPaused, RunStopped
-from app.render.view import SessionRow, busy_words, runnable_at_once, state_words
+from app.core.state import Call
+from app.render import cards
+from app.render.view import SessionRow, View, busy_words, runnable_at_once, state_words
+from app.render.wire_rows import WireRows
 from tests.factories import Log, session, turn_with_calls
 
 
@@ -45,6 +50,10 @@ def test_a_session_that_only_began_is_new() -> None:
     assert state_words(session()) == "new"
 
 
+def at_once(log: Log, **more: Any) -> list[Call]:
+    return runnable_at_once(View(log.session(), "", WireRows(), 0, **more))
+
+
 def test_only_calls_that_need_no_second_look_run_at_once() -> None:
     log = turn_with_calls(
         ("get_weather", {"city": "x"}),
@@ -56,7 +65,15 @@ def test_only_calls_that_need_no_second_look_run_at_once() -> None:
     )
     log.check("1.1").check("1.2", Problem("schema", "wrong")).check("1.3").check("1.4")
     log.check("1.5", Problem("unknown_tool", "wrong"))
-    assert [call.id for call in runnable_at_once(log.session())] == ["1.1"]
+    assert [call.id for call in at_once(log)] == ["1.1"]
+
+
+def test_what_is_not_shown_does_not_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cards, "CARDS", 2)
+    log = turn_with_calls(*(("get_weather", {"city": str(n)}) for n in range(5)))
+    assert [call.id for call in at_once(log)] == ["1.1", "1.2"]
+    assert [call.id for call in at_once(log, shown={1: 4})] == ["1.1", "1.2", "1.3", "1.4"]
+    assert len(at_once(log, live=False)) == 5
 
 
 def test_what_no_rule_would_run_does_not_run_at_once_either() -> None:
@@ -71,8 +88,8 @@ def test_what_no_rule_would_run_does_not_run_at_once_either() -> None:
     for one in (twins, unknown):
         for call in one.session().calls():
             one.check(call.id)
-    assert [call.id for call in runnable_at_once(twins.session())] == ["1.2"]
-    assert runnable_at_once(unknown.session()) == []
+    assert [call.id for call in at_once(twins)] == ["1.2"]
+    assert at_once(unknown) == []
 
 
 def test_the_second_line_of_a_row() -> None:

@@ -120,7 +120,7 @@ def test_what_is_drawn_again_behind_a_call(
 ) -> None:
     session = log.session()
     call = session.call(f"1.{number}")
-    assert [one.id for one in behind(session.turns[0], call, checked=checked)] == names
+    assert [one.id for one in behind(session.turns[0].calls, call, checked=checked)] == names
 
 
 def facts(log: Log, number: int = 1) -> dict[str, str]:

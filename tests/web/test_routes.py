@@ -52,6 +52,7 @@ def inventory(app: Starlette, session_id: str) -> Iterator[tuple[str, str]]:
     places = {
         "id": session_id,
         "call": "1.1",
+        "turn": "1",
         "name": "calculator",
         "block": "head",
         "number": "1",

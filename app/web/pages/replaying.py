@@ -10,7 +10,8 @@ from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput
 from app.engine import playing
-from app.render.pages import session_page
+from app.render.cards import Shown, shown_from
+from app.render.pages import more_cards_shown, session_page, stream_fragment
 from app.render.replay import FRAME_MS, Fixed, Player, index, replay
 from app.web.forms import answer, as_json, body_of
 from app.web.setup import surroundings
@@ -51,10 +52,15 @@ async def frames(request: Request) -> Response:
     start = _whole(asked, "from", 0)
     every = min(_whole(asked, "every", FRAME_MS), LONGEST_MS)
     most = min(max(_whole(asked, "most", MOST_FRAMES), 1), MOST_FRAMES)
+
+    def drawn(player: Player) -> list[dict[str, object]]:
+        player.shown = shown_from(asked.get("shown", ""))
+        return list(player.frames(site.env, start, every, most))
+
     made = await site.reels.drawn(
         site.engine.hub,
         request.path_params["id"],
-        lambda player: list(player.frames(site.env, start, every, most)),
+        drawn,
     )
     return as_json({"frames": made})
 
@@ -64,6 +70,7 @@ async def moment(request: Request) -> Response:
     site, asked = site_of(request), request.query_params
 
     def drawn(player: Player) -> dict[str, object]:
+        player.shown = shown_from(asked.get("shown", ""))
         return player.keyframe(site.env, _position(player, asked))
 
     return as_json(await site.reels.drawn(site.engine.hub, request.path_params["id"], drawn))
@@ -77,7 +84,7 @@ async def play(request: Request) -> Response:
     return answer(request, {"id": made}, status=201, location=f"/sessions/{made}")
 
 
-async def page_at(site: Site, session_id: str, seq: int) -> Response:
+async def page_at(site: Site, session_id: str, seq: int, shown: Shown) -> Response:
     """The whole page as the session stood after event `seq`, with no more to press than where to
     go from there."""
     hub = site.engine.hub
@@ -87,10 +94,25 @@ async def page_at(site: Site, session_id: str, seq: int) -> Response:
         around, own = surroundings(site, live, library), live.own
 
     def drawn(player: Player) -> str:
+        player.shown = shown
         view = replace(player.view(player.reel.of_seq(seq)), own=own, rows=rows)
         return session_page(site.env, view, replace(around, tab="wire"))
 
     return HTMLResponse(await site.reels.drawn(hub, session_id, drawn, anew=True))
+
+
+async def cards_at(site: Site, session_id: str, seq: int, shown: Shown, number: int) -> str:
+    """More calls of turn `number` as they stood after event `seq`; the page's stream is told what
+    is shown, for it tells the replay."""
+    hub = site.engine.hub
+
+    def drawn(player: Player) -> str:
+        player.shown = shown
+        view = player.view(player.reel.of_seq(seq))
+        more = more_cards_shown(site.env, view, number)
+        return more + stream_fragment(site.env, view, hub.position)
+
+    return await site.reels.drawn(hub, session_id, drawn)
 
 
 def _position(player: Player, asked: Mapping[str, str]) -> int:

@@ -20,13 +20,14 @@ from app.engine.hub import Live
 from app.engine.playing import said
 from app.engine.preview import preview
 from app.render.blocks import block
+from app.render.cards import Shown, shown_from
 from app.render.code import ShownCode
-from app.render.pages import session_page
+from app.render.pages import more_cards_shown, session_page, stream_fragment
 from app.store.family import forks_of
 from app.web.forms import as_json, wants
 from app.web.pages.code import shown_code
 from app.web.pages.column import column
-from app.web.pages.replaying import page_at, place
+from app.web.pages.replaying import cards_at, page_at, place
 from app.web.pages.request import drawable
 from app.web.rules import rules_drawn
 from app.web.setup import surroundings
@@ -49,11 +50,12 @@ async def show(request: Request) -> Response:
             return as_json(folded(live.session, live.title))
     if request.query_params.get("column"):
         return await column(site, session_id)
+    shown = shown_from(request.query_params.get("shown", ""))
     if (seq := place(request.query_params)) is not None:
-        return await page_at(site, session_id, seq)
+        return await page_at(site, session_id, seq, shown)
     tab, wire = request.query_params.get("tab", ""), request.query_params.get("wire", "")
     code = await shown_code(request) if tab == "code" else None
-    return await page(site, session_id, tab=tab, wire=wire, code=code)
+    return await page(site, session_id, tab=tab, wire=wire, code=code, cards=shown)
 
 
 async def page(
@@ -64,8 +66,10 @@ async def page(
     wire: str = "",
     code: ShownCode | None = None,
     raw: str = "",
+    cards: Shown | None = None,
 ) -> Response:
-    """The whole page as the session stands now; `raw` is HTML for below the wire's rows."""
+    """The whole page as the session stands now; `raw` is HTML for below the wire's rows, `cards`
+    how much it shows of turns with many calls."""
     rows = await site.rows()
     library = await site.engine.library.tools()
     version = site.engine.rules.version
@@ -73,7 +77,7 @@ async def page(
     forked = bool(await forks_of(site.engine.database, session_id))
     async with site.engine.hub.holding(session_id) as live:
         late = not tab and live.session.seq > LONG and live.session.state != "running"
-        view = await site.view(live, rows, wired=not late)
+        view = await site.view(live, rows, wired=not late, shown=cards)
         if tab not in TABS:
             tab = "wire" if live.session.turns else "setup"
         around = surroundings(site, live, library)
@@ -114,6 +118,28 @@ async def _say(site: Site, live: Live) -> str:
     settings = live.session.settings
     played = settings.profile.recorded if settings is not None else ""
     return await said(site.engine.log, played, live.session.prompts + 1) if played else ""
+
+
+async def more_cards(request: Request) -> Response:
+    """GET /sessions/ID/cards/TURN?shown=: the calls of a turn that a page shows from now on, which
+    `shown` says, with all that knows of it: what runs at one key, and the page's own stream. With
+    `at` those of a moment of the replay."""
+    site, session_id = site_of(request), request.path_params["id"]
+    shown, number = shown_from(request.query_params.get("shown", "")), _turn_number(request)
+    if (seq := place(request.query_params)) is not None:
+        html = await cards_at(site, session_id, seq, shown, number)
+        return HTMLResponse(html)
+    async with site.engine.hub.holding(session_id) as live:
+        view = await site.view(live, wired=False, shown=shown)
+        drawn = await asyncio.to_thread(more_cards_shown, site.env, view, number)
+        return HTMLResponse(drawn + stream_fragment(site.env, view, site.engine.hub.position))
+
+
+def _turn_number(request: Request) -> int:
+    number: str = request.path_params["turn"]
+    if not (number.isascii() and number.isdigit() and len(number) < 10):
+        raise BadInput("A turn is named by its number; load the page again.")
+    return int(number)
 
 
 async def one_block(request: Request) -> Response:

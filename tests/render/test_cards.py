@@ -1,0 +1,43 @@
+"""How much of a turn with many calls is shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.render.cards import query_of, shown_from, spelled, with_more
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", {}),
+        ("1.200", {1: 200}),
+        ("1.200,12.300", {1: 200, 12: 300}),
+        ("0.5,1.0,x,2.,.3,-1.200,1.2.3,3.100", {3: 100}),
+        ("1.99999999", {}),
+        ("\u0661.200", {}),
+        (",".join(f"{n}.200" for n in range(1, 500)), dict.fromkeys(range(1, 101), 200)),
+    ],
+)
+def test_what_an_address_says_is_shown(text: str, shown: dict[int, int]) -> None:
+    assert shown_from(text) == shown
+
+
+def test_each_click_shows_a_hundred_more() -> None:
+    shown = with_more(with_more({}, 1), 1)
+    assert (shown, spelled(shown), shown_from(spelled(shown))) == ({1: 300}, "1.300", shown)
+
+
+@pytest.mark.parametrize(
+    ("block_id", "query"),
+    [
+        ("call-3-7", ""),
+        ("call-3-100", "?shown=3.200"),
+        ("part-1-250", "?shown=1.300"),
+        ("turn-300", ""),
+        ("call-x-100", ""),
+        ("", ""),
+    ],
+)
+def test_a_link_to_a_call_shows_it(block_id: str, query: str) -> None:
+    assert query_of(block_id) == query

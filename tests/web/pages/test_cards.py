@@ -1,0 +1,124 @@
+"""A turn with many calls: its page shows a hundred cards, and the rest as one asks for it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.state import Session
+from app.core.tools import Tool
+from app.engine.decisions import Asked
+from app.engine.engine import Engine
+from app.simulator.scenario import scenario
+from app.web.app import make_app
+from app.web.site import Site
+from app.web.stream import Cursor, _next
+from tests.engine.running import asked, running
+from tests.web.asking import BEARER, HERE, PAGE, PORT, TOKEN, call, scope_of
+
+pytestmark = pytest.mark.anyio
+
+NOTE = Tool("note", "", {"type": "object"}, "mock", {"result": "noted"}, parallel_safe=True)
+CALLS = 130
+
+
+async def silent(scope: Any, receive: Any, send: Any) -> None:
+    raise AssertionError("The simulator was reached.")
+
+
+@dataclass
+class Served:
+    """A session whose one turn made many calls, which wait, and the pages of its server."""
+
+    engine: Engine
+    site: Site
+    app: Any
+    session: Session
+
+    async def page(self, path: str = "") -> str:
+        target = f"/sessions/{self.session.id}{path}"
+        answer = await call(self.app, scope_of("GET", target, [("host", HERE), BEARER, PAGE]))
+        assert answer.status == 200, answer.body
+        return answer.body.decode()
+
+    async def sent(self, cursor: Cursor) -> str:
+        return await _next(self.site, self.session.id, cursor, slow=True)
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    calls = [{"name": "note", "arguments": {"n": number}} for number in range(CALLS)]
+    script = scenario(json.dumps({"turns": [{"calls": calls, "pace": 0}]}))
+    async with running(tmp_path, scenario=script) as engine:
+        session = await asked(engine, "go", NOTE)
+        assert len(session.waiting) == CALLS
+        app, site = make_app(engine, token=TOKEN, port=lambda: PORT, simulator=silent)
+        yield Served(engine, site, app, session)
+        site.close()
+
+
+def cards(html: str) -> int:
+    return html.count("<article ")
+
+
+def at_one_key(html: str) -> int:
+    """How many calls the button runs that runs several."""
+    form = re.search(r'id="run-all">(.*?)</form>', html, re.DOTALL)
+    assert form is not None
+    return form[1].count('name="call"')
+
+
+async def test_a_hundred_are_shown_and_the_rest_with_a_click(served: Served) -> None:
+    whole = await served.page()
+    assert (cards(whole), at_one_key(whole)) == (100, 100)
+    assert "Run 100 of 130" in whole
+    assert "Show 30 more of 30 calls" in whole
+    (link,) = re.findall(r'hx-get="/sessions/\w+(/cards/1\?[^"]+)"', whole)
+    more = await served.page(link)
+    assert (cards(more), at_one_key(more)) == (30, 130)
+    assert more.count('hx-target="#parts-1" hx-swap="beforeend"') == 30
+    assert "&amp;shown=1.200" in more  # the stream goes on with them
+    # The same link without a script, and after a reload.
+    again = await served.page("?shown=1.200")
+    assert (cards(again), at_one_key(again)) == (130, 130)
+    assert "more of" not in again
+    framed = await served.page("?column=1")
+    assert (cards(framed), "Open the session to see 30 more calls" in framed) == (100, True)
+
+
+async def test_the_replay_shows_as_many(served: Served) -> None:
+    at = f"?at={served.session.seq}"
+    whole = await served.page(at)
+    assert cards(whole) == 100
+    assert f'href="/sessions/{served.session.id}{at}&amp;shown=1.200"' in whole
+    assert cards(await served.page(f"/cards/1{at}&shown=1.200")) == 30
+    assert cards(await served.page(f"{at}&shown=1.200")) == 130
+    moment = f"/replay/at?seq={served.session.seq}"
+    assert cards(json.loads(await served.page(moment))["html"]) == 100
+    assert cards(json.loads(await served.page(f"{moment}&shown=1.200"))["html"]) == 130
+
+
+async def test_a_stream_tells_of_what_its_page_shows(served: Served) -> None:
+    usual = Cursor(served.engine.hub.position, -1)
+    all_of_it = Cursor(served.engine.hub.position, -1, shown={1: 200})
+    hidden = list(served.session.calls())[119]
+    await served.engine.driver.decide(served.session.id, hidden.id, Asked("deny", hidden.digest))
+    block_id = f"call-{hidden.id.replace('.', '-')}"
+    told = await served.sent(usual)
+    assert f'hx-target="#{block_id}"' not in told
+    assert 'hx-target="#more-1"' in told
+    assert f'hx-target="#{block_id}"' in await served.sent(all_of_it)
+
+
+async def test_what_is_no_turn_is_not_there(served: Served) -> None:
+    for path in ("2", "0", "x", "1_0"):
+        scope = scope_of(
+            "GET", f"/sessions/{served.session.id}/cards/{path}", [("host", HERE), BEARER, PAGE]
+        )
+        assert (await call(served.app, scope)).status in (404, 422)
