@@ -77,3 +77,24 @@ def test_send_names_the_key_of_the_platform(
              ? getComputedStyle(key, "::before").content : key.innerText"""
     )
     assert key in shown
+
+
+NOTE_SHIFTS = """
+window.shifted = 0;
+new PerformanceObserver((list) => {
+  for (const shift of list.getEntries()) shifted += shift.hadRecentInput ? 0 : shift.value;
+}).observe({ type: "layout-shift" });
+"""
+
+
+def test_nothing_jumps_when_an_answer_of_many_calls_ends(server: Server, new_tab: NewTab) -> None:
+    tab = new_tab(server).login()
+    session_id = server.session(max_repeats=0)
+    tab.open(session_id)
+    expect(tab.find("#stream[data-htmx-powered]")).to_be_attached()
+    tab.page.evaluate(NOTE_SHIFTS)
+    prompt = {"text": "What is the weather in Paris? [[fault:parallel-12]]"}
+    server.post(f"/sessions/{session_id}/prompts", prompt)  # not by a click: that excuses a jump
+    tab.waits_for(12)
+    expect(tab.find(".card.asks")).to_have_count(12)
+    assert tab.page.evaluate("shifted") < 0.05
