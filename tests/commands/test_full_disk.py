@@ -1,0 +1,62 @@
+"""A real server whose files may not grow for a while: the system refuses, nothing is played."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.served import Served, messages, ran, rested, served
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(sys.platform != "linux", reason="limits of another process"),
+]
+
+PROMPTS = ("[[fault:stall-after-8]] hello", "What is 17 * 23?")
+
+
+def limit(one: Served, most: int) -> None:
+    hard = resource.prlimit(one.process.pid, resource.RLIMIT_FSIZE)[1]
+    resource.prlimit(one.process.pid, resource.RLIMIT_FSIZE, (most, hard))
+
+
+async def said(stream: AsyncIterator[Mapping[str, str]], trouble: bool) -> None:
+    async for one in stream:
+        if ("Nothing can be saved" in one.get("data", "")) is trouble and "data" in one:
+            return
+    raise AssertionError("The stream ended.")
+
+
+@pytest.mark.parametrize("lifted", [True, False])
+async def test_stop_the_rest_and_the_end(tmp_path: Path, lifted: bool) -> None:
+    path = tmp_path / "a.db"
+    with served(path, PLAYGROUND_PACE="0.2") as one:
+        async with one.client() as client:
+            ids = [(await client.post("/sessions", json={})).json()["id"] for _ in range(2)]
+            headers = {"accept": "text/event-stream"}
+            async with client.stream("GET", "/stream?store=1", headers=headers) as answer:
+                stream = messages(answer)
+                await said(stream, False)
+                for session_id, text in zip(ids, PROMPTS, strict=True):
+                    asked = await client.post(
+                        f"/sessions/{session_id}/prompts", json={"text": text}
+                    )
+                    assert asked.status_code == 202
+                limit(one, 0)
+                await said(stream, True)
+                assert (await client.post("/sessions", json={})).status_code == 503
+                assert (await client.post(f"/sessions/{ids[0]}/stop")).status_code == 200
+                if lifted:
+                    limit(one, resource.RLIM_INFINITY)
+                    await said(stream, False)
+            if lifted:
+                states = [(await rested(client, each))["state"] for each in ids]
+                assert states == ["interrupted", "idle"]
+        # 120: Python's own word for a last line of the log that could not be written either.
+        assert one.end() in ((0,) if lifted else (0, 120))
+    done = ran("verify", "--db", str(path), cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
