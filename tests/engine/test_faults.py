@@ -310,7 +310,7 @@ async def fallen_silent(
                 push(idle_s + 1)
             case "http-500-stall" if kept:
                 push(idle_s + 1)
-            case "stall-after-N" if kept and kept == sent[0].answer:
+            case "stall-after-N" | "open-after-done" if kept and kept == sent[0].answer:
                 push(idle_s + 1)
         await engine.hub.wait(engine.hub.position, engine.hub.list_version, 0.02)
     raise AssertionError(f"{fault.name} does not end")
