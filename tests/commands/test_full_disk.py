@@ -33,8 +33,8 @@ async def said(stream: AsyncIterator[Mapping[str, str]], trouble: bool) -> None:
 
 @pytest.mark.parametrize("lifted", [True, False])
 async def test_stop_the_rest_and_the_end(tmp_path: Path, lifted: bool) -> None:
-    path = tmp_path / "a.db"
-    with served(path, PLAYGROUND_PACE="0.2") as one:
+    db = tmp_path / "a.db"
+    with served(db, PLAYGROUND_PACE="0.2") as one:
         async with one.client() as client:
             ids = [(await client.post("/sessions", json={})).json()["id"] for _ in range(2)]
             headers = {"accept": "text/event-stream"}
@@ -58,5 +58,5 @@ async def test_stop_the_rest_and_the_end(tmp_path: Path, lifted: bool) -> None:
                 assert states == ["interrupted", "idle"]
         # 120: Python's own word for a last line of the log that could not be written either.
         assert one.end() in ((0,) if lifted else (0, 120))
-    done = ran("verify", "--db", str(path), cwd=tmp_path)
+    done = ran("verify", "--db", str(db), cwd=tmp_path)
     assert done.returncode == 0, done.stdout
