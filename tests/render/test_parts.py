@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -161,3 +162,21 @@ def test_a_part_that_grows_keeps_its_place() -> None:
     growing = parse(block(ENV, live.view, "part-1-0")).find("text-1-0")
     assert growing is not None
     assert growing.text == '{"q'
+
+
+def test_a_very_long_text_is_shown_in_part_until_all_is_asked_for() -> None:
+    most = 262_144
+    log = Log().start(settings(WEATHER)).prompt().request()
+    log.add(PartStarted(0, "text"), PartEnded(0, "x" * (most + 5))).end()
+    live = Live(log.events)
+    live.go(len(log.events))
+    short = parse(block(ENV, live.view, "part-1-0"))
+    assert short.text.count("x") == most
+    assert "5 more characters: show all" in short.text
+    for view in (
+        replace(live.view, expanded=frozenset({"part-1-0"})),
+        replace(live.view, live=False),  # a file holds everything
+    ):
+        whole = parse(block(ENV, view, "part-1-0"))
+        assert whole.text.count("x") == most + 5
+        assert "show all" not in whole.text
