@@ -65,8 +65,8 @@ class View:
     """One session as a page, a stream, a replay or a file shows it.
 
     `live`: a server stands behind it, so forms make sense. `replay`: it shows the past. `own`: it
-    was made here and may be changed. `expanded`: block ids of the calls whose long arguments, and of
-    the texts, that are shown whole. `rows` is the list beside it, None where there is none. `unasked` says in few
+    was made here and may be changed. `expanded`: ids of the blocks whose long arguments or text are
+    shown whole. `rows` is the list beside it, None where there is none. `unasked` says in few
     words what runs here without asking: rules are no events, so a stream looks at it by itself.
     `played` is where a page without a script stands in a replay. `pinned`, `archived` and `tags`
     are what a person marked it with, no events either. `shown` is how much of turns with many calls

@@ -143,7 +143,7 @@ def _turn_number(request: Request) -> int:
 
 
 async def one_block(request: Request) -> Response:
-    """GET /sessions/ID/blocks/BLOCK: one block again; `?all=1` shows long arguments and texts whole."""
+    """GET /sessions/ID/blocks/BLOCK: one block again; `?all=1` shows what is long whole."""
     site = site_of(request)
     block_id = request.path_params["block"]
     async with site.engine.hub.holding(request.path_params["id"]) as live:
