@@ -1,5 +1,6 @@
 """An event without the secrets that its text may hold: typed by a person, put together from pieces
-by a decoder, or brought by a tool. What was sent and what arrived is masked before, by its bytes.
+by a decoder, or brought by a tool. What was sent and what arrived is masked before, by its bytes;
+the deltas of an answer, of which none holds a whole secret, part by part (engine/hold_back).
 
 Threat 16 of docs/safety.md.
 """
@@ -10,16 +11,20 @@ from dataclasses import replace
 
 from app.core.events import (
     CallDecided,
+    CallDoubted,
     CallEnded,
     CallProgressed,
     Event,
     PartDelta,
     PartEnded,
+    PartStarted,
     PromptAdded,
+    ResponseEnded,
     ResponseFailed,
     SessionStarted,
     SettingsChanged,
     TaskEnded,
+    Warned,
 )
 from app.core.tools import Content, ToolResult
 from app.net.mask import Masker
@@ -27,15 +32,24 @@ from app.net.mask import Masker
 
 def masked(event: Event, masker: Masker) -> Event:
     """`event` with stars for each secret in the texts that a person, a model or a tool wrote."""
-    text = masker.mask_text
+    text, data = masker.mask_text, masker.mask_data
     match event:
         case PartDelta():
-            # Single pieces, of which many come: the whole is masked when its part ends.
             return event
         case SessionStarted(settings) | SettingsChanged(settings):
             return replace(event, settings=replace(settings, system=text(settings.system)))
-        case PromptAdded() | PartEnded():
+        case PromptAdded():
             return replace(event, text=text(event.text))
+        case PartStarted() | PartEnded():
+            name, provider_id = text(event.name), text(event.provider_id)
+            event = replace(event, name=name, provider_id=provider_id, meta=data(event.meta))
+            return replace(event, text=text(event.text)) if isinstance(event, PartEnded) else event
+        case Warned():
+            return replace(event, message=text(event.message), meta=data(event.meta))
+        case ResponseEnded():
+            return replace(event, raw_reason=text(event.raw_reason), meta=data(event.meta))
+        case CallDoubted(problem=problem):
+            return replace(event, problem=replace(problem, message=text(problem.message)))
         case CallProgressed():
             kept = None if event.real is None else _masked_result(event.real, masker)
             return replace(event, text=text(event.text), output=text(event.output), real=kept)
@@ -48,8 +62,7 @@ def masked(event: Event, masker: Masker) -> Event:
             kept = None if real is None else _masked_result(real, masker)
             return replace(event, result=_masked_result(result, masker), real=kept)
         case ResponseFailed():
-            error = masker.mask_data(event.error)
-            return replace(event, message=text(event.message), error=error)
+            return replace(event, message=text(event.message), error=data(event.error))
     return event
 
 

@@ -6,7 +6,6 @@ Knows no socket: it is handed what arrived, with its time, and how that ended.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,9 +28,10 @@ from app.core.obeyed import ignored
 from app.core.settings import Limits, Profile
 from app.core.tools import Tool
 from app.engine.doubts import Doubts
+from app.engine.hold_back import HoldBack
 from app.engine.hub import Hub, Live
 from app.engine.prices import cost
-from app.net.mask import Masker
+from app.net.mask import Masker, merged
 from app.net.reasons import rate_limits
 from app.net.trouble import NetTrouble
 from app.simulator.recorded import ADVICE
@@ -95,9 +95,10 @@ class Writing:
         self._prepared = prepared
         self._recording = prepared.sent.recording
         self._decoder: Decoder | None = None
+        self._is_error = False
         self._masker = masker
         self._masked = masker.mask_stream()
-        self._hash = hashlib.sha256()
+        self._held = HoldBack(prepared.sent.recording, masker)
         self._retry_after: float | None = None
         self._request_id = ""
         self._rate_limits: Mapping[str, str] = {}
@@ -105,7 +106,6 @@ class Writing:
         self._doubts = Doubts(prepared.tools, prepared.sent.protocol)
         self._calls: list[str] = []
         self._server_calls = 0
-        self._offset = 0
         self._told_ms = 0  # when something was said last
         self._events: list[Event] = []
         self._times: list[int] = []
@@ -116,7 +116,7 @@ class Writing:
         self.over = False
 
     async def take(self, items: Sequence[Arrived], stopped: ResponseFailed | None) -> None:
-        closed = None
+        clean = True
         for item in items:
             if item.started is not None:
                 self._retry_after = item.retry_after
@@ -124,21 +124,23 @@ class Writing:
             elif not item.ended:
                 self._bytes(self._masked.feed(item.data), item.at_ms)
                 if not self._ended and (quiet_s := self._quiet_s(item.at_ms)):
-                    closed = self._closed(clean=False)
+                    clean = False
                     self._end(_only_alive(item.at_ms, quiet_s), stopped)
             else:
                 self._bytes(self._masked.end(), item.at_ms)
-                closed = self._closed(clean=item.trouble is None)
+                clean = item.trouble is None
                 self._end(item, stopped)
+            self._release()
             if self._ended:
-                closed = closed or self._closed(clean=True)
                 self.over = True
                 break
         await self._price()
-        if closed is None and self._spans() != self._marked:
+        closed = None
+        if self.over:
+            closed = Closed(self._recording, clean, self._spans(), self._held.sha256)
+        elif (spans := self._spans()) != self._marked:
             # What is masked is marked at once: nobody could find it after a power cut.
-            closed = Closed(self._recording, False, self._spans())
-        self._marked = self._spans()
+            closed, self._marked = Closed(self._recording, False, spans), spans
         save = partial(
             self._hub.append,
             events=self._events,
@@ -157,7 +159,9 @@ class Writing:
         )
         self._told_ms = at_ms
         self._request_id, self._rate_limits = masked.request_id, rate_limits(headers)
-        self._add(masked, at_ms, self._offset, self._offset)
+        self._is_error = started.status >= 400
+        self._masked = self._masker.mask_stream(decoded=not self._is_error)
+        self._take_in(masked, at_ms, 0, 0)
         if self._prepared.profile is not None and self._prepared.profile.recorded:
             self._check_path(headers.get("x-playground-left-recording", ""), at_ms)
         self._decoder = self._prepared.codec.decoder(started.status)
@@ -170,7 +174,7 @@ class Writing:
         if others:
             names = " and ".join(unquote(name)[:80] for name in others.split(",")[:8])
             said = f"This answer was recorded after another call or result of {names}."
-            self._add(Warned("left_recording", said), at_ms, self._offset, self._offset)
+            self._take_in(Warned("left_recording", said), at_ms, 0, 0)
 
     def _check_type(self, told: str, at_ms: int) -> None:
         """A stream was asked for; the bytes alone decide how it is read."""
@@ -178,26 +182,24 @@ class Writing:
         if kind != self._prepared.expects:
             called = f"is called {kind[:80]}" if kind else "has no content type"
             said = f"The answer {called}, though a stream was asked for; it is read by its bytes."
-            self._add(Warned("content_type", said), at_ms, self._offset, self._offset)
+            self._take_in(Warned("content_type", said), at_ms, 0, 0)
 
     def _bytes(self, data: bytes, at_ms: int) -> None:
         if not data or self._decoder is None:
             return
-        self._hash.update(data)
-        self._chunks.append(Chunk(self._recording, self._offset, at_ms, data))
-        self._offset += len(data)
+        self._held.add_bytes(data, at_ms)
         spanned = self._decoder.feed(data)
         if spanned:
             self._told_ms = at_ms
         self._spanned(spanned, at_ms)
 
-    def _closed(self, *, clean: bool) -> Closed:
-        return Closed(self._recording, clean, self._spans(), self._hash.hexdigest())
-
     def _spans(self) -> Sequence[tuple[int, int]]:
         """What of the bytes that are kept is masked; what came before an answer began is not."""
-        kept = self._offset
-        return tuple((start, min(end, kept)) for start, end in self._masked.ranges if start < kept)
+        kept = self._held.saved
+        spans = self._masked.ranges
+        if self._held.masked:
+            spans = merged(spans, self._held.masked)
+        return tuple((start, min(end, kept)) for start, end in spans if start < kept)
 
     def _quiet_s(self, at_ms: int) -> float:
         """Seconds since anything was said, where that is too long; else 0."""
@@ -221,7 +223,7 @@ class Writing:
             )
         if self._decoder is None:
             failed = instead or ResponseFailed("not_api", "The provider sent no answer.")
-            self._add(failed, item.at_ms, 0, 0)
+            self._take_in(failed, item.at_ms, 0, 0)
             return
         if not self._ended:
             spanned = self._decoder.end(trouble is None, stopped=stopped is not None)
@@ -231,26 +233,41 @@ class Writing:
         self, spanned: Sequence[Spanned], at_ms: int, instead: ResponseFailed | None = None
     ) -> None:
         for start, end, event in spanned:
+            if isinstance(event, ResponseFailed):
+                asked = self._retry_after
+                asked = asked_wait(event.error) if asked is None else asked
+                event = self._failed(_told(event, instead, asked))
+            self._take_in(event, at_ms, start, end)
+
+    def _take_in(self, event: Event, at_ms: int, start: int, end: int) -> None:
+        self._ended = self._ended or isinstance(event, ResponseEnded | ResponseFailed)
+        self._held.add_event(event, at_ms, start, end)
+
+    def _release(self) -> None:
+        """Let go what is decided, with our own words on it. After the end that is all there is."""
+        settled = self._decoder.settled if self._decoder is not None else 0
+        # An error has no parts: its bytes wait for its end only where escapes may hide something.
+        everything = self._ended or (self._is_error and not self._held.has_escapes)
+        released = self._held.release(self._held.size if everything else settled)
+        self._chunks += released.chunks
+        for waiting in released.events:
+            event, place = waiting.event, (waiting.at_ms, waiting.start, waiting.end)
             match event:
                 case PartStarted():
                     self._kinds[event.index] = event.part_kind
                 case PartEnded(index=index) if self._kinds.get(index) == "call":
                     self._calls.append(event.name)
                     if (late := self._doubts.at_end(event)) is not None:
-                        self._add(late, at_ms, start, end)
+                        self._add(late, *place)
                 case PartEnded(index=index) if is_server_call(
                     self._kinds.get(index, "other"), event
                 ):
                     self._server_calls += 1
                 case ResponseEnded():
-                    self._judge(event, at_ms, start, end)
-                case ResponseFailed():
-                    asked = self._retry_after
-                    asked = asked_wait(event.error) if asked is None else asked
-                    event = self._failed(_told(event, instead, asked))
-            self._add(event, at_ms, start, end)
+                    self._judge(event, *place)
+            self._add(event, *place)
             if (doubted := self._doubts.after(event)) is not None:
-                self._add(doubted, at_ms, start, end)
+                self._add(doubted, *place)
 
     def _judge(self, event: ResponseEnded, at_ms: int, start: int, end: int) -> None:
         """Say, before the end, what of the tool choice was ignored."""
@@ -280,7 +297,6 @@ class Writing:
 
     def _add(self, event: Event, at_ms: int, start: int, end: int) -> None:
         self._events.append(event)
-        self._ended = self._ended or isinstance(event, ResponseEnded | ResponseFailed)
         self._times.append(at_ms)
         self._sources.append(Source(self._recording, start, end))
 

@@ -3,7 +3,8 @@
 A byte is masked exactly when it lies in an occurrence of a secret's form (as it is, URL-encoded,
 JSON-escaped where it must be or throughout, up to three levels of either inside of each other,
 base64 at any alignment, hexadecimal digits), or where a stream ended inside one. That makes the
-result independent of how a stream is cut.
+result independent of how a stream is cut. What is no stream is also read without its JSON escapes,
+so that it does not matter which characters of a secret are escaped.
 Knows no keys and no files; threat 16 of docs/safety.md.
 """
 
@@ -15,14 +16,18 @@ import math
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
+from itertools import chain
 from typing import Any, AnyStr, Generic
 from urllib.parse import quote, quote_plus
+
+from app.net.unescape import Unescaper
 
 SHORTEST = 8
 """Characters; anything shorter would blank ordinary words."""
 
-_LEVELS = 3
+LEVELS = 3
 """So often a secret may be escaped over again: JSON in JSON in JSON, an address in an address."""
 
 _MOST = 0.75
@@ -30,6 +35,15 @@ _MOST = 0.75
 
 _WORD = re.compile("[A-Za-z]{1,15}")
 """A key that is a plain word, as local servers take them."""
+
+HEAD = 4
+"""So many first characters of a secret tell that there may be one: fewer begin ordinary words."""
+
+_QUICK = 4096
+"""Characters up to which it is quicker to look for heads first than for each form."""
+
+_ODD_ESCAPE = re.compile(r"\\u00[2-7][0-9a-fA-F]|\\/")
+"""An escape of a character that needs none: `json.dumps` writes no such thing."""
 
 
 class Masker:
@@ -46,10 +60,29 @@ class Masker:
         return f"Masker({len(self._texts)} forms)"
 
     def mask_text(self, text: str) -> str:
-        return _starred(text, _spans(text, self._texts), "*")
+        return starred(text, self.spans(text), "*")
 
     def mask_bytes(self, data: bytes) -> bytes:
-        return _starred(data, _spans(data, self._bytes), b"*")
+        found = _spans(data, self._bytes)
+        return starred(data, merged(found, self.escaped_spans(data)), b"*")
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """The half-open spans of `text` that are masked, in order."""
+        found = _spans(text, self._texts) if len(text) > _QUICK or self.may_begin(text) else []
+        if _ODD_ESCAPE.search(text) is None:
+            return found
+        return merged(found, self._spans_behind_escapes(text))
+
+    def escaped_spans(self, data: bytes | bytearray) -> list[tuple[int, int]]:
+        """The spans of `data` that show a secret once escapes of JSON are undone."""
+        if b"\\" not in data:
+            return []
+        text = data.decode("latin-1")
+        return self._spans_behind_escapes(text) if _ODD_ESCAPE.search(text) else []
+
+    def may_begin(self, text: str) -> bool:
+        """Whether the first 4 characters of a form stand in `text`."""
+        return self._heads.search(text) is not None
 
     def mask_data(self, value: Any) -> Any:
         """A copy of JSON data with every string in it masked, names too; of any depth."""
@@ -87,7 +120,11 @@ class Masker:
                     unread += items
         return False
 
-    def mask_stream(self) -> MaskStream[bytes]:
+    def mask_stream(self, *, decoded: bool = False) -> MaskStream[bytes]:
+        """`decoded`: these bytes are JSON that is decoded, and masked once more after that. Forms
+        with escapes that none needs are left to that, for it knows how many characters they are."""
+        if decoded:
+            return MaskStream(*self._unescaped, b"*")
         return MaskStream(self._bytes, self._prefixes, b"*")
 
     def mask_texts(self) -> MaskStream[str]:
@@ -102,6 +139,30 @@ class Masker:
     @cached_property
     def _text_prefixes(self) -> _Prefixes:
         return _Prefixes(self._texts)
+
+    @cached_property
+    def _unescaped(self) -> tuple[Sequence[bytes], _Prefixes]:
+        pairs = zip(self._texts, self._bytes, strict=True)
+        forms = [data for text, data in pairs if _ODD_ESCAPE.search(text) is None]
+        return forms, _Prefixes(forms)
+
+    @cached_property
+    def _heads(self) -> re.Pattern[str]:
+        return _heads(self._texts)
+
+    def _spans_behind_escapes(self, text: str) -> list[tuple[int, int]]:
+        """What shows with one level of escapes undone, or with several. Places go back through
+        each of them."""
+        found: list[tuple[int, int]] = []
+        levels: list[Unescaper] = []
+        while len(levels) < LEVELS and _ODD_ESCAPE.search(text):
+            levels.append(Unescaper())
+            text = levels[-1].feed(text) + levels[-1].end()
+            spans = _spans(text, self._texts)
+            for level in reversed(levels):
+                spans = [(level.place(start), level.place(end)) for start, end in spans]
+            found += spans
+        return merged(found)
 
     def _name(self, name: Any) -> Any:
         return self.mask_text(name) if isinstance(name, str) else name
@@ -125,9 +186,32 @@ class MaskStream(Generic[AnyStr]):
         self._state = 0
         self._returned = 0
 
+    @property
+    def kept(self) -> AnyStr:
+        """What is kept back."""
+        return self._kept
+
+    @property
+    def covered(self) -> int:
+        """How much of what is kept back is certain to be masked."""
+        return self._covered
+
+    def copy(self) -> MaskStream[AnyStr]:
+        """A stream that goes on from here, with `ranges` of its own."""
+        other = copy(self)
+        other.ranges = []
+        return other
+
     def feed(self, data: AnyStr) -> AnyStr:
-        self._state = self._prefixes.after(self._state, data)
         buffer = self._kept + data
+        if len(self._kept) < HEAD and not self._covered and not self._prefixes.begin_in(buffer):
+            # No secret is in there, and what may begin one at the end is shorter than a head.
+            self._state = self._prefixes.after(0, buffer[1 - HEAD :])
+            size = len(buffer) - self._prefixes.pending[self._state]
+            self._kept = buffer[size:]
+            self._returned += size
+            return buffer[:size]
+        self._state = self._prefixes.after(self._state, data)
         return self._release(buffer, len(buffer) - self._prefixes.pending[self._state])
 
     def end(self, *, whole: bool = False) -> AnyStr:
@@ -166,7 +250,7 @@ class MaskStream(Generic[AnyStr]):
         self._covered = max([0, *(end - upto for start, end in spans if start < upto)])
         self._kept = buffer[upto:]
         self._returned += upto
-        return _starred(buffer[:upto], certain, self._star)
+        return starred(buffer[:upto], certain, self._star)
 
     def _add_range(self, start: int, end: int) -> None:
         if self.ranges and self.ranges[-1][1] == start:
@@ -182,6 +266,12 @@ class _Prefixes:
     """
 
     def __init__(self, forms: Sequence[bytes] | Sequence[str]) -> None:
+        texts = [form if isinstance(form, str) else form.decode("latin-1") for form in forms]
+        heads = _heads(texts)
+        of_bytes = any(isinstance(form, bytes) for form in forms)
+        self._heads: re.Pattern[Any] = (
+            re.compile(heads.pattern.encode("latin-1"), re.DOTALL) if of_bytes else heads
+        )
         self._longest = max((len(form) for form in forms), default=0)
         self._next: list[dict[int | str, int]] = [{}]
         self._fail = [0]
@@ -205,6 +295,10 @@ class _Prefixes:
             if not self._next[state]:
                 self.pending[state] = self.pending[self._fail[state]]
 
+    def begin_in(self, data: bytes | str) -> bool:
+        """Whether a form's first 4 units stand in `data`, or it is too much to tell quickly."""
+        return len(data) > _QUICK or not self._longest or self._heads.search(data) is not None
+
     def after(self, state: int, data: bytes | str) -> int:
         """The state after `data`. What lies further back than the longest form cannot matter."""
         if len(data) >= self._longest:
@@ -219,12 +313,24 @@ class _Prefixes:
         return self._next[state].get(byte, 0)
 
 
+def _heads(forms: Iterable[str]) -> re.Pattern[str]:
+    """Finds the first 4 characters of each of `forms`."""
+    by_first: dict[str, set[str]] = {}
+    for form in forms:
+        by_first.setdefault(form[0], set()).add(form[1:HEAD])
+    words = (
+        re.escape(first) + "(?:" + "|".join(map(re.escape, sorted(rests))) + ")"
+        for first, rests in sorted(by_first.items())
+    )
+    return re.compile("|".join(words) or "(?!)")
+
+
 def _forms(secret: str) -> Iterator[str]:
     """How `secret` may look when it is echoed."""
     raw = secret.encode("utf-8", "surrogateescape")
     escaped = quoted = {secret}
     yield secret
-    for _ in range(_LEVELS):
+    for _ in range(LEVELS):
         quoted = {form for one in quoted for form in _quoted(one)}
         yield from quoted
         escaped = {form for one in escaped for form in _escaped(one)}
@@ -265,7 +371,12 @@ def _spans(text: AnyStr, forms: Iterable[AnyStr]) -> list[tuple[int, int]]:
         while place >= 0:
             found.append((place, place + len(form)))
             place = text.find(form, place + 1)
-    return list(_merged(found))
+    return merged(found)
+
+
+def merged(*several: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Half-open spans in order; those that touch or overlap are one."""
+    return list(_merged(chain(*several)))
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -280,7 +391,8 @@ def _merged(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def _starred(text: AnyStr, spans: Sequence[tuple[int, int]], star: AnyStr) -> AnyStr:
+def starred(text: AnyStr, spans: Sequence[tuple[int, int]], star: AnyStr) -> AnyStr:
+    """`text` with a star for each character of `spans`, which are in order."""
     if not spans:
         return text
     pieces: list[AnyStr] = []

@@ -53,10 +53,14 @@ class Decoder(Protocol):
     ourselves (`stopped`) no finish reason makes a good end. After it exactly one
     ResponseEnded or ResponseFailed has been yielded, whatever the bytes were; never an exception.
     `limit` may be called before the first byte: how large one event may grow, and how many calls
-    are taken; those beyond are counted in one warning at the end.
+    are taken; those beyond are counted in one warning at the end. `settled` is the place in the
+    body up to which no event can come any more: the frames before it are complete.
     """
 
     def limit(self, limits: Limits) -> None: ...
+
+    @property
+    def settled(self) -> int: ...
 
     def feed(self, data: bytes) -> list[Spanned]: ...
 

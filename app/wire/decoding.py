@@ -71,6 +71,10 @@ class BodyDecoder:
         self._framer = Framer(limits.max_event_bytes)
         self._answer.most_calls = limits.max_calls_per_answer
 
+    @property
+    def settled(self) -> int:
+        return min(self._framer.settled, self._size)
+
     def feed(self, data: bytes) -> list[Spanned]:
         self._size += len(data)
         for frame in self._framer.feed(data):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator
 from typing import Any
 
 _MOST_DIGITS = 4000
@@ -114,8 +115,9 @@ def _skip(text: str, at: int) -> int:
 
 
 def alike(one: str, other: str) -> bool:
-    """Whether two texts spell the same value, be it with other spaces and in another order."""
-    if one == other:
+    """Whether two texts spell the same value, be it with other spaces and in another order, or with
+    stars for a secret."""
+    if end_of(one, other) == len(other) or end_of(other, one) == len(one):
         return True
     try:
         # As text, for to Python 1 and true are equal.
@@ -123,6 +125,55 @@ def alike(one: str, other: str) -> bool:
     except ValueError:
         return False
     return first == second
+
+
+_STARS = re.compile(r"\*+")
+_LET_THROUGH = re.compile(r".{1,40}?(?=\*)", re.DOTALL)
+"""How a secret that came in pieces may begin: three characters, of which each may be escaped."""
+_SHORTEST = 8
+"""A secret that was masked: none is shorter (app/net/mask.py)."""
+_SURE = 16
+"""So many equal characters after a secret tell that it ended before them."""
+
+
+def end_of(pieces: str, text: str) -> int:
+    """Up to where `text` says what the joined `pieces` said, -1 where it says something else.
+
+    Stars may be more on one side: escapes of characters are as many stars as they are bytes. Where
+    `text` has stars for a whole secret, `pieces` may have as many characters of any kind, or the
+    secret's first characters and then stars.
+    """
+    place = said = 0
+    runs = list(_STARS.finditer(text))
+    plains = [*(run.start() for run in runs), len(text)]
+    for nth, plain_end in enumerate(plains):
+        plain = text[place:plain_end]
+        if len(pieces) - said <= len(plain):
+            return place + len(pieces) - said if plain.startswith(pieces[said:]) else -1
+        if nth == len(runs) or not pieces.startswith(plain, said):
+            return -1
+        said, place = said + len(plain), runs[nth].end()
+        size = place - plain_end
+        follows = text[place : min(plains[nth + 1], place + _SURE)]
+        for end in _ends_of_secret(pieces, said, size):
+            if pieces.startswith(follows, end) if follows else end == len(pieces):
+                said = end
+                break
+        else:
+            return -1
+    return place
+
+
+def _ends_of_secret(pieces: str, start: int, size: int) -> Iterator[int]:
+    """Where what stands in `pieces` for `size` stars may end."""
+    if stars := _STARS.match(pieces, start):
+        yield stars.end()
+    if size >= _SHORTEST:
+        yield start + size
+        if first := _LET_THROUGH.match(pieces, start):
+            stars = _STARS.match(pieces, first.end())
+            assert stars is not None
+            yield stars.end()
 
 
 def joined(pieces: list[str]) -> str:

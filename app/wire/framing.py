@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from typing import Literal, NamedTuple
 
 FrameKind = Literal[
@@ -82,6 +83,17 @@ class Framer:
     def unclosed(self) -> bool:
         """Whether an array was begun of which no end came: there was more to come."""
         return self._array == "begun"
+
+    @property
+    def settled(self) -> int:
+        """Up to which byte of the body everything stands in a frame that is complete. What is no
+        frame of any protocol is not waited for beyond the start that is kept of it."""
+        if self._mode == "closed":
+            return sys.maxsize
+        begun = [self._event.start] if self._event.start >= 0 else []
+        if self._stray.start >= 0 and len(self._stray.kept) < MAX_TEXT:
+            begun.append(self._stray.start)
+        return min(self._base + self._from, *begun, sys.maxsize)
 
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that are complete with these bytes."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from app.core.events import PartKind
 from app.wire.answer import PROSE, Answer, OpenPart
-from app.wire.exact import Quoted, alike, joined
+from app.wire.exact import Quoted, alike, end_of, joined
 
 CALLS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
 """Item type -> the member that holds what the model wrote."""
@@ -323,16 +323,13 @@ class Items:
         text = self._answer.readable(text) if part.kind in PROSE else text
         half, part.half = part.half, ""
         streamed = joined(part.pieces) if part.pieces else ""
-        part.pieces = [streamed]  # so that the next comparison costs no more than this text
-        if streamed == text:
-            return
-        if streamed and not half:
+        said = end_of(streamed, text)
+        if streamed and said != len(text) and not half:
             kind = part.kind.replace("_", " ")
             self._answer.warn("item_differs", f"The pieces of a {kind} differ from its end.")
-        if text.startswith(streamed):
-            self._answer.delta(part, text[len(streamed) :])
-        else:
-            part.pieces = [text]
+        # In one piece, so that the next comparison costs no more than this text.
+        part.pieces = [text[:said] if said >= 0 else text]
+        self._answer.delta(part, text[said:] if said >= 0 else "")
 
 
 _NOT: Where = (Quoted("{}"),)

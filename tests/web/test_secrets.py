@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.net.test_client import serving
-from tests.served import messages, rested, served
+from tests.net.test_client import HEAD, serving
+from tests.served import messages, ran, rested, served
 
 pytestmark = pytest.mark.anyio
 
@@ -53,6 +54,66 @@ async def test_an_echoed_key_reaches_nobody(tmp_path: Path) -> None:
     assert [text for text in seen if CANARY in text] == []
     for file in tmp_path.iterdir():
         assert CANARY.encode() not in file.read_bytes(), file.name
+
+
+@pytest.mark.parametrize("kind", ["content", "reasoning", "refusal", "arguments"])
+async def test_a_key_that_comes_in_pieces_is_seen_by_nobody(tmp_path: Path, kind: str) -> None:
+    """Not even while it comes: the page, the events, the bytes and the stream are looked at."""
+    go_on = asyncio.Event()
+
+    def delta(text: str) -> bytes:
+        said: dict[str, object] = {kind: text}
+        if kind == "arguments":
+            call = {"index": 0, "id": "c1", "function": {"name": "f", "arguments": text}}
+            said = {"tool_calls": [call]}
+        value = {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": said}]}
+        return f"data: {json.dumps(value)}\n\n".encode()
+
+    async def speak(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD + b"Connection: close\r\n\r\n" + delta("Llook7 "))
+        for letter in CANARY[:-1]:
+            writer.write(delta(letter))
+            await writer.drain()
+        await go_on.wait()
+        end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+        writer.write(
+            delta(CANARY[-1]) + delta(" over7there") + f"data: {json.dumps(end)}\n\n".encode()
+        )
+        writer.write(b"data: [DONE]\n\n")
+        await writer.drain()
+
+    seen: list[str] = []
+    async with serving(speak) as provider:
+        with served(tmp_path / "a.db", OPENAI_API_KEY=CANARY) as one:
+            async with one.client() as client:
+                asked = {"protocol": "openai_chat", "base_url": provider.url, "model": "m"}
+                asked |= {"key_name": "OPENAI_API_KEY"}
+                made = (await client.post("/sessions", json=asked)).json()
+                here = f"/sessions/{made['id']}"
+                await client.post(here + "/prompts", json={"text": "hello"})
+                async with asyncio.timeout(30), client.stream("GET", here + "/stream") as stream:
+                    async for message in messages(stream):
+                        seen.append(json.dumps(message))
+                        if "Llook7" in seen[-1]:
+                            for path in ("", "/events", "/recordings/1"):
+                                answer = await client.get(here + path)
+                                seen.append(answer.text)
+                            go_on.set()
+                        if "over7there" in seen[-1]:
+                            break
+                await rested(client, made["id"])
+                for path in ("", "/events", "/replay", "/recordings/1", "/export?as=har"):
+                    answer = await client.get(here + path, headers={"accept": "text/html"})
+                    assert answer.status_code == 200
+                    seen.append(answer.text)
+            assert one.end() == 0
+        done = ran("verify", "--db", str(tmp_path / "a.db"), cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    pieces = "".join("".join(re.findall(r'"text": ?"((?:[^"\\]|\\.)*)"', text)) for text in seen)
+    assert [part for part in (CANARY[4:], CANARY[:5]) if part in pieces or part in str(seen)] == []
+    for file in tmp_path.rglob("*.db*"):
+        assert CANARY[4:].encode() not in file.read_bytes(), file.name
+        assert CANARY[:4].encode() not in file.read_bytes(), file.name
 
 
 async def test_a_key_goes_to_a_moved_vendor_once_a_person_says_so(tmp_path: Path) -> None:

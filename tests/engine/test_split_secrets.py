@@ -1,0 +1,401 @@
+"""A known secret that comes in pieces is seen by nobody: not in an event, not in a recorded byte.
+
+Whatever the protocol, the cuts, the escapes and the parts between which it alternates. Threat 16.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import random
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.events import (
+    Event,
+    Logged,
+    PartDelta,
+    PartEnded,
+    RequestSent,
+    ResponseStarted,
+    Source,
+)
+from app.core.settings import Limits
+from app.engine.decoded_again import checked
+from app.engine.hub import Hub
+from app.engine.masked import masked
+from app.engine.writing import Arrived, Prepared, Writing
+from app.net.mask import Masker
+from app.net.trouble import NetTrouble
+from app.store.batch import Chunk, Closed
+from app.wire.protocols import codec
+from tests.factories import Log
+from tests.wire import gemini, responses
+from tests.wire.frames import UNHURRIED, calls, chunk, fragment, line, lines, spanned, sse
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "sk-canary/0f1e2d+3c4b5a69"
+MASKER = Masker([SECRET])
+
+Part = tuple[str, list[str]]
+"""What kind of part it is, and its pieces."""
+
+
+@dataclass
+class Saved:
+    """A session that keeps what Writing saves, as the hub would."""
+
+    log: list[Logged] = field(default_factory=list)
+    chunks: list[Chunk] = field(default_factory=list)
+    closed: dict[int, Closed] = field(default_factory=dict)
+
+    async def surely(self, _: str, save: Callable[[Any], Awaitable[None]], then: Any) -> None:
+        await save(None)
+
+    async def append(
+        self,
+        _: Any,
+        events: Sequence[Event],
+        *,
+        times: Sequence[int],
+        sources: Sequence[Source],
+        chunks: Sequence[Chunk],
+        closed: Closed | None,
+    ) -> None:
+        for event, at_ms, source in zip(events, times, sources, strict=True):
+            seq = self.log[-1].seq + 1
+            self.log.append(Logged(seq, at_ms, masked(event, MASKER), source))
+        self.chunks += chunks
+        if closed is not None:
+            self.closed[closed.recording] = closed
+
+    @property
+    def data(self) -> bytes:
+        return b"".join(one.data for one in self.chunks)
+
+    def differences(self) -> list[str]:
+        return [one.line for one in checked("s", self.log, self.chunks, self.closed).differences]
+
+
+async def written(
+    protocol: str, pieces: Sequence[bytes], *, clean: bool = True, ended: bool = True
+) -> Saved:
+    """What is saved of an answer whose bytes arrive as `pieces`; it is whole at every moment."""
+    saved = Saved(list(Log().start().request(protocol=protocol).events[:-1]))
+    sent = saved.log[-1].event
+    assert isinstance(sent, RequestSent)
+    prepared = Prepared(sent, codec(protocol), {}, b"", Limits())
+
+    async def then(_: Any) -> None: ...
+
+    writing = Writing(cast(Hub, saved), "s", prepared, MASKER, then)
+    await writing.take([Arrived(0, started=ResponseStarted(200, {}))], None)
+    for nth, piece in enumerate(pieces, 1):
+        if not writing.over:
+            await writing.take([Arrived(nth, piece)], None)
+            if nth % (1 + len(pieces) // 4) == 0:
+                assert saved.differences() == []
+    if ended and not writing.over:
+        trouble = None if clean else NetTrouble("interrupted", "It broke.", began=True)
+        await writing.take([Arrived(len(pieces) + 1, ended=True, trouble=trouble)], None)
+    return saved
+
+
+def interleaved(parts: Sequence[Part]) -> Iterator[tuple[int, str, str]]:
+    """(number, kind, piece), one of each part after the other."""
+    for nth in range(max(len(pieces) for _, pieces in parts)):
+        for number, (kind, pieces) in enumerate(parts):
+            if nth < len(pieces):
+                yield number, kind, pieces[nth]
+
+
+def anthropic(parts: Sequence[Part]) -> list[Any]:
+    starts = {
+        "text": {"type": "text", "text": ""},
+        "thinking": {"type": "thinking", "thinking": ""},
+        "call": {"type": "tool_use", "id": "t", "name": "f", "input": {}},
+    }
+    deltas = {
+        "text": ("text_delta", "text"),
+        "thinking": ("thinking_delta", "thinking"),
+        "call": ("input_json_delta", "partial_json"),
+    }
+    values: list[Any] = [{"type": "message_start", "message": {"id": "m", "usage": {}}}]
+    for number, (kind, _) in enumerate(parts):
+        block = starts[kind]
+        values.append({"type": "content_block_start", "index": number, "content_block": block})
+    for number, kind, piece in interleaved(parts):
+        type_, member = deltas[kind]
+        delta = {"type": type_, member: piece}
+        values.append({"type": "content_block_delta", "index": number, "delta": delta})
+    values += [{"type": "content_block_stop", "index": number} for number in range(len(parts))]
+    values.append({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}})
+    return [*values, {"type": "message_stop"}]
+
+
+def openai_chat(parts: Sequence[Part]) -> list[Any]:
+    """Prose comes part by part there; only calls alternate."""
+    members = {"text": "content", "thinking": "reasoning", "refusal": "refusal"}
+    values = []
+    for kind, pieces in parts:
+        for piece in pieces if kind in members else ():
+            delta: dict[str, Any] = {members[kind]: piece}
+            if kind == "thinking":
+                delta["reasoning_details"] = [{"type": "reasoning.text", "text": piece, "index": 0}]
+            values.append(chunk(delta))
+    called = [(kind, ["", *pieces]) for kind, pieces in parts if kind == "call"]
+    for number, _, piece in interleaved(called) if called else ():
+        head = {"id": f"c{number}", "name": "f"} if not piece else {}
+        values.append(calls(fragment(number, arguments=piece, **head)))
+    return [*values, chunk({}, "tool_calls" if called else "stop"), "[DONE]"]
+
+
+def openai_responses(parts: Sequence[Part]) -> list[Any]:
+    items: list[dict[str, Any]] = []
+    values: list[Any] = []
+    for number, (kind, pieces) in enumerate(parts):
+        said = "".join(pieces)
+        match kind:
+            case "call":
+                items.append(responses.call(said, f"call_{number}"))
+                values.append(responses.added(number, responses.call("", f"call_{number}")))
+            case "thinking":
+                items.append(responses.reasoning(said))
+                values.append(responses.added(number, responses.reasoning()))
+            case _:
+                items.append(responses.message(said))
+                values.append(responses.added(number, responses.message()))
+    tell = {"call": responses.args, "thinking": responses.summary, "text": responses.text}
+    values += [tell[kind](number, piece) for number, kind, piece in interleaved(parts)]
+    values += [responses.done(number, item) for number, item in enumerate(items)]
+    return [*values, responses.completed(*items)]
+
+
+def gemini_events(parts: Sequence[Part]) -> list[Any]:
+    values = []
+    for kind, pieces in parts:
+        if kind == "call":
+            values.append(gemini.event(gemini.growing(name="f")))
+            for piece in pieces:
+                told = gemini.at("$.a", stringValue=piece, more=True)
+                values.append(gemini.event(gemini.growing(told)))
+            values.append(gemini.event(gemini.growing(gemini.at("$.a", stringValue=""))))
+            values.append(gemini.event(gemini.growing(goes_on=False)))
+        else:
+            thought = {"thought": True} if kind == "thinking" else {}
+            values += [gemini.event(gemini.text(piece, **thought)) for piece in pieces]
+    return [*values, gemini.event(reason="STOP")]
+
+
+def ollama(parts: Sequence[Part]) -> list[Any]:
+    values = []
+    for kind, pieces in parts:
+        if kind == "call":
+            function = {"name": "f", "arguments": {"a": "".join(pieces)}}
+            values.append(line({"content": "", "tool_calls": [{"function": function}]}))
+        else:
+            member = "thinking" if kind == "thinking" else "content"
+            values += [line({"content": "", member: piece}) for piece in pieces]
+    return [*values, line({"content": ""}, done=True, done_reason="stop")]
+
+
+PROTOCOLS = {
+    "anthropic": (anthropic, ("text", "thinking", "call")),
+    "openai_chat": (openai_chat, ("text", "thinking", "refusal", "call")),
+    "openai_responses": (openai_responses, ("text", "thinking", "call")),
+    "gemini": (gemini_events, ("text", "thinking", "call")),
+    "ollama": (ollama, ("text", "thinking", "call")),
+}
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+
+
+def with_escapes(body: bytes, share: float, random_: random.Random) -> bytes:
+    """`body` with a share of the letters in its strings as escapes, which none of them needs."""
+
+    def escape(string: re.Match[bytes]) -> bytes:
+        characters = re.findall(rb"\\.|[^\\]", string[0][1:-1])
+        return b'"%s"' % b"".join(
+            (b"\\/" if one == b"/" else b"\\u%04x" % one[0])
+            if len(one) == 1 and random_.random() < share
+            else one
+            for one in characters
+        )
+
+    return _STRING.sub(escape, body) if share else body
+
+
+def cut(text: Any, random_: random.Random, most: int) -> list[Any]:
+    """`text` in pieces of 1 to `most` characters or bytes."""
+    pieces, start = [], 0
+    while start < len(text):
+        size = random_.randint(1, most)
+        pieces.append(text[start : start + size])
+        start += size
+    return pieces
+
+
+FORMS: dict[str, Callable[[random.Random], str]] = {
+    "plain": lambda _: SECRET,
+    "percent": lambda _: quote(SECRET, safe=""),
+    "base64": lambda random_: base64.b64encode(
+        b"x" * random_.randint(0, 2) + SECRET.encode() + b"yz"
+    ).decode(),
+    "escaped": lambda random_: "".join(
+        f"\\u{ord(one):04x}" if random_.random() < 0.4 else one for one in SECRET
+    ),
+    "a beginning": lambda random_: SECRET[: random_.randint(1, 7)],
+}
+
+
+def answer(protocol: str, random_: random.Random) -> bytes:
+    """A body whose parts say our key in some form, in pieces."""
+    make, kinds = PROTOCOLS[protocol]
+    parts: list[Part] = []
+    for _ in range(random_.randint(1, 3)):
+        kind = random_.choice(kinds)
+        if kind in ("text", "thinking") and any(other == kind for other, _ in parts):
+            kind = "call"  # else two would be one in protocols that tell no parts apart
+        forms = random_.choices(sorted(FORMS), k=random_.randint(1, 3))
+        said = " and ".join(FORMS[form](random_) for form in forms)
+        said = f"my key is {said}" + random_.choice(("", ".", " it is"))
+        if kind == "call" and protocol not in ("gemini", "ollama"):
+            said = f'{{"a": "{said}"}}'
+        parts.append((kind, cut(said, random_, random_.choice((1, 3, 12, 200)))))
+    values = make(parts)
+    body = lines(*values) if protocol == "ollama" else sse(*values)
+    return with_escapes(body, random_.choice((0, 0.2, 1)), random_)
+
+
+@UNHURRIED
+@given(st.sampled_from(sorted(PROTOCOLS)), st.integers(0, 2**32))
+def test_an_answer_that_breaks_off_shows_none_either(protocol: str, seed: int) -> None:
+    random_ = random.Random(seed)
+    body = answer(protocol, random_)
+    body = body[: random_.randint(0, len(body))]
+    pieces = cut(body, random_, random_.choice((90, 5000)))
+    saved = asyncio.run(written(protocol, pieces, clean=random_.random() < 0.5))
+    assert len(saved.data) <= len(body)
+    for text in (saved.data.decode(), *(str(one.event) for one in saved.log)):
+        assert SECRET[4:9] not in text
+    assert saved.differences() == []
+
+
+def said(*pieces: str) -> list[bytes]:
+    """Each piece as a frame of its own."""
+    return [sse(chunk({"content": piece})) for piece in pieces]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "shown"),
+    [
+        (["Let me ask-"], "Let me ask-"),  # three characters of a key hold nothing up
+        (["a ", "sk-c"], "a "),
+        (["a s", "k-", "c", "a"], "a sk-"),
+        (["a s", "k-", "c", "ow", " b"], "a sk-cow b"),
+        (["a sk-can", "dy no"], "a sk-candy no"),
+        (["a s", "k-", "c", SECRET[4:], " b"], f"a sk-{'*' * (len(SECRET) - 3)} b"),
+        (["a", f" {SECRET[:9]}", SECRET[9:]], f"a {'*' * len(SECRET)}"),
+    ],
+)
+async def test_what_may_be_a_secret_waits_until_it_is_decided(
+    pieces: list[str], shown: str
+) -> None:
+    saved = await written("openai_chat", said(*pieces), ended=False)
+    assert texts_of([one.event for one in saved.log]) == {0: shown}
+    assert len(saved.data) == len(b"".join(said(*pieces)[: saved.data.count(b"data: ")]))
+    assert SECRET[4:9].encode() not in saved.data
+    assert saved.differences() == []
+
+
+async def test_what_waited_has_the_time_of_its_arrival_and_its_place() -> None:
+    """Other parts wait behind it: an event never overtakes another."""
+    frames = [
+        calls(fragment(0, "a", "f", "")),
+        calls(fragment(1, "b", "f", "")),
+        calls(fragment(0, arguments='{"a": "sk-c')),
+        calls(fragment(1, arguments='{"b": 1}')),
+        calls(fragment(0, arguments='ow"}')),
+    ]
+    pieces = [sse(one) for one in frames]
+    before = await written("openai_chat", pieces[:4], ended=False)
+    assert texts_of([one.event for one in before.log]) == {}
+    assert before.data == b"".join(pieces[:2])
+    after = await written("openai_chat", pieces, ended=False)
+    told = [one for one in after.log if isinstance(one.event, PartDelta)]
+    assert [(cast(PartDelta, one.event).index, one.at_ms) for one in told] == [
+        (0, 3),
+        (1, 4),
+        (0, 5),
+    ]
+    assert [one.at_ms for one in after.chunks] == [1, 2, 3, 4, 5]
+
+
+def texts_of(events: Sequence[Event]) -> dict[int, str]:
+    """What the deltas of each part say together."""
+    texts: dict[int, str] = {}
+    for event in events:
+        if isinstance(event, PartDelta):
+            texts[event.index] = texts.get(event.index, "") + event.text
+    return texts
+
+
+def shown_of(text: str, start: int) -> range:
+    """The places of the characters of a secret at `start` that may be seen before it is decided:
+    three, each of them perhaps an escape, and one that is not yet a whole escape."""
+    escaped = "\\" in text[start : start + 4]
+    return range(start, start + (40 if escaped else 3))
+
+
+def shape(start: int, end: int, event: Event) -> tuple[Any, ...]:
+    size = len(event.text) if isinstance(event, PartDelta | PartEnded) else 0
+    return type(event), getattr(event, "index", -1), start, end, size
+
+
+@UNHURRIED
+@given(st.sampled_from(sorted(PROTOCOLS)), st.integers(0, 2**32))
+def test_a_split_secret_is_seen_by_nobody(protocol: str, seed: int) -> None:
+    seen_by_nobody(protocol, random.Random(seed))
+
+
+def seen_by_nobody(protocol: str, random_: random.Random) -> None:
+    body = answer(protocol, random_)
+    saved = asyncio.run(written(protocol, cut(body, random_, random_.choice((7, 90, 5000)))))
+    events = [one.event for one in saved.log]
+    plain = [(start, end, event) for start, end, event in spanned(protocol, body)]
+
+    logged = [
+        (one.source.start, one.source.end, one.event)
+        for one in saved.log
+        if one.source is not None and not isinstance(one.event, ResponseStarted)
+    ]
+    assert [shape(*one) for one in logged] == [shape(*one) for one in plain]
+
+    whole = texts_of([event for _, _, event in plain])
+    for index, text in texts_of(events).items():
+        spans = MASKER.spans(whole[index])
+        stars = MASKER.mask_text(whole[index])
+        shown = {place for start, _ in spans for place in shown_of(whole[index], start)}
+        assert len(text) == len(stars)
+        for place, (char, wanted) in enumerate(zip(text, stars, strict=True)):
+            assert char == wanted or (place in shown and char == whole[index][place])
+        (ended,) = [e for e in events if isinstance(e, PartEnded) and e.index == index]
+        assert ended.text == stars
+
+    covered = {place for start, end in saved.closed[1].masked for place in range(start, end)}
+    assert len(saved.data) == len(body)
+    for place, (byte, sent) in enumerate(zip(saved.data, body, strict=True)):
+        assert byte == (ord("*") if place in covered else sent)
+    seen = [text for _, _, event in spanned(protocol, saved.data) for text in [str(event)]]
+    for text in (saved.data.decode(), *seen, *(str(event) for event in events)):
+        assert SECRET[4:9] not in text
+        assert SECRET[-6:] not in text
+    assert saved.differences() == []
