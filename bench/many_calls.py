@@ -1,0 +1,208 @@
+"""Many calls in one answer: `python bench/many_calls.py --counts 1000 5000 50000`.
+
+A scenario makes the model answer with so many calls at once, over each protocol. With up to 10,000
+the limit is raised, so that all are taken; with more it stays as it is. Measured are the seconds
+of Stop while the calls are checked and while they run, those of SIGTERM, how much the memory of
+the server grew, and the bytes of the page. Exit 1 where a bound does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from app.core.settings import PROTOCOLS
+from app.engine.client import SIMULATED_PATHS
+from tests import served
+from tests.served import Served, command, environment
+
+served.START_S = 60.0
+served.END_S = 300.0
+
+STOP_S, END_S = 1.0, 3.0
+MOST_GROWTH, MOST_PAGE = 200.0, 2.0
+"""Bounds: seconds of Stop and of SIGTERM, MiB of memory, MiB of the page."""
+MOST_LIMIT = 10_000
+KEY = "BENCH_API_KEY"
+TOOL = {
+    "name": "look_up",
+    "description": "Looks something up.",
+    "parameters": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+    "answered_by": "mock",
+    "config": {"result": "found"},
+    "parallel_safe": True,
+}
+
+
+@dataclass
+class Measured:
+    """Seconds, MiB, and how many calls the program took."""
+
+    protocol: str
+    calls: int
+    taken: int = 0
+    answer_s: float = 0.0
+    stop_s: float = 0.0
+    stop_running_s: float = 0.0
+    end_s: float = 0.0
+    growth: float = 0.0
+    page: float = 0.0
+    page_s: float = 0.0
+
+    @property
+    def line(self) -> str:
+        return (
+            f"{self.protocol:17} {self.calls:6} calls, {self.taken:6} taken:"
+            f" answer {self.answer_s:6.1f} s, stop {self.stop_s:6.2f} s,"
+            f" stop while they run {self.stop_running_s:6.2f} s,"
+            f" SIGTERM {self.end_s:6.2f} s, memory +{self.growth:6.1f} MiB,"
+            f" page {self.page:6.2f} MiB in {self.page_s:5.2f} s"
+        )
+
+    @property
+    def holds(self) -> bool:
+        return (
+            max(self.stop_s, self.stop_running_s) < STOP_S
+            and self.end_s < END_S
+            and self.growth < MOST_GROWTH
+            and self.page < MOST_PAGE
+        )
+
+
+@contextmanager
+def simulator(folder: Path, calls: int) -> Iterator[str]:
+    """A model that answers everything with `calls` calls; its base URL."""
+    made = [{"name": TOOL["name"], "arguments": {"n": number}} for number in range(calls)]
+    script = folder / "scenario.json"
+    script.write_text(json.dumps({"turns": [{"calls": made, "pace": 0}]}))
+    words = command("simulate", "--port", "0", "--scenario", str(script))
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment())
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().split(" on ")[1].split(" ")[0]
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def memory(process: subprocess.Popen[str], name: str) -> float:
+    """`VmRSS`, or `VmHWM`, which was the most, in MiB."""
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
+
+
+async def begun(client: httpx.AsyncClient, url: str, one: Measured, *, runs: bool) -> str:
+    """A session that was asked, as soon as its answer has ended; its id."""
+    settings: dict[str, Any] = {
+        "protocol": one.protocol,
+        "base_url": url + SIMULATED_PATHS[one.protocol],
+        "model": "simulator",
+        "key_name": KEY,
+        "tools": [TOOL],
+        "max_parallel": 16,
+        "max_calls_per_turn": 1000,
+    }
+    if one.calls <= MOST_LIMIT:
+        settings["max_calls_per_answer"] = one.calls
+    if runs:
+        settings["rules"] = [{"tool": "*", "action": "run"}]
+    answer = await client.post("/sessions", json=settings)
+    if answer.status_code == 422:
+        settings.pop("max_calls_per_answer", None)
+        answer = await client.post("/sessions", json=settings)
+    answer.raise_for_status()
+    session_id: str = answer.json()["id"]
+    (await client.post(f"/sessions/{session_id}/prompts", json={"text": "go"})).raise_for_status()
+    began = time.monotonic()
+    after = 0
+    wanted = "call_ended" if runs else "response_ended"
+    while True:
+        path = f"/sessions/{session_id}/events?after={after}"
+        async with client.stream("GET", path, headers={"accept": "text/event-stream"}) as stream:
+            async for line in stream.aiter_lines():
+                if not line.startswith("data: "):
+                    continue
+                kind = json.loads(line[6:])["kind"]
+                if kind == "response_ended":
+                    one.answer_s = time.monotonic() - began
+                if kind == "response_failed":
+                    raise AssertionError(line)
+                if kind == wanted:
+                    return session_id
+
+
+async def timed_stop(client: httpx.AsyncClient, session_id: str) -> float:
+    began = time.monotonic()
+    (await client.post(f"/sessions/{session_id}/stop")).raise_for_status()
+    return time.monotonic() - began
+
+
+async def settled(client: httpx.AsyncClient, session_id: str) -> Any:
+    while True:
+        folded = (await client.get(f"/sessions/{session_id}")).json()
+        if all(call["status"] not in ("proposed", "running") for call in folded["calls"]):
+            return folded
+        await asyncio.sleep(0.5)
+
+
+async def measured(url: str, server: Served, one: Measured) -> None:
+    async with server.client() as client:
+        client.timeout = httpx.Timeout(600.0)
+        before = memory(server.process, "VmRSS")
+        running = await begun(client, url, one, runs=True)
+        one.stop_running_s = await timed_stop(client, running)
+        session_id = await begun(client, url, one, runs=False)
+        one.stop_s = await timed_stop(client, session_id)
+        # What was stopped while it was checked stays so: nothing of it goes on.
+        one.taken = len((await client.get(f"/sessions/{running}")).json()["calls"])
+        (await client.post(f"/sessions/{session_id}/continue", json={})).raise_for_status()
+        await settled(client, session_id)
+        began = time.monotonic()
+        page = await client.get(f"/sessions/{session_id}", headers={"accept": "text/html"})
+        one.page_s = time.monotonic() - began
+        one.page = len(page.content) / 2**20
+        one.growth = memory(server.process, "VmHWM") - before
+        await begun(client, url, one, runs=False)
+    began = time.monotonic()
+    server.process.send_signal(signal.SIGTERM)
+    server.process.wait(served.END_S)
+    one.end_s = time.monotonic() - began
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--counts", type=int, nargs="+", default=[1000, 5000, 50_000])
+    parser.add_argument("--protocols", nargs="+", choices=PROTOCOLS, default=list(PROTOCOLS))
+    arguments = parser.parse_args()
+    holds = True
+    for calls in arguments.counts:
+        with tempfile.TemporaryDirectory() as folder, simulator(Path(folder), calls) as url:
+            for protocol in arguments.protocols:
+                one = Measured(protocol, calls)
+                with served.served(
+                    Path(folder) / f"{protocol}.db", **{KEY: "any-key-at-all"}
+                ) as server:
+                    asyncio.run(measured(url, server, one))
+                print(one.line + ("" if one.holds else "  BEYOND ITS BOUND"), flush=True)
+                holds = holds and one.holds
+    return 0 if holds else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
