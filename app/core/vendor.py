@@ -46,11 +46,11 @@ class Vendor:
         """
         try:
             there, own = urlsplit(base_url), urlsplit(self.profile.base_url)
+            host = (there.hostname or "").removesuffix(".")  # with it a name is whole, and the same
             if self.local:
-                return there.hostname in _HERE and own.port == there.port
+                return host in _HERE and own.port == there.port
         except ValueError:
             return False
-        host = (there.hostname or "").lower()
         ends = tuple(one for one in self.hosts if one.startswith((".", "-")))
         return host != "" and (host in (own.hostname, *self.hosts) or host.endswith(ends))
 

@@ -17,6 +17,13 @@ from app.core.tools import ToolChoice
 
 OURS = ("max_tokens", "temperature", "top_p", "stop", "thinking")
 
+_KINDS: Mapping[str, str] = {
+    "max_tokens": "a whole number",
+    "temperature": "a number",
+    "top_p": "a number",
+    "stop": "a text or a list of texts",
+}
+
 SAME: tuple[Mapping[str, str], ...] = (
     {
         "": "max_tokens",
@@ -153,14 +160,16 @@ def in_own_words(protocol: str, request: ModelRequest) -> ModelRequest:
     for given, value in request.params.items():
         if value is None:
             continue
-        about = _about(given, protocol)
-        if about in told:
-            raise BadInput(
-                f"params: {told[about]} and {given} say the same; leave one of them out."
-            )
-        told[about] = given
+        for place, about in _subjects(protocol, given, value):
+            if about in told:
+                raise BadInput(
+                    f"params: {told[about]} and {place} say the same; leave one of them out."
+                )
+            told[about] = place
         for name, said in _said(protocol, given, value):
             if name in OURS:
+                if not _is_of_kind(name, said):
+                    raise BadInput(f"params: {given} must be {_KINDS[name]}.")
                 ours[name] = said
             elif name in _INSIDE.get(protocol, ()):
                 inner = own.setdefault(_INNER[protocol], {})
@@ -189,6 +198,32 @@ def told_to(protocol: str, params: Mapping[str, Any]) -> tuple[Mapping[str, Any]
         else:
             kept[name] = value
     return kept, tuple(notes)
+
+
+def _subjects(protocol: str, name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """(where it stands, what it is about) of each parameter that `name` is, or has as members."""
+    if name != _INNER.get(protocol):
+        yield name, _about(name, protocol)
+        return
+    if not isinstance(value, Mapping):
+        raise BadInput(f"params: {name} must be a JSON object.")
+    for member, inner in value.items():
+        if inner is not None:
+            yield f"{name}.{member[:80]}", _about(member, protocol)
+
+
+def _is_of_kind(name: str, value: Any) -> bool:
+    """Whether a value, which may come by another's name, can stand under ours."""
+    match name, value:
+        case "max_tokens", int():
+            return not isinstance(value, bool)
+        case (("temperature" | "top_p"), int() | float()):
+            return not isinstance(value, bool)
+        case "stop", list():
+            return all(isinstance(word, str) for word in value)
+        case "stop", str():
+            return True
+    return name not in _KINDS
 
 
 def _about(name: str, protocol: str) -> str:

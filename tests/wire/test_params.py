@@ -129,6 +129,14 @@ def test_a_protocol_s_own_are_sent_as_they_are(
         ("openai_chat", {"reasoning": {"effort": "low", "summary": "auto"}}, "by reasoning_effort"),
         ("openai_responses", {"max_tokens": 1, "max_output_tokens": 2}, "say the same"),
         ("ollama", {"thinking": "low", "think": True}, "say the same"),
+        ("gemini", {"topK": 1, "generationConfig": {"topK": 2}}, "topK and generationConfig.topK"),
+        ("gemini", {"generationConfig": {"maxOutputTokens": 2}, "max_tokens": 1}, "say the same"),
+        ("ollama", {"top_k": 1, "options": {"num_predict": 2}, "max_tokens": 1}, "say the same"),
+        ("gemini", {"generationConfig": "x", "topK": 1}, "generationConfig must be a JSON object"),
+        ("ollama", {"num_ctx": 1, "options": 1}, "options must be a JSON object"),
+        ("openai_chat", {"stop_sequences": 5}, "stop_sequences must be a text or a list of texts"),
+        ("anthropic", {"maxOutputTokens": "x", "thinking": 1024}, "maxOutputTokens must be a whol"),
+        ("anthropic", {"topP": True}, "topP must be a number"),
     ],
 )
 def test_what_cannot_be_said_is_refused(protocol: str, params: dict[str, Any], words: str) -> None:
