@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -100,6 +100,8 @@ class HoldBack:
         self._events: deque[Waiting] = deque()
         self._parts: dict[int, PartMask] = {}
         self._undecided: Waiting | None = None
+        self._cut: set[str] = set()  # what parts ended in that lacks the end of a secret
+        self._cut_masker = Masker()
 
     @property
     def sha256(self) -> str:
@@ -128,7 +130,11 @@ class HoldBack:
             case PartEnded(index=index, text=text):
                 waiting.part = self._parts.pop(index)
                 # Where the end says something else than the pieces did, these were cut off.
-                waiting.part.end(whole=event.complete and len(text) == waiting.part.size)
+                same = len(text) == waiting.part.size
+                cut = waiting.part.end(whole=event.complete and same)
+                if cut is not None and same and text[slice(*cut)] not in self._cut:
+                    self._cut.add(text[slice(*cut)])
+                    self._cut_masker = Masker(self._cut)
         self._events.append(waiting)
 
     def release(self, settled: int) -> Released:
@@ -142,6 +148,8 @@ class HoldBack:
         while self._events and self._events[0].end <= upto:
             events.append(self._events.popleft())
         found = self._masker.escaped_spans(self._bytes[: upto - self.saved])
+        if self._cut:
+            found += self._said_again(upto, events)
         if any(one.part is not None and one.part.has_secrets for one in events):
             found += self._starred_in_frames(events)
             events = [one.masked() for one in events]
@@ -165,6 +173,17 @@ class HoldBack:
             spans = star_deltas(bytes(self._bytes[start:end]), frames[start, end])
             found += [(start + first, start + last) for first, last in spans]
         return found
+
+    def _said_again(self, upto: int, events: Iterable[Waiting]) -> Iterator[Span]:
+        """The spans of a secret without its end, where a provider says at the end of a part once
+        more what it says: in frames that bring no delta."""
+        deltas = merged((one.start, one.end) for one in events if isinstance(one.event, PartDelta))
+        at = self.saved
+        for start, end in [*deltas, (upto, upto)]:
+            between = bytes(self._bytes[at - self.saved : start - self.saved])
+            for first, last in self._cut_masker.byte_spans(between):
+                yield at - self.saved + first, at - self.saved + last
+            at = max(at, end)
 
     def _chunks(self, upto: int) -> list[Chunk]:
         """The bytes before `upto`, in the pieces in which they came; a piece may be cut there."""

@@ -63,8 +63,11 @@ class Masker:
         return starred(text, self.spans(text), "*")
 
     def mask_bytes(self, data: bytes) -> bytes:
-        found = _spans(data, self._bytes)
-        return starred(data, merged(found, self.escaped_spans(data)), b"*")
+        return starred(data, self.byte_spans(data), b"*")
+
+    def byte_spans(self, data: bytes) -> list[tuple[int, int]]:
+        """The half-open spans of `data` that are masked, in order."""
+        return merged(_spans(data, self._bytes), self.escaped_spans(data))
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The half-open spans of `text` that are masked, in order."""

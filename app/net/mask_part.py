@@ -49,13 +49,17 @@ class PartMask:
         self.size += len(text)
         self._feed(text)
 
-    def end(self, *, whole: bool) -> None:
+    def end(self, *, whole: bool) -> Span | None:
         """No more comes, and everything is decided. `whole`: the writer ended the part itself; what
-        was cut off is masked from 8 characters of a secret on."""
+        was cut off is masked from 8 characters of a secret on. Returns the span of a secret that
+        lacks its end."""
+        begun = self.undecided is not None
         self._as_it_is.end(whole=whole)
         for nth, level in enumerate(self._unescaped):
             level.reading.end(whole=whole)  # an escape that is cut says nothing
             self._take(nth, level)
+        last = merged(*(spans.all[-1:] for spans in self._all_spans()))[-1:]
+        return last[0] if begun and last and last[0][1] == self.size else None
 
     def spans(self, start: int, end: int) -> list[Span]:
         """What of the characters `start` to `end` is masked, counted from `start`."""

@@ -21,7 +21,8 @@ TEXT_MEMBERS = frozenset(
 )
 """The members whose strings, or strings in arrays, become text of a part in some protocol."""
 
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}]', re.DOTALL)
+# A quote in a comment or in the name of an event closes nothing of the next line.
+_TOKEN = re.compile(rb'"[^"\\\r\n]*(?:\\[^\r\n][^"\\\r\n]*)*(?:"|\\?(?=[\r\n]|\Z))|[{}]')
 _IS_NAME = re.compile(rb"\s*:")
 _CHARACTER = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\."

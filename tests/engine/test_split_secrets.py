@@ -289,6 +289,30 @@ def test_an_answer_that_breaks_off_shows_none_either(protocol: str, seed: int) -
     assert saved.differences() == []
 
 
+@pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("kind", ["text", "thinking"])
+def test_most_of_a_secret_at_the_end_is_seen_by_nobody(
+    protocol: str, kind: str, clean: bool
+) -> None:
+    """Nor where the end of the part and that of the answer say it once more."""
+    parts = [(kind, ["my key is ", *SECRET[:-2]]), ("call", ['{"a": 1}'])]
+    make, _ = PROTOCOLS[protocol]
+    frames = [lines(one) if protocol == "ollama" else sse(one) for one in make(parts)]
+    saved = asyncio.run(written(protocol, frames, clean=clean))
+    for text in (saved.data.decode(), *(str(one.event) for one in saved.log)):
+        assert SECRET[4:9] not in text
+    assert saved.differences() == []
+
+
+async def test_a_quote_outside_of_the_json_of_a_frame_hides_nothing() -> None:
+    frames = [b'event: "x\r\n' + sse(chunk({"content": char})) for char in SECRET]
+    saved = await written("openai_chat", [*frames, sse(chunk({}, "stop"), "[DONE]")])
+    seen = texts_of([event for _, _, event in spanned("openai_chat", saved.data)])
+    assert seen == {0: "sk-" + "*" * len(SECRET[3:])}
+    assert saved.differences() == []
+
+
 def said(*pieces: str) -> list[bytes]:
     """Each piece as a frame of its own."""
     return [sse(chunk({"content": piece})) for piece in pieces]
