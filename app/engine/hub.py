@@ -42,6 +42,7 @@ from app.core.settings import Settings
 from app.core.state import Session
 from app.engine.closing import cut_off
 from app.engine.masked import masked
+from app.engine.recent import Recent, Seen
 from app.engine.summaries import summary_of, title_of
 from app.net.mask import Masker
 from app.render.wire_rows import WireRows
@@ -54,20 +55,8 @@ T = TypeVar("T")
 FULL = (CallDecided, CallReturned, CallStarted, CallEnded, CallInterrupted)
 """Decisions and effects are synced to the disk before anything follows from them."""
 
-RECENT = 50_000
-"""How many events are kept in memory for streams to catch up from; beyond it they start anew."""
-
 LIVE = 64
 """How many folded sessions are kept in memory when nothing runs in them."""
-
-
-@dataclass(frozen=True)
-class Seen:
-    """An event that is saved, with its global position."""
-
-    position: int
-    session: str
-    logged: Logged
 
 
 @dataclass
@@ -118,7 +107,7 @@ class Hub:
         self.masker = masker
         self._live: dict[str, Live] = {}
         self._bell = asyncio.Event()
-        self.recent: deque[Seen] = deque(maxlen=RECENT)
+        self.recent = Recent()
         self.position = log.position
         self.list_version = 0
         self.health = log.database.health

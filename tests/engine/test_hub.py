@@ -21,6 +21,7 @@ from app.core.events import (
     CallStarted,
     Event,
     PartDelta,
+    PartEnded,
     PartStarted,
     PromptAdded,
     RequestSent,
@@ -34,6 +35,7 @@ from app.core.fold import fold
 from app.core.folded import folded
 from app.core.limits import busy_ms
 from app.core.tools import text_result
+from app.engine import recent
 from app.engine.hub import Hub
 from app.engine.recovery import recover
 from app.store.batch import Chunk, Closed
@@ -359,3 +361,27 @@ async def test_a_title_of_half_a_character_does_no_harm(tmp_path: Path) -> None:
         log = await hub.log.events(session_id)
         assert isinstance(log[1].event, PromptAdded)
         assert log[1].event.text == "half \ud800 a character"
+
+
+async def test_what_streams_catch_up_from_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the characters of the texts, too; the last event is known however large it is."""
+    monkeypatch.setattr(recent, "RECENT_CHARACTERS", 1000)
+    async with hub_on(tmp_path / "a.db") as (_, hub):
+        session_id = await hub.create(settings())
+        await fill(hub, session_id, [*begun()[1:], *opened(1), PartStarted(0, "text")])
+        position = hub.position
+        await fill(hub, session_id, [PartDelta(0, "x" * 90) for _ in range(10)])
+        assert hub.recent.characters <= 1000
+        assert len(hub.since(position) or []) == 10
+        await fill(hub, session_id, [PartDelta(0, "x" * 90) for _ in range(30)])
+        assert hub.recent.characters <= 1000
+        assert hub.since(position) is None
+        await fill(hub, session_id, [PartDelta(0, "x" * 5000)])
+        assert [one.position for one in hub.since(hub.position - 1) or []] == [hub.position]
+        assert len(hub.recent) == 1
+        await fill(hub, session_id, [PartEnded(0, "x" * 8600)])
+        await fill(hub, session_id, [ResponseFailed("interrupted", "Cut.")])
+        assert [one.position for one in hub.recent] == [hub.position]
+        assert hub.recent.characters == 0
