@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, overload
 
 from app.core.events import (
     CallDecided,
@@ -99,6 +100,60 @@ _SEARCHED = (PromptAdded, PartEnded, CallDecided, CallEnded)
 """What the view `texts` of the database makes texts of."""
 
 
+LARGE = 1024 * 1024
+"""Characters from which a text goes to the index as it is: the view reads it out of its event's
+JSON, and makes four copies on the way."""
+
+_INDEX_LARGE = "INSERT INTO found (rowid, text) SELECT ?1, ?2 WHERE ?1 IS NOT NULL"
+"""A row without a position adds nothing, and lets go the text that is bound before it."""
+
+
+class _Rows(Sequence[Sequence[Any]]):
+    """Rows that are made when they are asked for: what is large has one copy at a time, and none
+    after it was written."""
+
+    def __init__(self, count: int, make: Callable[[int], Sequence[Any]]) -> None:
+        self._count, self._make = count, make
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, place: int) -> Sequence[Any]: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Sequence[Any]]: ...
+    def __getitem__(self, place: int | slice) -> Sequence[Any]:
+        places = range(self._count)[place]
+        return self._make(places) if isinstance(places, int) else [self._make(n) for n in places]
+
+
+def _large_texts(events: Sequence[Logged], first: int) -> dict[int, PartEnded]:
+    """Those with a large text, by position. SQLite reads a text in JSON up to a NUL, so one with a
+    NUL is left to the view."""
+    return {
+        position: logged.event
+        for position, logged in enumerate(events, first)
+        if isinstance(logged.event, PartEnded)
+        and len(logged.event.text) >= LARGE
+        and "\0" not in logged.event.text
+        and "\0" not in logged.event.name
+    }
+
+
+def _indexed_large(large: Mapping[int, PartEnded]) -> Statement:
+    """Puts into the index the same words as the view gives."""
+    positions = list(large)
+
+    def row(nth: int) -> tuple[int | None, str]:
+        if nth == len(positions):
+            return None, ""
+        part = large[positions[nth]]
+        words = f"{part.name} {part.text}" if part.name else part.text
+        return positions[nth], words if words.isascii() else storable(words)
+
+    return Statement(_INDEX_LARGE, _Rows(len(positions) + 1, row))
+
+
 def statements(batch: Batch, base: int) -> list[Statement]:
     """What writes `batch` after position `base`."""
     statements = [_summarized(batch.summary)] if batch.summary is not None else []
@@ -107,12 +162,13 @@ def statements(batch: Batch, base: int) -> list[Statement]:
         statements += _copies(batch.session, batch.copied, base)
         first += batch.copied.seq
     if batch.events:
-        rows = [_row(batch.session, first + n, item) for n, item in enumerate(batch.events)]
+        events = batch.events
+        made = _Rows(len(events), lambda nth: _row(batch.session, first + nth, events[nth]))
         statements.append(
             Statement(
                 "INSERT INTO events (pos, session, seq, at_ms, kind, body, recording, start, stop)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                rows,
+                made,
             )
         )
     tools = called(batch.events) | (batch.copied.tools if batch.copied is not None else frozenset())
@@ -120,8 +176,15 @@ def statements(batch: Batch, base: int) -> list[Statement]:
         names = [(batch.session, tool) for tool in sorted(tools)]
         statements.append(Statement("INSERT OR IGNORE INTO called VALUES (?, ?)", names))
     if batch.copied is not None or any(isinstance(o.event, _SEARCHED) for o in batch.events):
-        indexed = "INSERT INTO found (rowid, text) SELECT pos, text FROM texts WHERE pos > ?"
+        large = _large_texts(batch.events, first)
+        places = ", ".join(map(str, large))
+        indexed = (
+            "INSERT INTO found (rowid, text) SELECT pos, text FROM texts"  # noqa: S608
+            f" WHERE pos > ? AND pos NOT IN ({places})"
+        )
         statements.append(Statement(indexed, [(base,)]))
+        if large:
+            statements.append(_indexed_large(large))
     if batch.chunks:
         statements.append(
             Statement(
