@@ -15,6 +15,7 @@ from pathlib import Path
 
 from app import config
 from app.commands.listening import bound, ended_by_signals, port_of, serve, server, url_host
+from app.commands.memory import give_back_large_blocks
 from app.commands.opening import opened
 from app.core.errors import BadInput
 from app.engine.engine import Engine
@@ -38,6 +39,7 @@ def main(arguments: argparse.Namespace) -> int:
         raise BadInput("--no-token is for loopback only: without it anybody could run your tools.")
     for warning in config.load_env(Path.cwd(), arguments.env_file):
         print(f"playground: {warning}", file=sys.stderr)
+    give_back_large_blocks()
     asyncio.run(_serve(arguments))
     return 0
 

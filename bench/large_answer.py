@@ -1,0 +1,183 @@
+"""The memory of an answer that reaches the cap of 64 MiB: `python bench/large_answer.py`.
+
+A provider of its own sends text or arguments, in deltas of `--delta` characters or of almost 8 MiB
+each (an event may have 8 MiB), until the server stops reading. For each protocol a server of its
+own is started; printed are its resident memory before, at its peak, and after 5 s of quiet.
+Exit 1 where one grew by more than the bound, or kept more than that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.served import Served, messages, served
+
+MIB = 1024 * 1024
+MOST_GROWN = 200 * MIB
+MOST_KEPT = 64 * MIB
+"""What memory may grow by at most, and what may stay of that."""
+BIG = 8 * MIB - 1024
+QUIET_S = 5.0
+
+Events = Iterator[tuple[str, Mapping[str, Any]]]
+
+
+def _anthropic(kind: str, pieces: Iterator[str]) -> Events:
+    yield "message_start", {"message": {"id": "m", "role": "assistant", "content": []}}
+    block: dict[str, Any] = {"type": "text", "text": ""}
+    if kind == "args":
+        block = {"type": "tool_use", "id": "t", "name": "calculator", "input": {}}
+    yield "content_block_start", {"index": 0, "content_block": block}
+    name, member = (
+        ("input_json_delta", "partial_json") if kind == "args" else ("text_delta", "text")
+    )
+    for piece in pieces:
+        yield "content_block_delta", {"index": 0, "delta": {"type": name, member: piece}}
+
+
+def _openai_chat(kind: str, pieces: Iterator[str]) -> Events:
+    call: dict[str, Any] = {"index": 0, "id": "t", "type": "function"}
+    for number, piece in enumerate(pieces):
+        delta: dict[str, Any] = {"role": "assistant"} if not number else {}
+        if kind == "args":
+            named = {"name": "calculator"} if not number else {}
+            opened = call if not number else {"index": 0}
+            delta["tool_calls"] = [{**opened, "function": {**named, "arguments": piece}}]
+        else:
+            delta["content"] = piece
+        choice = {"index": 0, "delta": delta, "finish_reason": None}
+        yield "", {"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": [choice]}
+
+
+PROTOCOLS: Mapping[str, Callable[[str, Iterator[str]], Events]] = {
+    "anthropic": _anthropic,
+    "openai_chat": _openai_chat,
+}
+
+
+def pieces(kind: str, size: int) -> Iterator[str]:
+    """Text, or the arguments of a call, without an end, `size` characters at a time."""
+    words = "All work and no play makes a model a dull toy. "
+    piece = (words * (size // len(words) + 1))[:size]
+    if kind == "args":
+        yield '{"expression": "'
+    while True:
+        yield piece
+
+
+@asynccontextmanager
+async def provider(protocol: str, kind: str, size: int) -> AsyncIterator[str]:
+    """A provider that answers every request so, for ever; its base URL."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")  # what it is asked is not looked at
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+        with suppress(ConnectionError, asyncio.CancelledError):
+            for name, data in PROTOCOLS[protocol](kind, pieces(kind, size)):
+                named = {"type": name, **data} if name else data
+                said = f"event: {name}\n" if name else ""
+                writer.write(f"{said}data: {json.dumps(named)}\n\n".encode())
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+def resident(one: Served, name: str = "VmRSS") -> int:
+    """Bytes of its memory that are resident, now or (VmHWM) at the most."""
+    status = Path(f"/proc/{one.process.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in status if line.startswith(name + ":"))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Bytes of memory, and the seconds until the answer was saved."""
+
+    before: int
+    peak: int
+    after: int
+    seconds: float
+
+
+async def measured(one: Served, protocol: str, kind: str, size: int, *, watched: bool) -> Measured:
+    async with provider(protocol, kind, size) as base_url, one.client() as client:
+        settings = {"base_url": base_url, "model": "m", "protocol": protocol}
+        made = await client.post("/sessions", json={**settings, "tools": ["calculator"]})
+        path = f"/sessions/{made.json()['id']}"
+        await client.get(path)  # what is loaded at first use is no growth
+        before, began = resident(one), time.perf_counter()
+        watching = asyncio.create_task(_watch(one, path)) if watched else None
+        await client.post(path + "/prompts", json={"text": "Write."})
+        async with asyncio.timeout(900):
+            while (await _listed(client))["state"] == "running":
+                await asyncio.sleep(0.2)
+        seconds = time.perf_counter() - began
+        if watching is not None:
+            watching.cancel()
+        await asyncio.sleep(QUIET_S)
+        return Measured(before, resident(one, "VmHWM"), resident(one), seconds)
+
+
+async def _listed(client: Any) -> dict[str, Any]:
+    """The line of the newest session: to ask for all of it would cost memory itself."""
+    listed = (await client.get("/sessions")).json()
+    found: dict[str, Any] = (listed if isinstance(listed, list) else listed["sessions"])[0]
+    return found
+
+
+async def _watch(one: Served, path: str) -> None:
+    """Read the live stream as a page does."""
+    async with (
+        one.client() as client,
+        client.stream("GET", path + "/stream?after=1", headers={"accept": "text/html"}) as answer,
+    ):
+        async for _ in messages(answer):
+            pass
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--protocols", nargs="+", default=list(PROTOCOLS))
+    parser.add_argument("--kinds", nargs="+", default=["text", "args"])
+    parser.add_argument("--deltas", type=int, nargs="+", default=[1000, BIG], help="characters")
+    parser.add_argument("--watched", action="store_true", help="a page looks on")
+    arguments = parser.parse_args()
+    holds = True
+    for protocol in arguments.protocols:
+        for kind in arguments.kinds:
+            for size in arguments.deltas:
+                with tempfile.TemporaryDirectory() as folder:
+                    home = {"PLAYGROUND_HOME": os.path.join(folder, "home")}
+                    with served(Path(folder) / "large.db", **home) as one:
+                        row = asyncio.run(
+                            measured(one, protocol, kind, size, watched=arguments.watched)
+                        )
+                grown, kept = row.peak - row.before, row.after - row.before
+                holds = holds and grown <= MOST_GROWN and kept <= MOST_KEPT
+                print(
+                    f"{protocol:>12} {kind}, deltas of {size:>7}: before {row.before // MIB} MiB,"
+                    f" grown by {grown // MIB}, kept {kept // MIB}; {row.seconds:.1f} s",
+                    flush=True,
+                )
+    return 0 if holds else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
