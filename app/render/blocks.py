@@ -19,7 +19,8 @@ more-N, which counts them.
     head  bar  dock  tasks  list  pause
     flow  > prompt-N
           > turn-N > turnhead-N, parts-N > part-N-I | call-N-I > text-N-I, prefix-N-I, doubt-N-I,
-                                                              progress-N-I, output-N-I > print-N-I
+                                                              progress-N-I, output-N-I > print-N-I,
+                                                              result-N-I, real-N-I, later-N-I
                      more-N, turnfoot-N
     wire  > wire-N > wirehead-N, wirerows-N > wirerow-N-K
 """
@@ -179,7 +180,7 @@ def ancestors(block_id: str) -> Iterator[str]:
     name, _, rest = block_id.partition("-")
     number, _, _ = rest.partition("-")
     match name:
-        case "text" | "prefix" | "doubt" | "progress" | "output":
+        case "text" | "prefix" | "doubt" | "progress" | "output" | "result" | "real" | "later":
             yield from (f"part-{rest}", f"call-{rest}")
             yield from (f"parts-{number}", f"turn-{number}", "flow")
         case "print":

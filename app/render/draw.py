@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from app.core.errors import NotFound
 from app.core.events import SessionForked, Warned
-from app.core.state import Part, Prompt, Session, Turn
+from app.core.state import Call, Part, Prompt, Session, Turn
 from app.render.arguments import token_length
 from app.render.card import card
 from app.render.cards import CARDS, parts_of, spelled, with_more
@@ -21,7 +21,7 @@ from app.render.lanes import drawing
 from app.render.limits import pause, spent
 from app.render.logprobs import odds
 from app.render.parts import block_of, cited, cited_by, sealed, served
-from app.render.running import running
+from app.render.running import running, task_of
 from app.render.staged import choices, told
 from app.render.timeline import Segment, clock, segments
 from app.render.view import View, busy_words, runnable_at_once, state_words
@@ -35,6 +35,9 @@ _TEMPLATES: Mapping[str, str] = {
     **dict.fromkeys(("server_call", "server_result"), "_served"),
 }
 _ID = re.compile(r"([a-z]+)(?:-([0-9]{1,9}))?(?:-([0-9]{1,9}))?")
+_OF_PARTS = frozenset(
+    ("part", "call", "prefix", "doubt", "progress", "output", "result", "real", "later")
+)
 _READABLE_LIMIT = 64_000
 _PREFIX_LENGTH = 400
 
@@ -54,7 +57,7 @@ def drawn(view: View, block_id: str) -> Drawn:
                 return "_prompt.html", {"prompt": _prompt(view.session, number)}
             case (("turn" | "turnhead" | "parts" | "more" | "turnfoot"), [number]):
                 return _turn(view, name, _nth(view.session.turns, number - 1))
-            case (("part" | "call" | "prefix" | "doubt" | "progress" | "output"), [number, index]):
+            case (name, [number, index]) if name in _OF_PARTS:
                 turn = _nth(view.session.turns, number - 1)
                 return _part(view, name, turn, _nth(turn.parts, index))
             case (("wire" | "wirehead" | "wirerows"), [number]):
@@ -172,6 +175,9 @@ def _part(view: View, name: str, turn: Turn, part: Part) -> Drawn:
         menu = choices(view.session, call, drawn_card.offer)
         values |= {"card": drawn_card, "call": call, "staging": menu, "staged": past}
         return "_call.html", values | {"work": running(view.session, call)}
+    if name in ("result", "real", "later"):
+        call = view.session.by_call[f"{turn.number}.{part.index}"]
+        return "_result.html", values | {"name": name} | _came(view.session, name, call)
     if name in ("progress", "output"):
         call = view.session.by_call[f"{turn.number}.{part.index}"]
         return f"_{name}.html", values | running(view.session, call)
@@ -182,6 +188,19 @@ def _part(view: View, name: str, turn: Turn, part: Part) -> Drawn:
     shows = {"sealed": sealed, "served": served, "block_of": block_of, "cited": cited}
     values["odds"] = odds(part.meta.get("logprobs"))
     return f"{_TEMPLATES.get(part.kind, '_other')}.html", values | shows
+
+
+def _came(session: Session, name: str, call: Call) -> dict[str, Any]:
+    """What came of a call: its result, what was staged for it, or what came later."""
+    past, task = told(session, call), task_of(session, call)
+    came = {
+        "result": call.result,
+        "real": past.real if past else None,
+        "later": task.result if task is not None else None,
+    }[name]
+    if came is None:
+        raise IndexError
+    return {"call": call, "came": came, "staged": past}
 
 
 def _marked(part: Part) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from app.render import cards
 from app.render.cards import Shown, calls_of, query_of, spelled
 from app.render.filters import clip, one_line, plural
 from app.render.limits import paused_words
+from app.render.portions import Upto
 from app.render.reel import Played
 from app.render.wire_rows import WireRows
 from app.store.query import Piece
@@ -70,7 +71,7 @@ class View:
     words what runs here without asking: rules are no events, so a stream looks at it by itself.
     `played` is where a page without a script stands in a replay. `pinned`, `archived` and `tags`
     are what a person marked it with, no events either. `shown` is how much of turns with many calls
-    is shown; `framed`: it is a column of another page.
+    is shown, `upto` how much of long texts; `framed`: it is a column of another page.
     """
 
     session: Session
@@ -88,6 +89,7 @@ class View:
     archived: bool = False
     tags: tuple[str, ...] = ()
     shown: Shown = field(default_factory=dict)
+    upto: Upto = field(default_factory=dict)
     framed: bool = False
 
     def most(self, number: int) -> int:

@@ -5,14 +5,26 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from app.core.events import PartDelta, PartEnded, PartKind, PartStarted, ResponseEnded
+from app.core.events import (
+    CallDecided,
+    CallEnded,
+    CallStarted,
+    PartDelta,
+    PartEnded,
+    PartKind,
+    PartStarted,
+    ResponseEnded,
+)
 from app.core.state import Part
+from app.core.tools import text_result
 from app.render.blocks import block
 from app.render.parts import Place, cited, places, sealed, served
-from tests.factories import WEATHER, Log, settings
+from app.render.portions import PORTION, upto_from
+from tests.factories import DIGEST, WEATHER, Log, settings, turn_with_calls
 from tests.render.logs import NASTY
 from tests.render.page import ENV, Live, Node, parse
 
@@ -164,19 +176,49 @@ def test_a_part_that_grows_keeps_its_place() -> None:
     assert growing.text == '{"q'
 
 
-def test_a_very_long_text_is_shown_in_part_until_all_is_asked_for() -> None:
-    most = 262_144
+@pytest.mark.parametrize("kind", ["text", "refusal", "thinking", "other", "server_result"])
+def test_a_very_long_text_is_shown_in_portions(kind: PartKind) -> None:
+    first = PORTION if kind in ("text", "refusal", "thinking") else 16_000
+    total = first + PORTION + 5
     log = Log().start(settings(WEATHER)).prompt().request()
-    log.add(PartStarted(0, "text"), PartEnded(0, "x" * (most + 5))).end()
+    log.add(PartStarted(0, kind), PartEnded(0, "é" * total)).end()
+    shows_all_by_clicks("part-1-0", log, [first, first + PORTION, total])
+
+
+def test_a_very_long_result_is_shown_in_portions() -> None:
+    total = 16_000 + PORTION + 5
+    log = turn_with_calls(("get_weather", {"city": "Paris"}), checked=False).check("1.1")
+    log.add(CallDecided("1.1", "run", digest=DIGEST, fault="wrong_type"), CallStarted("1.1", 1))
+    real = text_result("é" * total)
+    log.add(CallEnded("1.1", replace(real, is_error=True, staged=True), real))
+    for block_id in ("result-1-1", "real-1-1"):
+        shows_all_by_clicks(block_id, log, [16_000, 16_000 + PORTION, total])
+
+
+def shows_all_by_clicks(block_id: str, log: Log, counts: list[int]) -> None:
+    """The block shows so many characters after each click, and all of them in a file."""
     live = Live(log.events)
     live.go(len(log.events))
-    short = parse(block(ENV, live.view, "part-1-0"))
-    assert short.text.count("x") == most
-    assert "5 more characters: show all" in short.text
+    for replayed in (False, True):
+        view = replace(live.view, replay=replayed)
+        for count in counts:
+            drawn = parse(block(ENV, view, block_id))
+            texts = ("code", "raw", "prose")
+            text = next(n for n in drawn.walk() if n.attributes.get("class") in texts)
+            assert text.text.count("é") == count
+            links = [n.attributes for n in drawn.walk() if "hx-get" in n.attributes]
+            assert bool(links) == (count < counts[-1])
+            if links:
+                asked = parse_qs(urlsplit(links[0]["hx-get"]).query)
+                assert ("at" in asked) == replayed
+                (spelled,) = parse_qs(urlsplit(links[0]["href"]).query)["upto"]
+                upto = upto_from(spelled)
+                assert upto == {block_id: int(asked["upto"][0])}
+                view = replace(view, upto=upto)
     for view in (
-        replace(live.view, expanded=frozenset({"part-1-0"})),
+        replace(live.view, expanded=frozenset({block_id})),
         replace(live.view, live=False),  # a file holds everything
     ):
-        whole = parse(block(ENV, view, "part-1-0"))
-        assert whole.text.count("x") == most + 5
-        assert "show all" not in whole.text
+        whole = parse(block(ENV, view, block_id))
+        assert whole.text.count("é") >= counts[-1]
+        assert "how all" not in whole.text

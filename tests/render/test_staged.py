@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -116,7 +117,10 @@ def test_afterwards_the_card_says_what_was_real(row: Any) -> None:
     assert ("What the tool really returned" in page.text) == apart
     assert (REAL.text in page.text) == row.runs
     assert ("not run" in page.text) != row.runs
-    assert str(html(log, replay=True)) == str(html(log, own=False))
+    replayed = re.sub(
+        r"at=\d+&", "", str(html(log, replay=True))
+    )  # the moment, for what is asked for
+    assert replayed == str(html(log, own=False))
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,10 @@ from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput
 from app.engine import playing
+from app.render.blocks import block
 from app.render.cards import Shown, shown_from
 from app.render.pages import more_cards_shown, session_page, stream_fragment
+from app.render.portions import Upto
 from app.render.replay import FRAME_MS, Fixed, Player, index, replay
 from app.web.forms import answer, as_json, body_of
 from app.web.setup import surroundings
@@ -84,7 +86,7 @@ async def play(request: Request) -> Response:
     return answer(request, {"id": made}, status=201, location=f"/sessions/{made}")
 
 
-async def page_at(site: Site, session_id: str, seq: int, shown: Shown) -> Response:
+async def page_at(site: Site, session_id: str, seq: int, shown: Shown, upto: Upto) -> Response:
     """The whole page as the session stood after event `seq`, with no more to press than where to
     go from there."""
     hub = site.engine.hub
@@ -95,7 +97,7 @@ async def page_at(site: Site, session_id: str, seq: int, shown: Shown) -> Respon
 
     def drawn(player: Player) -> str:
         player.shown = shown
-        view = replace(player.view(player.reel.of_seq(seq)), own=own, rows=rows)
+        view = replace(player.view(player.reel.of_seq(seq)), own=own, rows=rows, upto=upto)
         return session_page(site.env, view, replace(around, tab="wire"))
 
     return HTMLResponse(await site.reels.drawn(hub, session_id, drawn, anew=True))
@@ -113,6 +115,15 @@ async def cards_at(site: Site, session_id: str, seq: int, shown: Shown, number: 
         return more + stream_fragment(site.env, view, hub.position)
 
     return await site.reels.drawn(hub, session_id, drawn)
+
+
+async def block_at(site: Site, session_id: str, seq: int, block_id: str, upto: Upto) -> str:
+    """One block as it stood after event `seq`."""
+
+    def drawn(player: Player) -> str:
+        return block(site.env, replace(player.view(player.reel.of_seq(seq)), upto=upto), block_id)
+
+    return await site.reels.drawn(site.engine.hub, session_id, drawn)
 
 
 def _position(player: Player, asked: Mapping[str, str]) -> int:

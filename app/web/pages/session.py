@@ -23,11 +23,12 @@ from app.render.blocks import block
 from app.render.cards import Shown, shown_from
 from app.render.code import ShownCode
 from app.render.pages import more_cards_shown, session_page, stream_fragment
+from app.render.portions import Upto, upto_from
 from app.store.family import forks_of
 from app.web.forms import as_json, wants
 from app.web.pages.code import shown_code
 from app.web.pages.column import column
-from app.web.pages.replaying import cards_at, page_at, place
+from app.web.pages.replaying import block_at, cards_at, page_at, place
 from app.web.pages.request import drawable
 from app.web.rules import rules_drawn
 from app.web.setup import surroundings
@@ -51,11 +52,12 @@ async def show(request: Request) -> Response:
     if request.query_params.get("column"):
         return await column(site, session_id)
     shown = shown_from(request.query_params.get("shown", ""))
+    upto = upto_from(request.query_params.get("upto", ""))
     if (seq := place(request.query_params)) is not None:
-        return await page_at(site, session_id, seq, shown)
+        return await page_at(site, session_id, seq, shown, upto)
     tab, wire = request.query_params.get("tab", ""), request.query_params.get("wire", "")
     code = await shown_code(request) if tab == "code" else None
-    return await page(site, session_id, tab=tab, wire=wire, code=code, cards=shown)
+    return await page(site, session_id, tab=tab, wire=wire, code=code, cards=shown, upto=upto)
 
 
 async def page(
@@ -67,9 +69,10 @@ async def page(
     code: ShownCode | None = None,
     raw: str = "",
     cards: Shown | None = None,
+    upto: Upto | None = None,
 ) -> Response:
     """The whole page as the session stands now; `raw` is HTML for below the wire's rows, `cards`
-    how much it shows of turns with many calls."""
+    how much it shows of turns with many calls, `upto` how much of long texts."""
     rows = await site.rows()
     library = await site.engine.library.tools()
     version = site.engine.rules.version
@@ -78,6 +81,7 @@ async def page(
     async with site.engine.hub.holding(session_id) as live:
         late = not tab and live.session.seq > LONG and live.session.state != "running"
         view = await site.view(live, rows, wired=not late, shown=cards)
+        view = replace(view, upto=upto or {})
         if tab not in TABS:
             tab = "wire" if live.session.turns else "setup"
         around = surroundings(site, live, library)
@@ -143,12 +147,16 @@ def _turn_number(request: Request) -> int:
 
 
 async def one_block(request: Request) -> Response:
-    """GET /sessions/ID/blocks/BLOCK: one block again; `?all=1` shows what is long whole."""
-    site = site_of(request)
+    """GET /sessions/ID/blocks/BLOCK: one block again; `?all=1` shows what is long whole, `?upto=N`
+    the first N characters of its text; with `?at=SEQ` as it was after event SEQ."""
+    site, asked = site_of(request), request.query_params
     block_id = request.path_params["block"]
+    upto = upto_from(f"{block_id}.{asked.get('upto', '')}")
+    if (seq := place(asked)) is not None:
+        return HTMLResponse(await block_at(site, request.path_params["id"], seq, block_id, upto))
     async with site.engine.hub.holding(request.path_params["id"]) as live:
-        view = await site.view(live)
-        if request.query_params.get("all"):
+        view = replace(await site.view(live), upto=upto)
+        if asked.get("all"):
             view = replace(view, expanded=frozenset({block_id}))
         return HTMLResponse(block(site.env, view, block_id))
 

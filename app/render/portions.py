@@ -1,0 +1,69 @@
+"""How much of a long text is shown: a portion at first, and as much again with each click.
+
+What is shown is said by the address of a block, `/sessions/ID/blocks/BLOCK?upto=N`, and without a
+script by the page's, `?upto=BLOCK.N`. Lengths are in characters. A file, with no server behind it,
+shows all. The arguments of a call are no matter of this file: what may run is looked at whole
+(card.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+if TYPE_CHECKING:
+    from app.render.view import View
+
+PORTION = 262_144
+"""Characters of a text that are shown at first, and that each click adds."""
+
+_UPTO = re.compile(r"([a-z]+-[0-9]{1,9}-[0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
+
+Upto = Mapping[str, int]
+"""By block id: how many characters of its text are shown, where these are not the first portion."""
+
+
+@dataclass(frozen=True)
+class Portion:
+    """`text` is what is shown; `rest` characters more are not, of which a click shows the `next`.
+
+    `chosen`: it was asked for. `ways` are (words, query of the block, query of the page) of what
+    shows more.
+    """
+
+    text: str
+    rest: int
+    next: int
+    chosen: bool
+    ways: tuple[tuple[str, str, str], ...]
+
+
+def portion(view: View, block_id: str, text: str, first: int = PORTION) -> Portion:
+    """What the block shows of `text`; `first` characters where it was not asked for more."""
+    chosen = block_id in view.upto or block_id in view.expanded
+    count = view.upto.get(block_id, first)
+    if not view.live or block_id in view.expanded or len(text) <= count:
+        return Portion(text, 0, 0, chosen, ())
+    rest = len(text) - count
+    step = min(rest, PORTION)
+    asked = [("next", count + step), ("all", len(text))] if step < rest else [("all", len(text))]
+    ways = tuple((name, *_queries(view, block_id, upto)) for name, upto in asked)
+    return Portion(text[:count], rest, step, chosen, ways)
+
+
+def _queries(view: View, block_id: str, upto: int) -> tuple[str, str]:
+    where = {"at": str(view.session.seq)} if view.replay else {}
+    cards = {"shown": view.cards} if view.cards else {}
+    return (
+        urlencode({**where, "upto": upto}),
+        urlencode({**where, **cards, "upto": f"{block_id}.{upto}"}, safe=","),
+    )
+
+
+def upto_from(text: str) -> Upto:
+    """What the address of a page says; what cannot be read in it says nothing."""
+    found = _UPTO.fullmatch(text)
+    return {} if found is None else {found[1]: int(found[2])}
