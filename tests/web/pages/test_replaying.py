@@ -119,3 +119,24 @@ async def test_a_recording_plays_in_a_new_session(client: httpx.AsyncClient) -> 
     assert first == second != b""
     refused = await client.post(f"/sessions/{session_id}/play", json={"pace": "7"})
     assert refused.status_code == 422
+
+
+async def test_a_long_text_is_asked_for_by_portions(client: httpx.AsyncClient) -> None:
+    session_id = (await client.post("/sessions", json={})).json()["id"]
+    asked = {"text": "[[fault:big-delta-1]] Say it."}
+    await client.post(f"/sessions/{session_id}/prompts", json=asked)
+    seq = (await rested(client, session_id))["seq"]
+    here = f"/sessions/{session_id}"
+    for path, least, most in (
+        (here, 262_144, 400_000),
+        (f"{here}?at={seq}", 262_144, 400_000),
+        (f"{here}/replay/at?seq={seq}", 262_144, 400_000),
+        (f"{here}?upto=part-1-0.600000", 600_000, 800_000),
+        (f"{here}?at={seq}&upto=part-1-0.600000", 600_000, 800_000),
+        (f"{here}/blocks/part-1-0?upto=600000", 600_000, 610_000),
+        (f"{here}/blocks/part-1-0?upto=600000&at={seq}", 600_000, 610_000),
+        (f"{here}/blocks/part-1-0?all=1", 2**20, 1_100_000),
+    ):
+        answer = await client.get(path, headers=PAGE)
+        assert answer.status_code == 200, answer.text
+        assert least < len(answer.text) < most, path
