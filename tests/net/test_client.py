@@ -459,8 +459,8 @@ async def test_a_half_open_connection_is_left(kind: str, monkeypatch: pytest.Mon
         await until_gone(reader)
 
     # The one that is to run out is short, the other one never in the way.
-    short = {"connect_s": 0.1} if kind == "tls" else {"first_byte_s": 0.1}
-    limits = replace(LIMITS, **{"connect_s": 20.0, "first_byte_s": 20.0, **short})
+    connect_s, first_byte_s = (0.1, 20.0) if kind == "tls" else (20.0, 0.1)
+    limits = replace(LIMITS, connect_s=connect_s, first_byte_s=first_byte_s)
     async with serving(play) as server:
         url = server.url.replace("http:", "https:")
         if kind == "proxy":
