@@ -10,6 +10,7 @@ import argparse
 import gc
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -41,18 +42,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     config.set_umask()
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     try:
-        arguments = parser().parse_args(words)
-        return _command(COMMANDS[arguments.command])(arguments)
+        try:
+            arguments = parser().parse_args(words)
+            return _command(COMMANDS[arguments.command])(arguments)
+        except PlaygroundError as error:
+            print(f"playground: {config.one_line(str(error))}", file=sys.stderr)
+            if as_json:
+                print(json.dumps({"error": str(error)}), flush=True)
+            return 2 if isinstance(error, BadInput | NotFound | StoreUnreadable) else 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
+        # What is still to be written, at the end too, is for nobody.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.stderr.close()
         return 1
-    except PlaygroundError as error:
-        print(f"playground: {config.one_line(str(error))}", file=sys.stderr)
-        if as_json:
-            print(json.dumps({"error": str(error)}))
-        return 2 if isinstance(error, BadInput | NotFound | StoreUnreadable) else 1
 
 
 def _command(module: str) -> Callable[[argparse.Namespace], int]:

@@ -65,12 +65,16 @@ def main(arguments: argparse.Namespace) -> int:
     return EXIT.get(state, 1)
 
 
+_LEFT = "Ended at once, before the run was seen to stop; the page shows how far it came."
+
+
 async def _until_ctrl_c(running: Coroutine[Any, Any, str]) -> str:
     """What `running` comes to; Ctrl-C cancels it, and a second one ends the program at once."""
     task = asyncio.ensure_future(running)
 
     def interrupt() -> None:
         if task.cancelling():
+            print(f"playground: {_LEFT}", file=sys.stderr, flush=True)
             os._exit(EXIT[STOPPED])  # what was told is saved, and tools end with this process
         task.cancel()
 

@@ -7,6 +7,7 @@ import json
 import signal
 import sqlite3
 import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -347,3 +348,27 @@ def test_ctrl_c_stops_the_run_on_the_server_too(tmp_path: Path) -> None:
         assert code == 130
         place = f"{server.url}/sessions/{session}"
         assert said == f"playground: The run was stopped. Session {session} waits at {place}.\n"
+
+
+def test_a_second_ctrl_c_ends_at_once_and_says_so() -> None:
+    """The run here is deaf to the first one."""
+    code = """
+import asyncio, os, signal
+from app.commands.run import _until_ctrl_c
+
+async def deaf():
+    for _ in range(2):
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+
+asyncio.run(_until_ctrl_c(deaf()))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=START_S
+    )
+    assert done.returncode == 130
+    assert done.stderr.startswith("playground: Ended at once")
+    assert done.stderr.count("\n") == 1

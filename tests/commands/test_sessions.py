@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 from app.store.database import APPLICATION_ID, MIGRATIONS
 from app.store.lock import OwnerLock
 from tests.commands.conftest import Typed
-from tests.served import START_S, environment, ran
+from tests.served import START_S, command, environment, ran
 
 
 def test_the_list(tmp_path: Path) -> None:
@@ -152,3 +153,22 @@ def test_a_file_in_a_folder_of_somebody_else_is_one_sentence(tmp_path: Path) -> 
     assert done.stdout.split() == ["2"]
     assert done.stderr.startswith(f"playground: Cannot read {path} (")
     assert done.stderr.count("\n") == 1
+
+
+def test_an_error_that_nobody_reads_is_no_traceback(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)  # as `| head` leaves it
+    try:
+        done = subprocess.run(
+            command("sessions", "--json", "--db", str(tmp_path / "gone.db")),
+            stdout=write,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+            timeout=START_S,
+        )
+    finally:
+        os.close(write)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "There is no database" in done.stderr
