@@ -57,9 +57,14 @@ def made(entry: Mapping[str, Any], kind: str, pieces: Pieces, protocol: str = ""
         }
         tool = check_tool(data)
     except BadTool as error:
-        found = replace(found, notes=tuple(notes), problem=str(error), pointer=error.pointer)
-        return replace(found, refers=error.pointer.endswith(_REFERENCES))
+        return unsound(replace(found, notes=tuple(notes)), error)
     return replace(found, tool=tool, name=tool.name, notes=tuple(notes))
+
+
+def unsound(found: Found, error: BadTool) -> Found:
+    """`found` without a tool: what is wrong, where, and whether the schema refers out of itself."""
+    refers = error.pointer.endswith(_REFERENCES)
+    return replace(found, problem=str(error), pointer=error.pointer, refers=refers)
 
 
 def refused(

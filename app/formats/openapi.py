@@ -61,7 +61,8 @@ def tools(document: Mapping[str, Any]) -> Iterator[Found]:
         try:
             item = _item(schemas, item)
         except Outside as error:
-            yield refused({"path": path}, KIND, str(path), str(error))
+            found = refused({"path": path}, KIND, str(path), str(error))
+            yield replace(found, refers=error.refers)
             continue
         for method in _METHODS:
             if isinstance(item.get(method), Mapping):

@@ -13,7 +13,7 @@ from typing import Any
 from app.core.errors import BadTool
 from app.core.tools import SHIPPED, Tool
 from app.formats import anthropic, gemini, json_schema, mcp, openai, openapi, servers
-from app.formats.entry import clipped, refused
+from app.formats.entry import clipped, refused, unsound
 from app.formats.found import Found, FoundServer
 from app.schema.validate import check_tool
 
@@ -127,7 +127,7 @@ def own(entry: Mapping[str, Any], file: str) -> Found:
     try:
         tool = check_tool(placed(entry, file))
     except BadTool as error:
-        return replace(found, problem=str(error))
+        return unsound(found, error)
     return replace(found, tool=tool, name=tool.name)
 
 

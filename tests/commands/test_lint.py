@@ -155,7 +155,9 @@ def test_what_a_schema_refers_to_and_does_not_hold_is_a_finding(
     """In our own form and in a provider's; the other tools of the file are judged as ever."""
     keyword = next(iter(schema))
     parameters = {"type": "object", "properties": {"a": schema}}
-    for form in ({"name": "x", "parameters": parameters}, chat(parameters, name="x")):
+    bare = {"name": "x", "parameters": parameters}
+    own = {**bare, "answered_by": "mock", "config": {"result": "1"}}
+    for form in (bare, own, chat(parameters, name="x")):
         put(tmp_path, "a.json", [form, {**SOUND, "name": "look.up"}])
         code, out, told = typed("lint", "a.json", "--for", "openai_chat", "--json")
         first, second = json.loads(out)
@@ -173,12 +175,17 @@ def test_an_operation_that_refers_out_of_its_document_is_a_finding(
     document = {
         "openapi": "3.1.0",
         "servers": [{"url": "https://pets.example"}],
-        "paths": {"/pets": {"post": {"operationId": "addPet", "requestBody": body}}},
+        "paths": {
+            "/pets": {"post": {"operationId": "addPet", "requestBody": body}},
+            "/toys": {"$ref": "https://example.com/toys.json"},
+        },
     }
     put(tmp_path, "api.json", document)
     code, out, told = typed("lint", "api.json")
     assert (code, told) == (1, "")
-    assert out.startswith("api.json:addPet:/parameters: refused: It refers to 'https://example")
+    pet, toys = out.splitlines()
+    assert pet.startswith("api.json:addPet:/parameters: refused: It refers to 'https://example")
+    assert toys.startswith("api.json:/toys:: refused: It refers to 'https://example")
 
 
 def test_several_tools_are_judged_together(typed: Typed, tmp_path: Path) -> None:
