@@ -97,7 +97,8 @@ class _Connection(HttpToolsProtocol):
     """uvicorn's own protocol, with two additions.
 
     A client that leaves a request half sent is not waited for longer than `PATIENCE_S` says: a
-    timer runs from the first sign of a request to its last byte, and never while it is answered.
+    timer runs from the first sign of a request to its last byte, and ends nothing while an answer
+    is under way.
     And the application gets at the connection: the simulator plays faults that no server would
     let pass.
     """
@@ -165,7 +166,9 @@ class _Connection(HttpToolsProtocol):
             self._timer = None
 
     def _give_up(self) -> None:
-        if self.flow.read_paused:  # it is us who do not read on
+        asked = self.cycle
+        answered = asked is not None and not asked.more_body and not asked.response_complete
+        if answered or self.flow.read_paused:  # it is us who do not go on
             self._wait()
         else:
             self._timer = None

@@ -136,11 +136,13 @@ async def test_a_half_sent_request_is_not_waited_for() -> None:
 
 
 async def test_what_is_being_answered_and_what_rests_is_left_in_peace() -> None:
-    """While one connection is given up, an older one's answer goes on, and another rests."""
-    go_on = asyncio.Event()
+    """While one connection is given up, an older one's answer goes on, though more than its request
+    was sent on it, and another rests."""
+    begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == "/long":
+            begun.set()
             await go_on.wait()
         await _length(scope, receive, send)
 
@@ -150,6 +152,8 @@ async def test_what_is_being_answered_and_what_rests_is_left_in_peace() -> None:
         _connected(url) as (rested, again),
     ):
         asking.write(WHOLE.replace(b" / ", b" /long "))
+        await begun.wait()
+        asking.write(b"\r\n")  # some send an empty line after a request
         again.write(WHOLE)
         assert b"200" in await rested.readuntil(b"\r\n\r\n0")
         assert await _answers(url, b"") == 0
