@@ -18,9 +18,9 @@ more-N, which counts them.
 
     head  bar  dock  tasks  list  pause
     flow  > prompt-N
-          > turn-N > turnhead-N, parts-N > part-N-I | call-N-I > text-N-I, prefix-N-I, doubt-N-I,
-                                                              progress-N-I, output-N-I > print-N-I,
-                                                              result-N-I, real-N-I, later-N-I
+          > turn-N > turnhead-N, parts-N > part-N-I | call-N-I > text-N-I, sofar-N-I, prefix-N-I,
+                                     doubt-N-I, progress-N-I, output-N-I > print-N-I,
+                                     result-N-I, real-N-I, later-N-I
                      more-N, turnfoot-N
     wire  > wire-N > wirehead-N, wirerows-N > wirerow-N-K
 """
@@ -68,9 +68,11 @@ from app.core.events import (
     Warned,
 )
 from app.core.state import Part, Prompt, Session, Turn
+from app.render import portions
 from app.render.cards import Most, calls_of, end_of, everything
 from app.render.draw import drawn
 from app.render.filters import shown
+from app.render.portions import beyond, so_far
 from app.render.running import tells
 from app.render.view import View
 from app.render.why import behind
@@ -128,7 +130,7 @@ def _shown(session: Session, touches: Iterable[Touch], most: Most) -> Iterator[T
             yield Touch(f"more-{found[1]}", "changed")
 
 
-_PART = re.compile(r"(?:call|part|text|prefix|doubt|progress|output|print)-([0-9]+)-([0-9]+)")
+_PART = re.compile(r"(?:call|part|text|sofar|prefix|doubt|progress|output|print)-([0-9]+)-([0-9]+)")
 
 
 def pieces(touches: Iterable[Touch]) -> list[Touch]:
@@ -159,6 +161,7 @@ def frame(
     if wire_since is not None:
         touches.extend(_wire_touched(view, wire_since))
     hidden = leave if view.rows is not None else leave | {"list"}
+    touches = _bounded(view, events, touches)
     steps = pieces(touch for touch in touches if touch.id not in hidden)
     html = frame_html(env, view, (step for step in steps if step.how != "grown"))
     grown = {step.id for step in steps if step.how == "grown"}
@@ -180,7 +183,10 @@ def ancestors(block_id: str) -> Iterator[str]:
     name, _, rest = block_id.partition("-")
     number, _, _ = rest.partition("-")
     match name:
-        case "text" | "prefix" | "doubt" | "progress" | "output" | "result" | "real" | "later":
+        case (
+            "text" | "sofar" | "prefix" | "doubt" | "progress" | "output" | "result" | "real"
+            | "later"
+        ):  # fmt: skip
             yield from (f"part-{rest}", f"call-{rest}")
             yield from (f"parts-{number}", f"turn-{number}", "flow")
         case "print":
@@ -290,6 +296,30 @@ def _delta(turn: Turn, index: int) -> Iterator[Touch]:
     yield Touch(f"text-{turn.number}-{index}", "grown")
     if part.kind == "call":
         yield Touch(f"prefix-{turn.number}-{index}", "changed")
+
+
+def _bounded(view: View, events: Sequence[Logged], touches: list[Touch]) -> list[Touch]:
+    """The touches where a text that has outgrown its first portion does not grow any more: the
+    step that brings it there draws its block, and those after it tell its size now and then."""
+    gained: dict[tuple[int, int], int] = {}
+    for logged in events:
+        if isinstance(logged.event, PartDelta):
+            turn, index = _turn_at(view.session, logged.seq), logged.event.index
+            if beyond(view, turn.parts[index]):
+                place = turn.number, index
+                gained[place] = gained.get(place, 0) + len(logged.event.text)
+    if not gained:
+        return touches
+    silent = {f"{name}-{n}-{i}" for n, i in gained for name in ("text", "prefix")}
+    kept = [touch for touch in touches if touch.id not in silent]
+    for (number, index), count in gained.items():
+        part = view.session.turns[number - 1].parts[index]
+        before = part.length - count
+        if before <= portions.PORTION:
+            kept.append(Touch(part_block(view.session.turns[number - 1], part), "changed"))
+        elif so_far(before) != so_far(part.length):
+            kept.append(Touch(f"sofar-{number}-{index}", "changed"))
+    return list(_shown(view.session, kept, view.most))
 
 
 def _progressed(

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 from app.core.errors import NotFound
 from app.core.events import SessionForked, Warned
 from app.core.state import Call, Part, Prompt, Session, Turn
+from app.render import portions
 from app.render.arguments import token_length
 from app.render.card import card
 from app.render.cards import CARDS, parts_of, spelled, with_more
@@ -21,6 +22,7 @@ from app.render.lanes import drawing
 from app.render.limits import pause, spent
 from app.render.logprobs import odds
 from app.render.parts import block_of, cited, cited_by, sealed, served
+from app.render.portions import so_far
 from app.render.running import running, task_of
 from app.render.staged import choices, told
 from app.render.timeline import Segment, clock, segments
@@ -36,7 +38,7 @@ _TEMPLATES: Mapping[str, str] = {
 }
 _ID = re.compile(r"([a-z]+)(?:-([0-9]{1,9}))?(?:-([0-9]{1,9}))?")
 _OF_PARTS = frozenset(
-    ("part", "call", "prefix", "doubt", "progress", "output", "result", "real", "later")
+    ("part", "call", "prefix", "doubt", "progress", "output", "sofar", "result", "real", "later")
 )
 _READABLE_LIMIT = 64_000
 _PREFIX_LENGTH = 400
@@ -166,6 +168,8 @@ def _notes(session: Session, turn: Turn) -> tuple[list[Warned], list[Warned]]:
 
 def _part(view: View, name: str, turn: Turn, part: Part) -> Drawn:
     values: dict[str, Any] = {"turn": turn, "part": part}
+    if name == "sofar":
+        return "_sofar.html", values | {"so_far": so_far(part.length)}
     is_call = part.kind == "call"
     if is_call != (name != "part"):
         raise IndexError
@@ -221,7 +225,7 @@ def _units(text: str) -> int:
 
 def _prefix(part: Part) -> str:
     """What can be read of arguments that still stream, one `name: value` after the other."""
-    if part.length > _READABLE_LIMIT:
+    if part.length > min(_READABLE_LIMIT, portions.PORTION):
         return ""
     value = readable_prefix(part.text)
     if not isinstance(value, dict):

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from app.core.limits import written
 from app.render import filters
-from app.render.portions import portion
+from app.render.portions import beginning, beyond, portion
 from app.render.tree import nested
 from app.render.wire_rows import TOLD
 
@@ -48,7 +48,7 @@ def environment(folder: Path, *, reload: bool = False) -> Environment:
         size=filters.size,
         verbatim=filters.verbatim,
     )
-    env.globals["portion"] = portion
+    env.globals |= {"portion": portion, "beyond": beyond, "beginning": beginning}
     env.globals["told"] = TOLD
     env.globals["written"] = written
     env.globals["priced"] = find_spec("genai_prices") is not None

@@ -15,10 +15,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 if TYPE_CHECKING:
+    from app.core.state import Part
     from app.render.view import View
 
 PORTION = 262_144
 """Characters of a text that are shown at first, and that each click adds."""
+
+SO_FAR = 10_000
+"""Characters by which the size of a text that streams grows on the page."""
 
 _UPTO = re.compile(r"([a-z]+-[0-9]{1,9}-[0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
 
@@ -52,6 +56,21 @@ def portion(view: View, block_id: str, text: str, first: int = PORTION) -> Porti
     asked = [("next", count + step), ("all", len(text))] if step < rest else [("all", len(text))]
     ways = tuple((name, *_queries(view, block_id, upto)) for name, upto in asked)
     return Portion(text[:count], rest, step, chosen, ways)
+
+
+def beyond(view: View, part: Part) -> bool:
+    """Whether a part that streams has more text than is shown of it: then only its size grows."""
+    return view.live and not part.ended and part.length > PORTION
+
+
+def beginning(view: View, part: Part) -> str:
+    """What is shown of the text of a part that streams."""
+    return part.text[:PORTION] if beyond(view, part) else part.text
+
+
+def so_far(length: int) -> int:
+    """`length` as it is told while it grows, so that it is not told with each delta."""
+    return length // SO_FAR * SO_FAR
 
 
 def _queries(view: View, block_id: str, upto: int) -> tuple[str, str]:

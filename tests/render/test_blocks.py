@@ -10,10 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.errors import NotFound
-from app.core.events import Event, PartDelta, ResponseFailed, ResponseStarted
-from app.render import cards
-from app.render.blocks import Touch, ancestors, block, frame, pieces, touched
-from tests.factories import Log
+from app.core.events import (
+    Event,
+    PartDelta,
+    PartKind,
+    PartStarted,
+    ResponseFailed,
+    ResponseStarted,
+)
+from app.render import cards, portions
+from app.render.blocks import Frame, Touch, ancestors, block, frame, pieces, touched
+from tests.factories import WEATHER, Log
+from tests.factories import settings as settings_of
 from tests.render.logs import STORIES
 from tests.render.page import ENV, Live, Page, at, first_drawable, roots
 
@@ -55,6 +63,51 @@ def test_every_event_alone_makes_the_same_page(name: str) -> None:
     for place in range(2, len(events) + 1):
         page.apply(live.step(place))
         assert str(page) == fresh(name, place), events[place - 1].event
+
+
+@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("stride", [1, 2, 5])
+def test_it_does_so_where_texts_outgrow_what_is_shown(
+    name: str, stride: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(portions, "PORTION", 4)
+    monkeypatch.setattr(portions, "SO_FAR", 5)
+    events = STORIES[name]
+    live = Live(events)
+    live.go(1)
+    page = Page(live.view)
+    for place in range(1 + stride, len(events) + 1, stride):
+        page.apply(live.step(place))
+        assert str(page) == str(at(events, place)), events[place - 1].event
+
+
+@pytest.mark.parametrize("kind", ["text", "thinking", "call"])
+def test_a_text_that_streams_on_and_on_sends_but_its_size(kind: PartKind) -> None:
+    log = (
+        Log()
+        .start(settings_of(WEATHER))
+        .prompt()
+        .request()
+        .add(PartStarted(0, kind, "get_weather"))
+    )
+    log.add(*(PartDelta(0, "é" * 1_000) for _ in range(3_000)))
+    live = Live(log.events)
+    live.go(len(log.events) - 3_000)
+    page, steps = Page(live.view), list[Frame]()
+    while live.at < len(log.events):
+        steps.append(frame(ENV, live.view, live.go(live.at + 1)))
+        page.apply(steps[-1])
+    fresh = at(log.events, len(log.events))
+    assert str(page.tree.find("flow")) == str(fresh.tree.find("flow"))
+    text = page.tree.find("text-1-0")
+    assert text is not None
+    assert len(text.text) == portions.PORTION
+    beyond = steps[portions.PORTION // 1_000 + 1 :]
+    told = [step.html for step in beyond if not step.empty]
+    assert not any(step.grow for step in beyond)
+    assert len(told) <= (3_000_000 - portions.PORTION) / portions.SO_FAR + 1
+    assert "3\u2009000\u2009000 characters so far" in told[-1]
+    assert max(map(len, told)) < 300
 
 
 @pytest.mark.parametrize("name", ["waiting", "interleaved", "side by side"])
