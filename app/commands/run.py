@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import secrets
 import signal
@@ -29,6 +28,7 @@ from app.engine.settings import keys_for, settings_from
 from app.net.client import is_loopback
 from app.net.hidden import hide
 from app.net.keys import origin
+from app.schema import strict
 from app.simulator.app import simulator_app
 from app.store.lock import owner_of
 from app.store.place import place_of
@@ -191,7 +191,7 @@ def _params(arguments: argparse.Namespace) -> dict[str, Any]:
     for pair in arguments.param:
         name, equals, text = pair.partition("=")
         try:
-            value = json.loads(text)
+            value = strict.parse(text)
         except ValueError:
             equals = ""
         if not equals or not name:

@@ -235,6 +235,7 @@ BAD: tuple[tuple[str, ...], ...] = (
     ("x", "--max-tokens", "0"),
     ("x", "--param", "seed"),
     ("x", "--param", "top_k=oops"),
+    ("x", "--param", "top_k=NaN"),
     ("x", "--param", "banana=1"),
     ("x", "--max-tokens", "9", "--param", "max_tokens=8"),
     ("x", "--max-tokens", "9", "--param", "max_output_tokens=8"),
