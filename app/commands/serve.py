@@ -15,10 +15,10 @@ from pathlib import Path
 
 from app import config
 from app.commands.listening import bound, ended_by_signals, port_of, serve, server, url_host
-from app.commands.memory import give_back_large_blocks
 from app.commands.opening import opened
 from app.core.errors import BadInput
 from app.engine.engine import Engine
+from app.engine.memory import give_back_large_blocks
 from app.engine.playing import tape
 from app.net.hidden import hide
 from app.simulator.app import simulator_app

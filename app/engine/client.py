@@ -54,6 +54,9 @@ LOOK_S = 0.5
 TOGETHER = 256
 """How many pieces are decoded and written at once, so that streams get their turn in between."""
 
+TOGETHER_BYTES = 2 * 1024 * 1024
+"""... and after how many bytes no further piece is, so that what is written has no large copy."""
+
 STOPPED = "Stopped by the person."
 
 
@@ -73,10 +76,12 @@ class Answering:
         self.queue.put_nowait(item)
 
     async def drained(self) -> list[Arrived]:
-        """What has arrived, at least one piece and at most TOGETHER."""
+        """What has arrived, at least one piece and at most TOGETHER, or TOGETHER_BYTES."""
         items = [await self.queue.get()]
-        while len(items) < TOGETHER and not self.queue.empty():
+        size = len(items[0].data)
+        while len(items) < TOGETHER and size < TOGETHER_BYTES and not self.queue.empty():
             items.append(self.queue.get_nowait())
+            size += len(items[-1].data)
         return items
 
     def saved(self, items: Sequence[Arrived]) -> None:

@@ -32,6 +32,7 @@ from app.core.events import (
     Event,
     Logged,
     PartDelta,
+    PartEnded,
     PromptAdded,
     SessionStarted,
     Source,
@@ -42,6 +43,7 @@ from app.core.settings import Settings
 from app.core.state import Session
 from app.engine.closing import cut_off
 from app.engine.masked import masked
+from app.engine.memory import LARGE_TEXT, give_back_free_memory
 from app.engine.recent import Recent, Seen
 from app.engine.summaries import summary_of, title_of
 from app.net.mask import Masker
@@ -351,6 +353,9 @@ class Hub:
             if only_deltas
             else summary_of(live.session, live.title, live.created_ms, own=live.own)
         )
+        large = any(_is_large(item.event) for item in logged)
+        if large:
+            give_back_free_memory()  # of its pieces, before it is written
         try:
             first = await self.log.append(
                 Batch(live.id, logged, chunks, closed, summary, full, copied)
@@ -364,6 +369,8 @@ class Hub:
             self.recent.append(Seen(first + place, live.id, item))
         if logged:
             self.position = max(self.position, first + len(logged) - 1)
+        if large:
+            give_back_free_memory()
         self._ring()
 
     def _ring(self) -> None:
@@ -379,6 +386,10 @@ class Hub:
                 del self._live[session_id]
             if len(self._live) <= LIVE:
                 return
+
+
+def _is_large(event: Event) -> bool:
+    return isinstance(event, PartEnded) and len(event.text) >= LARGE_TEXT
 
 
 def _folded(session_id: str, log: Sequence[Logged]) -> Session:

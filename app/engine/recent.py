@@ -10,7 +10,7 @@ from app.core.events import Logged, PartDelta, PartEnded, PromptAdded, RequestSe
 RECENT = 50_000
 """How many events are kept in memory for streams to catch up from; beyond it they start anew."""
 
-RECENT_CHARACTERS = 16 * 1024 * 1024
+RECENT_CHARACTERS = 8 * 1024 * 1024
 """... and how many characters of text."""
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from functools import partial
 
 from app.core.events import (
     CallDecided,
     CallEnded,
     Logged,
+    PartDelta,
     PartEnded,
     PartStarted,
     PromptAdded,
+    RequestSent,
 )
-from app.core.rows import to_row
+from app.core.rows import KINDS, to_row
 from app.store.database import Statement
 
 
@@ -101,57 +103,60 @@ _SEARCHED = (PromptAdded, PartEnded, CallDecided, CallEnded)
 
 
 LARGE = 1024 * 1024
-"""Characters from which a text goes to the index as it is: the view reads it out of its event's
-JSON, and makes four copies on the way."""
-
-_INDEX_LARGE = "INSERT INTO found (rowid, text) SELECT ?1, ?2 WHERE ?1 IS NOT NULL"
-"""A row without a position adds nothing, and lets go the text that is bound before it."""
+"""Characters from which a text is written with as few copies as can be, and goes to the index as it
+is: the view reads it out of its event's JSON, and makes four copies on the way."""
 
 
-class _Rows(Sequence[Sequence[Any]]):
-    """Rows that are made when they are asked for: what is large has one copy at a time, and none
-    after it was written."""
-
-    def __init__(self, count: int, make: Callable[[int], Sequence[Any]]) -> None:
-        self._count, self._make = count, make
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, place: int) -> Sequence[Any]: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Sequence[Any]]: ...
-    def __getitem__(self, place: int | slice) -> Sequence[Any]:
-        places = range(self._count)[place]
-        return self._make(places) if isinstance(places, int) else [self._make(n) for n in places]
+def _is_large(logged: Logged) -> bool:
+    match logged.event:
+        case PartDelta(text=text) | PartEnded(text=text) | RequestSent(body=text):
+            return len(text) >= LARGE
+    return False
 
 
-def _large_texts(events: Sequence[Logged], first: int) -> dict[int, PartEnded]:
-    """Those with a large text, by position. SQLite reads a text in JSON up to a NUL, so one with a
-    NUL is left to the view."""
-    return {
-        position: logged.event
-        for position, logged in enumerate(events, first)
+def _inserted(session: str, events: Mapping[int, Logged]) -> list[Statement]:
+    """The rows of `events`, which stand under their positions."""
+    large = {position: logged for position, logged in events.items() if _is_large(logged)}
+    rows = [
+        (*_row(session, position, logged), _body(logged))
+        for position, logged in events.items()
+        if position not in large
+    ]
+    said = [Statement(_INSERT.format("?9"), rows)] if rows else []
+    if large:
+        texts = {position: partial(_body, logged) for position, logged in large.items()}
+        rows = [_row(session, position, logged) for position, logged in large.items()]
+        said.append(Statement(_INSERT.format("late_text(?1)"), rows, texts))
+    return said
+
+
+def _indexed(base: int, events: Mapping[int, Logged]) -> list[Statement]:
+    """Puts the texts after position `base` into the index. SQLite reads a text in JSON up to a NUL,
+    so a large one with a NUL is left to the view, too."""
+    large = {
+        position: partial(_words, logged.event)
+        for position, logged in events.items()
         if isinstance(logged.event, PartEnded)
-        and len(logged.event.text) >= LARGE
+        and _is_large(logged)
         and "\0" not in logged.event.text
         and "\0" not in logged.event.name
     }
+    places = ", ".join(map(str, large))
+    rest = (
+        "INSERT INTO found (rowid, text) SELECT pos, text FROM texts"  # noqa: S608
+        f" WHERE pos > ? AND pos NOT IN ({places})"
+    )
+    said = [Statement(rest, [(base,)])]
+    if large:
+        sql = "INSERT INTO found (rowid, text) VALUES (?1, late_text(?1))"
+        said.append(Statement(sql, [(position,) for position in large], large))
+    return said
 
 
-def _indexed_large(large: Mapping[int, PartEnded]) -> Statement:
-    """Puts into the index the same words as the view gives."""
-    positions = list(large)
-
-    def row(nth: int) -> tuple[int | None, str]:
-        if nth == len(positions):
-            return None, ""
-        part = large[positions[nth]]
-        words = f"{part.name} {part.text}" if part.name else part.text
-        return positions[nth], words if words.isascii() else storable(words)
-
-    return Statement(_INDEX_LARGE, _Rows(len(positions) + 1, row))
+def _words(part: PartEnded) -> str:
+    """The same words as the view gives."""
+    words = f"{part.name} {part.text}" if part.name else part.text
+    return words if words.isascii() else storable(words)
 
 
 def statements(batch: Batch, base: int) -> list[Statement]:
@@ -161,30 +166,14 @@ def statements(batch: Batch, base: int) -> list[Statement]:
     if batch.copied is not None:
         statements += _copies(batch.session, batch.copied, base)
         first += batch.copied.seq
-    if batch.events:
-        events = batch.events
-        made = _Rows(len(events), lambda nth: _row(batch.session, first + nth, events[nth]))
-        statements.append(
-            Statement(
-                "INSERT INTO events (pos, session, seq, at_ms, kind, body, recording, start, stop)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                made,
-            )
-        )
+    events = dict(enumerate(batch.events, first))
+    statements += _inserted(batch.session, events)
     tools = called(batch.events) | (batch.copied.tools if batch.copied is not None else frozenset())
     if tools:
         names = [(batch.session, tool) for tool in sorted(tools)]
         statements.append(Statement("INSERT OR IGNORE INTO called VALUES (?, ?)", names))
     if batch.copied is not None or any(isinstance(o.event, _SEARCHED) for o in batch.events):
-        large = _large_texts(batch.events, first)
-        places = ", ".join(map(str, large))
-        indexed = (
-            "INSERT INTO found (rowid, text) SELECT pos, text FROM texts"  # noqa: S608
-            f" WHERE pos > ? AND pos NOT IN ({places})"
-        )
-        statements.append(Statement(indexed, [(base,)]))
-        if large:
-            statements.append(_indexed_large(large))
+        statements += _indexed(base, events)
     if batch.chunks:
         statements.append(
             Statement(
@@ -283,7 +272,18 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
+_INSERT = (
+    "INSERT INTO events (pos, session, seq, at_ms, kind, recording, start, stop, body)"
+    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, {})"
+)
+
+
 def _row(session: str, position: int, logged: Logged) -> tuple[object, ...]:
+    """The values of _INSERT but for the body."""
     source = logged.source
     span = (source.recording, source.start, source.end) if source is not None else (None,) * 3
-    return (position, session, logged.seq, logged.at_ms, *to_row(logged.event), *span)
+    return (position, session, logged.seq, logged.at_ms, KINDS[type(logged.event)], *span)
+
+
+def _body(logged: Logged) -> str:
+    return to_row(logged.event)[1]

@@ -11,9 +11,9 @@ import asyncio
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -157,10 +157,13 @@ MIGRATIONS: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class Statement:
-    """One SQL statement with the rows it is executed for."""
+    """One SQL statement with the rows it is executed for. Its SQL gets `texts`, which may be large,
+    by `late_text(N)`: each is made when it is asked for, and held by SQLite alone from then on. A
+    value of a row has two copies more, and one is kept until the statement is executed again."""
 
     sql: str
     rows: Sequence[Sequence[Any]]
+    texts: Mapping[int, Callable[[], str]] = field(default_factory=dict)
 
 
 PROBE = (
@@ -186,6 +189,8 @@ class Database:
         self.path = path
         self._writer = writer
         self._reader = reader
+        self._texts: Mapping[int, Callable[[], str]] = {}  # of the statement that is executed
+        self._with_texts: aiosqlite.Connection | None = None  # the writer that can ask for them
         self.health = Health()
         self._queue: asyncio.Queue[_Write | None] = asyncio.Queue()
         self._probing: asyncio.Task[None] | None = None
@@ -395,17 +400,23 @@ class Database:
             await self._reopen()  # into the file with it, before the program's end loses it
         connection = self._writer
         assert connection is not None
+        if connection is not self._with_texts:
+            await connection.create_function("late_text", 1, lambda nth: self._texts[nth]())
+            self._with_texts = connection
         await connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
         await connection.execute("BEGIN IMMEDIATE")
         try:
             for statements in groups:
                 for statement in statements:
+                    self._texts = statement.texts
                     await connection.executemany(statement.sql, statement.rows)
             await connection.execute("COMMIT")
         except Exception:
             with suppress(sqlite3.Error):
                 await connection.execute("ROLLBACK")
             raise
+        finally:
+            self._texts = {}
 
 
 def _identity(path: Path) -> tuple[int, int]:

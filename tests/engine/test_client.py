@@ -15,8 +15,9 @@ from app.core.errors import Conflict, Refused
 from app.core.events import PartDelta, RequestSent
 from app.core.folded import folded
 from app.core.settings import Profile
-from app.engine.client import merged
+from app.engine.client import TOGETHER, TOGETHER_BYTES, Answering, merged
 from app.engine.decisions import Asked
+from app.engine.writing import Arrived
 from tests.engine.running import KEY, asked, begun, events_of, rested, running
 from tests.net.test_client import HEAD, serving
 
@@ -272,3 +273,13 @@ def test_no_header_is_sent_twice() -> None:
     own = {"Anthropic-Version": "mine", "Accept": "x/y"}
     headers = merged({"anthropic-version": "theirs", "accept": "a/b"}, own, {"X-Api-Key": "k"})
     assert headers == {"anthropic-version": "mine", "accept": "x/y", "x-api-key": "k"}
+
+
+async def test_what_is_written_at_once_is_bounded_by_its_bytes() -> None:
+    answering, piece = Answering(), b"x" * (TOGETHER_BYTES // 4)
+    for _ in range(10):
+        answering.put(Arrived(0, piece))
+    assert [len(await answering.drained()) for _ in range(3)] == [4, 4, 2]
+    for _ in range(TOGETHER + 1):
+        answering.put(Arrived(0, b"x"))
+    assert [len(await answering.drained()) for _ in range(2)] == [TOGETHER, 1]

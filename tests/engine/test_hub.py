@@ -35,8 +35,10 @@ from app.core.fold import fold
 from app.core.folded import folded
 from app.core.limits import busy_ms
 from app.core.tools import text_result
+from app.engine import hub as hubs
 from app.engine import recent
 from app.engine.hub import Hub
+from app.engine.memory import give_back_free_memory
 from app.engine.recovery import recover
 from app.store.batch import Chunk, Closed
 from app.store.database import Database, Statement
@@ -385,3 +387,21 @@ async def test_what_streams_catch_up_from_is_bounded(
         await fill(hub, session_id, [ResponseFailed("interrupted", "Cut.")])
         assert [one.position for one in hub.recent] == [hub.position]
         assert hub.recent.characters == 0
+
+
+async def test_what_a_large_text_took_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its pieces took before it is saved, and what saving took after that."""
+    given: list[int] = []
+    monkeypatch.setattr(hubs, "LARGE_TEXT", 100)
+    async with hub_on(tmp_path / "a.db") as (_, hub):
+        monkeypatch.setattr(hubs, "give_back_free_memory", lambda: given.append(hub.position))
+        session_id = await hub.create(settings())
+        small = [*begun()[1:], *opened(1), *part(0, text="x" * 99), PartStarted(1, "text")]
+        await fill(hub, session_id, [*small, PartDelta(1, "x" * 100)])
+        assert given == []
+        before = hub.position
+        await fill(hub, session_id, [PartEnded(1, "x" * 100)])
+        assert given == [before, before + 1]
+    give_back_free_memory()  # and where there is no way to, nothing happens

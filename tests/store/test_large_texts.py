@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from app.core.events import Logged
+from app.core.rows import to_row
 from app.store import batch
 from app.store.batch import Batch, Summary, statements
-from app.store.database import Database, Statement
+from app.store.database import Database
 from app.store.log import Log
 from app.store.purge import purge
 from tests.playbook import begun, logged, part, turn
@@ -62,27 +62,15 @@ async def test_large_texts_are_indexed_like_any_other(
     assert found[1] == found[10**9]
 
 
-async def test_a_row_is_made_when_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row holds its event once more, so there is one of them at a time."""
-    made: list[int] = []
-    row = batch._row
-
-    def counted(session: str, position: int, item: Logged) -> tuple[object, ...]:
-        made.append(position)
-        return row(session, position, item)
-
-    monkeypatch.setattr(batch, "_row", counted)
-    events = logged(*begun(), *turn(1))
-    (statement,) = (one for one in statements(Batch("s", events), 0) if "INTO events" in one.sql)
-    assert made == []
-    assert len(statement.rows) == len(events)
-    assert [one[0] for one in statement.rows] == made == list(range(1, len(events) + 1))
-
-
-def test_what_is_bound_last_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLite keeps the values that a statement was last executed with."""
+def test_no_row_holds_what_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite copies the values of a row, and keeps the last; a late text is made when it is asked
+    for."""
     monkeypatch.setattr(batch, "LARGE", 100)
-    events = logged(*begun(), *turn(1, part(0, text="x" * 100)))
-    said: list[Statement] = statements(Batch("s", events), 0)
-    (large,) = (one for one in said if "x" * 100 in [value for row in one.rows for value in row])
-    assert list(large.rows)[-1] == (None, "")
+    large = "x" * 100
+    events = logged(*begun(), *turn(1, part(0, text=large), part(1, text="small")))
+    made: list[str] = []
+    for statement in statements(Batch("s", events), 0):
+        assert large not in str(statement.rows)
+        made += [text() for text in statement.texts.values()]
+    bodies = [to_row(one.event)[1] for one in events if large in str(one.event)]
+    assert made == [*bodies, large]
