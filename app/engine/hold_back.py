@@ -9,18 +9,26 @@ that a character is starred in an event and in its frame at once. Threat 16 of d
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
-from app.core.events import Event, PartDelta, PartEnded, PartStarted
+from app.core.events import Event, PartDelta, PartEnded, PartStarted, ResponseFailed, Warned
+from app.engine.masked import masked
 from app.net.mask import SHORTEST, Masker, merged
 from app.net.mask_part import PartMask
 from app.store.batch import Chunk
-from app.wire.delta_bytes import star_deltas
+from app.wire.delta_bytes import bytes_of, star_deltas, text_literals
 
 Span = tuple[int, int]
+
+_LONGEST = 1024
+"""Characters of a part to which the next ones may add a secret."""
+_MOST_STRINGS = 100
+"""Strings that are looked at in a frame whose end never came; honest ones have a few."""
 
 
 @dataclass(slots=True)
@@ -102,6 +110,7 @@ class HoldBack:
         self._undecided: Waiting | None = None
         self._cut: set[str] = set()  # what parts ended in that lacks the end of a secret
         self._cut_masker = Masker()
+        self._broken_at = sys.maxsize  # where a frame begins whose end never came
 
     @property
     def sha256(self) -> str:
@@ -137,6 +146,10 @@ class HoldBack:
                     self._cut_masker = Masker(self._cut)
         self._events.append(waiting)
 
+    def break_off(self, settled: int) -> None:
+        """The answer ends without an end of its own; `settled` as for `release`."""
+        self._broken_at = settled
+
     def release(self, settled: int) -> Released:
         """What is decided of all that lies before byte `settled`, where the last whole frame
         ends."""
@@ -150,6 +163,11 @@ class HoldBack:
         found = self._masker.escaped_spans(self._bytes[: upto - self.saved])
         if self._cut:
             found += self._said_again(upto, events)
+            for waiting in events:
+                if isinstance(waiting.event, Warned | ResponseFailed):
+                    waiting.event = masked(waiting.event, self._cut_masker)
+        if self._broken_at < upto:
+            found += self._in_broken_frame(upto, events)
         if any(one.part is not None and one.part.has_secrets for one in events):
             found += self._starred_in_frames(events)
             events = [one.masked() for one in events]
@@ -184,6 +202,25 @@ class HoldBack:
             for first, last in self._cut_masker.byte_spans(between):
                 yield at - self.saved + first, at - self.saved + last
             at = max(at, end)
+
+    def _in_broken_frame(self, upto: int, events: Sequence[Waiting]) -> Iterator[Span]:
+        """The spans of strings that go on with a secret, or begin one, in a frame that no decoder
+        reads: nobody knows which part they would have been of."""
+        if any(isinstance(one.event, PartDelta) and one.end > self._broken_at for one in events):
+            return  # it lacked but its last line end
+        before = {""}
+        before |= {one.event.text[-_LONGEST:] for one in events if isinstance(one.event, PartEnded)}
+        at = self._broken_at - self.saved
+        frame = bytes(self._bytes[at : upto - self.saved])
+        for literal in islice(text_literals(frame), _MOST_STRINGS):
+            for said in before:
+                part = PartMask(self._masker)
+                part.feed(said + (literal.text[:_LONGEST] if said else literal.text))
+                part.end(whole=False)
+                spans = part.spans(len(said), part.size)
+                yield from (
+                    (at + first, at + last) for first, last in bytes_of(frame, literal, spans)
+                )
 
     def _chunks(self, upto: int) -> list[Chunk]:
         """The bytes before `upto`, in the pieces in which they came; a piece may be cut there."""

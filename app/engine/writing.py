@@ -226,6 +226,7 @@ class Writing:
             self._take_in(failed, item.at_ms, 0, 0)
             return
         if not self._ended:
+            self._held.break_off(self._decoder.settled)
             spanned = self._decoder.end(trouble is None, stopped=stopped is not None)
             self._spanned(spanned, item.at_ms, instead)
 

@@ -23,6 +23,7 @@ TEXT_MEMBERS = frozenset(
 
 # A quote in a comment or in the name of an event closes nothing of the next line.
 _TOKEN = re.compile(rb'"[^"\\\r\n]*(?:\\[^\r\n][^"\\\r\n]*)*(?:"|\\?(?=[\r\n]|\Z))|[{}]')
+_CUT_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _IS_NAME = re.compile(rb"\s*:")
 _CHARACTER = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\."
@@ -32,7 +33,7 @@ _CHARACTER = re.compile(
 
 
 @dataclass
-class _Literal:
+class Literal:
     """A JSON string of the frame: bytes `start` to `end` between its quotes."""
 
     name: bytes
@@ -45,26 +46,26 @@ def star_deltas(frame: bytes, deltas: Sequence[Delta]) -> list[Span]:
     """The bytes of `frame` to be starred for the spans of `deltas`, which are all of its deltas in
     their order. A text that stands twice in the frame (reasoning, beside its details) is starred in
     both places."""
-    literals = list(_text_literals(frame))
-    unused: dict[str, deque[_Literal]] = {}
+    literals = list(text_literals(frame))
+    unused: dict[str, deque[Literal]] = {}
     for literal in literals:
         unused.setdefault(literal.text, deque()).append(literal)
     strings = deque(literal for literal in literals if literal.name == b"stringValue")
     found: list[Span] = []
     for text, spans in deltas:
         if same := unused.get(text):
-            found += _bytes_of(frame, same.popleft(), spans)
+            found += bytes_of(frame, same.popleft(), spans)
         elif spans:
             found += _starred_inside(frame, strings, text, spans)
     for text, spans in deltas:
         if spans:
             for literal in unused.pop(text, ()):
-                found += _bytes_of(frame, literal, spans)
+                found += bytes_of(frame, literal, spans)
     return sorted(found)
 
 
 def _starred_inside(
-    frame: bytes, strings: deque[_Literal], text: str, spans: Sequence[Span]
+    frame: bytes, strings: deque[Literal], text: str, spans: Sequence[Span]
 ) -> Iterator[Span]:
     """The same where the delta is no string of the frame: JSON that was put together around one of
     its `strings` (Gemini's `partialArgs`), or the frame's own text for an object."""
@@ -79,7 +80,7 @@ def _starred_inside(
             if any(start < place + len(char) and place < end for start, end in spans):
                 inner.append((nth, nth + 1))
             place += len(char)
-        yield from _bytes_of(frame, literal, inner)
+        yield from bytes_of(frame, literal, inner)
         return
     at = frame.find(text.encode("utf-8", "surrogatepass"))
     if at >= 0:
@@ -92,7 +93,8 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _text_literals(frame: bytes) -> Iterator[_Literal]:
+def text_literals(frame: bytes) -> Iterator[Literal]:
+    """The strings of `frame` that become text of a part, the last one perhaps without its end."""
     names, name = [b""], b""
     for token in _TOKEN.finditer(frame):
         mark = token[0]
@@ -102,8 +104,13 @@ def _text_literals(frame: bytes) -> Iterator[_Literal]:
             name = names.pop() if len(names) > 1 else b""
         elif _IS_NAME.match(frame, token.end()):
             name = _text(mark).encode("utf-8", "replace") if b"\\" in mark else mark[1:-1]
-        elif name in TEXT_MEMBERS:
-            yield _Literal(name, token.start() + 1, token.end() - 1, _text(mark))
+        elif name not in TEXT_MEMBERS:
+            continue
+        elif len(mark) > 1 and mark.endswith(b'"'):
+            yield Literal(name, token.start() + 1, token.end() - 1, _text(mark))
+        else:
+            said = _CUT_ESCAPE.sub(b"", mark)
+            yield Literal(name, token.start() + 1, token.start() + len(said), _text(said + b'"'))
 
 
 def _text(string: bytes) -> str:
@@ -115,7 +122,8 @@ def _text(string: bytes) -> str:
     return text
 
 
-def _bytes_of(frame: bytes, literal: _Literal, spans: Sequence[Span]) -> Iterator[Span]:
+def bytes_of(frame: bytes, literal: Literal, spans: Sequence[Span]) -> Iterator[Span]:
+    """The spans of `frame` in which the characters `spans` of `literal` stand."""
     characters = list(_CHARACTER.finditer(frame, literal.start, literal.end))
     if spans and len(characters) != len(
         literal.text

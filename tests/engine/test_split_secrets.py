@@ -305,6 +305,30 @@ def test_most_of_a_secret_at_the_end_is_seen_by_nobody(
     assert saved.differences() == []
 
 
+async def test_an_error_that_says_most_of_a_secret_once_more_agrees_with_its_bytes() -> None:
+    cut = SECRET[:-2]
+    error = {"code": "x", "message": f"no {cut}"}
+    body = responses.body(responses.message(cut), status="failed", error=error)
+    frames = openai_responses([("text", [cut[:9], cut[9:]])])[:-2]
+    frames.append(responses.event("failed", response=body))
+    saved = await written("openai_responses", [sse(frame) for frame in frames])
+    assert SECRET[4:9] not in saved.data.decode() + str(saved.log[-1].event)
+    assert saved.differences() == []
+
+
+@pytest.mark.parametrize("after", ["", '", "x": "y', '"}}]}'])
+@pytest.mark.parametrize("start", [0, 3, 7, 12])
+async def test_a_frame_that_broke_off_goes_on_with_no_secret(start: int, after: str) -> None:
+    """Nobody decodes it; its bytes are kept all the same."""
+    frame = 'data: {"choices": [{"delta": {"content": "' + SECRET[start:18] + after
+    frames = [sse(chunk({"content": f"a {SECRET[:start]}"})), frame.encode()]
+    saved = await written("openai_chat", frames, clean=False)
+    assert SECRET[max(start, 4) : 18].encode() not in saved.data
+    assert saved.data.startswith(frames[0][:40])
+    assert len(saved.data) == sum(map(len, frames))
+    assert saved.differences() == []
+
+
 async def test_a_quote_outside_of_the_json_of_a_frame_hides_nothing() -> None:
     frames = [b'event: "x\r\n' + sse(chunk({"content": char})) for char in SECRET]
     saved = await written("openai_chat", [*frames, sse(chunk({}, "stop"), "[DONE]")])
