@@ -134,6 +134,7 @@ class Writing:
             if self._ended:
                 self.over = True
                 break
+            await asyncio.sleep(0)  # a piece can hold hundreds of calls; others get their turn
         await self._price()
         closed = None
         if self.over:

@@ -6,19 +6,24 @@ import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from app.commands.listening import bound, port_of
 from app.core.decide import next_commands
 from app.core.errors import Conflict, Refused
-from app.core.events import PartDelta, RequestSent
+from app.core.events import PartDelta, RequestSent, ResponseStarted
 from app.core.folded import folded
-from app.core.settings import Profile
+from app.core.settings import Limits, Profile
 from app.engine.client import TOGETHER, TOGETHER_BYTES, Answering, merged
 from app.engine.decisions import Asked
-from app.engine.writing import Arrived
+from app.engine.hub import Hub
+from app.engine.writing import Arrived, Prepared, Writing
+from app.net.mask import Masker
+from app.wire.protocols import codec
 from tests.engine.running import KEY, asked, begun, events_of, rested, running
+from tests.factories import Log
 from tests.net.test_client import HEAD, serving
 
 pytestmark = pytest.mark.anyio
@@ -283,3 +288,33 @@ async def test_what_is_written_at_once_is_bounded_by_its_bytes() -> None:
     for _ in range(TOGETHER + 1):
         answering.put(Arrived(0, b"x"))
     assert [len(await answering.drained()) for _ in range(2)] == [TOGETHER, 1]
+
+
+async def test_others_get_their_turn_between_pieces_that_arrived_together() -> None:
+    """Each can hold hundreds of calls: Stop of another session waits for one piece, not for all."""
+    sent = Log().start().request(protocol="ollama").events[-2].event
+    assert isinstance(sent, RequestSent)
+    turns, turns_before_saving = 0, []
+
+    class Saving:
+        async def append(self, *_: Any, **named: Any) -> None: ...
+
+        async def surely(self, *_: Any) -> None:
+            turns_before_saving.append(turns)
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def then(_: Any) -> None: ...
+
+    prepared = Prepared(sent, codec("ollama"), {}, b"", Limits())
+    writing = Writing(cast(Hub, Saving()), "s", prepared, Masker(), then)
+    line = b'{"message": {"role": "assistant", "content": "x"}, "done": false}\n'
+    task = asyncio.create_task(others())
+    arrived = [Arrived(0, started=ResponseStarted(200, {})), *(Arrived(0, line) for _ in range(50))]
+    await writing.take(arrived, None)
+    task.cancel()
+    assert turns_before_saving[0] >= len(arrived) - 1
