@@ -49,7 +49,7 @@ def opened(tab: Tab, session_id: str, calls: int = 1) -> Locator:
     tab.open(session_id)
     tab.waits_for(calls)
     card = tab.card(0)
-    card.locator("summary[data-key=h]").click()
+    card.locator("summary[data-key=h]").press("Enter")
     return card.locator("form[data-answers]")
 
 
@@ -166,7 +166,7 @@ def test_without_a_script_the_answer_is_a_plain_form(server: Server, new_tab: Ne
             break
         tab.page.reload()
     card = tab.card(0)
-    card.locator("summary[data-key=h]").click()
+    card.locator("summary[data-key=h]").press("Enter")
     form = card.locator("form[data-answers]")
     expect(form.get_by_role("button", name="Draft")).to_be_hidden()
     form.locator("textarea[name=text]").fill("plain\nwords")

@@ -10,6 +10,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, expect
 
+from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
 
@@ -35,7 +36,7 @@ RUN: Any = {"action": "run", "words": "from the first line"}
 
 def opened(card: Locator, words: str) -> Locator:
     """The part of a card that its button of these words opens."""
-    card.locator("summary", has_text=words).click()
+    card.locator("summary", has_text=words).press("Enter")  # wherever it moves meanwhile
     return card.locator("details[open]", has_text=words)
 
 
@@ -132,7 +133,11 @@ def test_a_fault_is_staged_and_the_model_recovers(server: Server, tab: Tab) -> N
     assert not second["result"]["is_error"]
 
 
-def test_always_is_shown_then_written_and_decides_the_next_call(server: Server, tab: Tab) -> None:
+def test_always_is_shown_then_written_and_decides_the_next_call(
+    own_server: Server, new_tab: NewTab
+) -> None:
+    # On a server where nothing was denied: such a rule is offered only then.
+    server, tab = own_server, new_tab(own_server).login()
     session_id = server.session("What is the weather in Paris?", tools=["get_weather"])
     tab.open(session_id).waits_for(1)
     always = opened(tab.card(0), "Always for get_weather")
