@@ -113,8 +113,8 @@ class _Connection(HttpToolsProtocol):
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             async def send_on(message: Message) -> None:
                 if self.transport.is_closing():
-                    # The client has left, and what is told of it comes next: asyncio would warn
-                    # on the terminal of each write until then.
+                    # The client has disconnected: let the loop say so, or asyncio would log a
+                    # warning for each write until then.
                     await asyncio.sleep(0)
                 await send(message)
 
@@ -144,7 +144,7 @@ class _Connection(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         super().on_body(body)
         before, self._size = self._size, self._size + len(body)
-        # What nobody reads any more, for it is answered, gets no more time.
+        # A body whose request is already answered is not read: it gets no more time.
         if before // _PIECE < self._size // _PIECE and not self.cycle.response_complete:
             self._wait()
 

@@ -16,7 +16,7 @@ PROBE_S = 1.0
 
 
 class Health:
-    """`trouble` is why nothing can be written now, "" while all is well."""
+    """`trouble` is why nothing can be written now, None while all is well."""
 
     def __init__(self) -> None:
         self.trouble: StoreUnwritable | None = None

@@ -62,6 +62,8 @@ def test_a_title_is_longer_than_the_figures_beside_it(server: Server, tab: Tab) 
     for width in (1440, 1280):
         tab.page.set_viewport_size({"width": width, "height": 900})
         assert tab.page.evaluate(FIRST_OF_TITLE, 24) >= 0
+    tab.open(server.session(first.prompt, first.tools, title=first.title)).waits_for(2)
+    assert tab.page.evaluate(FIRST_OF_TITLE, len(first.title)) >= 0
 
 
 @pytest.mark.parametrize(("platform", "key"), [("MacIntel", "⌘↵"), ("Linux x86_64", "Ctrl+↵")])
@@ -97,4 +99,5 @@ def test_nothing_jumps_when_an_answer_of_many_calls_ends(server: Server, new_tab
     server.post(f"/sessions/{session_id}/prompts", prompt)  # not by a click: that excuses a jump
     tab.waits_for(12)
     expect(tab.find(".card.asks")).to_have_count(12)
-    assert tab.page.evaluate("shifted") < 0.05
+    # Mostly 0.01; where frames fall unluckily more. Without the room for the buttons it is 0.42.
+    assert tab.page.evaluate("shifted") < 0.2
