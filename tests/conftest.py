@@ -1,12 +1,19 @@
 """What every test may use, and the time that every test may take."""
 
 import gc
+import os
+import sys
 from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
 
 from tests.bounded import within
+
+# Compiled once for all workers and all the servers they start, whatever the environment says:
+# compiling again costs each of them seconds.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 LIMIT_S = 60.0
 """For each of setup, call and teardown, on a machine that is busy with other work."""
