@@ -1,9 +1,12 @@
 """What arrived of an answer, on its way into the log: kept back while one of its parts ends in what
 may be the beginning of a secret, and starred where it was one.
 
-Nothing overtakes anything: while one part is undecided, later bytes and events of all parts wait.
-That lasts until the part goes on or ends. Bytes leave in whole frames, with the events of them, so
-that a character is starred in an event and in its frame at once. Threat 16 of docs/safety.md.
+Nothing overtakes anything: while one text is undecided, later bytes and events of all parts wait.
+That lasts until the text goes on or ends. Bytes leave in whole frames, with the events of them, so
+that a character is starred in an event and in its frame at once. A text is that of a part; or what
+is in no event (`Beside`); or that of all parts of one kind, where no end of a part says its text
+again (`joins`): some providers begin one for each signature or citation. Threat 16 of
+docs/safety.md.
 """
 
 from __future__ import annotations
@@ -11,63 +14,129 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
-from app.core.events import Event, PartDelta, PartEnded, PartStarted, ResponseFailed, Warned
+from app.core.events import (
+    Event,
+    PartDelta,
+    PartEnded,
+    PartKind,
+    PartStarted,
+    ResponseEnded,
+    ResponseFailed,
+    Warned,
+)
 from app.engine.masked import masked
-from app.net.mask import SHORTEST, Masker, merged
+from app.net.mask import SHORTEST, Masker, merged, starred
 from app.net.mask_part import PartMask
 from app.store.batch import Chunk
-from app.wire.delta_bytes import bytes_of, star_deltas, text_literals
+from app.wire.answer import PROSE
+from app.wire.codec import Beside
+from app.wire.delta_bytes import TEXT_MEMBERS, Literal, bytes_of, star_deltas, text_literals
 
 Span = tuple[int, int]
 
 _LONGEST = 1024
 """Characters of a part to which the next ones may add a secret."""
+_MOST_BESIDE = 20_000
+"""Texts beside the parts that go on at once; more than the calls that may be taken have names."""
+_MEMBERS = TEXT_MEMBERS | {b"name", b"cited_text"}
 _MOST_STRINGS = 100
-"""Strings that are looked at in a frame whose end never came; honest ones have a few."""
+"""Strings that are looked at in a frame whose end never came, and texts that they may go on with;
+honest ones have a few."""
+
+
+@dataclass(slots=True)
+class Said:
+    """A text that grows: of it `mask` knows what is secret, from place `base` of the mask on, for
+    several may be read as one. `last` is its end, as it came; `head` and `tail` are the first and
+    the last characters that were shown, in stars where they were, and `cited` all that was, text by
+    text, where it is cited."""
+
+    mask: PartMask
+    base: int = 0
+    size: int = 0
+    last: str = ""
+    head: str = ""
+    tail: str = ""
+    cited: list[str] = field(default_factory=list)
+
+    def feed(self, text: str) -> None:
+        self.mask.feed(text)
+        self.size += len(text)
+        self.last = (self.last + text)[-_LONGEST:]
+
+    def show(self, text: str) -> None:
+        if len(self.head) < SHORTEST:
+            self.head = (self.head + text)[: SHORTEST - 1]
+        self.tail = (self.tail + text[1 - SHORTEST :])[1 - SHORTEST :]
+
+    def masked(self, text: str) -> str:
+        """The whole text, which is `text`, with stars. Of a secret that it has a few characters
+        of, it says what was shown of them: `verify` knows no stars for less than a secret."""
+        spans = self.mask.spans(self.base, self.base + self.size)
+        text = starred(text, spans, "*")
+        for start, end in spans:
+            if end - start < SHORTEST and start == 0:
+                text = self.head[:end] + text[end:]
+            elif end - start < SHORTEST and end == self.size:
+                text = text[:start] + self.tail[start - end :]
+        return text
 
 
 @dataclass(slots=True)
 class Waiting:
-    """An event with its time and the span of its bytes. Of a delta or the end of a part, `part` is
-    its mask and `at` where in its text the event's begins."""
+    """An event, or what was said beside them, with its time and the span of its bytes; with the
+    text that it is of, and `at` where the mask of that has it begin. Of a part's start and end,
+    `name` is the text of its name, and of its end `cited` that of its citations."""
 
-    event: Event
+    event: Event | Beside
     at_ms: int
     start: int
     end: int
-    part: PartMask | None = None
+    said: Said | None = None
     at: int = 0
+    name: Said | None = None
+    cited: Said | None = None
 
     @property
     def is_undecided(self) -> bool:
-        if self.part is None or not isinstance(self.event, PartDelta):
+        if self.said is None or not isinstance(self.event, PartDelta | Beside):
             return False
-        undecided = self.part.undecided
+        undecided = self.said.mask.undecided
         return undecided is not None and undecided < self.at + len(self.event.text)
 
     @property
     def stars(self) -> Sequence[Span]:
         """Which characters of the event's text are starred."""
-        if self.part is None or not isinstance(self.event, PartDelta):
+        if self.said is None or not isinstance(self.event, PartDelta | Beside):
             return ()
-        return self.part.spans(self.at, self.at + len(self.event.text))
+        return self.said.mask.spans(self.at, self.at + len(self.event.text))
 
-    def masked(self) -> Waiting:
-        event = self.event
-        if self.part is None or not self.part.has_secrets:
-            return self
-        if isinstance(event, PartEnded) and len(event.text) == self.part.size:
-            text = self.part.masked(0, event.text)
-            meta = _masked_like(event.meta, event.text, text)
-            return replace(self, event=replace(event, text=text, meta=meta))
-        if isinstance(event, PartDelta):
-            return replace(self, event=replace(event, text=self.part.masked(self.at, event.text)))
-        return self
+    @property
+    def has_secrets(self) -> bool:
+        texts = (self.said, self.name, self.cited)
+        return any(one is not None and one.mask.has_secrets for one in texts)
+
+    def masked(self) -> Event | Beside:
+        """The event with stars."""
+        event, said = self.event, self.said
+        name = self.name
+        if isinstance(event, PartStarted | PartEnded) and name is not None:
+            event = replace(event, name=name.mask.masked(0, event.name))
+        if isinstance(event, PartEnded):
+            if said is not None and len(event.text) == said.size:
+                text = said.masked(event.text)
+                meta = _masked_like(event.meta, event.text, text)
+                event = replace(event, text=text, meta=meta)
+            if self.cited is not None and self.cited.mask.has_secrets:
+                event = replace(event, meta=_with_cited(event.meta, self.cited.cited))
+        elif isinstance(event, PartDelta | Beside) and said is not None:
+            event = replace(event, text=said.mask.masked(self.at, event.text))
+        return event
 
 
 def _masked_like(value: Any, text: str, masked: str) -> Any:
@@ -84,11 +153,43 @@ def _masked_like(value: Any, text: str, masked: str) -> Any:
     return value
 
 
+def _with_cited(meta: Mapping[str, Any], shown: Sequence[str]) -> Mapping[str, Any]:
+    """A block with the cited texts as they were shown; the empty ones never were."""
+    block = meta.get("block")
+    cited = block.get("citations") if isinstance(block, dict) else None
+    if not isinstance(block, dict) or not isinstance(cited, list):
+        return meta
+    citations, texts = [], iter(shown)
+    for citation in cited:
+        text = citation.get("cited_text") if isinstance(citation, dict) else None
+        if text and isinstance(text, str):
+            citation = {**citation, "cited_text": next(texts, text)}
+        citations.append(citation)
+    return {**meta, "block": {**block, "citations": citations}}
+
+
+def _starred_after(
+    masker: Masker, said: str, frame: bytes, literals: Sequence[Literal]
+) -> Iterator[Span]:
+    """The bytes of `literals` that are secret where they go on with `said`, one after the other."""
+    part = PartMask(masker)
+    part.feed(said)
+    texts = [literal.text[:_LONGEST] if said else literal.text for literal in literals]
+    for text in texts:
+        part.feed(text)
+    part.end(whole=False)
+    at = len(said)
+    for literal, text in zip(literals, texts, strict=True):
+        yield from bytes_of(frame, literal, part.spans(at, at + len(text)))
+        at += len(text)
+
+
 @dataclass
 class Released:
     """What may be saved and seen, in order."""
 
-    events: list[Waiting] = field(default_factory=list)
+    events: list[tuple[Event, int, int, int]] = field(default_factory=list)
+    """Each with its time and the span of its bytes."""
     chunks: list[Chunk] = field(default_factory=list)
 
 
@@ -96,7 +197,7 @@ class HoldBack:
     """The bytes and events of one answer. `masked` are the spans of released bytes that were
     starred here, in order; `size` counts all bytes that came, `saved` those that were released."""
 
-    def __init__(self, recording: int, masker: Masker) -> None:
+    def __init__(self, recording: int, masker: Masker, *, joins: bool = False) -> None:
         self.masked: list[Span] = []
         self.size = 0
         self.saved = 0
@@ -106,7 +207,12 @@ class HoldBack:
         self._bytes = bytearray()
         self._arrivals: deque[tuple[int, int]] = deque()  # (end, time in ms) of each piece
         self._events: deque[Waiting] = deque()
-        self._parts: dict[int, PartMask] = {}
+        self._joins = joins
+        self._kinds: dict[int, PartKind] = {}
+        self._parts: dict[int, Said] = {}
+        self._beside: dict[tuple[int, str], Said] = {}
+        self._ended: dict[PartKind, tuple[Said, PartEnded]] = {}  # the next may go on with it
+        self._lasts = {""}  # what a frame may go on with whose end never came
         self._undecided: Waiting | None = None
         self._cut: set[str] = set()  # what parts ended in that lacks the end of a secret
         self._cut_masker = Masker()
@@ -127,28 +233,78 @@ class HoldBack:
         self.size += len(data)
         self._arrivals.append((self.size, at_ms))
 
-    def add_event(self, event: Event, at_ms: int, start: int, end: int) -> None:
+    def add_event(self, event: Event | Beside, at_ms: int, start: int, end: int) -> None:
         waiting = Waiting(event, at_ms, start, end)
         match event:
-            case PartStarted(index=index):
-                self._parts[index] = PartMask(self._masker)
+            case Beside(part=index, member=member, text=text):
+                said = self._said_beside(index, member)
+                waiting.said, waiting.at = said, said.mask.size
+                said.feed(text)
+            case PartStarted(index=index, part_kind=kind):
+                self._kinds[index] = kind
+                said = Said(PartMask(self._masker))
+                if kind in self._ended:
+                    before, _ = self._ended.pop(kind)
+                    said = Said(before.mask, before.mask.size, last=before.last)
+                self._parts[index] = said
+                waiting.name = self._beside.get((index, "name"))
             case PartDelta(index=index, text=text):
-                waiting.part = self._parts[index]
-                waiting.at = waiting.part.size
-                waiting.part.feed(text)
-            case PartEnded(index=index, text=text):
-                waiting.part = self._parts.pop(index)
-                # Where the end says something else than the pieces did, these were cut off.
-                same = len(text) == waiting.part.size
-                cut = waiting.part.end(whole=event.complete and same)
-                if cut is not None and same and text[slice(*cut)] not in self._cut:
-                    self._cut.add(text[slice(*cut)])
-                    self._cut_masker = Masker(self._cut)
+                said = self._parts[index]
+                waiting.said, waiting.at = said, said.mask.size
+                said.feed(text)
+            case PartEnded(index=index):
+                waiting.said = said = self._parts.pop(index)
+                named = self._end_beside(index, "name", whole=event.complete)
+                # Where the end says another name, that is masked as it is, later.
+                waiting.name = named if named and named.size == len(event.name) else None
+                waiting.cited = self._end_beside(index, "cited_text", whole=event.complete)
+                kind = self._kinds.pop(index)
+                ends: tuple[Said, PartEnded] | None = (said, event)
+                if self._joins and kind in PROSE:
+                    ends = self._ended.get(kind)
+                    self._ended[kind] = said, event
+                if ends is not None:
+                    self._end(*ends)
+            case ResponseEnded() | ResponseFailed():
+                whole = isinstance(event, ResponseEnded)
+                for said, ended in self._ended.values():
+                    self._end(said, ended, whole=whole)
+                for index, member in list(self._beside):
+                    self._end_beside(index, member, whole=whole)
         self._events.append(waiting)
+
+    def _end(self, said: Said, event: PartEnded, *, whole: bool = True) -> None:
+        """Nothing goes on with the text, which the part of `event` ended with; `whole`: nor would
+        anything have."""
+        # Where the end says something else than the pieces did, these were cut off.
+        same = len(event.text) == said.size
+        cut = said.mask.end(whole=whole and event.complete and same)
+        if cut is None or not same:
+            return
+        text = event.text[max(0, cut[0] - said.base) : cut[1] - said.base]
+        if text not in self._cut:
+            self._cut.add(text)
+            self._cut_masker = Masker(self._cut)
+
+    def _said_beside(self, index: int, member: str) -> Said:
+        if (index, member) not in self._beside:
+            if len(self._beside) >= _MOST_BESIDE:
+                self._end_beside(*next(iter(self._beside)), whole=True)
+            self._beside[index, member] = Said(PartMask(self._masker))
+        return self._beside[index, member]
+
+    def _end_beside(self, index: int, member: str, *, whole: bool) -> Said | None:
+        said = self._beside.pop((index, member), None)
+        if said is not None:
+            said.mask.end(whole=whole)
+        return said
 
     def break_off(self, settled: int) -> None:
         """The answer ends without an end of its own; `settled` as for `release`."""
         self._broken_at = settled
+        ended = (said for said, _ in self._ended.values())
+        texts = chain(ended, self._parts.values(), self._beside.values())
+        self._lasts |= {said.last for said in islice(texts, _MOST_STRINGS)}
 
     def release(self, settled: int) -> Released:
         """What is decided of all that lies before byte `settled`, where the last whole frame
@@ -168,34 +324,51 @@ class HoldBack:
                     waiting.event = masked(waiting.event, self._cut_masker)
         if self._broken_at < upto:
             found += self._in_broken_frame(upto, events)
-        if any(one.part is not None and one.part.has_secrets for one in events):
+        if any(one.has_secrets for one in events):
             found += self._starred_in_frames(events)
-            events = [one.masked() for one in events]
+        released = Released(list(self._shown(events)))
         for start, end in merged(found):
             self._bytes[start:end] = b"*" * (end - start)
             self.masked.append((self.saved + start, self.saved + end))
-        return Released(events, self._chunks(upto))
+        released.chunks = self._chunks(upto)
+        return released
+
+    def _shown(self, events: Iterable[Waiting]) -> Iterator[tuple[Event, int, int, int]]:
+        for waiting in events:
+            event = waiting.masked() if waiting.has_secrets else waiting.event
+            if isinstance(event, PartDelta) and waiting.said is not None:
+                waiting.said.show(event.text)
+            if isinstance(event, Beside):
+                if event.member == "cited_text" and waiting.said is not None:
+                    waiting.said.cited.append(event.text)
+            else:
+                yield event, waiting.at_ms, waiting.start, waiting.end
 
     def _starred_in_frames(self, events: Iterable[Waiting]) -> list[Span]:
         """The spans of the bytes that are kept back in which what is starred of `events` stands."""
-        frames: dict[Span, list[tuple[str, Sequence[Span]]]] = {}
-        starred_frames: set[Span] = set()
+        frames: dict[tuple[Span, str], list[tuple[str, Sequence[Span]]]] = {}
+        starred_frames: set[tuple[Span, str]] = set()
         for waiting in events:
-            if isinstance(waiting.event, PartDelta) and waiting.start >= self.saved:
+            event = waiting.event
+            if isinstance(event, PartDelta | Beside) and waiting.start >= self.saved:
                 frame = (waiting.start - self.saved, waiting.end - self.saved)
-                frames.setdefault(frame, []).append((waiting.event.text, waiting.stars))
+                member = event.member if isinstance(event, Beside) else ""
+                frames.setdefault((frame, member), []).append((event.text, waiting.stars))
                 if waiting.stars:
-                    starred_frames.add(frame)
+                    starred_frames.add((frame, member))
         found: list[Span] = []
-        for start, end in starred_frames:
-            spans = star_deltas(bytes(self._bytes[start:end]), frames[start, end])
+        for (start, end), member in starred_frames:
+            members = {member.encode()} if member else TEXT_MEMBERS
+            deltas = frames[(start, end), member]
+            spans = star_deltas(bytes(self._bytes[start:end]), deltas, members)
             found += [(start + first, start + last) for first, last in spans]
         return found
 
     def _said_again(self, upto: int, events: Iterable[Waiting]) -> Iterator[Span]:
         """The spans of a secret without its end, where a provider says at the end of a part once
         more what it says: in frames that bring no delta."""
-        deltas = merged((one.start, one.end) for one in events if isinstance(one.event, PartDelta))
+        said = (one for one in events if isinstance(one.event, PartDelta | Beside))
+        deltas = merged((one.start, one.end) for one in said)
         at = self.saved
         for start, end in [*deltas, (upto, upto)]:
             between = bytes(self._bytes[at - self.saved : start - self.saved])
@@ -206,21 +379,19 @@ class HoldBack:
     def _in_broken_frame(self, upto: int, events: Sequence[Waiting]) -> Iterator[Span]:
         """The spans of strings that go on with a secret, or begin one, in a frame that no decoder
         reads: nobody knows which part they would have been of."""
-        if any(isinstance(one.event, PartDelta) and one.end > self._broken_at for one in events):
+        deltas = (one for one in events if isinstance(one.event, PartDelta | Beside))
+        if any(one.end > self._broken_at for one in deltas):
             return  # it lacked but its last line end
-        before = {""}
-        before |= {one.event.text[-_LONGEST:] for one in events if isinstance(one.event, PartEnded)}
         at = self._broken_at - self.saved
         frame = bytes(self._bytes[at : upto - self.saved])
-        for literal in islice(text_literals(frame), _MOST_STRINGS):
-            for said in before:
-                part = PartMask(self._masker)
-                part.feed(said + (literal.text[:_LONGEST] if said else literal.text))
-                part.end(whole=False)
-                spans = part.spans(len(said), part.size)
-                yield from (
-                    (at + first, at + last) for first, last in bytes_of(frame, literal, spans)
-                )
+        literals = list(islice(text_literals(frame, _MEMBERS), _MOST_STRINGS))
+        of_members: dict[bytes, list[Literal]] = {}
+        for literal in literals:
+            of_members.setdefault(literal.name, []).append(literal)
+        for run in (*([literal] for literal in literals), *of_members.values()):
+            for said in self._lasts:
+                for first, last in _starred_after(self._masker, said, frame, run):
+                    yield at + first, at + last
 
     def _chunks(self, upto: int) -> list[Chunk]:
         """The bytes before `upto`, in the pieces in which they came; a piece may be cut there."""

@@ -36,7 +36,7 @@ from app.net.reasons import rate_limits
 from app.net.trouble import NetTrouble
 from app.simulator.recorded import ADVICE
 from app.store.batch import Chunk, Closed
-from app.wire.codec import Codec, Decoder, Spanned
+from app.wire.codec import Beside, Codec, Decoder, Heard
 from app.wire.decoded import is_server_call
 from app.wire.told import KEY_ADVICE, REQUEST_ADVICE, WAIT_ADVICE, asked_wait
 
@@ -98,7 +98,8 @@ class Writing:
         self._is_error = False
         self._masker = masker
         self._masked = masker.mask_stream()
-        self._held = HoldBack(prepared.sent.recording, masker)
+        joins = not prepared.codec.says_again
+        self._held = HoldBack(prepared.sent.recording, masker, joins=joins)
         self._retry_after: float | None = None
         self._request_id = ""
         self._rate_limits: Mapping[str, str] = {}
@@ -189,10 +190,10 @@ class Writing:
         if not data or self._decoder is None:
             return
         self._held.add_bytes(data, at_ms)
-        spanned = self._decoder.feed(data)
-        if spanned:
+        heard = self._decoder.hear(data)
+        if heard:
             self._told_ms = at_ms
-        self._spanned(spanned, at_ms)
+        self._heard(heard, at_ms)
 
     def _spans(self) -> Sequence[tuple[int, int]]:
         """What of the bytes that are kept is masked; what came before an answer began is not."""
@@ -228,20 +229,20 @@ class Writing:
             return
         if not self._ended:
             self._held.break_off(self._decoder.settled)
-            spanned = self._decoder.end(trouble is None, stopped=stopped is not None)
-            self._spanned(spanned, item.at_ms, instead)
+            heard = self._decoder.hear_end(trouble is None, stopped=stopped is not None)
+            self._heard(heard, item.at_ms, instead)
 
-    def _spanned(
-        self, spanned: Sequence[Spanned], at_ms: int, instead: ResponseFailed | None = None
+    def _heard(
+        self, heard: Sequence[Heard], at_ms: int, instead: ResponseFailed | None = None
     ) -> None:
-        for start, end, event in spanned:
+        for start, end, event in heard:
             if isinstance(event, ResponseFailed):
                 asked = self._retry_after
                 asked = asked_wait(event.error) if asked is None else asked
                 event = self._failed(_told(event, instead, asked))
             self._take_in(event, at_ms, start, end)
 
-    def _take_in(self, event: Event, at_ms: int, start: int, end: int) -> None:
+    def _take_in(self, event: Event | Beside, at_ms: int, start: int, end: int) -> None:
         self._ended = self._ended or isinstance(event, ResponseEnded | ResponseFailed)
         self._held.add_event(event, at_ms, start, end)
 
@@ -252,8 +253,7 @@ class Writing:
         everything = self._ended or (self._is_error and not self._held.has_escapes)
         released = self._held.release(self._held.size if everything else settled)
         self._chunks += released.chunks
-        for waiting in released.events:
-            event, place = waiting.event, (waiting.at_ms, waiting.start, waiting.end)
+        for event, *place in released.events:
             match event:
                 case PartStarted():
                     self._kinds[event.index] = event.part_kind

@@ -7,8 +7,7 @@ Threats 16 and 30 of docs/safety.md.
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import AnyStr
@@ -34,6 +33,7 @@ from app.export.kept import Kept, Piece, Recording
 from app.export.shapes import Span, certain, header_spans, hidden, spans, wrapped
 from app.net.looks import long_opaque
 from app.net.mask import SHORTEST, Masker
+from app.wire.delta_bytes import Delta, star_deltas
 
 _OWN = frozenset(
     ("protocol", "method", "call_id", "task_id", "reopened", "limit", "code", "digest")
@@ -43,9 +43,6 @@ else wrote may be called the same, and is looked at."""
 
 _ANYTHING = ("code", "key")
 """Names that data give to all sorts of things: of these only known makes are secrets."""
-
-_LONGEST_RAW = 6
-"""Fewer characters of an answer are looked for in its bytes only as a whole JSON text."""
 
 _BLOCK = 1024
 
@@ -148,13 +145,9 @@ class _Redacting:
             log.append(logged if event is logged.event else replace(logged, event=event))
             marks.append(Mark(where, counts[0]))
         recordings = {}
-        frames: dict[int, list[tuple[Logged, str]]] = {}
-        for logged in kept.log:
-            delta = streamed.get(logged.seq)
-            if logged.source is not None and isinstance(delta, PartDelta):
-                frames.setdefault(logged.source.recording, []).append((logged, delta.text))
+        frames = _frames(kept.log, streamed)
         for number, one in kept.recordings.items():
-            recordings[number], count = self._recording(one, frames.get(one.number, ()))
+            recordings[number], count = self._recording(one, frames.get(one.number, {}))
             marks.append(Mark(f"bytes of answer {number}", count))
         title, tags = self._text("", kept.title), [self._text("", one) for one in kept.tags]
         marks += [Mark("title", _changes(kept.title, title))]
@@ -201,15 +194,15 @@ class _Redacting:
         return changed
 
     def _recording(
-        self, one: Recording, streamed: Sequence[tuple[Logged, str]]
+        self, one: Recording, frames: Mapping[Span, Sequence[Delta]]
     ) -> tuple[Recording, int]:
-        """Masked as a whole, whatever piece a byte came in, and in the frames of `streamed`."""
+        """Masked as a whole, whatever piece a byte came in, and in `frames` where deltas are."""
         before = one.data
         after = bytearray(before)
-        for logged, text in streamed:
-            if logged.source is not None:
-                source = logged.source
-                _star_frame(after, source.start, source.end, _piece(logged), text)
+        for (start, end), deltas in frames.items():
+            if any(spans for _, spans in deltas):
+                for first, last in star_deltas(before[start:end], deltas):
+                    after[start + first : start + last] = b"*" * (last - first)
         data = self.known.mask_bytes(bytes(after))
         data = _starred(data, _in_lines(data.decode("latin-1"), self.known), b"*")
         if self.shapes:
@@ -226,22 +219,20 @@ class _Redacting:
         return replace(one, pieces=pieces, masked=marked, sha256=digest), len(new)
 
 
-def _star_frame(data: bytearray, start: int, end: int, old: str, new: str) -> None:
-    """In the frame that brought the text `old`, as JSON has it, stars where `new` has them."""
-    for ascii_only in (True, False):
-        escaped = [json.dumps(one, ensure_ascii=ascii_only)[1:-1] for one in old]
-        text = "".join(escaped).encode("utf-8", "surrogateescape" if not ascii_only else "strict")
-        stars = "".join(
-            one if a == b else "*" * len(one.encode("utf-8", "replace"))
-            for one, a, b in zip(escaped, old, new, strict=True)
-        ).encode("utf-8", "surrogateescape" if not ascii_only else "strict")
-        quoted = b'"' + text + b'"'
-        found, shift = data.find(quoted, start, end), 1
-        if found < 0 and len(old) >= _LONGEST_RAW:
-            found, shift = data.find(text, start, end), 0
-        if found >= 0:
-            data[found + shift : found + shift + len(text)] = stars
-            return
+def _frames(
+    log: Iterable[Logged], streamed: Mapping[int, PartDelta | CallProgressed]
+) -> dict[int, dict[Span, list[Delta]]]:
+    """What the frames of each recording say: all deltas, with what of them is other in `streamed`,
+    which has stars there."""
+    frames: dict[int, dict[Span, list[Delta]]] = {}
+    for logged in log if streamed else ():
+        source, event = logged.source, streamed.get(logged.seq, logged.event)
+        if source is not None and isinstance(event, PartDelta):
+            old = _piece(logged)
+            spans = [] if event.text == old else _different(old, event.text)
+            deltas = frames.setdefault(source.recording, {})
+            deltas.setdefault((source.start, source.end), []).append((old, spans))
+    return frames
 
 
 def _streamed(log: Iterable[Logged]) -> dict[tuple[int, int | str], list[Logged]]:

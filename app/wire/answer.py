@@ -25,7 +25,7 @@ from app.core.events import (
     WireEvent,
 )
 from app.core.left_out import CALLS_LEFT_OUT
-from app.wire.codec import Spanned
+from app.wire.codec import Beside, Heard, Spanned
 from app.wire.exact import joined, whole_characters
 
 FAILED_REASONS = frozenset(
@@ -44,7 +44,8 @@ PROSE = frozenset({"text", "thinking", "refusal"})
 """Kinds of parts that are read and never run: half a character is no character there."""
 
 LEFT_OUT = -1
-"""The index of a call that is not taken: nothing that is written to it becomes an event."""
+"""The index of the first call that is not taken: nothing that is written to it becomes an event.
+The others count on from there, down."""
 
 MOST_ALIKE = 20
 """Warnings of one code that are listed; a hostile stream may hold 200,000."""
@@ -87,7 +88,7 @@ class Answer:
         self.parts: list[OpenPart] = []
         self.most_calls = sys.maxsize
         self._calls = self._left_out = 0
-        self._events: list[Spanned] = []
+        self._events: list[Heard] = []
         self._warned: dict[str, int] = {}
         self._meaning: Meaning = "other"
         self._doubts = 0
@@ -95,17 +96,26 @@ class Answer:
 
     def taken(self) -> list[Spanned]:
         """The events since the last call."""
-        events, self._events = self._events, []
-        return events
+        heard = self.heard()
+        return [(start, end, one) for start, end, one in heard if not isinstance(one, Beside)]
+
+    def heard(self) -> list[Heard]:
+        """The same, and what was said beside them."""
+        heard, self._events = self._events, []
+        return heard
 
     def start(self, kind: PartKind, name: str = "", provider_id: str = "") -> OpenPart:
         if kind == "call" and self._calls >= self.most_calls:
+            part = OpenPart(LEFT_OUT - self._left_out, kind, name, provider_id)
             self._left_out += 1
-            return OpenPart(LEFT_OUT, kind, name, provider_id)
+            self.beside(part, "name", name)
+            return part
         self._calls += kind == "call"
         part = OpenPart(len(self.parts), kind, name, provider_id)
         self.trust(part)
         self.parts.append(part)
+        if kind == "call":
+            self.beside(part, "name", name)
         self._yield(PartStarted(part.index, kind, name, provider_id))
         return part
 
@@ -119,8 +129,15 @@ class Answer:
             text = self.readable(text.removesuffix(part.half))
         if text:
             part.pieces.append(text)
-            if part.index != LEFT_OUT:
+            if part.index > LEFT_OUT:
                 self._events.append((*self.span, PartDelta(part.index, text)))
+            else:
+                self.beside(part, "", text)
+
+    def beside(self, part: OpenPart, member: str, text: str) -> None:
+        """A piece of the part that is in no delta was said (codec.Beside)."""
+        if text:
+            self._events.append((*self.span, Beside(part.index, member, text)))
 
     def readable(self, text: str) -> str:
         """`text` as it can be shown: half a character is U+FFFD, and a warning."""
@@ -141,7 +158,7 @@ class Answer:
         part.ended = True
         text = joined(part.pieces) if part.pieces else ""
         part.pieces = []
-        if part.index == LEFT_OUT:
+        if part.index <= LEFT_OUT:
             return
         complete = complete and not (part.kind == "call" and part.sure < self._doubts)
         self._yield(PartEnded(part.index, text, part.name, part.provider_id, part.meta, complete))

@@ -184,6 +184,9 @@ class _Reader:
         provider_id = block.get("tool_use_id" if kind == "server_result" else "id")
         part = self._answer.start(kind, _text(block.get("name")), _text(provider_id))
         part.meta["block"] = own
+        cited = own.get("citations")
+        for citation in cited if isinstance(cited, list) else ():
+            self._cite(part, citation)
         self._open[index] = _Block(part, input_text)
         self._answer.delta(part, _text(first))
 
@@ -203,10 +206,14 @@ class _Reader:
                 if not isinstance(own.get("citations"), list):
                     own["citations"] = []
                 own["citations"].append(delta.get("citation"))
+                self._cite(block.part, delta.get("citation"))
             case "compaction_delta":
                 own.update({key: item for key, item in delta.items() if key != "type"})
             case _:
                 self._answer.warn("unknown_delta", f"This version does not know {type_[:80]!r}.")
+
+    def _cite(self, part: OpenPart, citation: Any) -> None:
+        self._answer.beside(part, "cited_text", _text(_mapping(citation).get("cited_text")))
 
     def _say(self, part: OpenPart, said: Any) -> None:
         if said is not None and not isinstance(said, str):

@@ -15,6 +15,21 @@ Spanned = tuple[int, int, WireEvent]
 
 
 @dataclass(frozen=True)
+class Beside:
+    """A text of the answer that no delta brings, as it came: of the member `member` of part
+    `part`; of a call that is not taken, which has a number below 0, with "" its arguments. No fact
+    of the log: for whoever looks for secrets in pieces."""
+
+    part: int
+    member: str
+    text: str
+
+
+Heard = tuple[int, int, WireEvent | Beside]
+"""The same of all that was said."""
+
+
+@dataclass(frozen=True)
 class WireRequest:
     """`path` is what `address.joined` puts behind the profile's base URL; `headers` hold no key.
 
@@ -54,7 +69,8 @@ class Decoder(Protocol):
     ResponseEnded or ResponseFailed has been yielded, whatever the bytes were; never an exception.
     `limit` may be called before the first byte: how large one event may grow, and how many calls
     are taken; those beyond are counted in one warning at the end. `settled` is the place in the
-    body up to which no event can come any more: the frames before it are complete.
+    body up to which no event can come any more: the frames before it are complete. `hear` and
+    `hear_end` are `feed` and `end`, and tell what is said beside the events, too.
     """
 
     def limit(self, limits: Limits) -> None: ...
@@ -66,6 +82,10 @@ class Decoder(Protocol):
 
     def end(self, clean: bool, stopped: bool = False) -> list[Spanned]: ...
 
+    def hear(self, data: bytes) -> list[Heard]: ...
+
+    def hear_end(self, clean: bool, stopped: bool = False) -> list[Heard]: ...
+
 
 @dataclass(frozen=True)
 class Codec:
@@ -76,7 +96,7 @@ class Codec:
     input_json_delta"), for the wire view. `key_header(key, quirks)` is how the key travels.
     `models_path` lists the provider's models by GET, and `models(value)` reads the JSON value that
     comes back; it raises nothing, whatever that is. `quirks` are what a profile may name, each with
-    its reason in a sentence.
+    its reason in a sentence. `says_again`: at the end of a part all of its text is sent once more.
     """
 
     name: str
@@ -87,3 +107,4 @@ class Codec:
     models_path: str
     models: Callable[[Any], tuple[ModelInfo, ...]]
     quirks: Mapping[str, str]
+    says_again: bool = False

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 from app.core.events import EndReason
 from app.core.settings import Limits
 from app.wire.answer import FAILED_REASONS, Answer
-from app.wire.codec import Spanned
+from app.wire.codec import Heard, Spanned
 from app.wire.exact import parsed
 from app.wire.framing import Frame, Framer
 from app.wire.told import Told, error_sentence, http_sentence, not_api_sentence, told_error
@@ -76,18 +76,32 @@ class BodyDecoder:
         return min(self._framer.settled, self._size)
 
     def feed(self, data: bytes) -> list[Spanned]:
-        self._size += len(data)
-        for frame in self._framer.feed(data):
-            self._take(frame)
+        self._read(data)
         return self._answer.taken()
 
     def end(self, clean: bool, stopped: bool = False) -> list[Spanned]:
+        self._read_end(clean, stopped)
+        return self._answer.taken()
+
+    def hear(self, data: bytes) -> list[Heard]:
+        self._read(data)
+        return self._answer.heard()
+
+    def hear_end(self, clean: bool, stopped: bool = False) -> list[Heard]:
+        self._read_end(clean, stopped)
+        return self._answer.heard()
+
+    def _read(self, data: bytes) -> None:
+        self._size += len(data)
+        for frame in self._framer.feed(data):
+            self._take(frame)
+
+    def _read_end(self, clean: bool, stopped: bool) -> None:
         for frame in self._framer.end():
             self._take(frame)
         self._cut = self._cut or self._framer.unclosed
         self._answer.span = (self._size, self._size)
         self._close(clean, stopped)
-        return self._answer.taken()
 
     def _take(self, frame: Frame) -> None:
         self._answer.span, self._answer.sound = (frame.start, frame.end), frame.sound

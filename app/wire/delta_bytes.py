@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 Span = tuple[int, int]
@@ -42,11 +42,13 @@ class Literal:
     text: str
 
 
-def star_deltas(frame: bytes, deltas: Sequence[Delta]) -> list[Span]:
-    """The bytes of `frame` to be starred for the spans of `deltas`, which are all of its deltas in
-    their order. A text that stands twice in the frame (reasoning, beside its details) is starred in
-    both places."""
-    literals = list(text_literals(frame))
+def star_deltas(
+    frame: bytes, deltas: Sequence[Delta], members: Collection[bytes] = TEXT_MEMBERS
+) -> list[Span]:
+    """The bytes of `frame` to be starred for the spans of `deltas`, which are all that its
+    `members` bring, in order. A text that stands twice in the frame (reasoning, beside its details)
+    is starred in both places."""
+    literals = list(text_literals(frame, members))
     unused: dict[str, deque[Literal]] = {}
     for literal in literals:
         unused.setdefault(literal.text, deque()).append(literal)
@@ -93,8 +95,9 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def text_literals(frame: bytes) -> Iterator[Literal]:
-    """The strings of `frame` that become text of a part, the last one perhaps without its end."""
+def text_literals(frame: bytes, members: Collection[bytes] = TEXT_MEMBERS) -> Iterator[Literal]:
+    """The strings of `members`, by default those that become text of a part, the last one perhaps
+    without its end."""
     names, name = [b""], b""
     for token in _TOKEN.finditer(frame):
         mark = token[0]
@@ -104,7 +107,7 @@ def text_literals(frame: bytes) -> Iterator[Literal]:
             name = names.pop() if len(names) > 1 else b""
         elif _IS_NAME.match(frame, token.end()):
             name = _text(mark).encode("utf-8", "replace") if b"\\" in mark else mark[1:-1]
-        elif name not in TEXT_MEMBERS:
+        elif name not in members:
             continue
         elif len(mark) > 1 and mark.endswith(b'"'):
             yield Literal(name, token.start() + 1, token.end() - 1, _text(mark))

@@ -154,11 +154,18 @@ class Calls:
         self._calls.append(call)
         return call
 
+    def _name(self, call: _Call, piece: str) -> None:
+        """In pieces, until the first argument: after that a name can only be a repeat."""
+        if call.name and not call.bare:
+            return
+        call.name += piece
+        if call.part is not None:
+            self._answer.beside(call.part, "name", piece)
+
     def _grow(self, call: _Call, body: Mapping[str, Any], member_name: str, where: Where) -> None:
         name = body.get("name")
         if isinstance(name, str) and name and name != call.name:
-            # In pieces, until the first argument: after that a name can only be a repeat.
-            call.name = call.name + name if call.bare or not call.name else call.name
+            self._name(call, name)
         arguments = body.get(member_name)
         if arguments is not None:
             call.told = True

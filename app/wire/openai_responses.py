@@ -272,4 +272,5 @@ CODEC = Codec(
     models_path="/models",
     models=models,
     quirks=QUIRKS,
+    says_again=True,
 )

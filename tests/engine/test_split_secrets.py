@@ -36,7 +36,7 @@ from app.net.mask import Masker
 from app.net.trouble import NetTrouble
 from app.store.batch import Chunk, Closed
 from app.wire.protocols import codec
-from tests.factories import Log
+from tests.factories import Log, settings
 from tests.wire import gemini, responses
 from tests.wire.frames import UNHURRIED, calls, chunk, fragment, line, lines, spanned, sse
 
@@ -86,13 +86,19 @@ class Saved:
 
 
 async def written(
-    protocol: str, pieces: Sequence[bytes], *, clean: bool = True, ended: bool = True
+    protocol: str,
+    pieces: Sequence[bytes],
+    *,
+    clean: bool = True,
+    ended: bool = True,
+    limits: Limits = Limits(),  # noqa: B008
 ) -> Saved:
     """What is saved of an answer whose bytes arrive as `pieces`; it is whole at every moment."""
-    saved = Saved(list(Log().start().request(protocol=protocol).events[:-1]))
+    asked = Log().start(settings(limits=limits)).request(protocol=protocol)
+    saved = Saved(list(asked.events[:-1]))
     sent = saved.log[-1].event
     assert isinstance(sent, RequestSent)
-    prepared = Prepared(sent, codec(protocol), {}, b"", Limits())
+    prepared = Prepared(sent, codec(protocol), {}, b"", limits)
 
     async def then(_: Any) -> None: ...
 

@@ -255,6 +255,23 @@ def test_a_secret_in_pieces_is_masked_in_each_and_in_its_frame() -> None:
     assert "".join(told) == ended[0].text
 
 
+def test_a_secret_in_pieces_is_masked_in_its_frames_however_these_escape_it() -> None:
+    log = Log().start().request().part(0, "text", *KNOWN).end()
+    events: list[Logged] = []
+    frames: list[bytes] = []
+    for logged in log.events:
+        if isinstance(logged.event, PartDelta):
+            escaped = "".join(f"\\u{ord(char):04x}" for char in logged.event.text)
+            at = sum(map(len, frames))
+            frames.append(f'data: {{"text": "{escaped}"}}\n\n'.encode())
+            logged = replace(logged, source=Source(1, at, at + len(frames[-1])))
+        events.append(logged)
+    pieces = [Piece(5, frame) for frame in frames]
+    kept = Kept(log.session(), "", events, {1: Recording(1, pieces)})
+    left = redacted(kept, [KNOWN]).kept.recordings[1]
+    assert [piece.data.count(b"*") for piece in left.pieces] == [6] * len(KNOWN)
+
+
 def test_bodies_stay_json_and_words_stay() -> None:
     for logged in MASKED.kept.log:
         if isinstance(logged.event, RequestSent):
