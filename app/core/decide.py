@@ -33,7 +33,7 @@ from app.core.limits import (
 )
 from app.core.rules import Rule, first_match, unbound
 from app.core.staging import scene, staged
-from app.core.state import Call, Prompt, Session, Turn
+from app.core.state import Call, Prompt, Session, Standing, Turn
 from app.core.tools import ToolChoice, ToolResult, text_result
 
 
@@ -109,7 +109,7 @@ def next_commands(
         left = session.retries < most
         return [Retry(item.number, session.retries + 1)] if left and retryable(item) else []
     commands = list(_call_commands(session, item, rules, denied))
-    if commands or any(call.status != "done" for call in item.calls):
+    if commands or item.standing.count("undone"):
         return commands
     if item.calls or (item.end is not None and item.end.reason == "pause"):
         return [_go_on(session)]
@@ -168,28 +168,26 @@ def next_request(session: Session) -> SendRequest:
 def _call_commands(
     session: Session, turn: Turn, rules: Sequence[Rule], denied: Denied
 ) -> Iterable[Command]:
-    proposed = [CheckCall(call.id) for call in turn.calls if call.status == "proposed"]
+    standing = turn.standing
+    proposed = [CheckCall(call.id) for call in standing.of("proposed")]
     yield from proposed
     ends = settled(session)
     yield from map(Record, ends)
-    running = sum(call.status == "running" for call in turn.calls)
     circle, error = going_in_circles(session, turn), after_error(session, turn)
     if circle is not None or error is not None:
         # Before anything is decided or run, but not before it is known what there is to decide.
-        if not proposed and not ends and not (error and running):
+        if not proposed and not ends and not (error and standing.count("running")):
             yield Record(circle or error or RunPaused("error"))
         return
-    allowed = turn.calls[: session.calls_allowed]
-    if any(_stops_once_checked(session, call, rules, denied) for call in allowed):
+    allowed = turn.part_after(session.calls_allowed)
+    ruled = _ruled(session, turn, standing.unasked((rules, denied), allowed), rules, denied)
+    if ruled is None:
         return
-    waiting = [call for call in allowed if call.status == "waiting"]
-    events = (_by_rule(session, turn, call, rules, denied) for call in waiting)
-    ruled = [event for event in events if event is not None]
     stop = next((event for event in ruled if isinstance(event, RunStopped)), None)
     if stop is not None:  # before anything else is decided or begins, wherever its call stands
         yield Record(stop)
         return
-    begins = list(_to_begin(session, turn, allowed))
+    begins = _to_begin(session, standing, allowed)
     returned = [one for call in begins if (one := _returned(session, turn, call, rules, denied))]
     if returned:  # and what comes of them, which may be a stop, before anything begins
         yield from map(Record, returned)
@@ -202,38 +200,33 @@ def _call_commands(
         yield Record(beyond)
 
 
-def _to_begin(session: Session, turn: Turn, allowed: Sequence[Call]) -> Iterable[Call]:
-    """The calls whose turn it is to run."""
+def _ruled(
+    session: Session, turn: Turn, calls: Sequence[Call], rules: Sequence[Rule], denied: Denied
+) -> list[CallDecided | RunStopped] | None:
+    """What the rules make of `calls`; those that they leave to a person are not asked about again
+    until something becomes of them. None where a rule will stop the run at a call that is still
+    looked at: nothing is decided and nothing begins until then; other checks hold nobody up, for
+    one may take its time."""
+    ruled: list[CallDecided | RunStopped] = []
+    for call in calls:
+        event: CallDecided | RunStopped | None = None
+        if call.status == "waiting":
+            event = _by_rule(session, turn, call, rules, denied)
+            ruled += [] if event is None else [event]
+        elif (rule := first_match(rules, call)) is not None and rule.action == "stop":
+            event = _by_rule(session, turn, call, rules, denied)
+            if event is not None:
+                return None
+        if event is None:
+            turn.standing.asked(call)
+    return ruled
+
+
+def _to_begin(session: Session, standing: Standing, end: int) -> list[Call]:
+    """The calls before part `end` whose turn it is to run."""
     assert session.settings is not None
-    running = sum(call.status == "running" for call in turn.calls)
-    free = max(1, session.settings.limits.max_parallel) - running
-    return islice(_able(allowed), max(0, free))
-
-
-def _able(allowed: Sequence[Call]) -> Iterable[Call]:
-    """The calls that are to run and that nothing holds back (state.held), in one walk."""
-    beside = True  # whether all that is not done before lets others run beside it
-    first = True
-    for call in allowed:
-        if call.status == "done":
-            continue
-        if _to_run(call) and (first or (beside and call.parallel_safe)):
-            yield call
-        first, beside = False, beside and call.parallel_safe
-        if not beside:
-            return
-
-
-def _stops_once_checked(
-    session: Session, call: Call, rules: Sequence[Rule], denied: Denied
-) -> bool:
-    """Whether a rule will stop the run at a call that is still looked at. Nothing is decided and
-    nothing begins until then; other checks hold nobody up, for one may take its time."""
-    rule = first_match(rules, call) if call.status == "proposed" else None
-    if rule is None or rule.action != "stop":
-        return False
-    turn = session.turns[call.turn - 1]
-    return isinstance(_by_rule(session, turn, call, rules, denied), RunStopped)
+    free = max(1, session.settings.limits.max_parallel) - standing.count("running")
+    return list(islice(standing.able(end), max(0, free)))
 
 
 def _returned(
@@ -253,17 +246,12 @@ def _returned(
     return CallReturned(call.id, "rule", why)
 
 
-def _to_run(call: Call) -> bool:
-    decided = call.decided
-    return call.status == "decided" and decided is not None and decided.decision == "run"
-
-
 def settled(session: Session) -> list[Event]:
     """The ends of the calls that were answered or denied: nothing has to run for them."""
     return [
         CallEnded(call.id, decided_result(session, call, call.decided))
-        for call in session.current_calls
-        if call.status == "decided" and call.decided is not None and not _to_run(call)
+        for call in session.standing.of("settled")
+        if call.decided is not None
     ]
 
 

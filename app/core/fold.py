@@ -72,9 +72,18 @@ def apply(session: Session, logged: Logged) -> None:
     if logged.seq <= session.seq:
         raise IllegalEvent(f"Event {logged.seq} comes after {session.seq}.")
     _apply(session, logged)
+    if call_id := getattr(logged.event, "call_id", ""):
+        _moved(session, call_id)
     session.seq = logged.seq
     before = 0 if isinstance(logged.event, SessionForked) else session.updated_ms  # anybody's
     session.updated_ms = max(before, logged.at_ms)
+
+
+def _moved(session: Session, call_id: str) -> None:
+    call = session.by_call.get(call_id)
+    stands = session.turns[call.turn - 1].stands if call is not None else None
+    if call is not None and stands is not None:
+        stands.moved(call)
 
 
 def fold(session_id: str, log: Iterable[Logged]) -> Session:
@@ -100,7 +109,7 @@ def _apply(session: Session, logged: Logged) -> None:
             session.settings = settings
             session.settings_at.append((logged.seq, settings))
         case PromptAdded(text=text, images=images):
-            _require(not session.waiting, "Decide the waiting calls first, or stop the run.")
+            _require(not session.waits, "Decide the waiting calls first, or stop the run.")
             _require(session.state != "running", "This session is still running; stop it or wait.")
             session.prompts += 1
             session.items.append(Prompt(session.prompts, text, logged.seq, at_ms, images))
@@ -210,6 +219,7 @@ def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
     session.denied = [call for call in session.denied if call.id not in anew]
     for turn in session.turns:
         turn.calls = [_anew(session, c, tools) if c.id in anew else c for c in turn.calls]
+        turn.stands, turn.repeats = None, None
     session.resumed_turn, session.resumed_ms = len(session.turns), logged.at_ms
     session.forgiven = frozenset(call.id for call in session.current_calls if call.status == "done")
 

@@ -8,8 +8,8 @@ is under way comes to its end.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import islice, takewhile
 from math import fsum
@@ -110,9 +110,9 @@ def _cannot_hold(session: Session, limit: str, what: str) -> Iterator[Warned]:
 def beyond_calls(session: Session, turn: Turn) -> RunPaused | None:
     """Where all calls of a turn that its limit allows are done, and there are more."""
     allowed = session.calls_allowed
-    if len(turn.calls) <= allowed or any(c.status != "done" for c in turn.calls[:allowed]):
+    if len(turn.calls) <= allowed or not turn.standing.count("undone"):
         return None
-    if all(call.status == "done" for call in turn.calls):
+    if turn.standing.first("undone") < turn.part_after(allowed):
         return None
     said = f"This answer makes {len(turn.calls)} calls; {allowed} are done, which is the limit."
     return RunPaused("max_calls", f"{said} Continue allows as many again.")
@@ -143,14 +143,32 @@ def _in_circles(session: Session, turn: Turn, limits: Limits) -> RunPaused | Non
     run = [one for one in session.run if one.number <= turn.number and not one.dropped]
     if not most or sum(map(_alike, run)) <= most:
         return None
+    repeats = _repeats(run, turn, most)
+    while repeats and repeats[0][0].status == "done":  # and stays so
+        repeats.popleft()
+    if not repeats:
+        return None
+    call, times = repeats[0]
+    said = f"The model made this call of {call.name} {_often(times)} before"
+    said += since(session) or " in this run"
+    return RunPaused("max_repeats", f"{said}; Continue lets it be made again.")
+
+
+def _repeats(run: Sequence[Turn], turn: Turn, most: int) -> deque[tuple[Call, int]]:
+    """The calls of `turn` that `run` made `most` times before, or more often, with how often; but
+    those that were done when this was asked before. They are put together once."""
+    named = (most, [one.number for one in run])
+    if turn.repeats is not None and turn.repeats[0] == named:
+        return turn.repeats[1]
     times = Counter(key for one in run if one is not turn for key in _keys(one))
+    found: deque[tuple[Call, int]] = deque()
     for call, key in zip(turn.calls, _keys(turn), strict=True):
-        if times[key] >= most and call.status != "done":
-            said = f"The model made this call of {call.name} {_often(times[key])} before"
-            said += since(session) or " in this run"
-            return RunPaused("max_repeats", f"{said}; Continue lets it be made again.")
+        if times[key] >= most:
+            found.append((call, times[key]))
         times[key] += 1
-    return None
+    if not turn.open:
+        turn.repeats = named, found
+    return found
 
 
 def _keys(turn: Turn) -> tuple[int, ...]:
@@ -197,18 +215,11 @@ def after_error(session: Session, turn: Turn) -> RunPaused | None:
     assert session.settings is not None
     if session.settings.limits.continue_on_error:
         return None
-    failed = [call for call in turn.calls if _failed(call) and call.id not in session.forgiven]
-    if not failed:
+    failed = (one for one in turn.standing.of("failed") if one.id not in session.forgiven)
+    if (call := next(failed, None)) is None:
         return None
-    said = f"{failed[0].name} failed, and the run does not go on after an error"
+    said = f"{call.name} failed, and the run does not go on after an error"
     return RunPaused("error", f"{said}; Continue lets it.")
-
-
-def _failed(call: Call) -> bool:
-    """It ran and came to an error, or that was staged; a person who cancels one has seen it."""
-    decided, result = call.decided, call.result
-    ran = decided is not None and (decided.decision == "run" or decided.fault != "")
-    return ran and result is not None and result.is_error and result.kind != "interrupted"
 
 
 def same(one: Call, other: Call) -> bool:

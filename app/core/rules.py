@@ -11,9 +11,8 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Literal
 from urllib.parse import unquote
 
@@ -72,8 +71,18 @@ class Rule:
 
 def first_match(rules: Iterable[Rule], call: Call) -> Rule | None:
     """The rule that is about `call`, whether it decides it or not; None: ask."""
-    values = cache(lambda: values_of(call.arguments))  # read once for all rules, and if need be
-    return next((rule for rule in rules if _meets(rule, call) and _fits(rule, values)), None)
+    values: Any = _UNREAD
+    for rule in rules:
+        if not _meets(rule, call):
+            continue
+        if rule.when and values is _UNREAD:  # once for all rules
+            values = values_of(call.arguments)
+        if _fits(rule, values):
+            return rule
+    return None
+
+
+_UNREAD = object()
 
 
 def matches(rule: Rule, call: Call) -> bool:
@@ -89,12 +98,12 @@ def _meets(rule: Rule, call: Call) -> bool:
     return rule.covers(call.tool)
 
 
-def _fits(rule: Rule, values: Callable[[], Any]) -> bool:
+def _fits(rule: Rule, values: Any) -> bool:
     if not rule.when:
         return True
-    if not all_hold(rule.when, values()):
+    if not all_hold(rule.when, values):
         return False
-    return rule.action not in LETS_THROUGH or not _climbs(rule.when, values())
+    return rule.action not in LETS_THROUGH or not _climbs(rule.when, values)
 
 
 def _climbs(when: Mapping[str, Any], values: Any) -> bool:

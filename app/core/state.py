@@ -9,9 +9,12 @@ Only the fold (fold.py) changes these; everybody else reads.
 from __future__ import annotations
 
 import json
+import sys
+from bisect import bisect_left, insort
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from app.core.errors import NotFound
 from app.core.events import (
@@ -32,6 +35,18 @@ from app.core.tools import Content, Tool, ToolResult
 
 CallStatus = Literal[
     "streaming", "proposed", "waiting", "decided", "running", "interrupted", "done"
+]
+Group = Literal[
+    "proposed",
+    "waiting",
+    "interrupted",
+    "running",
+    "to_run",
+    "settled",
+    "undone",
+    "unsafe",
+    "unasked",
+    "failed",
 ]
 SessionState = Literal["running", "paused", "waiting", "failed", "interrupted", "idle"]
 
@@ -167,6 +182,116 @@ class Call:
         """Something about the tool itself needs a person: no rule runs the call."""
         return any(p.kind == "caution" for p in self.problems)
 
+    @property
+    def to_run(self) -> bool:
+        """Whether it was decided to run, and has not begun."""
+        decided = self.decided
+        return self.status == "decided" and decided is not None and decided.decision == "run"
+
+    @property
+    def failed(self) -> bool:
+        """It ran and came to an error, or that was staged; a person who cancels one has seen it."""
+        decided, result = self.decided, self.result
+        ran = decided is not None and (decided.decision == "run" or decided.fault != "")
+        return ran and result is not None and result.is_error and result.kind != "interrupted"
+
+
+class Standing:
+    """How the calls of a turn that has ended stand: those of a group, in the order of the calls.
+
+    What has moved is put right when it is asked for: a round of `next_commands` costs what has
+    moved since the last one, and not the whole turn.
+
+    `to_run` and `settled` (answered or denied) are those that are decided. `undone` are all but
+    the done, `unsafe` the undone that run alone, `unasked` those waiting or looked at that no rule
+    was asked about as they stand, `failed` the done that ran and came to an error.
+    """
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self._calls = {call.part.index: call for call in calls}
+        self._moved = list(calls)
+        self._groups: dict[int, tuple[Group, ...]] = {}
+        self._places: dict[Group, list[int]] = {group: [] for group in get_args(Group)}
+        self._rules: object = None
+
+    def moved(self, call: Call) -> None:
+        """Something has become of `call`."""
+        self._moved.append(call)
+
+    def of(self, group: Group, end: int = sys.maxsize) -> list[Call]:
+        """The calls of `group` that stand before part `end`."""
+        places = self._of(group)
+        return [self._calls[place] for place in places[: bisect_left(places, end)]]
+
+    def count(self, group: Group) -> int:
+        return len(self._of(group))
+
+    def first(self, group: Group) -> int:
+        """The part of the first call of `group`; beyond all where there is none."""
+        return next(iter(self._of(group)), sys.maxsize)
+
+    def able(self, end: int) -> Iterator[Call]:
+        """The calls before part `end` that are to run and that nothing holds back (`held`)."""
+        alone, first = self.first("unsafe"), self.first("undone")
+        for place in self._of("to_run"):
+            if place >= end or place > alone:
+                return
+            if place < alone or place == first:
+                yield self._calls[place]
+
+    def unasked(self, rules: object, end: int) -> list[Call]:
+        """The calls before part `end` that `rules` were not asked about as they stand now."""
+        if self._rules != rules:
+            self._rules = rules
+            self._of("undone")
+            self._places["unasked"] = sorted(self._places["waiting"] + self._places["proposed"])
+        return self.of("unasked", end)
+
+    def asked(self, call: Call) -> None:
+        """The rules leave it as it is, until something becomes of it."""
+        _take(self._places["unasked"], call.part.index)
+
+    def _of(self, group: Group) -> list[int]:
+        for call in self._moved:
+            self._put(call)
+        self._moved.clear()
+        return self._places[group]
+
+    def _put(self, call: Call) -> None:
+        place = call.part.index
+        for group in self._groups.get(place, ()):
+            _take(self._places[group], place)
+        self._groups[place] = groups = tuple(_groups(call))
+        for group in groups:
+            insort(self._places[group], place)
+
+
+def _take(places: list[int], place: int) -> None:
+    at = bisect_left(places, place)
+    if at < len(places) and places[at] == place:
+        del places[at]
+
+
+_NOBODY = Standing(())
+
+
+def _groups(call: Call) -> Iterator[Group]:
+    match call.status:
+        case "done":
+            if call.failed:
+                yield "failed"
+            return
+        case "proposed" | "waiting":
+            yield call.status
+            yield "unasked"
+        case "interrupted" | "running":
+            yield call.status
+        case "decided":
+            yield "to_run" if call.to_run else "settled"
+    yield "undone"
+    if not call.parallel_safe:
+        yield "unsafe"
+
 
 @dataclass
 class Task:
@@ -198,8 +323,8 @@ class Turn:
 
     `retries` is how many failed attempts by themselves came before it; `calls_before` how many of
     its calls were done when a person last let it go on beyond their limit; `doubled`, `keys`,
-    `made` and `alike` are what was found of its calls (decide.doubled_ids, limits._keys, _made and
-    _alike), None before.
+    `made`, `alike` and `repeats` are what was found of its calls (decide.doubled_ids, limits._keys,
+    _made, _alike and _repeats), None before. `stands` is its `standing`, once it was asked for.
     """
 
     number: int
@@ -223,6 +348,10 @@ class Turn:
     keys: tuple[int, ...] | None = field(default=None, compare=False)
     made: frozenset[int] | None = field(default=None, compare=False)
     alike: int | None = field(default=None, compare=False)
+    repeats: tuple[object, deque[tuple[Call, int]]] | None = field(
+        default=None, init=False, compare=False, repr=False
+    )
+    stands: Standing | None = field(default=None, init=False, compare=False, repr=False)
 
     @property
     def open(self) -> bool:
@@ -232,6 +361,20 @@ class Turn:
     def runnable(self) -> bool:
         """Whether its calls may run as they are: the answer came to a good end."""
         return self.end is not None and self.end.reason not in ("length", "refusal")
+
+    @property
+    def standing(self) -> Standing:
+        """Kept once the turn is over: from then on the fold tells it what becomes of a call."""
+        if self.stands is not None:
+            return self.stands
+        found = Standing(self.calls)
+        if not self.open:
+            self.stands = found
+        return found
+
+    def part_after(self, count: int) -> int:
+        """The part of the first call beyond so many; beyond all where there is none."""
+        return self.calls[count].part.index if count < len(self.calls) else sys.maxsize
 
     @property
     def text(self) -> str:
@@ -310,9 +453,27 @@ class Session:
     @property
     def waiting(self) -> list[Call]:
         """The calls that need a person, in order."""
-        if self.stopped or self.cut_off:
+        if not self.waits:
             return []
-        return [call for call in self.current_calls if call.status in ("waiting", "interrupted")]
+        standing = self.standing
+        return sorted(
+            standing.of("waiting") + standing.of("interrupted"), key=lambda one: one.part.index
+        )
+
+    @property
+    def waits(self) -> int:
+        """How many calls need a person."""
+        if self.stopped or self.cut_off:
+            return 0
+        return self.standing.count("waiting") + self.standing.count("interrupted")
+
+    @property
+    def standing(self) -> Standing:
+        """That of `current_calls`."""
+        item = self.last_item
+        if isinstance(item, Turn) and item.end is not None:
+            return item.standing
+        return _NOBODY
 
     @property
     def answer(self) -> str:
@@ -326,15 +487,15 @@ class Session:
         if self.cut_off:
             return "interrupted"
         item = self.last_item
-        if any(call.status == "running" for call in self.current_calls):
+        if self.standing.count("running"):
             return "running"
         if (isinstance(item, Turn) and item.open) or self.retrying is not None:
             return "running"
         if self.paused:
             return "paused"
-        if self.waiting:
+        if self.waits:
             # What is decided already still goes on beside the one that waits.
-            return "running" if goes_on(self.current_calls, self.calls_allowed) else "waiting"
+            return "running" if self._goes_on else "waiting"
         if isinstance(item, Turn) and item.failure is not None:
             cut = item.failure.failure in ("interrupted", "stopped")
             return "interrupted" if cut else "failed"
@@ -355,6 +516,15 @@ class Session:
         assert self.settings is not None
         before = self.turn.calls_before if self.turn is not None else 0
         return before + max(1, self.settings.limits.max_calls_per_turn)
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether some call goes on without a person: it is checked next, or runs, or can."""
+        standing, turn = self.standing, self.turn
+        if any((standing.count("proposed"), standing.count("running"), standing.count("settled"))):
+            return True
+        end = turn.part_after(self.calls_allowed) if turn is not None else 0
+        return next(standing.able(end), None) is not None
 
     @property
     def run(self) -> list[Turn]:
@@ -388,22 +558,3 @@ def held(calls: Sequence[Call], call: Call) -> Call | None:
         if other.status != "done" and not (other.parallel_safe and call.parallel_safe):
             return other
     return None
-
-
-def goes_on(calls: Sequence[Call], allowed: int) -> bool:
-    """Whether some call goes on without a person: it is checked next, or runs, or can. Only the
-    first `allowed` may run."""
-    stuck = alone = False  # whether some call before is stuck, and one that runs alone
-    for place, call in enumerate(calls):
-        match call.status:
-            case "proposed" | "running":
-                return True
-            case "done" | "streaming":
-                continue
-            case "decided":
-                runs = call.decided is not None and call.decided.decision == "run"
-                free = not stuck or (call.parallel_safe and not alone)
-                if not runs or (free and place < allowed):
-                    return True
-        stuck, alone = True, alone or not call.parallel_safe
-    return False

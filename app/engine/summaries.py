@@ -18,7 +18,7 @@ def summary_of(session: Session, title: str, created_ms: int, *, own: bool = Tru
         session.state,
         session.settings.model or session.settings.profile.model,
         len(session.by_call),
-        len(session.waiting),
+        session.waits,
         tasks=len(session.open_tasks),
         profile=session.settings.profile.name,
         parent=fork.parent if fork is not None else "",

@@ -5,7 +5,7 @@ It performs commands as engine/driver.py does, in one hold, and looks at the law
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -49,10 +49,22 @@ from app.core.messages import model_request, wire_id
 from app.core.profiles import SIMULATOR
 from app.core.rules import Rule, first_match
 from app.core.settings import Limits, Settings
-from app.core.state import Call, Prompt, Session
+from app.core.state import Call, Group, Prompt, Session, Turn, held
 from app.core.tools import ToolChoice, text_result
 from app.engine.closing import closing_events
 from tests import playbook
+
+STANDS: Mapping[Group, Callable[[Call], bool]] = {
+    "proposed": lambda call: call.status == "proposed",
+    "waiting": lambda call: call.status == "waiting",
+    "interrupted": lambda call: call.status == "interrupted",
+    "running": lambda call: call.status == "running",
+    "to_run": lambda call: call.to_run,
+    "settled": lambda call: call.status == "decided" and not call.to_run,
+    "undone": lambda call: call.status != "done",
+    "unsafe": lambda call: call.status != "done" and not call.parallel_safe,
+    "failed": lambda call: call.failed,
+}
 
 
 class Crash(Exception):
@@ -116,6 +128,7 @@ class World:
 
     def due(self) -> list[Command]:
         commands = next_commands(self.session, self.rules)
+        assert commands == next_commands(_unread(self.session), self.rules), "what is kept differs"
         return [
             one
             for one in commands
@@ -166,7 +179,18 @@ class World:
 
     # The laws.
 
+    def _look_at_standing(self) -> None:
+        """What is kept of how the calls stand is what a walk over all of them finds."""
+        calls, standing = self.session.current_calls, self.session.standing
+        for group, holds in STANDS.items():
+            assert standing.of(group) == [call for call in calls if holds(call)], group
+        able = [call for call in calls if call.to_run and held(calls, call) is None]
+        for count in range(len(calls) + 1):
+            end = calls[count].part.index if count < len(calls) else 1_000
+            assert list(standing.able(end)) == [one for one in able if one in calls[:count]]
+
     def _look(self, event: Event) -> None:
+        self._look_at_standing()
         match event:
             case CallStarted(call_id=call_id):
                 self._look_at_start(self.session.call(call_id))
@@ -369,3 +393,12 @@ class World:
 
 
 WORDS = ("run", "answer", "deny", "edited")
+
+
+def _unread(session: Session) -> Session:
+    """The same session as if nobody had asked yet how the calls of its last turn stand."""
+    last = session.last_item
+    items = [
+        replace(one) if one is last and isinstance(one, Turn) else one for one in session.items
+    ]
+    return replace(session, items=items)

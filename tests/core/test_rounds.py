@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from types import FrameType
+from typing import Any
 
 import pytest
 
 from app.core import decide, limits
-from app.core.decide import CheckCall, Denied, next_commands
+from app.core.decide import CheckCall, Denied, Record, RunCall, SendRequest, next_commands
+from app.core.events import (
+    CallDecided,
+    CallEnded,
+    CallStarted,
+    Event,
+    Logged,
+    PromptAdded,
+    SessionStarted,
+)
+from app.core.fold import apply
 from app.core.rules import Rule
+from app.core.settings import Limits
 from app.core.state import Call, Session, Turn
-from tests.playbook import begun, call, checked, session, turn
+from app.core.tools import text_result
+from app.engine.summaries import summary_of
+from tests.playbook import begun, call, checked, session, settings, turn
+from tests.tables import each_row
 
 ALL = (Rule("*", "run"),)
 
@@ -56,3 +74,76 @@ def test_a_call_that_is_looked_at_is_judged_by_no_rule_but_a_stop(
     assert judged == []
     assert next_commands(one, (Rule("*", "stop"),)) == [CheckCall(f"1.{n}") for n in range(5)]
     assert judged == ["1.0"]
+
+
+DISTINCT = [f'{{"city": "{n}"}}' for n in range(120)]
+ALIKE = [f'{{"city": "{n % 10}"}}' for n in range(120)]
+RUNS: list[tuple[str, Sequence[Rule], bool, Sequence[str], Limits]] = [
+    ("a rule runs them", ALL, True, DISTINCT, Limits(max_parallel=4)),
+    ("a person runs them", (), True, DISTINCT, Limits(max_parallel=4)),
+    ("a rule leaves them to a person", (Rule("*", "ask"),), True, DISTINCT, Limits()),
+    ("a rule would stop others", (Rule("no", "stop"), *ALL), True, DISTINCT, Limits()),
+    ("one after the other", ALL, False, DISTINCT, Limits()),
+    ("no error is passed over", ALL, True, DISTINCT, Limits(continue_on_error=False)),
+    ("many are alike", ALL, True, ALIKE, Limits(max_repeats=13)),
+]
+
+
+@each_row("rules, safe, arguments, limits", [row[1:] for row in RUNS], [row[0] for row in RUNS])
+def test_what_follows_from_an_event_costs_the_same_however_many_calls_there_are(
+    rules: Sequence[Rule], safe: bool, arguments: Sequence[str], limits: Limits
+) -> None:
+    """Four times as many calls are four times the work, from the first check to the last result,
+    whoever decides; with what the list of sessions is told."""
+    few, many = (lines_of(rules, safe, arguments[:count], limits) for count in (30, 120))
+    assert many <= 4.4 * few, many / few
+
+
+def lines_of(rules: Sequence[Rule], safe: bool, arguments: Sequence[str], limits: Limits) -> int:
+    """How many lines of app/core run until the results of a turn with such calls are sent."""
+    kept = replace(settings(), limits=replace(limits, max_calls_per_turn=len(arguments)))
+    many = [call(n, arguments=text) for n, text in enumerate(arguments)]
+    one = session(SessionStarted(kept), PromptAdded("hello"), *turn(1, *many))
+    lines = 0
+
+    def counting(frame: FrameType, kind: str, _: Any) -> Any:
+        nonlocal lines
+        if "/app/core/" not in frame.f_code.co_filename:
+            return None
+        lines += kind == "line"
+        return counting
+
+    before = sys.gettrace()
+    sys.settrace(counting)
+    try:
+        _driven(one, rules, safe=safe)
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+def _driven(one: Session, rules: Sequence[Rule], *, safe: bool) -> None:
+    def append(event: Event) -> None:
+        apply(one, Logged(one.seq + 1, 1_000 + one.seq, event))
+        summary_of(one, "", 0)
+
+    for command in next_commands(one, rules):
+        assert isinstance(command, CheckCall)
+        append(checked(command.call_id, parallel_safe=safe))
+    running: list[str] = []
+    undecided = [one.id for one in one.current_calls]
+    while True:
+        commands = next_commands(one, rules)
+        for command in commands:
+            match command:
+                case Record(event):
+                    append(event)
+                case RunCall(call_id, attempt):
+                    append(CallStarted(call_id, attempt))
+                    running.append(call_id)
+                case SendRequest():
+                    return
+        if not commands and running:
+            append(CallEnded(running.pop(0), text_result("so")))
+        elif not commands:
+            append(CallDecided(undecided.pop(0), "run", digest="digest"))
