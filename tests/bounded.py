@@ -11,11 +11,12 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 AGAIN_S = 5.0
+LOOK_S = 0.01
 
 
 class NotDone(BaseException):
@@ -52,6 +53,17 @@ def within(seconds: float) -> Iterator[None]:
         if outer_left:
             left = outer_left - (time.monotonic() - begun)
             signal.setitimer(signal.ITIMER_REAL, max(left, 0.001), AGAIN_S)
+
+
+async def until(there: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Returns as soon as it is so; TimeoutError where it does not become so.
+
+    For what tells nobody. Between two looks others have the processor: it may be their work that
+    is waited for.
+    """
+    async with asyncio.timeout(seconds):
+        while not there():
+            await asyncio.sleep(LOOK_S)
 
 
 def _raise_in_the_test(problem: NotDone) -> None:

@@ -116,8 +116,10 @@ async def stdio(launch: Launch, words: Words, ended: Callable[[], None]) -> Asyn
     lifeline = os.fdopen(write_end, "wb", 0)
     try:
         process = await _started(launch, read)
-    except OSError as error:
+    except BaseException as error:  # given up while it started, too
         lifeline.close()
+        if not isinstance(error, OSError):
+            raise
         said = f"{launch.command[0]} cannot be started: {error.strerror}."
         raise BadInput(said) from None
     finally:

@@ -19,9 +19,9 @@ from app.engine.decisions import Asked
 from app.engine.engine import Engine
 from app.engine.tasks import teller
 from app.simulator.scenario import Scenario, scenario
+from tests.bounded import until as wait_until
 from tests.engine.running import asked, events_of, rested, running, until
 from tests.executors.workspace.working import alive
-from tests.executors.workspace.working import until as wait_until
 from tests.served import served
 
 pytestmark = pytest.mark.anyio

@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import pytest
 
 from app.core.errors import BadInput
 from app.core.servers import Accepted, Server, fingerprint
 from app.core.tools import Tool, ToolResult
-from app.executors.executor import Checked, Invocation
+from app.executors.executor import Checked, Deadline, Invocation
 from app.executors.mcp import Mcp
 from app.executors.mcp_stdio import TAIL
 from app.executors.table import Executors
-from tests.executors.mcp_servers import alive, by_stdio, fine, lines, served
+from tests.bounded import until
+from tests.executors.mcp_servers import alive, by_stdio, lines, served
 
 pytestmark = pytest.mark.anyio
 
@@ -87,8 +87,8 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def stood(anyio_backend: str) -> AsyncIterator[World]:
-    """The fine server by stdio, started once: its SDK takes a second to be read."""
-    async with world(by_stdio("fine", env={"MINE": "x${OUR_OWN_KEY}"})) as one:
+    """The SDK's server by stdio, started once: it takes a second to be read."""
+    async with world(by_stdio("sdk", env={"MINE": "x${OUR_OWN_KEY}"})) as one:
         yield one
 
 
@@ -102,8 +102,8 @@ def standing(stood: World) -> World:
 
 @asynccontextmanager
 async def over(way: str, standing: World | None = None) -> AsyncIterator[World]:
-    """The fine server by stdio (the one that stands, if any), over HTTP with streams, or over
-    HTTP with JSON."""
+    """By stdio the SDK's server that stands, or where none does one by hand; over HTTP with
+    streams, or over HTTP with JSON, the SDK's."""
     if way == "stdio" and standing is not None:
         yield standing
         return
@@ -112,7 +112,7 @@ async def over(way: str, standing: World | None = None) -> AsyncIterator[World]:
             yield one
         return
     async with (
-        served(fine(), json_response=way == "json") as url,
+        served(json_response=way == "json") as url,
         world(Server("fine", url=url, private=True)) as one,
     ):
         yield one
@@ -209,7 +209,7 @@ async def test_a_tool_that_changed_after_it_was_accepted_asks_again(way: str) ->
         assert (await one.run("change")).text == "changed"
         with anyio.fail_after(20):
             while not (after := await one.checked("say")).problems:
-                await anyio.lowlevel.checkpoint()
+                await anyio.sleep(0.01)
         assert after.problems[0].kind == "caution"
         assert "not what was accepted" in after.problems[0].message
         assert after.code != before.code, "a card from before is stale"
@@ -230,9 +230,7 @@ async def test_a_notification_alone_takes_the_trust_away() -> None:
         assert stale.text == "fine"
         connection = one.mcp.peer(one.server).connection
         assert connection is not None
-        with anyio.fail_after(20):
-            while not connection.stale:
-                await anyio.lowlevel.checkpoint()
+        await until(lambda: connection.stale)
         result = await one.run("t", code=before.code)
         assert result.is_error
         assert "has changed on its server" in result.text
@@ -258,7 +256,13 @@ async def test_a_call_past_its_time_is_cancelled_on_the_server(
     file = tmp_path / "hang"
     async with over(way, standing) as one:
         await one.run("add", {"a": 1, "b": 1})
-        result = await one.run("hang", {"file": str(file)}, timeout_s=0.5)
+        deadline = Deadline()
+        work = asyncio.create_task(
+            one.run("hang", {"file": str(file)}, timeout_s=600.0, deadline=deadline)
+        )
+        assert await lines(file, 1) == ["began"]
+        assert deadline.extend(-600)
+        result = await work
         assert (result.is_error, result.kind) == (True, "timeout")
         assert await lines(file, 2) == ["began", "cancelled"]
         assert (await one.run("add", {"a": 1, "b": 1})).text == "2", "the server goes on"
@@ -295,7 +299,10 @@ async def test_a_server_that_hangs_in_initialize_is_given_up(
         ("nonsense", "none that MCP knows"),
     ],
 )
-async def test_a_server_that_floods_or_babbles_is_stopped(word: str, words: str) -> None:
+async def test_a_server_that_floods_or_babbles_is_stopped(
+    word: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.executors.mcp_stdio.MAX_LINES", 300)
     async with world(by_stdio(word)) as one:
         result = await one.run("t")
         assert result.is_error
@@ -364,12 +371,11 @@ async def test_closing_ends_the_server_and_what_it_left_behind(tmp_path: Path) -
 async def test_a_connection_that_rests_is_closed_and_made_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("app.executors.mcp_connection.IDLE_S", 0.2)
+    monkeypatch.setattr("app.executors.mcp_connection.IDLE_S", 1.0)
     async with world(by_stdio("fine")) as one:
         await one.accept_all()
         code = (await one.checked("add")).code
         peer = one.mcp.peer(one.server)
-        with anyio.fail_after(20):
-            while peer.open:
-                await anyio.lowlevel.checkpoint()
+        await until(lambda: not peer.open)
+        monkeypatch.undo()
         assert (await one.run("add", {"a": 1, "b": 1}, code=code)).text == "2"

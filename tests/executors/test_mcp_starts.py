@@ -16,6 +16,7 @@ import pytest
 
 from app.core.servers import Accepted, Server
 from app.executors import mcp as mcp_module
+from tests.bounded import until
 from tests.executors.mcp_servers import by_stdio, serving
 from tests.executors.test_mcp import World, world
 
@@ -30,9 +31,7 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def connecting(one: World) -> None:
-    with anyio.fail_after(20):
-        while one.mcp.peer(one.server).connecting is None:
-            await anyio.lowlevel.checkpoint()
+    await until(lambda: one.mcp.peer(one.server).connecting is not None)
 
 
 def stale(one: World) -> bool:
@@ -72,6 +71,28 @@ async def test_a_server_that_is_stopped_while_it_starts_is_ended() -> None:
         assert (peer.open, peer.connecting, peer.fault) == (False, None, "")
 
 
+async def test_a_start_that_is_given_up_leaves_no_pipe_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ends: list[int] = []
+
+    async def never(launch: object, lifeline: int) -> None:
+        ends.append(os.dup(lifeline))
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr("app.executors.mcp_stdio._started", never)
+    async with world(by_stdio("deaf")) as one:
+        check = asyncio.create_task(one.checked("t"))
+        await until(lambda: bool(ends))
+        with anyio.fail_after(20):
+            await one.mcp.stop(one.server.name)
+            await check
+    (end,) = ends
+    os.set_blocking(end, False)
+    assert os.read(end, 1) == b"", "nobody holds the other end"
+    os.close(end)
+
+
 async def test_a_server_that_is_withdrawn_while_it_starts_is_not_used(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -105,8 +126,7 @@ async def test_a_check_has_its_time_and_a_list_that_was_not_told_is_not_known(
     async with world(by_stdio("mute")) as one:
         check = asyncio.create_task(one.checked("t"))
         with anyio.fail_after(20):
-            while stale(one):  # until it asks
-                await anyio.lowlevel.checkpoint()
+            await until(lambda: not stale(one))  # it asks
             check.cancel()
             await asyncio.wait([check])
         assert stale(one)
@@ -146,13 +166,12 @@ async def flooding(scope: Any, receive: Any, send: Any) -> None:
 async def test_a_stream_over_http_that_never_ends_is_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("app.executors.mcp_stdio.MAX_LINES", 300)
+    monkeypatch.setattr("app.executors.mcp_stdio.MAX_LINES", 30)
     async with serving(flooding) as url, world(Server("f", url=url + "/", private=True)) as one:
         with anyio.fail_after(20):
             await one.mcp.list_tools(one.server)
-            while one.mcp.peer(one.server).open:
-                await anyio.lowlevel.checkpoint()
-        assert "300 lines without being asked" in one.mcp.peer(one.server).fault
+            await until(lambda: not one.mcp.peer(one.server).open)
+        assert "30 lines without being asked" in one.mcp.peer(one.server).fault
 
 
 async def test_what_is_known_is_told_without_asking() -> None:

@@ -19,7 +19,8 @@ import pytest
 from app.executors.workspace import shell
 from app.executors.workspace.shell import Output
 from app.executors.workspace.workspace import OPEN
-from tests.executors.workspace.working import TOOLS, Working, alive, until
+from tests.bounded import until
+from tests.executors.workspace.working import TOOLS, Working, alive
 
 pytestmark = pytest.mark.anyio
 

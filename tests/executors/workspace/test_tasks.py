@@ -14,7 +14,8 @@ from app.core.events import Event, TaskEnded, TaskStarted
 from app.executors.workspace import tasks as module
 from app.executors.workspace.tasks import Tasks
 from app.executors.workspace.workspace import OPEN
-from tests.executors.workspace.working import Working, alive, until
+from tests.bounded import until
+from tests.executors.workspace.working import Working, alive
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -96,10 +95,3 @@ def alive(mark: str) -> list[int]:
             except OSError:
                 continue
     return found
-
-
-async def until(there: Callable[[], bool]) -> None:
-    """Wait, at most 20 seconds, until it is so."""
-    with anyio.fail_after(20):
-        while not there():
-            await anyio.sleep(0.01)
