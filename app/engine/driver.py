@@ -172,9 +172,12 @@ class Driver:
         await self._over(session_id)
 
     async def _stop(self, live: Live) -> None:
+        trouble = self._hub.health.trouble
+        if trouble is None:
+            await self._hub.pay(live)
         going = live.own and live.session.state in ("running", "waiting", "paused")
         if going and not live.session.stopped:
-            if (trouble := self._hub.health.trouble) is not None:
+            if trouble is not None:
                 raise trouble  # another try may take its time, and Stop does not
             await self._hub.append(live, [RunStopped()])
         self.waits.end(live.id)
@@ -236,6 +239,7 @@ class Driver:
         """For all that can start or change something; Conflict where the session is deleted."""
         async with self._hub.holding(session_id) as live:
             live.check_open()
+            await self._hub.pay(live)
             yield live
 
     async def advance(self, session_id: str) -> None:

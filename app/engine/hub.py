@@ -175,12 +175,7 @@ class Hub:
         one cannot follow; StoreError where they could not be saved.
         """
         assert live.own, "what came from somebody else is only read"
-        if (owed := self._owed.pop(live.id, None)) is not None:
-            try:
-                await self.append(live, [owed[0]], at_ms=owed[1])
-            except StoreError:
-                self._owed[live.id] = owed
-                raise
+        await self.pay(live)
         now = self.clock() if at_ms is None else at_ms
         session = live.session
         if not all(isinstance(event, PartDelta) for event in events):
@@ -236,6 +231,15 @@ class Hub:
         """Save `event`, which holds from now on, before anything else of the session is saved."""
         self._owed.setdefault(live.id, (event, self.clock()))
         self.ring_list()
+
+    async def pay(self, live: Live) -> None:
+        """Save what is owed: whatever comes next is judged by it. The caller holds `live`."""
+        if (owed := self._owed.pop(live.id, None)) is not None:
+            try:
+                await self.append(live, [owed[0]], at_ms=owed[1])
+            except StoreError:
+                self._owed[live.id] = owed
+                raise
 
     @property
     def owing(self) -> bool:

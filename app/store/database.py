@@ -33,6 +33,9 @@ APPLICATION_ID = 0x706C6179  # "play"
 QUICK_CHECK_BYTES = 64 * 1024 * 1024
 """A file up to this size is checked when it is opened; a larger one would hold up the start."""
 
+LOOK_S = 2.0
+"""How often it is looked whether the file is still there, in seconds, where nothing is written."""
+
 _ROWS_AT_ONCE = 64
 """Rows that are fetched from a cursor in one step."""
 
@@ -198,6 +201,7 @@ class Database:
         self._open = asyncio.Event()
         self._open.set()
         self._task = asyncio.create_task(self._write_all()) if writer is not None else None
+        self._looking = asyncio.create_task(self._look()) if writer is not None else None
 
     @classmethod
     async def open(
@@ -265,8 +269,9 @@ class Database:
             raise store_error(error, self.path) from error
 
     async def close(self) -> None:
-        if self._probing is not None:
-            self._probing.cancel()
+        for task in (self._probing, self._looking):
+            if task is not None:
+                task.cancel()
         if self._task is not None:
             self._queue.put_nowait(None)
             await self._task
@@ -386,6 +391,17 @@ class Database:
         self.health.failed(trouble)
         if self._probing is None or self._probing.done():
             self._probing = asyncio.create_task(self._probe())
+
+    async def _look(self) -> None:
+        """While nothing is written nobody would notice that nothing could be."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if self._open.is_set() and self.health.trouble is None:
+                try:
+                    self._check_file()
+                except StoreUnwritable as trouble:
+                    self._troubled(trouble)
+            self.health.look()
 
     async def _probe(self) -> None:
         while self.health.trouble is not None:

@@ -4,31 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Collection
 from typing import Any
 
-from app.core.errors import StoreUnwritable
+from app.core.errors import StoreGone, StoreUnwritable
 
 log = logging.getLogger("playground")
 
 PROBE_S = 1.0
 """How often a database that could not be written is tried again, in seconds."""
+CALM_S = 5.0
+"""So long must all writes have worked, in seconds, until nothing is said of those that failed."""
 
 
 class Health:
-    """`trouble` is why nothing can be written now, None while all is well."""
+    """`trouble` is why nothing can be written now, None while all is well. `told` is the same for
+    who reads it: it stays for a while, for on a disk that is nearly full writes fail and succeed in
+    turns; `unsteady` is whether one has succeeded meanwhile. `clock` counts seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
         self.trouble: StoreUnwritable | None = None
+        self.told: StoreUnwritable | None = None
+        self.unsteady = False
+        self._well_since = 0.0
         self._well = asyncio.Event()
         self._well.set()
         self._troubled = asyncio.Event()
-        self._told: list[Callable[[], object]] = []
+        self._watching: list[Callable[[], object]] = []
         self._ending = False
 
     def watch(self, told: Callable[[], object]) -> None:
-        """`told` is called whenever `trouble` has become another."""
-        self._told.append(told)
+        """`told` is called whenever `trouble`, or what is told of it, has become another."""
+        self._watching.append(told)
 
     def failed(self, trouble: StoreUnwritable) -> None:
         """A write failed for a reason that passes."""
@@ -43,12 +52,28 @@ class Health:
             log.warning("The database can be written again.")
             self._become(None)
 
+    def look(self) -> None:
+        """Called now and then: what passed long enough ago is told no more."""
+        passed = self.trouble is None and self.clock() - self._well_since >= CALM_S
+        if self.told is not None and passed:
+            self._tell(None, unsteady=False)
+
     def _become(self, trouble: StoreUnwritable | None) -> None:
-        self.trouble = trouble
+        before, self.trouble = self.trouble, trouble
         for now, event in ((trouble is None, self._well), (trouble is not None, self._troubled)):
             (event.set if now else event.clear)()
-        for told in self._told:
-            told()
+        if trouble is not None:
+            self._tell(trouble, unsteady=self.unsteady)
+        elif isinstance(before, StoreGone):  # nobody deletes it in turns
+            self._tell(None, unsteady=False)
+        else:
+            self._well_since = self.clock()
+            self._tell(self.told, unsteady=True)
+
+    def _tell(self, told: StoreUnwritable | None, *, unsteady: bool) -> None:
+        self.told, self.unsteady = told, unsteady
+        for watching in self._watching:
+            watching()
 
     def end(self) -> None:
         """The program ends: nobody waits any longer."""

@@ -28,11 +28,13 @@ LISTED = 100
 
 @dataclass(frozen=True)
 class Store:
-    """`trouble` says why nothing can be saved, "" where all is well; `meanwhile` what becomes of
-    what arrives. `copy` is whether a copy may be written where the file was. `unsaved` are the
-    bytes of answers that are not in the log yet."""
+    """`trouble` says why nothing can be saved, or could not a moment ago, "" where all is well;
+    `unsteady` is whether something was saved since. `meanwhile` says what becomes of what arrives.
+    `copy` is whether a copy may be written where the file was. `unsaved` are the bytes of answers
+    that are not in the log yet."""
 
     trouble: str
+    unsteady: bool
     meanwhile: str
     copy: bool
     unsaved: int
@@ -57,14 +59,15 @@ class Site:
     def store_now(self) -> Store:
         """Whether anything can be saved, and what is kept meanwhile."""
         hub = self.engine.hub
-        trouble = hub.health.trouble
+        told = hub.health.told
         meanwhile = "What arrives is kept in memory and saved as soon as that can be done."
         if hub.owing:
             meanwhile += " Stop holds already."
         return Store(
-            "" if trouble is None else str(trouble),
+            "" if told is None else str(told),
+            hub.health.unsteady,
             meanwhile,
-            copy=isinstance(trouble, StoreGone),
+            copy=isinstance(hub.health.trouble, StoreGone),
             unsaved=self.engine.client.unsaved,
         )
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from app.core.errors import StoreUnwritable
+from app.core.errors import Refused, StoreUnwritable
 from app.core.events import (
+    CallDecided,
     CallEnded,
     CallInterrupted,
     CallStarted,
@@ -25,6 +26,7 @@ from app.core.state import Session
 from app.engine import client as client_module
 from app.engine.decisions import Asked
 from app.engine.engine import Engine
+from app.store import database as database_module
 from tests.engine.boundary import Boundary
 from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running, until
 from tests.engine.test_driver import effects, noting, waiting
@@ -102,6 +104,33 @@ async def test_stop_acts_at_once_and_is_saved_when_there_is_room(
         await engine.driver.retry(session_id)
         await until(engine, session_id, ResponseFailed)
         await engine.driver.stop(session_id)
+
+
+async def test_after_a_stop_that_is_not_saved_yet_nothing_is_decided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was acknowledged first stands first in the log, and what comes next is judged by it."""
+    async with watched(tmp_path) as (engine, _):
+        session = await waiting(engine, noting(tmp_path))
+        (call,) = session.waiting
+        run = Asked("run", call.digest)
+        disk = FullDisk(engine, monkeypatch)
+        disk.on = True
+        with pytest.raises(StoreUnwritable):
+            await engine.driver.decide(session.id, call.id, run)
+        monkeypatch.setattr(database_module, "PROBE_S", 3600)  # only who asks finds the room
+        await engine.driver.stop(session.id)
+        disk.on = False
+        with pytest.raises(Refused, match="was stopped"):
+            await engine.driver.decide(session.id, call.id, run)
+        await engine.driver.stop(session.id)
+        log = await engine.log.events(session.id)
+        assert len(events_of(log, RunStopped)) == 1
+        assert events_of(log, CallDecided) == []
+        await engine.driver.resume(session.id)
+        await engine.driver.decide(session.id, call.id, run)
+        assert (await rested(engine, session.id)).state == "idle"
+    assert effects(tmp_path) == 1
 
 
 async def test_what_memory_cannot_hold_is_lost_and_that_is_said(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -101,6 +102,31 @@ async def test_it_is_noticed_at_the_next_write_and_passes(
         await rested(engine, session.id)
         assert await prompts(engine, session.id) == 2
         assert (await found_in(engine.database, mending=True))[1] == []
+
+
+@pytest.mark.parametrize(
+    ("harm", "heal", "word"),
+    [(move, move_back, "deleted or moved"), (lock_up, unlock, "read-only")],
+)
+async def test_it_is_noticed_where_nothing_is_written(
+    tmp_path: Path,
+    harm: Callable[[Path], None],
+    heal: Callable[[Path], None],
+    word: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(database_module, "LOOK_S", 0.01)
+    path = tmp_path / "test.db"
+    async with asyncio.timeout(40), running(tmp_path) as engine:
+        hub = engine.hub
+        for _ in range(2):
+            harm(path)
+            while hub.health.trouble is None:
+                await hub.wait(hub.position, hub.list_version, 40)
+            assert word in str(hub.health.trouble)
+            heal(path)
+            await well(engine)
+        assert (await asked(engine, "hello")).state == "idle"
 
 
 @pytest.mark.parametrize("harm", [delete, delete_all])

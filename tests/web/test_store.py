@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 from app.core.events import RequestSent
 from app.engine.engine import Engine
 from app.store import database as database_module
+from app.store.health import CALM_S
 from app.web.app import make_app
 from app.web.beside import _frames as beside_frames
 from app.web.beside import beside_from
@@ -86,6 +87,37 @@ async def test_every_page_says_it_and_stop_is_obeyed(
         assert json.loads((await asked(app, "GET", "/store", JSON))[1]) == {
             "trouble": "", "copy": False, "unsaved": 0,
         }  # fmt: skip
+        site.close()
+
+
+async def test_a_disk_that_is_nearly_full_keeps_the_banner_until_writes_have_worked_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as engine:
+        app, site = made(engine)
+        session_id = await begun(engine)
+        now, health = 100.0, engine.hub.health
+        health.clock = lambda: now
+
+        async def banner() -> str:
+            health.look()
+            _, html = await asked(app, "GET", "/welcome", PAGE)
+            return html.partition('role="alert">')[2].partition("</div>")[0]
+
+        disk = FullDisk(engine, monkeypatch)
+        said = set()
+        for _ in range(3):
+            disk.on = True
+            status, _ = await asked(app, "POST", f"/sessions/{session_id}/pin", JSON)
+            assert status == 503
+            said.add(await banner())
+            await disk.lifted()
+            now += CALM_S - 0.1
+            said.add(await banner())
+        assert all("the disk is full" in one for one in said)
+        assert len(said) == 2  # once it says that something was saved, it goes on saying that
+        now += 0.2
+        assert await banner() == ""
         site.close()
 
 

@@ -11,8 +11,10 @@ from app.web.site import site_of
 
 async def show(request: Request) -> Response:
     """GET /store: why nothing can be saved now, and how much is kept in memory meanwhile."""
-    store = site_of(request).store_now()
-    return as_json({"trouble": store.trouble, "copy": store.copy, "unsaved": store.unsaved})
+    site = site_of(request)
+    store, trouble = site.store_now(), site.engine.hub.health.trouble
+    said = "" if trouble is None else str(trouble)  # the page's sentence stays a while longer
+    return as_json({"trouble": said, "copy": store.copy, "unsaved": store.unsaved})
 
 
 async def write_copy(request: Request) -> Response:
