@@ -1,8 +1,8 @@
 """The memory of an answer that reaches the cap of 64 MiB: `python bench/large_answer.py`.
 
-A provider of its own sends text or arguments, in deltas of `--delta` characters or of almost 8 MiB
-each (an event may have 8 MiB), until the server stops reading. For each protocol a server of its
-own is started; printed are its resident memory before, at its peak, and after 5 s of quiet.
+A provider of its own sends text, numbers or arguments, in deltas of `--deltas` characters: 1000, or
+almost 8 MiB each (an event may have 8 MiB), until the server stops reading. For each a server of
+its own is started; printed are its resident memory before, at its peak, and after 5 s of quiet.
 Exit 1 where one grew by more than the bound, or kept more than that.
 """
 
@@ -18,6 +18,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.served import Served, messages, served
 
 MIB = 1024 * 1024
-MOST_GROWN = 200 * MIB
+MOST_GROWN = 200_000_000
 MOST_KEPT = 64 * MIB
 """What memory may grow by at most, and what may stay of that."""
 BIG = 8 * MIB - 1024
@@ -69,7 +70,11 @@ PROTOCOLS: Mapping[str, Callable[[str, Iterator[str]], Events]] = {
 
 
 def pieces(kind: str, size: int) -> Iterator[str]:
-    """Text, or the arguments of a call, without an end, `size` characters at a time."""
+    """Text, numbers (words that are all different), or the arguments of a call, without an end,
+    `size` characters at a time."""
+    if kind == "numbers":
+        for first in count(10**8, size // 10):
+            yield " ".join(map(str, range(first, first + size // 10)))
     words = "All work and no play makes a model a dull toy. "
     piece = (words * (size // len(words) + 1))[:size]
     if kind == "args":
@@ -155,7 +160,7 @@ async def _watch(one: Served, path: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--protocols", nargs="+", default=list(PROTOCOLS))
-    parser.add_argument("--kinds", nargs="+", default=["text", "args"])
+    parser.add_argument("--kinds", nargs="+", default=["text", "numbers", "args"])
     parser.add_argument("--deltas", type=int, nargs="+", default=[1000, BIG], help="characters")
     parser.add_argument("--watched", action="store_true", help="a page looks on")
     arguments = parser.parse_args()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from app.core.events import (
     CallDecided,
     CallEnded,
+    Event,
     Logged,
     PartDelta,
     PartEnded,
@@ -17,8 +17,8 @@ from app.core.events import (
     PromptAdded,
     RequestSent,
 )
-from app.core.rows import KINDS, to_row
-from app.store.database import Statement
+from app.core.rows import to_row
+from app.store.database import INDEXED, Statement
 
 
 @dataclass(frozen=True)
@@ -102,61 +102,45 @@ _SEARCHED = (PromptAdded, PartEnded, CallDecided, CallEnded)
 """What the view `texts` of the database makes texts of."""
 
 
-LARGE = 1024 * 1024
-"""Characters from which a text is written with as few copies as can be, and goes to the index as it
-is: the view reads it out of its event's JSON, and makes four copies on the way."""
+LARGE = 2 * INDEXED
+"""Characters of a text that stand in the body of its event: no less than what the view `texts`
+reads, of which a character may be two here, the halves of one. The rest follows in pieces."""
+
+PIECE = 256 * 1024
+"""Characters of such a piece."""
 
 
-def _is_large(logged: Logged) -> bool:
-    match logged.event:
+@dataclass(frozen=True)
+class _Rests:
+    """The rows of what goes beyond LARGE, each made when it is written."""
+
+    session: str
+    events: Sequence[Logged]
+
+    def __iter__(self) -> Iterator[tuple[object, ...]]:
+        for logged in self.events:
+            text = long_text(logged.event)
+            for nth, start in enumerate(range(LARGE, len(text), PIECE)):
+                piece = text[start : start + PIECE].encode("utf-8", "surrogatepass")
+                yield self.session, logged.seq, nth, piece
+
+
+def long_text(event: Event) -> str:
+    """The text that may be large."""
+    match event:
         case PartDelta(text=text) | PartEnded(text=text) | RequestSent(body=text):
-            return len(text) >= LARGE
-    return False
+            return text
+    return ""
 
 
-def _inserted(session: str, events: Mapping[int, Logged]) -> list[Statement]:
-    """The rows of `events`, which stand under their positions."""
-    large = {position: logged for position, logged in events.items() if _is_large(logged)}
-    rows = [
-        (*_row(session, position, logged), _body(logged))
-        for position, logged in events.items()
-        if position not in large
-    ]
-    said = [Statement(_INSERT.format("?9"), rows)] if rows else []
-    if large:
-        texts = {position: partial(_body, logged) for position, logged in large.items()}
-        rows = [_row(session, position, logged) for position, logged in large.items()]
-        said.append(Statement(_INSERT.format("late_text(?1)"), rows, texts))
-    return said
-
-
-def _indexed(base: int, events: Mapping[int, Logged]) -> list[Statement]:
-    """Puts the texts after position `base` into the index. SQLite reads a text in JSON up to a NUL,
-    so a large one with a NUL is left to the view, too."""
-    large = {
-        position: partial(_words, logged.event)
-        for position, logged in events.items()
-        if isinstance(logged.event, PartEnded)
-        and _is_large(logged)
-        and "\0" not in logged.event.text
-        and "\0" not in logged.event.name
-    }
-    places = ", ".join(map(str, large))
-    rest = (
-        "INSERT INTO found (rowid, text) SELECT pos, text FROM texts"  # noqa: S608
-        f" WHERE pos > ? AND pos NOT IN ({places})"
-    )
-    said = [Statement(rest, [(base,)])]
-    if large:
-        sql = "INSERT INTO found (rowid, text) VALUES (?1, late_text(?1))"
-        said.append(Statement(sql, [(position,) for position in large], large))
-    return said
-
-
-def _words(part: PartEnded) -> str:
-    """The same words as the view gives."""
-    words = f"{part.name} {part.text}" if part.name else part.text
-    return words if words.isascii() else storable(words)
+def with_text(event: Event, text: str) -> Event:
+    """`event` with another text in the place of `long_text`."""
+    match event:
+        case PartDelta() | PartEnded():
+            return replace(event, text=text)
+        case RequestSent():
+            return replace(event, body=text)
+    return event
 
 
 def statements(batch: Batch, base: int) -> list[Statement]:
@@ -166,14 +150,18 @@ def statements(batch: Batch, base: int) -> list[Statement]:
     if batch.copied is not None:
         statements += _copies(batch.session, batch.copied, base)
         first += batch.copied.seq
-    events = dict(enumerate(batch.events, first))
-    statements += _inserted(batch.session, events)
+    rows = [_row(batch.session, place, logged) for place, logged in enumerate(batch.events, first)]
+    if rows:
+        statements.append(Statement(_INSERT, rows))
+    if large := [logged for logged in batch.events if len(long_text(logged.event)) > LARGE]:
+        rests = "INSERT INTO rests (session, seq, nth, bytes) VALUES (?, ?, ?, ?)"
+        statements.append(Statement(rests, _Rests(batch.session, large)))
     tools = called(batch.events) | (batch.copied.tools if batch.copied is not None else frozenset())
     if tools:
         names = [(batch.session, tool) for tool in sorted(tools)]
         statements.append(Statement("INSERT OR IGNORE INTO called VALUES (?, ?)", names))
     if batch.copied is not None or any(isinstance(o.event, _SEARCHED) for o in batch.events):
-        statements += _indexed(base, events)
+        statements.append(Statement(_INDEX, [(base,)]))
     if batch.chunks:
         statements.append(
             Statement(
@@ -239,6 +227,11 @@ def _copies(session: str, copied: Copied, base: int) -> list[Statement]:
             [(base, session, copied.parent, copied.seq)],
         ),
         Statement(
+            "INSERT INTO rests (session, seq, nth, bytes)"
+            " SELECT ?, seq, nth, bytes FROM rests WHERE session = ? AND seq <= ?",
+            [(session, copied.parent, copied.seq)],
+        ),
+        Statement(
             "INSERT INTO recordings (session, number, clean, masked, sha256)"
             " SELECT ?, number, clean, masked, sha256 FROM recordings"
             " WHERE session = ? AND number <= ?",
@@ -273,17 +266,16 @@ def storable(text: str) -> str:
 
 
 _INSERT = (
-    "INSERT INTO events (pos, session, seq, at_ms, kind, recording, start, stop, body)"
-    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, {})"
+    "INSERT INTO events (pos, session, seq, at_ms, kind, body, recording, start, stop)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+_INDEX = "INSERT INTO found (rowid, text) SELECT pos, text FROM texts WHERE pos > ?"
 
 
 def _row(session: str, position: int, logged: Logged) -> tuple[object, ...]:
-    """The values of _INSERT but for the body."""
-    source = logged.source
+    event, source = logged.event, logged.source
+    text = long_text(event)
+    if len(text) > LARGE:
+        event = with_text(event, text[:LARGE])
     span = (source.recording, source.start, source.end) if source is not None else (None,) * 3
-    return (position, session, logged.seq, logged.at_ms, KINDS[type(logged.event)], *span)
-
-
-def _body(logged: Logged) -> str:
-    return to_row(logged.event)[1]
+    return (position, session, logged.seq, logged.at_ms, *to_row(event), *span)

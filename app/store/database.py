@@ -11,9 +11,9 @@ import asyncio
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,11 @@ _ROWS_AT_ONCE = 64
 PATIENCE_S = 2.0
 """Seconds after which it is told that a file is brought up to date."""
 
-TEXTS = """
+INDEXED = 1024 * 1024
+"""Characters of a text that can be searched. What one text adds to the index stays in memory until
+it is all there: of 64 MiB of numbers that were 1.6 GB."""
+
+_WHOLE_TEXTS = """
     CREATE VIEW texts (pos, session, seq, kind, text) AS SELECT pos, session, seq, kind,
         CASE kind
             WHEN 'prompt_added' THEN json_extract(body, '$.text')
@@ -56,7 +60,12 @@ TEXTS = """
         END
     FROM events WHERE kind IN ('prompt_added', 'part_ended', 'call_decided', 'call_ended');
 """
-"""What can be searched, by the position of its event: `found` is the index over it."""
+"""What could be searched before step 8, by the position of its event."""
+
+TEXTS = _WHOLE_TEXTS.replace("CASE kind", "substr(CASE kind").replace(
+    "END\n", f"END, 1, {INDEXED})\n"
+)
+"""What can be searched: `found` is the index over it."""
 
 TOKENS = 'tokenize="unicode61 remove_diacritics 2"'
 """How `found` takes a text apart."""
@@ -130,7 +139,7 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX shares_by_owner ON shares (owner, number);
     ALTER TABLE recordings ADD COLUMN masked TEXT NOT NULL DEFAULT '[]';
     ALTER TABLE recordings ADD COLUMN sha256 TEXT NOT NULL DEFAULT '';
-    {TEXTS}
+    {_WHOLE_TEXTS}
     CREATE VIRTUAL TABLE found USING fts5 (text, content='texts', content_rowid='pos',
         prefix='2 3', {TOKENS});
     CREATE INDEX texts_in_order ON events (pos, session)
@@ -154,19 +163,33 @@ MIGRATIONS: tuple[str, ...] = (
                 AND CASE WHEN json_valid(body)
                     THEN json_extract(body, '$.name') END = called.tool);
     """,
+    # What a long text goes on with beyond its event's body; and its beginning alone is indexed.
+    f"""
+    CREATE TABLE rests (
+        session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+        seq INTEGER NOT NULL, nth INTEGER NOT NULL, bytes BLOB NOT NULL);
+    CREATE UNIQUE INDEX rests_in_order ON rests (session, seq, nth);
+    CREATE TEMP TABLE long AS SELECT pos FROM events
+        WHERE kind IN ('prompt_added', 'part_ended', 'call_decided', 'call_ended')
+            AND length(body) > {INDEXED} AND json_valid(body);
+    INSERT INTO found (found, rowid, text) SELECT 'delete', pos, text FROM texts
+        WHERE pos IN (SELECT pos FROM long);
+    DROP VIEW texts;
+    {TEXTS}
+    INSERT INTO found (rowid, text) SELECT pos, text FROM texts WHERE pos IN (SELECT pos FROM long);
+    DROP TABLE temp.long;
+    """,  # noqa: S608
 )
 """Step n brings a file from user_version n to n + 1. Steps are only ever added."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One SQL statement with the rows it is executed for. Its SQL gets `texts`, which may be large,
-    by `late_text(N)`: each is made when it is asked for, and held by SQLite alone from then on. A
-    value of a row has two copies more, and one is kept until the statement is executed again."""
+    """One SQL statement with the rows it is executed for. SQLite makes two copies of a value, so
+    what is large comes in many rows, which are made one after the other."""
 
     sql: str
-    rows: Sequence[Sequence[Any]]
-    texts: Mapping[int, Callable[[], str]] = field(default_factory=dict)
+    rows: Iterable[Sequence[Any]]
 
 
 PROBE = (
@@ -192,8 +215,6 @@ class Database:
         self.path = path
         self._writer = writer
         self._reader = reader
-        self._texts: Mapping[int, Callable[[], str]] = {}  # of the statement that is executed
-        self._with_texts: aiosqlite.Connection | None = None  # the writer that can ask for them
         self.health = Health()
         self._queue: asyncio.Queue[_Write | None] = asyncio.Queue()
         self._probing: asyncio.Task[None] | None = None
@@ -416,23 +437,17 @@ class Database:
             await self._reopen()  # into the file with it, before the program's end loses it
         connection = self._writer
         assert connection is not None
-        if connection is not self._with_texts:
-            await connection.create_function("late_text", 1, lambda nth: self._texts[nth]())
-            self._with_texts = connection
         await connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
         await connection.execute("BEGIN IMMEDIATE")
         try:
             for statements in groups:
                 for statement in statements:
-                    self._texts = statement.texts
                     await connection.executemany(statement.sql, statement.rows)
             await connection.execute("COMMIT")
         except Exception:
             with suppress(sqlite3.Error):
                 await connection.execute("ROLLBACK")
             raise
-        finally:
-            self._texts = {}
 
 
 def _identity(path: Path) -> tuple[int, int]:

@@ -5,13 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.core.errors import BadInput, StoreError
 from app.core.events import CallDecided, Logged, PartDelta, PartEnded, Source
 from app.core.rows import from_row, kind_of
-from app.store.batch import Batch, Chunk, Closed, Summary, statements, storable
+from app.store.batch import (
+    LARGE,
+    Batch,
+    Chunk,
+    Closed,
+    Summary,
+    long_text,
+    statements,
+    storable,
+    with_text,
+)
 from app.store.database import Database, Statement
 
 _DELTA = kind_of(PartDelta)
@@ -79,7 +89,7 @@ class Log:
             f" WHERE session = ? AND seq > ? {skip} ORDER BY seq LIMIT ?",
             (session, after, limit),
         )
-        return [_logged(row) for row in rows]
+        return await self._whole(session, rows)
 
     async def opening(self, session: str) -> list[Logged]:
         """What the fold needs: all events but the deltas of parts that have ended."""
@@ -93,7 +103,23 @@ class Log:
             " AND (kind != ? OR seq > ?) ORDER BY seq",
             (session, _DELTA, row[0]),
         )
-        return [_logged(row) for row in rows]
+        return await self._whole(session, rows)
+
+    async def _whole(self, session: str, rows: Sequence[Sequence[Any]]) -> list[Logged]:
+        """The events of `rows`, each with all of its text."""
+        log = [_logged(row) for row in rows]
+        for place, logged in enumerate(log):
+            text = long_text(logged.event)
+            if len(text) >= LARGE:
+                rests = await self._db.rows(
+                    "SELECT bytes FROM rests WHERE session = ? AND seq = ? ORDER BY nth",
+                    (session, logged.seq),
+                )
+                if rests:
+                    pieces = (row[0].decode("utf-8", "surrogatepass") for row in rests)
+                    whole = with_text(logged.event, "".join([text, *pieces]))
+                    log[place] = replace(logged, event=whole)
+        return log
 
     async def chunks(self, session: str, recording: int | None = None) -> list[Chunk]:
         """The recorded bytes, in order; of one recording or of all. A fork has its parent's."""
@@ -188,7 +214,7 @@ class Log:
     async def past_calls(self, name: str, *, limit: int = 20) -> list[PastCall]:
         """What models last called the tool `name` with, newest first; not of deleted sessions."""
         rows = await self._db.rows(
-            "SELECT e.session, s.title, e.seq, e.at_ms, json_extract(e.body, '$.text')"
+            f"SELECT e.session, s.title, e.seq, e.at_ms, {_whole_text('e')}"  # noqa: S608
             " FROM events AS e JOIN sessions AS s ON s.id = e.session"
             " WHERE e.pos > ? AND e.kind = ? AND s.deleted_ms IS NULL"
             " AND json_extract(e.body, '$.name') = ? ORDER BY e.pos DESC LIMIT ?",
@@ -228,9 +254,16 @@ class Log:
         return [row[0] for row in rows]
 
 
-_PAST_RESULTS = """
+def _whole_text(part: str) -> str:
+    """SQL: the text of a `PartEnded`, a row of the table `part` of events."""
+    return f"""(json_extract({part}.body, '$.text') || coalesce((
+        SELECT group_concat(CAST(bytes AS TEXT), '') FROM (SELECT bytes FROM rests
+            WHERE session = {part}.session AND seq = {part}.seq ORDER BY nth)), ''))"""  # noqa: S608
+
+
+_PAST_RESULTS = f"""
     WITH made AS (
-        SELECT e.pos, e.session, s.title, e.seq, json_extract(e.body, '$.text') AS written,
+        SELECT e.pos, e.session, s.title, e.seq, {_whole_text("e")} AS written,
             e.recording || '.' || json_extract(e.body, '$.index') AS call
         FROM events AS e JOIN sessions AS s ON s.id = e.session
         WHERE e.pos > ? AND e.kind = ? AND s.deleted_ms IS NULL
@@ -248,20 +281,21 @@ _PAST_RESULTS = """
         AND json_extract(ended.body, '$.call_id') = call
         AND json_extract(ended.body, '$.result.kind') NOT IN ('denied', 'unknown_tool')
     ORDER BY made.session = ? DESC, ended.pos DESC
-"""
+"""  # noqa: S608
 """A call's id is its turn's number, which is its recording's, and its place in it."""
 
-_DENIED = """
+_DENIED = f"""
     WITH denied AS MATERIALIZED (
         SELECT pos, session, json_extract(body, '$.call_id') AS call FROM events
         WHERE pos > ? AND kind = ? AND json_extract(body, '$.decision') = 'deny'
             AND coalesce(json_extract(body, '$.by'), 'person') = 'person'),
     made AS MATERIALIZED (
-        SELECT session, recording || '.' || json_extract(body, '$.index') AS call, body FROM events
+        SELECT session, seq, recording || '.' || json_extract(body, '$.index') AS call, body
+        FROM events
         WHERE pos > ? AND kind = ? AND json_extract(body, '$.name') = ?)
-    SELECT json_extract(body, '$.text'), json_extract(body, '$.meta.type')
+    SELECT {_whole_text("made")}, json_extract(body, '$.meta.type')
     FROM denied JOIN made USING (session, call) ORDER BY denied.pos DESC LIMIT ?
-"""
+"""  # noqa: S608
 """Each is looked through once, however many there are of both."""
 
 _LATEST_MS = 2**62

@@ -1,18 +1,25 @@
-"""A large text is written with few copies, and all the same is found as any other."""
+"""A large text is stored with few copies in rows of their own, and read and found as any other."""
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from app.core.events import CallDecided, CallEnded, PartDelta, PartEnded, RequestSent, Source
 from app.core.rows import to_row
+from app.core.tools import Content, ToolResult
 from app.store import batch
-from app.store.batch import Batch, Summary, statements
-from app.store.database import Database
+from app.store import log as log_module
+from app.store.batch import Batch, Copied, Summary, long_text, statements
+from app.store.database import APPLICATION_ID, INDEXED, MIGRATIONS, Database
 from app.store.log import Log
+from app.store.projections import REBUILD, search_differs
 from app.store.purge import purge
-from tests.playbook import begun, logged, part, turn
+from tests.playbook import begun, call, checked, logged, part, turn
 from tests.store.test_database import opened
 
 pytestmark = pytest.mark.anyio
@@ -30,47 +37,122 @@ PARTS = [
 ]
 
 
+SUMMARY = Summary("s", "S", 1, 1, "idle", "m", 0, 0)
+
+
 async def indexed(database: Database) -> list[tuple[object, ...]]:
     """Every word of the index, with its places."""
     assert database._writer is not None
     made = "CREATE VIRTUAL TABLE temp.words USING fts5vocab(main, found, instance)"
     await database._writer.execute(made)
     try:
-        rows = await database._writer.execute_fetchall("SELECT * FROM temp.words ORDER BY 1, 2, 4")
-        return [tuple(row) for row in rows]
+        found = await database._writer.execute_fetchall("SELECT * FROM temp.words ORDER BY 1, 2, 4")
+        return [tuple(row) for row in found]
     finally:
         await database._writer.execute("DROP TABLE temp.words")
 
 
-async def test_large_texts_are_indexed_like_any_other(
+async def words(database: Database) -> set[tuple[object, object]]:
+    """(word, position) of those that are looked at here."""
+    found = {(row[0], row[1]) for row in await indexed(database)}
+    return {one for one in found if one[0] in ("early", "middle", "late")}
+
+
+def shortened(monkeypatch: pytest.MonkeyPatch, large: int, piece: int) -> None:
+    for module in (batch, log_module):
+        monkeypatch.setattr(module, "LARGE", large)
+    monkeypatch.setattr(batch, "PIECE", piece)
+
+
+async def test_large_texts_are_read_as_they_were_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found: dict[int, list[tuple[object, ...]]] = {}
-    for large in (10**9, 1):
-        monkeypatch.setattr(batch, "LARGE", large)
-        async with opened(tmp_path / f"{large}.db") as database:
-            log = await Log.open(database)
-            summary = Summary("s", "S", 1, 1, "idle", "m", 0, 0)
-            events = logged(*begun(), *turn(1, *PARTS))
-            await log.append(Batch("s", events, summary=summary))
-            found[large] = await indexed(database)
-            stored = [one.event for one in await log.events("s")]
-            assert stored == [one.event for one in events]
-            await purge(database, "s")
-            assert await indexed(database) == []
-    assert len(found[1]) > 40
-    assert found[1] == found[10**9]
+    shortened(monkeypatch, 1, 4)
+    events = logged(*begun(), *turn(1, *PARTS))
+    whole = [one for one in events if not isinstance(one.event, PartDelta)]
+    kinds = {type(one.event) for one in events if len(long_text(one.event)) > 1}
+    assert kinds == {PartEnded, PartDelta, RequestSent}
+    async with opened(tmp_path / "a.db") as database:
+        log = await Log.open(database)
+        await log.append(Batch("s", events, summary=SUMMARY))
+        child = Summary("t", "T", 1, 1, "idle", "m", 0, 0, parent="s", parent_seq=9)
+        await log.append(Batch("t", summary=child, copied=Copied("s", 9, 0)))
+        assert await log.events("s") == events
+        assert await log.events("s", 4, limit=3) == events[4:7]
+        assert await log.opening("s") == whole
+        assert await log.events("t") == events[:9]
+        for session in ("s", "t"):
+            await purge(database, session)
+        assert (await database.rows("SELECT count(*) FROM rests"))[0][0] == 0
+
+
+async def test_the_beginning_of_a_long_text_is_indexed(tmp_path: Path) -> None:
+    """What one text adds to the index is held in memory until it is written."""
+    text = "early " * 10 + "middle " * (INDEXED // 7) + "漢" * batch.LARGE + " late"
+    async with opened(tmp_path / "a.db") as database:
+        log = await Log.open(database)
+        await log.append(
+            Batch("s", logged(*begun(), *turn(1, part(0, text=text))), summary=SUMMARY)
+        )
+        before = await indexed(database)
+        assert {word for word, _ in await words(database)} == {"early", "middle"}
+        await database.write(REBUILD)
+        assert await indexed(database) == before
+        assert await search_differs(database) == []
+        await purge(database, "s")
+        assert await indexed(database) == []
+
+
+async def test_a_long_text_of_an_older_file_is_indexed_anew_and_read(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    events = [PartEnded(0, "early " * (INDEXED // 6) + "late"), PartEnded(1, "small late")]
+    with closing(sqlite3.connect(path)) as old:
+        old.executescript("".join(MIGRATIONS[:7]))
+        old.execute("INSERT INTO sessions (id, created_ms, updated_ms) VALUES ('s', 1, 1)")
+        values = "(?1, 's', ?1, 1, 'part_ended', ?2, NULL, NULL, NULL)"
+        for place, event in enumerate(events, 1):
+            old.execute(f"INSERT INTO events VALUES {values}", (place, to_row(event)[1]))
+        old.execute("INSERT INTO found (rowid, text) SELECT pos, text FROM texts")
+        old.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        old.execute("PRAGMA user_version = 7")
+        old.commit()
+    async with opened(path) as database:
+        assert await words(database) == {("early", 1), ("late", 2)}
+        assert [one.event for one in await (await Log.open(database)).events("s")] == events
+        await purge(database, "s")
+        assert await indexed(database) == []
 
 
 def test_no_row_holds_what_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLite copies the values of a row, and keeps the last; a late text is made when it is asked
-    for."""
-    monkeypatch.setattr(batch, "LARGE", 100)
-    large = "x" * 100
-    events = logged(*begun(), *turn(1, part(0, text=large), part(1, text="small")))
-    made: list[str] = []
-    for statement in statements(Batch("s", events), 0):
-        assert large not in str(statement.rows)
-        made += [text() for text in statement.texts.values()]
-    bodies = [to_row(one.event)[1] for one in events if large in str(one.event)]
-    assert made == [*bodies, large]
+    """SQLite copies the values of a row, and keeps the last."""
+    shortened(monkeypatch, 20, 10)
+    events = logged(*begun(), *turn(1, part(0, text="x" * 100), part(1, text="small")))
+    rows = [row for statement in statements(Batch("s", events), 0) for row in statement.rows]
+    assert "x" * 20 in str(rows)
+    assert "x" * 21 not in str(rows)
+
+
+async def test_past_calls_have_all_of_their_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proposed rule allows nothing that was denied before, however long it was."""
+    shortened(monkeypatch, 5, 4)
+    arguments = '{"city":"Llanfairpwllgwyngyll"}'
+    events = [
+        *begun(),
+        *turn(1, call(0, arguments=arguments)),
+        checked("1.0"),
+        CallDecided("1.0", "deny"),
+    ]
+    events.append(CallEnded("1.0", ToolResult((Content("text", "It is sunny."),))))
+    async with opened(tmp_path / "a.db") as database:
+        log = await Log.open(database)
+        numbered = [
+            replace(one, source=Source(1, 0, 1)) if isinstance(one.event, PartEnded) else one
+            for one in logged(*events)
+        ]
+        await log.append(Batch("s", numbered, summary=SUMMARY))
+        assert [one.arguments for one in await log.past_calls("get_weather")] == [arguments]
+        results = await log.past_results("get_weather", "s")
+        assert [one.arguments for one in results] == [arguments]
+        assert await log.denied_calls("get_weather") == [arguments]
