@@ -60,6 +60,15 @@ class Offer:
 
 
 @dataclass(frozen=True)
+class Room:
+    """What a call that arrives will ask with, as far as it tells itself: the page keeps so much
+    room. `waits`: for another call, which a sentence will say; `person`: it is only answered."""
+
+    waits: bool
+    person: bool
+
+
+@dataclass(frozen=True)
 class Card:
     """`more` counts the characters of the arguments that are not shown; `edited` is as much of
     what a person wrote in their place, `edited_more` the rest. `fixed` is the text with all safe
@@ -89,6 +98,7 @@ class Card:
     why: tuple[Fact, ...] = ()
     queued: bool = False
     """It is to run and can be taken back."""
+    room: Room | None = None
 
     @property
     def seen(self) -> int:
@@ -144,6 +154,7 @@ def card(view: View, turn: Turn, call: Call) -> Card:
         answers=_answers(call) if offer is not None else (),
         why=why(turn, call),
         queued=view.acts and call.status == "decided" and bool(waits_for(view.session, turn, call)),
+        room=_room(view, turn, call),
     )
 
 
@@ -295,7 +306,7 @@ def _offer(view: View, turn: Turn, call: Call, hides_some: bool) -> Offer | None
     if not view.acts or not _decidable(view, call):
         return None
     sound = may_run(turn, call)
-    person = call.tool is None or call.tool.answered_by == "person"
+    person = _by_person(call)
     again = call.status == "interrupted"
     lead: Lead = "answer" if person else "edit" if call.unsatisfied or not sound else "run"
     return Offer(
@@ -307,6 +318,17 @@ def _offer(view: View, turn: Turn, call: Call, hides_some: bool) -> Offer | None
         again=again,
         lift=sound and not call.unsatisfied and not call.cautioned and _confined(call.tool),
     )
+
+
+def _room(view: View, turn: Turn, call: Call) -> Room | None:
+    if not view.acts or turn.failure is not None or call.status not in ("streaming", "proposed"):
+        return None
+    safe = call.tool is not None and call.tool.parallel_safe
+    return Room(not safe and call is not turn.calls[0], _by_person(call))
+
+
+def _by_person(call: Call) -> bool:
+    return call.tool is None or call.tool.answered_by == "person"
 
 
 def _confined(tool: Tool | None) -> bool:

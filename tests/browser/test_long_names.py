@@ -53,6 +53,16 @@ FIND_TROUBLE = """() => {
 }"""
 
 
+BESIDE_ITS_NAME = """() => {
+  const dot = document.querySelector(".card > header .dot").getBoundingClientRect();
+  const name = document.createRange();
+  name.selectNodeContents(document.querySelector(".card h3"));
+  const line = [...name.getClientRects()].find((box) => box.width > 20);
+  return dot.top >= line.top - 2 && dot.bottom <= line.bottom + 2 && dot.right <= line.left;
+}"""
+"""Whether the dot of a card stands in the first line of its name."""
+
+
 def a_tool(name: str) -> dict[str, object]:
     return {
         "name": name,
@@ -117,3 +127,12 @@ def test_long_names_widen_no_column(own_server: Server, new_tab: NewTab) -> None
             tab.page.set_viewport_size({"width": width, "height": 900})
             trouble += [f"{path} at {width}: {what}" for what in tab.page.evaluate(FIND_TROUBLE)]
     assert not trouble, "\n".join(trouble)
+
+
+def test_the_dot_of_a_card_stands_beside_its_name(server: Server, new_tab: NewTab) -> None:
+    server.post("/tools", a_tool(LONG))
+    tab = new_tab(server).login()
+    tab.open(server.session(f"Call {LONG}.", [LONG])).waits_for(1)
+    for width in WIDTHS:
+        tab.page.set_viewport_size({"width": width, "height": 900})
+        assert tab.page.evaluate(BESIDE_ITS_NAME), width
