@@ -1,7 +1,7 @@
 """The command line: what can be typed, and what an error becomes. See docs/contract.md.
 
 Exit codes: 0 done; 1 the work failed; 2 wrong usage or unreadable input; 3 a person must decide;
-130 ended by Ctrl-C.
+130 ended by Ctrl-C, 143 by SIGTERM (run).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def parser() -> argparse.ArgumentParser:
         description="A local playground for tool-calling models: watch the wire, decide each call, "
         "find it all again.",
         epilog="Exit codes: 0 done; 1 the work failed; 2 wrong usage or unreadable input; "
-        "3 stopped because a person must decide; 130 ended by Ctrl-C.",
+        "3 stopped because a person must decide; 130 ended by Ctrl-C (run: 143 by SIGTERM).",
     )
     top.add_argument("--version", action="version", version=f"playground {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")

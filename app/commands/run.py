@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import os
 import secrets
-import signal
 import socket
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from app import config
-from app.commands.listening import bound, port_of, serve, server
+from app.commands.listening import SIGNALS, bound, port_of, serve, server
 from app.commands.remote import run_there, waiting_in
 from app.commands.told import STOPPED, Teller
 from app.commands.toolfiles import check_names, tools_of
@@ -36,9 +35,12 @@ from app.store.place import place_of
 EXIT = {"idle": 0, "waiting": 3, "paused": 3, STOPPED: 130}
 """By the state in which the session rests, or that it was stopped here; any other is 1."""
 
+PATIENCE_S, HURRY_S = 20.0, 3.0
+"""Seconds that a run may take to stop, and those that are left from a second signal on."""
+
 
 def main(arguments: argparse.Namespace) -> int:
-    """0 done, 1 failed, 3 a person must decide, 130 ended by Ctrl-C."""
+    """0 done, 1 failed, 3 a person must decide, 130 ended by Ctrl-C, 143 by SIGTERM."""
     if not arguments.prompt.strip():
         raise BadInput("The prompt is empty; say what the model should do.")
     for warning in config.load_env(Path.cwd(), arguments.env_file):
@@ -57,33 +59,51 @@ def main(arguments: argparse.Namespace) -> int:
         running = run_there(owner.url, token, arguments, asked, rules)
     else:
         running = _run_here(db, arguments, asked, rules)
+    ends = Ends()
     try:
-        state = asyncio.run(_until_ctrl_c(running))
+        state = asyncio.run(ends.until(running))
     except asyncio.CancelledError:
         print("playground: Stopped before the session began.", file=sys.stderr)
         state = STOPPED
-    return EXIT.get(state, 1)
+    return ends.code if state == STOPPED else EXIT.get(state, 1)
 
 
 _LEFT = "Ended at once, before the run was seen to stop; the page shows how far it came."
 
 
-async def _until_ctrl_c(running: Coroutine[Any, Any, str]) -> str:
-    """What `running` comes to; Ctrl-C cancels it, and a second one ends the program at once."""
-    task = asyncio.ensure_future(running)
+class Ends:
+    """SIGTERM or Ctrl-C: the run is stopped, and seen to stop. `code` is the exit code then."""
 
-    def interrupt() -> None:
-        if task.cancelling():
-            print(f"playground: {_LEFT}", file=sys.stderr, flush=True)
-            os._exit(EXIT[STOPPED])  # what was told is saved, and tools end with this process
-        task.cancel()
+    def __init__(self) -> None:
+        self.code = EXIT[STOPPED]
+        self._seen = 0
 
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, interrupt)
-    try:
-        return await task
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
+    async def until(self, running: Coroutine[Any, Any, str]) -> str:
+        """What `running` comes to, which a first signal cancels. That may take its time, but no
+        longer than `PATIENCE_S`, and than `HURRY_S` from a second one on; a third ends it all."""
+        task = asyncio.ensure_future(running)
+        loop = asyncio.get_running_loop()
+
+        def end(number: int) -> None:
+            self._seen += 1
+            if self._seen == 1:
+                self.code = 128 + number
+                task.cancel()
+            if self._seen > 2:
+                self._leave()
+            loop.call_later(PATIENCE_S if self._seen == 1 else HURRY_S, self._leave)
+
+        for number in SIGNALS:
+            loop.add_signal_handler(number, end, number)
+        try:
+            return await task
+        finally:
+            for number in SIGNALS:
+                loop.remove_signal_handler(number)
+
+    def _leave(self) -> None:
+        print(f"playground: {_LEFT}", file=sys.stderr, flush=True)
+        os._exit(self.code)  # what was told is saved, and tools end with this process
 
 
 async def _run_here(

@@ -301,9 +301,17 @@ def test_a_vendor_s_address_never_gets_another_vendor_s_key(
     assert _key("openai_chat", url, environ).get("key_name") == name
 
 
-def interrupted(cwd: Path, *words: str) -> tuple[int, str, str]:
-    """(exit code, the session, what was said) of a run that is ended by Ctrl-C while a tool is at
-    work."""
+INT, TERM = signal.SIGINT, signal.SIGTERM
+ENDS = [((INT,), {130}), ((TERM,), {143}), ((INT, TERM), {130, 143})]
+"""Signals, one right after the other, and the exit code of a run that is ended by them. Of two that
+come at once the system says which was first."""
+
+
+def interrupted(
+    cwd: Path, *words: str, signals: tuple[signal.Signals, ...]
+) -> tuple[int, str, str]:
+    """(exit code, the session, what was said) of a run that is ended by `signals` while a tool is
+    at work."""
     code = "def wait():\n    import time\n    print('begun', flush=True)\n    time.sleep(600)\n"
     (cwd / "slow.py").write_text(code)
     tool = {
@@ -326,7 +334,8 @@ def interrupted(cwd: Path, *words: str) -> tuple[int, str, str]:
         with within(START_S):
             while "begun" not in (line := process.stdout.readline()):
                 assert line, process.stderr.read()
-        process.send_signal(signal.SIGINT)
+        for one in signals:
+            process.send_signal(one)
         said = process.communicate(timeout=START_S)[1]
     words = ("sessions", "--json", *words)
     (listed,) = json.loads(ran(*words, cwd=cwd).stdout)
@@ -334,42 +343,60 @@ def interrupted(cwd: Path, *words: str) -> tuple[int, str, str]:
     return process.returncode, listed["id"], said
 
 
-def test_ctrl_c_says_where_the_session_waits(tmp_path: Path) -> None:
-    code, session, said = interrupted(tmp_path)
-    assert code == 130
+@pytest.mark.parametrize(("signals", "codes"), ENDS)
+def test_a_run_that_is_ended_says_where_the_session_waits(
+    tmp_path: Path, signals: tuple[signal.Signals, ...], codes: set[int]
+) -> None:
+    ended, session, said = interrupted(tmp_path, signals=signals)
+    assert ended in codes
     assert said == (
         f"playground: The run was stopped. Session {session} waits where `playground serve` shows "
         "it.\n"
     )
 
 
-def test_ctrl_c_stops_the_run_on_the_server_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("signals", "codes"), ENDS)
+def test_it_stops_the_run_on_the_server_too(
+    tmp_path: Path, signals: tuple[signal.Signals, ...], codes: set[int]
+) -> None:
     with served(tmp_path / "run.db", PLAYGROUND_PACE="0") as server:
-        code, session, said = interrupted(tmp_path, "--db", "run.db")
-        assert code == 130
+        ended, session, said = interrupted(tmp_path, "--db", "run.db", signals=signals)
+        assert ended in codes
         place = f"{server.url}/sessions/{session}"
         assert said == f"playground: The run was stopped. Session {session} waits at {place}.\n"
 
 
-def test_a_second_ctrl_c_ends_at_once_and_says_so() -> None:
-    """The run here is deaf to the first one."""
-    code = """
-import asyncio, os, signal
-from app.commands.run import _until_ctrl_c
+TWICE = """
+import asyncio, os, signal, sys
+from app.commands import run
 
-async def deaf():
-    for _ in range(2):
+run.HURRY_S = float(sys.argv[1])
+
+async def slow():
+    try:
         os.kill(os.getpid(), signal.SIGINT)
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            pass
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        os.kill(os.getpid(), signal.SIGINT)
+        deaf = sys.argv[2:] == ["deaf"]
+        for _ in range(3):
+            await asyncio.sleep(0.01 if not deaf else 3600)
+    return "stopped"
 
-asyncio.run(_until_ctrl_c(deaf()))
+ends = run.Ends()
+print(asyncio.run(ends.until(slow())))
+sys.exit(ends.code)
 """
+"""A run that is asked to end a second time while it ends."""
+
+
+@pytest.mark.parametrize(("words", "out"), [(("3600",), "stopped\n"), (("0.01", "deaf"), "")])
+def test_a_second_ctrl_c_leaves_a_moment_to_end_and_not_longer(
+    words: tuple[str, ...], out: str
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=START_S
+        [sys.executable, "-c", TWICE, *words], capture_output=True, text=True, timeout=START_S
     )
-    assert done.returncode == 130
-    assert done.stderr.startswith("playground: Ended at once")
-    assert done.stderr.count("\n") == 1
+    assert (done.returncode, done.stdout) == (130, out)
+    assert done.stderr.count("\n") == (0 if out else 1)
+    assert out or done.stderr.startswith("playground: Ended at once")
