@@ -21,6 +21,9 @@ MANY_TOOLS = 20
 
 EFFORTS = ("", "low", "medium", "high")
 
+PARAMS = ("temperature", "max_tokens", "thinking")
+"""The parameters that have fields of their own; the others stand in one, as JSON."""
+
 
 @dataclass(frozen=True)
 class SetupForm:
@@ -36,6 +39,7 @@ def setup_form(settings: Settings) -> SetupForm:
     choice, params, limits = settings.tool_choice, settings.params, settings.limits
     tools = tuple(tool.name for tool in settings.tools)
     thinking, budget = _thinking(params.get("thinking", ""))
+    others = {name: value for name, value in params.items() if name not in PARAMS}
     return SetupForm(
         texts={
             "profile": settings.profile.name,
@@ -55,6 +59,7 @@ def setup_form(settings: Settings) -> SetupForm:
             "max_retries": str(limits.max_retries),
             "first_byte_s": f"{limits.first_byte_s:g}",
             "idle_s": f"{limits.idle_s:g}",
+            "own_params": pretty(others) if others else "",
             "extra": pretty(dict(settings.extra)) if settings.extra else "",
         },
         ticks={

@@ -19,7 +19,7 @@ from app.core.settings import Settings
 from app.core.state import Session
 from app.core.tools import Tool, ToolChoice
 from app.render.limits import LIFTED
-from app.render.setup import SetupForm, group_of, setup_form
+from app.render.setup import PARAMS, SetupForm, group_of, setup_form
 from app.web.forms import Body, json_of
 
 THINKING_BUDGET = 4096
@@ -169,8 +169,11 @@ class _Change:
         return self.of("tool_choice", "tool_choice_name", "allowed_only", "allowed")
 
     def first(self) -> Steps:
-        """The profile before all, for another one takes the model and the waits along."""
+        """The profile before all, for another one takes the model and the waits along; but what
+        another protocol has no parameter for goes before it does."""
         steps: list[Step] = []
+        if self.of("own_params"):
+            steps.append(("own_params", self._own_params))
         if self.body.text("base_url").strip():
             names = ("protocol", "base_url", "key_name")
             place = {name: self.body.text(name).strip() for name in names}
@@ -196,7 +199,9 @@ class _Change:
         limits = (n for n in _LIMITS if self.of(n) and (self.text(n).strip() or n in LIFTED))
         steps += [(name, self._limit(name)) for name in limits]
         if self.of("extra"):
-            steps.append(("extra", lambda _: {"extra": _extra(self.text("extra"))}))
+            steps.append(
+                ("extra", lambda _: {"extra": _json(self.text("extra"), "Extra parameters")})
+            )
         return steps
 
     def _tick(self, name: str) -> Data:
@@ -214,6 +219,14 @@ class _Change:
             return {"params": params}
 
         return data
+
+    def _own_params(self, now: Settings) -> Mapping[str, Any]:
+        own = _json(self.text("own_params"), "Further parameters")
+        if not isinstance(own, dict):
+            raise BadInput("Further parameters must be a JSON object.")
+        if twice := next((name for name in PARAMS if name in own), ""):
+            raise BadInput(f"Further parameters: {twice} has a field of its own; use that.")
+        return {"params": {**{n: now.params[n] for n in PARAMS if n in now.params}, **own}}
 
     def _thinking(self, now: Settings) -> Mapping[str, Any]:
         params = {key: value for key, value in now.params.items() if key != "thinking"}
@@ -259,11 +272,12 @@ def _told(choice: ToolChoice) -> dict[str, Any]:
     return told if choice.allowed is None else told | {"allowed": choice.allowed}
 
 
-def _extra(text: str) -> Any:
+def _json(text: str, name: str) -> Any:
+    """The JSON of a field."""
     try:
         return json_of(text.encode("utf-8", "replace")) if text.strip() else {}
     except BadInput as error:
-        raise BadInput(f"Extra parameters: {error}") from error
+        raise BadInput(f"{name}: {error}") from error
 
 
 def _number(text: str, name: str, *, whole: bool) -> int | float:

@@ -76,6 +76,11 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
         {"continue_on_error": False},
         {"max_minutes": 3, "continue_on_error": False},
     ),
+    "parameters without a field of their own": (
+        {"params": {"temperature": 0.25, "top_p": 0.9}},
+        {"own_params": ' {"top_k": 7} ', "max_tokens": "9"},
+        {"params": {"temperature": 0.25, "top_k": 7, "max_tokens": 9}},
+    ),
     "the same field": ({"model": "m3"}, {"model": "m2"}, {"model": "m2"}),
     "one tool each": (
         {"tools": ["calculator", "get_weather", "slow_report"]},
@@ -189,6 +194,23 @@ async def test_what_cannot_be_saved_keeps_back_nothing_else(engine: Any) -> None
         },
         base,
     )
+
+
+async def test_a_parameter_that_only_its_protocol_has_can_be_taken_out(engine: Any) -> None:
+    save = partial(settings_from, engine)
+    params = {"truncation": "auto", "temperature": 0.5}
+    base = await settings_from(engine, {"profile": "simulator-responses", "params": params})
+    assert setup_form(base).texts["own_params"] == '{\n  "truncation": "auto"\n}'
+    alone = await changed(posted(base, profile="simulator"), base, base, save)
+    assert alone.refused.keys() == {"profile"}
+    assert "truncation" in alone.refused["profile"]
+    both = await changed(posted(base, profile="simulator", own_params=""), base, base, save)
+    assert (both.settings.profile.name, both.refused) == ("simulator", {})
+    assert both.settings.params == {"temperature": 0.5}
+    for text in ("{", "[]", '{"temperature": 1}', '{"thinking": "low"}', '{"banana": 1}'):
+        found = await changed(posted(base, own_params=text), base, base, save)
+        assert found.refused.keys() == {"own_params"}, text
+        assert found.settings == base
 
 
 async def test_a_tool_that_is_the_choice_is_not_unticked(engine: Any) -> None:
