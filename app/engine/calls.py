@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from app.core.errors import Conflict, IllegalEvent, StoreError
@@ -26,6 +27,7 @@ from app.core.state import Session
 from app.core.tools import ToolResult, text_result
 from app.engine.hub import Hub, Live
 from app.engine.staging import Staging
+from app.engine.together import Together
 from app.executors.executor import LONGEST_S, Deadline, Invocation
 from app.executors.table import Executors
 
@@ -125,6 +127,20 @@ class Running:
     cancelled: bool = False
 
 
+@dataclass(frozen=True)
+class Over:
+    """A call whose work is done, and what it said that is not saved yet."""
+
+    call_id: str
+    work: asyncio.Future[ToolResult]
+    staging: Staging
+    rest: Sequence[Event]
+    ended_ms: int
+
+
+TOGETHER = 16
+"""How many ends of calls are written at once: each may bear a result of MAX_OUTPUT."""
+
 Tended = Callable[[str, Awaitable[None], Callable[[], object]], Awaitable[None]]
 """(session, work, forget): do the work, forget it, and do what follows from it."""
 
@@ -138,6 +154,7 @@ class Calls:
         self._folder = folder
         self._tended = tended
         self._running: dict[tuple[str, str], Running] = {}
+        self._over = Together(self._write, TOGETHER)
         self.closing = False
 
     def start(self, live: Live, call_id: str, attempt: int, arguments: str) -> None:
@@ -273,20 +290,28 @@ class Calls:
         whole = not work.cancelled() and work.exception() is None and not work.result().is_error
         rest, ended_ms = progress.rest(over=True, whole=whole), self._hub.clock()
 
-        async def save(live: Live) -> None:
-            running = self._running[invocation.session, invocation.call]
-            if running.behind:
-                why = "stopped by you" if running.cancelled else "stopped with the run"
-                why = "ended with the program" if self.closing else why
-                over = task_ended(running.behind, work, why)
-                await self._hub.append(live, [*rest, over], at_ms=ended_ms)
-                return
-            over_by = CANCELLED if running.cancelled else _STOPPED
-            ended = outcome_of(invocation.call, work, None if self.closing else over_by)
-            ended = staging.ended(ended, live.session, self._hub.masker(), MAX_OUTPUT)
-            await self._hub.append(live, [*rest, ended], at_ms=ended_ms)
+        over = Over(invocation.call, work, staging, rest, ended_ms)
+        await self._over.written(invocation.session, over)
 
-        await self._hub.surely(invocation.session, save)  # a result is not lost to a full disk
+    async def _write(self, session_id: str, several: Sequence[Over]) -> Sequence[None]:
+        async def save(live: Live) -> None:
+            events = {one.call_id: self._ended(live, one) for one in several}
+            times = [one.ended_ms for one in several for _ in events[one.call_id]]
+            await self._hub.append(live, [*chain(*events.values())], times=times)
+
+        await self._hub.surely(session_id, save)  # a result is not lost to a full disk
+        return [None] * len(several)
+
+    def _ended(self, live: Live, over: Over) -> list[Event]:
+        running = self._running[live.id, over.call_id]
+        if running.behind:
+            why = "stopped by you" if running.cancelled else "stopped with the run"
+            why = "ended with the program" if self.closing else why
+            return [*over.rest, task_ended(running.behind, over.work, why)]
+        over_by = CANCELLED if running.cancelled else _STOPPED
+        ended = outcome_of(over.call_id, over.work, None if self.closing else over_by)
+        masker = self._hub.masker()
+        return [*over.rest, over.staging.ended(ended, live.session, masker, MAX_OUTPUT)]
 
 
 def outcome_of(

@@ -23,7 +23,14 @@ from app.core.decide import (
     SendRequest,
     next_commands,
 )
-from app.core.errors import Conflict, IllegalEvent, Refused, StoreError, StoreUnwritable
+from app.core.errors import (
+    Conflict,
+    IllegalEvent,
+    PlaygroundError,
+    Refused,
+    StoreError,
+    StoreUnwritable,
+)
 from app.core.events import (
     CallDecided,
     CallReturned,
@@ -42,13 +49,15 @@ from app.core.events import (
 from app.core.settings import Settings
 from app.core.tools import Content
 from app.engine.calls import Calls
-from app.engine.checks import Checks
+from app.engine.checks import TOGETHER, Checks
 from app.engine.client import STOPPED, Answering, Client
 from app.engine.closing import closing_events
 from app.engine.decisions import Asked, decided, outcome
 from app.engine.hub import Hub, Live
 from app.engine.retries import Waits, reason_of
 from app.engine.ruling import Ruling
+from app.engine.together import Together
+from app.executors.executor import Checked
 from app.executors.table import Executors
 
 MEND_S = 1.0
@@ -71,6 +80,8 @@ class Driver:
         self._running = Calls(hub, executors, folder, self._tended)
         self.checks = Checks(hub, executors, self._tended, self._advance, ruling)
         self._answers: dict[str, tuple[asyncio.Task[None], Answering]] = {}
+        self._deciding = Together(self._decide, TOGETHER)
+        self._in_line: set[str] = set()
         self._settling: dict[str, asyncio.Task[None]] = {}
         self._closing: asyncio.Task[None] | None = None
         self.waits = Waits()
@@ -97,14 +108,40 @@ class Driver:
             runs = decided(live.session, call_id, asked).decision == "run"
             call = live.session.call(call_id)
         checked = await self.checks.asked(session_id, call) if runs else None
+        await self._deciding.written(session_id, (call_id, asked, checked))
+
+    async def _decide(
+        self, session_id: str, several: Sequence[tuple[str, Asked, Checked | None]]
+    ) -> Sequence[Exception | None]:
+        """Each as if it came alone: why it is not decided, or None."""
+        events: dict[str, CallDecided] = {}
+        outcomes: list[Exception | None] = []
         async with self._holding(session_id) as live:
-            event = decided(live.session, call_id, asked)
-            if checked is not None:
-                await self.checks.refuse_changed(live, call_id, checked)
-            await self._hub.append(live, [event])
-            if event.decision == "deny":
-                self._ruling.denied(live.session.call(call_id))
-            await self._advance(live)
+
+            async def write() -> None:
+                await self._hub.append(live, list(events.values()))
+                for event in events.values():
+                    if event.decision == "deny":
+                        self._ruling.denied(live.session.call(event.call_id))
+                events.clear()
+                await self._advance(live)
+
+            for call_id, asked, checked in several:
+                changed = checked is not None and checked.code != live.session.call(call_id).code
+                if events and (changed or call_id in events):
+                    await write()  # what becomes of it is to be seen first
+                try:
+                    event = decided(live.session, call_id, asked)
+                    if checked is not None:
+                        await self.checks.refuse_changed(live, call_id, checked)
+                except PlaygroundError as error:
+                    outcomes.append(error)
+                else:
+                    events[call_id] = event
+                    outcomes.append(None)
+            if events:
+                await write()
+        return outcomes
 
     async def settings(self, session_id: str, settings: Settings) -> None:
         """They hold from the next request on; a wait for a retry that they forbid is over."""
@@ -249,6 +286,17 @@ class Driver:
 
     # What follows.
 
+    async def _advance_for_all(self, session_id: str) -> None:
+        """Whoever comes while this is in line for the session need not be: what was saved by then
+        is seen."""
+        self._in_line.add(session_id)
+        try:
+            async with self._hub.holding(session_id) as live:
+                self._in_line.discard(session_id)
+                await self._advance(live)
+        finally:
+            self._in_line.discard(session_id)
+
     async def _advance(self, live: Live, looked: Collection[str] = ()) -> None:
         """The calls `looked` were looked at just now, like those that are decided in this hold."""
         fresh = set(looked)
@@ -290,9 +338,12 @@ class Driver:
                 self.checks.start(
                     live, [one.call_id for one in alike if isinstance(one, CheckCall)]
                 )
-            case RunCall(call_id, attempt, arguments):
-                await self._hub.append(live, [CallStarted(call_id, attempt)])
-                self._running.start(live, call_id, attempt, arguments)
+            case RunCall():
+                runs = [one for one in alike if isinstance(one, RunCall)]
+                started = [CallStarted(one.call_id, one.attempt) for one in runs]
+                await self._hub.append(live, started)
+                for one in runs:
+                    self._running.start(live, one.call_id, one.attempt, one.arguments)
             case Retry() as command:
                 await self._retry_later(live, command)
             case SendRequest() as command:
@@ -358,8 +409,8 @@ class Driver:
             if session_id in self._hub.late and self._closing is None:
                 self._hub.late.discard(session_id)
                 self._settle_later(session_id)  # what comes next waits for the person
-            else:
-                await self.advance(session_id)
+            elif session_id not in self._in_line:
+                await self._advance_for_all(session_id)
         except StoreError as error:
             log.error("Session %s could not be saved: %s", session_id, error)
             self._settle_later(session_id)
@@ -408,6 +459,7 @@ class Driver:
         failure = ResponseFailed("interrupted", "The program was stopped.")
         sessions = {*self._answers, *self._running.sessions, *self.checks.sessions}
         await asyncio.gather(*(self._end_tasks(one, failure) for one in sessions))
+        await self._deciding.close()
         await self._executors.close()
 
     async def _end_tasks(self, session_id: str, failure: ResponseFailed) -> None:
@@ -421,10 +473,10 @@ class Driver:
 
 
 def _together(commands: Sequence[Command]) -> Iterator[Sequence[Command]]:
-    """Facts that follow each other are written at once, and checks begin together: a turn can have
-    thousands of calls. All else is done one by one."""
+    """Facts that follow each other are written at once, and checks and calls begin together: a turn
+    can have thousands of calls. All else is done one by one."""
     for kind, alike in groupby(commands, type):
-        if kind in (Record, CheckCall):
+        if kind in (Record, CheckCall, RunCall):
             yield list(alike)
         else:
             yield from ([command] for command in alike)

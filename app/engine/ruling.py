@@ -33,12 +33,9 @@ class Ruling:
             self._known.add(name)
 
     async def know_all(self, session: Session) -> None:
-        """Read what a rule that the program proposed may ask of the calls of now."""
+        """Read what a rule that the program proposed may ask of a call."""
         while asked := self._asked(session.id):
-            names = asked.intersection(call.name for call in session.current_calls)
-            if not names:
-                return
-            for name in names:
+            for name in asked:
                 await self.know(name)
 
     async def commands(self, session: Session) -> list[Command]:

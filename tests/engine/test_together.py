@@ -1,0 +1,156 @@
+"""What many want to write of one session at once is few writes, and who stops it waits for one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from app.core.errors import Conflict, IllegalEvent
+from app.core.events import CallDecided, CallEnded, CallStarted, Event, Logged
+from app.core.tools import Tool
+from app.engine import calls, checks
+from app.engine.decisions import Asked
+from app.engine.engine import Engine
+from app.engine.hub import Live
+from app.engine.together import Together
+from app.simulator.scenario import Scenario, scenario
+from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running, until
+
+pytestmark = pytest.mark.anyio
+
+NOTE = Tool("note", answered_by="mock", config={"result": "noted"}, parallel_safe=True)
+
+
+def many(count: int) -> Scenario:
+    """An answer with `count` calls, then one without."""
+    made = [{"name": "note", "arguments": {"n": number}} for number in range(count)]
+    return scenario(json.dumps({"turns": [{"calls": made, "pace": 0}, {"text": "done"}]}))
+
+
+class Writes:
+    """How many events of `kind` each write had; `bell` rings at the first."""
+
+    def __init__(self, engine: Engine, kind: type[Event], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.had: list[int] = []
+        self.bell = asyncio.Event()
+        append = engine.hub.append
+
+        async def appended(live: Live, events: Sequence[Event], **more: Any) -> list[Logged]:
+            if count := sum(isinstance(event, kind) for event in events):
+                self.had.append(count)
+                self.bell.set()
+            return await append(live, events, **more)
+
+        monkeypatch.setattr(engine.hub, "append", appended)
+
+
+async def asked_of(engine: Engine, count: int) -> tuple[str, list[tuple[str, Asked]]]:
+    """A session whose `count` calls wait, and the decision to run each."""
+    bounds: dict[str, Any] = {"max_calls_per_answer": count, "max_calls_per_turn": count}
+    session_id = await begun(engine, [NOTE], max_parallel=16, **bounds)
+    await engine.driver.prompt(session_id, "go")
+    session = await rested(engine, session_id)
+    return session_id, [(one.id, Asked("run", one.digest)) for one in session.waiting]
+
+
+async def test_decisions_that_come_together_are_written_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path, scenario=many(250)) as engine:
+        session_id, asked = await asked_of(engine, 250)
+        writes = Writes(engine, CallDecided, monkeypatch)
+        with anyio.fail_after(40):
+            await asyncio.gather(*(engine.driver.decide(session_id, *one) for one in asked))
+        assert (await rested(engine, session_id)).state == "idle"
+        assert sum(writes.had) == 250
+        assert len(writes.had) <= 2 + 250 // checks.TOGETHER
+
+
+@pytest.mark.parametrize("kind", [CallStarted, CallEnded])
+async def test_calls_that_run_side_by_side_begin_and_end_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Event]
+) -> None:
+    async with running(tmp_path, scenario=many(160)) as engine:
+        writes = Writes(engine, kind, monkeypatch)
+        bounds: dict[str, Any] = {"max_calls_per_turn": 160, "max_parallel": 16}
+        session_id = await begun(engine, [NOTE], rules=ALLOW_ALL, **bounds)
+        await engine.driver.prompt(session_id, "go")
+        assert (await rested(engine, session_id)).state == "idle"
+        assert sum(writes.had) == 160
+        assert max(writes.had) <= calls.TOGETHER
+        assert len(writes.had) <= 80  # and not one for each
+
+
+async def test_stop_waits_for_one_batch_of_decisions_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path, scenario=many(400)) as engine:
+        session_id, asked = await asked_of(engine, 400)
+        writes = Writes(engine, CallDecided, monkeypatch)
+        deciding = [asyncio.create_task(engine.driver.decide(session_id, *one)) for one in asked]
+        with anyio.fail_after(40):
+            await writes.bell.wait()
+            await engine.driver.stop(session_id)
+            told = await asyncio.gather(*deciding, return_exceptions=True)
+        assert sum(writes.had) <= 2 * checks.TOGETHER
+        assert sum(one is None for one in told) == sum(writes.had)
+
+
+async def test_of_decisions_that_come_together_on_one_call_one_wins(tmp_path: Path) -> None:
+    async with running(tmp_path, scenario=many(2)) as engine:
+        session_id, ((first, run), second) = await asked_of(engine, 2)
+        several = [(first, run), (first, run), (first, Asked("run", "stale")), second]
+        with anyio.fail_after(20):
+            told = await asyncio.gather(
+                *(engine.driver.decide(session_id, *one) for one in several),
+                return_exceptions=True,
+            )
+        assert [type(one) for one in told] == [type(None), Conflict, Conflict, type(None)]
+        await until(engine, session_id, CallEnded)
+        log = await engine.log.events(session_id)
+        assert [one.call_id for one in events_of(log, CallDecided)] == [first, second[0]]
+
+
+async def test_what_cannot_follow_takes_nothing_else_with_it() -> None:
+    written: list[str] = []
+
+    async def write(session_id: str, items: Sequence[str]) -> Sequence[None]:
+        if "bad" in items:
+            raise IllegalEvent("It cannot follow.")
+        written.extend(items)
+        return [None] * len(items)
+
+    together = Together(write, 10)
+    asked = [together.written("s", word) for word in ("a", "bad", "b")]
+    with anyio.fail_after(20):
+        told = await asyncio.gather(*asked, return_exceptions=True)
+    assert written == ["a", "b"]
+    assert [type(one) for one in told] == [type(None), IllegalEvent, type(None)]
+
+
+async def test_who_leaves_before_its_turn_takes_it_back() -> None:
+    written: list[str] = []
+    go, begun_one = asyncio.Event(), asyncio.Event()
+
+    async def write(session_id: str, items: Sequence[str]) -> Sequence[None]:
+        begun_one.set()
+        await go.wait()
+        written.extend(items)
+        return [None] * len(items)
+
+    together = Together(write, 1)
+    tasks = [asyncio.create_task(together.written("s", word)) for word in ("a", "b", "c")]
+    with anyio.fail_after(20):
+        await begun_one.wait()
+        tasks[1].cancel()
+        go.set()
+        await asyncio.wait(tasks)
+        await together.close()
+    assert written == ["a", "c"]
+    assert [one.cancelled() for one in tasks] == [False, True, False]
