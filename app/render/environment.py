@@ -10,7 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 from app.core.limits import written
@@ -18,6 +19,23 @@ from app.render import filters
 from app.render.portions import beginning, beyond, portion
 from app.render.tree import nested
 from app.render.wire_rows import TOLD
+
+
+class _Compiled(BytecodeCache):
+    """Each template compiled once in a process: pages and exported files have environments of
+    their own, with the same options."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], Any] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        bucket.code = self._kept.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self._kept[bucket.key, bucket.checksum] = bucket.code
+
+
+COMPILED = _Compiled()
 
 
 def environment(folder: Path, *, reload: bool = False) -> Environment:
@@ -31,6 +49,7 @@ def environment(folder: Path, *, reload: bool = False) -> Environment:
         lstrip_blocks=True,
         auto_reload=reload,
         cache_size=-1,
+        bytecode_cache=COMPILED,
     )
     env.filters.update(
         ago=filters.ago,

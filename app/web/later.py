@@ -21,7 +21,10 @@ class Later:
     def __getattr__(self, name: str) -> Page:
         async def page(request: Request) -> Response:
             asked: Page = getattr(import_module(self._module), name)
-            return await asked(request)
+            try:
+                return await asked(request)
+            finally:
+                await request.close()  # the files of its form
 
         page.__module__, page.__name__ = self._module, name
         return page

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from jinja2 import UndefinedError
+from jinja2 import Environment, UndefinedError
 from markupsafe import Markup
 
 from app.render.environment import environment
@@ -36,6 +37,24 @@ def test_a_form_field_keeps_its_text() -> None:
 def test_a_missing_value_is_an_error() -> None:
     with pytest.raises(UndefinedError):
         ENV.from_string("{{ nothing }}").render()
+
+
+def test_a_template_is_compiled_once_in_a_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[str | None] = []
+    compile_it = Environment.compile
+
+    def counted(env: Environment, source: str, name: str | None = None, *more: Any) -> Any:
+        compiled.append(source)
+        return compile_it(env, source, name, *more)
+
+    monkeypatch.setattr(Environment, "compile", counted)
+    written = ["{{ 1 }}", "{{ 1 }}", "{{ 2 }}"]
+    for text in written:
+        (tmp_path / "a.html").write_text(text)
+        assert environment(tmp_path).get_template("a.html").render() == text[3]
+    assert compiled == ["{{ 1 }}", "{{ 2 }}"]
 
 
 ALONE = "shared.html"

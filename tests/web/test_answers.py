@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from html import unescape
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 from app.core.errors import BadInput, Conflict, PlaygroundError
 from app.engine.decisions import Asked
 from app.web.answers import refusals, several
-from tests.served import Served, served
+from tests.served import Reached, rested
 
 pytestmark = pytest.mark.anyio
 
@@ -27,22 +27,10 @@ OUTPUT = {
 TOOL = {"name": "ask_me", "answered_by": "person", "config": {"output_schema": OUTPUT}}
 
 
-@pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("answers") / "a.db", PLAYGROUND_PACE="0") as running:
-        yield running
-
-
 @pytest.fixture
-async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.client() as made:
+async def script(server: Reached) -> AsyncIterator[httpx.AsyncClient]:
+    async with server.client() as made:
         (await made.post("/tools", json=TOOL)).raise_for_status()
-        yield made
-
-
-@pytest.fixture
-async def page(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.page() as made:
         yield made
 
 
@@ -51,12 +39,9 @@ async def waiting(script: httpx.AsyncClient) -> tuple[str, dict[str, Any]]:
     made = await script.post("/sessions", json={"tools": ["ask_me"], "tool_choice": "required"})
     id_ = made.json()["id"]
     await script.post(f"/sessions/{id_}/prompts", json={"text": "ask"})
-    with anyio.fail_after(30):
-        while True:
-            told = (await script.get(f"/sessions/{id_}")).json()
-            if told["state"] == "waiting":
-                call: dict[str, Any] = told["calls"][0]
-                return id_, call
+    told = await rested(script, id_)
+    assert told["state"] == "waiting"
+    return id_, told["calls"][0]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from app.engine.preview import WIRES
-from tests.served import Served, messages, rested, served
+from tests.served import Reached, messages, rested
 
 pytestmark = pytest.mark.anyio
 
@@ -30,57 +30,45 @@ CALL = {
 }
 
 
-@pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("api") / "api.db", PLAYGROUND_PACE="0") as running:
-        yield running
-
-
-@pytest.fixture
-async def client(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.client() as made:
-        yield made
-
-
-async def posted(client: httpx.AsyncClient, path: str, body: Any = None, status: int = 200) -> Any:
-    answer = await client.post(path, json={} if body is None else body)
+async def posted(script: httpx.AsyncClient, path: str, body: Any = None, status: int = 200) -> Any:
+    answer = await script.post(path, json={} if body is None else body)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"].startswith("application/json")
     return answer.json()
 
 
-async def session(client: httpx.AsyncClient, prompt: str = "", **body: Any) -> str:
+async def session(script: httpx.AsyncClient, prompt: str = "", **body: Any) -> str:
     """A new session; with a prompt, at its rest."""
-    made = await posted(client, "/sessions", body, 201)
+    made = await posted(script, "/sessions", body, 201)
     assert made.keys() == {"id"}
     if prompt:
-        await posted(client, f"/sessions/{made['id']}/prompts", {"text": prompt}, 202)
-        await rested(client, made["id"])
+        await posted(script, f"/sessions/{made['id']}/prompts", {"text": prompt}, 202)
+        await rested(script, made["id"])
     return str(made["id"])
 
 
-async def folded(client: httpx.AsyncClient, session_id: str) -> Any:
-    return (await client.get(f"/sessions/{session_id}")).json()
+async def folded(script: httpx.AsyncClient, session_id: str) -> Any:
+    return (await script.get(f"/sessions/{session_id}")).json()
 
 
-async def waiting(client: httpx.AsyncClient, prompt: str = "Use note") -> tuple[str, Any]:
+async def waiting(script: httpx.AsyncClient, prompt: str = "Use note") -> tuple[str, Any]:
     """A session with a call that waits, and the call."""
-    session_id = await session(client, prompt, tools=[NOTE])
-    found = await folded(client, session_id)
+    session_id = await session(script, prompt, tools=[NOTE])
+    found = await folded(script, session_id)
     assert found["state"] == "waiting", found
     return session_id, found["calls"][0]
 
 
-def rows(one: Served) -> dict[str, int]:
+def rows(server: Reached) -> dict[str, int]:
     """How many rows each table has."""
-    with closing(sqlite3.connect(f"file:{one.db}?mode=ro", uri=True)) as connection:
+    with closing(sqlite3.connect(f"file:{server.db}?mode=ro", uri=True)) as connection:
         tables = ("sessions", "events", "chunks", "tools")
         return {t: connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in tables}
 
 
-async def test_the_folded_session(client: httpx.AsyncClient) -> None:
-    session_id, call = await waiting(client)
-    found = await folded(client, session_id)
+async def test_the_folded_session(script: httpx.AsyncClient) -> None:
+    session_id, call = await waiting(script)
+    found = await folded(script, session_id)
     assert found.keys() == FOLDED
     assert call.keys() >= CALL
     assert (call["status"], call["name"], call["decided_by"], call["result"]) == (
@@ -90,8 +78,8 @@ async def test_the_folded_session(client: httpx.AsyncClient) -> None:
     assert call["arguments"] == json.loads(call["arguments_raw"])
     assert len(call["digest"]) == 64
     path = f"/sessions/{session_id}/calls/{call['id']}/decision"
-    await posted(client, path, {"decision": "run", "digest": call["digest"]})
-    done = await rested(client, session_id)
+    await posted(script, path, {"decision": "run", "digest": call["digest"]})
+    done = await rested(script, session_id)
     assert (done["state"], done["turns"]) == ("idle", 2)
     assert done["text"]
     assert done["calls"][0]["decided_by"] == "person"
@@ -108,21 +96,21 @@ async def test_the_folded_session(client: httpx.AsyncClient) -> None:
     ],
 )
 async def test_new_sessions(
-    client: httpx.AsyncClient, body: Mapping[str, Any], profile: str, protocol: str
+    script: httpx.AsyncClient, body: Mapping[str, Any], profile: str, protocol: str
 ) -> None:
-    session_id = await session(client, "hello", **body, title="A title")
-    assert (await folded(client, session_id))["title"] == "A title"
-    assert (await folded(client, session_id))["state"] == "idle"
-    lines = (await client.get(f"/sessions/{session_id}/events")).text.split("\n")
+    session_id = await session(script, "hello", **body, title="A title")
+    assert (await folded(script, session_id))["title"] == "A title"
+    assert (await folded(script, session_id))["state"] == "idle"
+    lines = (await script.get(f"/sessions/{session_id}/events")).text.split("\n")
     settings = json.loads(lines[0])["settings"]
     assert (settings["profile"]["name"], settings["profile"]["protocol"]) == (profile, protocol)
 
 
-async def test_what_is_refused_changes_nothing(one: Served, client: httpx.AsyncClient) -> None:
-    session_id, call = await waiting(client)
+async def test_what_is_refused_changes_nothing(server: Reached, script: httpx.AsyncClient) -> None:
+    session_id, call = await waiting(script)
     here, there = f"/sessions/{session_id}", f"/sessions/{session_id}/calls/{call['id']}"
     right = call["digest"]
-    before = rows(one)
+    before = rows(server)
     refused: list[tuple[str, Any, int]] = [
         ("/sessions", {"tool": []}, 422),
         ("/sessions", {"profile": "nobody"}, 404),
@@ -176,82 +164,82 @@ async def test_what_is_refused_changes_nothing(one: Served, client: httpx.AsyncC
         ("/welcome", {}, 405),
     ]
     for path, body, status in refused:
-        answer = await client.post(path, json=body)
+        answer = await script.post(path, json=body)
         assert answer.status_code == status, (path, body, answer.text)
         assert len(answer.json()["error"].split()) > 2, (path, body, answer.text)
     for junk in (b"{", b"\xff", b'{"a": NaN', b"[" * 100_000):
-        answer = await client.post(here + "/prompts", content=junk)
+        answer = await script.post(here + "/prompts", content=junk)
         assert answer.status_code == 422, answer.text
     for path in ("/sessions/nobody", here + "/blocks/nothing", here + "/recordings/9"):
-        assert (await client.get(path)).status_code == 404
+        assert (await script.get(path)).status_code == 404
     for after in ("x", "-1", "9" * 30):
-        assert (await client.get(f"{here}/events?after={after}")).status_code == 422
-    assert rows(one) == before
+        assert (await script.get(f"{here}/events?after={after}")).status_code == 422
+    assert rows(server) == before
 
 
 async def test_fifty_decisions_run_it_once(
-    one: Served, client: httpx.AsyncClient, tmp_path: Path
+    server: Reached, script: httpx.AsyncClient, tmp_path: Path
 ) -> None:
     effects = tmp_path / "effects"
     file = tmp_path / "tool.py"
     file.write_text(f"def note(text=''):\n    open({str(effects)!r}, 'a').write('ran\\n')\n")
     config = {"file": str(file), "function": "note"}
     tool = {**NOTE, "answered_by": "python", "config": config}
-    session_id = await session(client, "Use note", tools=[tool])
-    (call,) = (await folded(client, session_id))["calls"]
+    session_id = await session(script, "Use note", tools=[tool])
+    (call,) = (await folded(script, session_id))["calls"]
     path = f"/sessions/{session_id}/calls/{call['id']}/decision"
     body = {"decision": "run", "digest": call["digest"]}
-    answers = await asyncio.gather(*(client.post(path, json=body) for _ in range(50)))
+    answers = await asyncio.gather(*(script.post(path, json=body) for _ in range(50)))
     assert sorted(answer.status_code for answer in answers) == [200] + [409] * 49
     lost = next(answer.json() for answer in answers if answer.status_code == 409)
     assert (lost["decision"], lost["decided_by"]) == ("run", "person")
-    await rested(client, session_id)
+    await rested(script, session_id)
     assert effects.read_text() == "ran\n"
 
 
-async def test_a_form_runs_only_what_the_page_showed(client: httpx.AsyncClient) -> None:
-    session_id, call = await waiting(client)
+async def test_a_form_runs_only_what_the_page_showed(script: httpx.AsyncClient) -> None:
+    session_id, call = await waiting(script)
     form = {"decision": "run", "digest": call["digest"], "seen": "1"}
     single = f"/sessions/{session_id}/calls/{call['id']}/decision"
     for seen, said in (("1", "Show all"), ("-1", "characters"), ("x", "characters")):
-        answer = await client.post(single, data={**form, "seen": seen})
+        answer = await script.post(single, data={**form, "seen": seen})
         assert (answer.status_code, said in answer.text) == (422, True)
     several = {**form, "call": f"{call['id']} {call['digest']}"}
-    (outcome,) = (await client.post(f"/sessions/{session_id}/decisions", data=several)).json()
+    (outcome,) = (await script.post(f"/sessions/{session_id}/decisions", data=several)).json()
     assert "press Show all" in outcome["error"]
-    assert (await folded(client, session_id))["state"] == "waiting"
+    assert (await folded(script, session_id))["state"] == "waiting"
     form["seen"] = str(len(call["arguments_raw"]))
-    assert (await client.post(single, data=form)).status_code == 200
+    assert (await script.post(single, data=form)).status_code == 200
 
 
-async def test_edited_arguments_and_anyway(client: httpx.AsyncClient) -> None:
+async def test_edited_arguments_and_anyway(script: httpx.AsyncClient) -> None:
     for arguments in ({"text": "edited"}, '{"text":  "edited"}'):
-        session_id, call = await waiting(client)
+        session_id, call = await waiting(script)
         path = f"/sessions/{session_id}/calls/{call['id']}/decision"
         body = {"decision": "run", "digest": call["digest"], "arguments": arguments}
-        await posted(client, path, body)
-        (after,) = (await rested(client, session_id))["calls"]
+        await posted(script, path, body)
+        (after,) = (await rested(script, session_id))["calls"]
         assert after["arguments"] == {"text": "edited"}
         assert after["arguments_raw"] == call["arguments_raw"]
-    session_id, call = await waiting(client, "[[fault:args-missing-required]] Use note")
+    session_id, call = await waiting(script, "[[fault:args-missing-required]] Use note")
     path = f"/sessions/{session_id}/calls/{call['id']}/decision"
     body = {"decision": "run", "digest": call["digest"]}
     assert [problem["kind"] for problem in call["problems"]] == ["schema"]
-    await posted(client, path, body, 422)
-    await posted(client, path, {**body, "anyway": True})
-    assert (await rested(client, session_id))["state"] == "idle"
+    await posted(script, path, body, 422)
+    await posted(script, path, {**body, "anyway": True})
+    assert (await rested(script, session_id))["state"] == "idle"
 
 
-async def test_answer_deny_and_several_at_once(client: httpx.AsyncClient) -> None:
-    session_id, _ = await waiting(client, "[[fault:parallel-4]] Use note")
-    calls = (await folded(client, session_id))["calls"]
+async def test_answer_deny_and_several_at_once(script: httpx.AsyncClient) -> None:
+    session_id, _ = await waiting(script, "[[fault:parallel-4]] Use note")
+    calls = (await folded(script, session_id))["calls"]
     wishes = [
         {"call": calls[0]["id"], "decision": "run", "digest": calls[0]["digest"]},
         {"call": calls[1]["id"], "decision": "run", "digest": "0" * 64},
         {"call": calls[2]["id"], "decision": "deny", "digest": calls[2]["digest"], "text": "no"},
         {"call": "9.9", "decision": "run", "digest": "x"},
     ]
-    said = await posted(client, f"/sessions/{session_id}/decisions", wishes)
+    said = await posted(script, f"/sessions/{session_id}/decisions", wishes)
     assert [(one["call"], one["ok"]) for one in said] == [
         *((calls[0]["id"], True), (calls[1]["id"], False)),
         *((calls[2]["id"], True), ("9.9", False)),
@@ -259,119 +247,119 @@ async def test_answer_deny_and_several_at_once(client: httpx.AsyncClient) -> Non
     for call in (calls[1], calls[3]):
         path = f"/sessions/{session_id}/calls/{call['id']}/decision"
         body = {"decision": "answer", "digest": call["digest"], "text": "mine", "is_error": True}
-        await posted(client, path, body)
-    results = [one["result"] for one in (await rested(client, session_id))["calls"]]
+        await posted(script, path, body)
+    results = [one["result"] for one in (await rested(script, session_id))["calls"]]
     assert [one["is_error"] for one in results] == [False, True, True, True]
     assert [one["kind"] for one in results] == ["", "", "denied", ""]
 
 
-async def test_a_fault_says_itself_whether_the_tool_runs(client: httpx.AsyncClient) -> None:
-    session_id, call = await waiting(client)
+async def test_a_fault_says_itself_whether_the_tool_runs(script: httpx.AsyncClient) -> None:
+    session_id, call = await waiting(script)
     path = f"/sessions/{session_id}/calls/{call['id']}/decision"
     body = {"digest": call["digest"], "fault": "boom"}
-    assert "it is one of timeout" in (await posted(client, path, body, 422))["error"]
+    assert "it is one of timeout" in (await posted(script, path, body, 422))["error"]
     body |= {"fault": "cut_json", "decision": "answer"}
-    assert "needs the tool to run" in (await posted(client, path, body, 422))["error"]
+    assert "needs the tool to run" in (await posted(script, path, body, 422))["error"]
     # The page's form has no decision, for it depends on what is chosen.
     form = {"digest": call["digest"], "fault": "cut_json", "seen": "1000"}
-    assert (await client.post(path, data=form)).status_code in (200, 303)
-    told = (await rested(client, session_id))["calls"][0]
+    assert (await script.post(path, data=form)).status_code in (200, 303)
+    told = (await rested(script, session_id))["calls"][0]
     assert (told["fault"], told["decision"]) == ("cut_json", "run")
     assert told["real"]["content"][0]["text"] == "noted"
     assert told["result"]["content"][0]["text"] == "no"
     assert told["result"]["staged"]
 
 
-async def test_rules_of_a_script_and_the_limit(client: httpx.AsyncClient) -> None:
+async def test_rules_of_a_script_and_the_limit(script: httpx.AsyncClient) -> None:
     session_id = await session(
-        client, "[[fault:loop]] Use note", tools=[NOTE], rules=ALLOW, max_turns=2
+        script, "[[fault:loop]] Use note", tools=[NOTE], rules=ALLOW, max_turns=2
     )
-    found = await folded(client, session_id)
+    found = await folded(script, session_id)
     assert (found["state"], found["turns"]) == ("paused", 2)
     assert found["calls"][0]["decided_by"] == "--allow all"
     here = f"/sessions/{session_id}/continue"
-    page = (await client.get(f"/sessions/{session_id}", headers={"accept": "text/html"})).text
+    page = (await script.get(f"/sessions/{session_id}", headers={"accept": "text/html"})).text
     seen = int(page.partition('name="pause" value="')[2].partition('"')[0])
-    await posted(client, here, {"pause": seen})
-    assert (await rested(client, session_id))["turns"] == 4
-    await posted(client, here, {"pause": seen}, 409)  # it lifts no limit that nobody saw
-    assert (await rested(client, session_id))["turns"] == 4
+    await posted(script, here, {"pause": seen})
+    assert (await rested(script, session_id))["turns"] == 4
+    await posted(script, here, {"pause": seen}, 409)  # it lifts no limit that nobody saw
+    assert (await rested(script, session_id))["turns"] == 4
     for wrong in ({"max_turns": 0}, {"max_turns": "3"}, {"model": "m"}, {"pause": "x"}):
-        await posted(client, here, wrong, 422)
-    await posted(client, here, {"max_turns": 1, "max_cost": 0.5})
-    assert (await rested(client, session_id))["turns"] == 5
+        await posted(script, here, wrong, 422)
+    await posted(script, here, {"max_turns": 1, "max_cost": 0.5})
+    assert (await rested(script, session_id))["turns"] == 5
     # The form of the page, and what it says of a number that is none.
     for fields, status in (({"max_turns": "much"}, 422), ({"max_turns": " 3 "}, 303)):
-        told = await client.post(here, data=fields, headers={"accept": "text/html"})
+        told = await script.post(here, data=fields, headers={"accept": "text/html"})
         assert told.status_code == status
     assert "max_turns must be a whole number, not" not in told.text
-    assert (await rested(client, session_id))["turns"] == 7  # a raised limit counts on
+    assert (await rested(script, session_id))["turns"] == 7  # a raised limit counts on
     changes = [
         json.loads(line)["settings"]["limits"]
-        for line in (await client.get(f"/sessions/{session_id}/events")).text.splitlines()
+        for line in (await script.get(f"/sessions/{session_id}/events")).text.splitlines()
         if '"settings_changed"' in line
     ]
     assert [(one["max_turns"], one["max_cost"]) for one in changes] == [(1, 0.5), (3, 0.5)]
-    await posted(client, f"/sessions/{session_id}/stop")
-    assert (await folded(client, session_id))["state"] == "interrupted"
-    await posted(client, f"/sessions/{session_id}/prompts", {"text": "hello"}, 202)
-    await rested(client, session_id)
-    await posted(client, here, {"max_turns": 9}, 422)
+    await posted(script, f"/sessions/{session_id}/stop")
+    assert (await folded(script, session_id))["state"] == "interrupted"
+    await posted(script, f"/sessions/{session_id}/prompts", {"text": "hello"}, 202)
+    await rested(script, session_id)
+    await posted(script, here, {"max_turns": 9}, 422)
 
 
-async def test_the_life_of_a_session(client: httpx.AsyncClient) -> None:
+async def test_the_life_of_a_session(script: httpx.AsyncClient) -> None:
     session_id = await session(
-        client, "[[fault:http-500-then-ok-1]] hello", tools=["calculator"], max_retries=0
+        script, "[[fault:http-500-then-ok-1]] hello", tools=["calculator"], max_retries=0
     )
     here = f"/sessions/{session_id}"
-    assert (await folded(client, session_id))["state"] == "failed"
+    assert (await folded(script, session_id))["state"] == "failed"
     for number, status in ((7, 409), ("x", 422), (True, 422), (1, 200), (1, 409)):
-        await posted(client, here + "/retry", {"turn": number}, status)
-    assert (await rested(client, session_id))["state"] == "idle"
-    await posted(client, here + "/rename", {"title": "  A  new\ntitle "})
-    assert (await folded(client, session_id))["title"] == "A new title"
-    await posted(client, here + "/settings", {"model": "other", "tool_choice": "calculator"})
-    await posted(client, here + "/prompts", {"text": "What is 2 + 3?"}, 202)
-    assert (await rested(client, session_id))["state"] == "waiting"
-    await posted(client, here + "/stop")
-    assert (await folded(client, session_id))["state"] == "interrupted"
-    log = [json.loads(x) for x in (await client.get(here + "/events")).text.split("\n") if x]
+        await posted(script, here + "/retry", {"turn": number}, status)
+    assert (await rested(script, session_id))["state"] == "idle"
+    await posted(script, here + "/rename", {"title": "  A  new\ntitle "})
+    assert (await folded(script, session_id))["title"] == "A new title"
+    await posted(script, here + "/settings", {"model": "other", "tool_choice": "calculator"})
+    await posted(script, here + "/prompts", {"text": "What is 2 + 3?"}, 202)
+    assert (await rested(script, session_id))["state"] == "waiting"
+    await posted(script, here + "/stop")
+    assert (await folded(script, session_id))["state"] == "interrupted"
+    log = [json.loads(x) for x in (await script.get(here + "/events")).text.split("\n") if x]
     sent = [one for one in log if one["kind"] == "request_sent"][-1]
     assert (sent["model"], sent["choice"]["mode"]) == ("other", "tool")
-    await posted(client, here + "/delete")
-    listed = [one["id"] for one in (await client.get("/sessions")).json()]
+    await posted(script, here + "/delete")
+    listed = [one["id"] for one in (await script.get("/sessions")).json()]
     assert session_id not in listed
-    await posted(client, here + "/restore")
-    listed = [one["id"] for one in (await client.get("/sessions?q=A new")).json()]
+    await posted(script, here + "/restore")
+    listed = [one["id"] for one in (await script.get("/sessions?q=A new")).json()]
     assert session_id in listed
 
 
-async def test_tools(client: httpx.AsyncClient) -> None:
-    assert (await posted(client, "/tools", NOTE, 201))["name"] == "note"
-    names = [one["name"] for one in (await client.get("/tools")).json()]
+async def test_tools(script: httpx.AsyncClient) -> None:
+    assert (await posted(script, "/tools", NOTE, 201))["name"] == "note"
+    names = [one["name"] for one in (await script.get("/tools")).json()]
     assert names[0] == "note"
     assert "calculator" in names
-    assert (await client.get("/tools/note")).json()["parameters"] == PARAMETERS
-    assert (await posted(client, "/tools/note/duplicate", None, 201))["name"] == "note_2"
+    assert (await script.get("/tools/note")).json()["parameters"] == PARAMETERS
+    assert (await posted(script, "/tools/note/duplicate", None, 201))["name"] == "note_2"
     for name in ("note", "note_2"):
-        await posted(client, f"/tools/{name}/delete")
-    assert (await client.get("/tools/note")).status_code == 404
+        await posted(script, f"/tools/{name}/delete")
+    assert (await script.get("/tools/note")).status_code == 404
 
 
-async def test_events_as_lines_and_live(client: httpx.AsyncClient) -> None:
-    session_id = await session(client, "hello")
+async def test_events_as_lines_and_live(script: httpx.AsyncClient) -> None:
+    session_id = await session(script, "hello")
     path = f"/sessions/{session_id}/events"
-    answer = await client.get(path)
+    answer = await script.get(path)
     assert answer.headers["content-type"].startswith("application/x-ndjson")
     log = [json.loads(line) for line in answer.text.removesuffix("\n").split("\n")]
     assert [line["seq"] for line in log] == list(range(1, len(log) + 1))
     assert all({"seq", "at_ms", "kind"} <= line.keys() for line in log)
-    rest = (await client.get(f"{path}?after={len(log) - 2}")).text
+    rest = (await script.get(f"{path}?after={len(log) - 2}")).text
     assert [json.loads(line) for line in rest.split("\n") if line] == log[-2:]
     live: list[Any] = []
     async with (
         asyncio.timeout(30),
-        client.stream("GET", path + "?after=3", headers={"accept": "text/event-stream"}) as stream,
+        script.stream("GET", path + "?after=3", headers={"accept": "text/event-stream"}) as stream,
     ):
         assert stream.headers["content-type"].startswith("text/event-stream")
         async for one in messages(stream):
@@ -382,15 +370,15 @@ async def test_events_as_lines_and_live(client: httpx.AsyncClient) -> None:
     assert live == log[3:]
 
 
-async def test_the_session_s_stream(client: httpx.AsyncClient) -> None:
+async def test_the_session_s_stream(script: httpx.AsyncClient) -> None:
     """Its ids are seqs from 1, it ends lines with a bare newline, and junk gets everything."""
-    session_id = await session(client, "hello")
-    seq = (await folded(client, session_id))["seq"]
+    session_id = await session(script, "hello")
+    seq = (await folded(script, session_id))["seq"]
     sizes = {}
     for after in ("0", "1", str(seq - 1), "junk", "-5", str(seq + 99), "9" * 40, ""):
         async with (
             asyncio.timeout(30),
-            client.stream("GET", f"/sessions/{session_id}/stream?after={after}") as stream,
+            script.stream("GET", f"/sessions/{session_id}/stream?after={after}") as stream,
         ):
             text = ""
             async for piece in stream.aiter_text():
@@ -410,76 +398,76 @@ async def test_the_session_s_stream(client: httpx.AsyncClient) -> None:
         "[[fault:args-nul]] Use note",
     ],
 )
-async def test_odd_characters_reach_every_reader(client: httpx.AsyncClient, prompt: str) -> None:
-    made = await posted(client, "/sessions", {"tools": [NOTE]}, 201)
+async def test_odd_characters_reach_every_reader(script: httpx.AsyncClient, prompt: str) -> None:
+    made = await posted(script, "/sessions", {"tools": [NOTE]}, 201)
     here = f"/sessions/{made['id']}"
     body = json.dumps({"text": prompt}).encode()
-    assert (await client.post(here + "/prompts", content=body)).status_code == 202
-    found = await rested(client, made["id"])
+    assert (await script.post(here + "/prompts", content=body)).status_code == 202
+    found = await rested(script, made["id"])
     assert found["id"] == made["id"]
-    page = await client.get(here, headers={"accept": "text/html"})
+    page = await script.get(here, headers={"accept": "text/html"})
     assert page.status_code == 200
     for path in ("/replay", "/events", "/requests/1", "/recordings/1"):
-        assert (await client.get(here + path)).status_code == 200, path
-    async with asyncio.timeout(30), client.stream("GET", here + "/stream") as stream:
+        assert (await script.get(here + path)).status_code == 200, path
+    async with asyncio.timeout(30), script.stream("GET", here + "/stream") as stream:
         async for one in messages(stream):
             if one.get("id"):
                 break
-    assert (await client.get("/sessions")).status_code == 200
+    assert (await script.get("/sessions")).status_code == 200
 
 
-async def test_a_number_beyond_all_floats(client: httpx.AsyncClient) -> None:
-    session_id, call = await waiting(client)
+async def test_a_number_beyond_all_floats(script: httpx.AsyncClient) -> None:
+    session_id, call = await waiting(script)
     path = f"/sessions/{session_id}/calls/{call['id']}/decision"
     body = {"decision": "run", "digest": call["digest"], "anyway": True}
-    answer = await client.post(path, json={**body, "arguments": '{"text": 1e400}'})
+    answer = await script.post(path, json={**body, "arguments": '{"text": 1e400}'})
     assert answer.status_code in (200, 422)
-    assert (await client.get(f"/sessions/{session_id}")).status_code == 200
+    assert (await script.get(f"/sessions/{session_id}")).status_code == 200
 
 
-async def test_the_three_ways_of_asking(client: httpx.AsyncClient) -> None:
-    session_id = await session(client)
+async def test_the_three_ways_of_asking(script: httpx.AsyncClient) -> None:
+    session_id = await session(script)
     path = f"/sessions/{session_id}/prompts"
     for headers, status in (
         ({"accept": "text/html"}, 303),
         ({"accept": "text/html", "hx-request": "true"}, 204),
         ({"accept": "application/json"}, 202),
     ):
-        answer = await client.post(path, data={"text": "hello"}, headers=headers)
+        answer = await script.post(path, data={"text": "hello"}, headers=headers)
         assert answer.status_code == status, answer.text
-        await rested(client, session_id)
-    page = await client.post(path, data={"text": ""}, headers={"accept": "text/html"})
+        await rested(script, session_id)
+    page = await script.post(path, data={"text": ""}, headers={"accept": "text/html"})
     assert (page.status_code, "<html" in page.text) == (422, True)
-    toast = await client.post(path, data={"text": ""}, headers={"hx-request": "true"})
+    toast = await script.post(path, data={"text": ""}, headers={"hx-request": "true"})
     assert (toast.status_code, "<html" in toast.text) == (422, False)
 
 
-async def test_recordings_and_requests(client: httpx.AsyncClient) -> None:
-    session_id = await session(client, "hello")
+async def test_recordings_and_requests(script: httpx.AsyncClient) -> None:
+    session_id = await session(script, "hello")
     here = f"/sessions/{session_id}"
-    body = (await client.get(here + "/recordings/1")).content
+    body = (await script.get(here + "/recordings/1")).content
     assert body.startswith(b"event: message_start")
-    part = (await client.get(here + "/recordings/1?start=7&end=20")).content
+    part = (await script.get(here + "/recordings/1?start=7&end=20")).content
     assert part == body[7:20]
-    assert (await client.get(here + "/recordings/1?start=x")).status_code == 422
-    assert json.loads((await client.get(here + "/requests/1")).text)["messages"]
+    assert (await script.get(here + "/recordings/1?start=x")).status_code == 422
+    assert json.loads((await script.get(here + "/requests/1")).text)["messages"]
 
 
-async def test_each_demo_starts(client: httpx.AsyncClient) -> None:
-    welcome = await client.get("/welcome", headers={"accept": "text/html"})
+async def test_each_demo_starts(script: httpx.AsyncClient) -> None:
+    welcome = await script.get("/welcome", headers={"accept": "text/html"})
     names = {piece.split('"')[0] for piece in welcome.text.split('name="demo" value="')[1:]}
     assert len(names) == len(WIRES)
     for name, wire in zip(sorted(names), WIRES, strict=True):
-        there = await client.get(f"/welcome?protocol={wire}", headers={"accept": "text/html"})
+        there = await script.get(f"/welcome?protocol={wire}", headers={"accept": "text/html"})
         assert f'name="protocol" value="{wire}"' in there.text
         data = {"demo": name, "protocol": wire}
-        answer = await client.post("/sessions", data=data, headers={"accept": "text/html"})
+        answer = await script.post("/sessions", data=data, headers={"accept": "text/html"})
         assert answer.status_code == 303, answer.text
         session_id = answer.headers["location"].rpartition("/")[2]
-        await rested(client, session_id)
-        log = (await client.get(f"/sessions/{session_id}/events")).text
+        await rested(script, session_id)
+        log = (await script.get(f"/sessions/{session_id}/events")).text
         assert f'"protocol": "{wire}", "method": "POST"' in log
-    assert (await client.post("/sessions", data={"demo": "nobody"})).status_code == 404
+    assert (await script.post("/sessions", data={"demo": "nobody"})).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -495,58 +483,58 @@ async def test_each_demo_starts(client: httpx.AsyncClient) -> None:
     ],
 )
 async def test_a_body_that_is_no_sound_object_changes_nothing(
-    client: httpx.AsyncClient, body: bytes
+    script: httpx.AsyncClient, body: bytes
 ) -> None:
-    made = await posted(client, "/sessions", {}, 201)
+    made = await posted(script, "/sessions", {}, 201)
     path = f"/sessions/{made['id']}/prompts"
-    answer = await client.post(path, content=body, headers={"content-type": "application/json"})
+    answer = await script.post(path, content=body, headers={"content-type": "application/json"})
     assert (answer.status_code, list(answer.json())) == (422, ["error"])
-    assert (await client.get(f"/sessions/{made['id']}")).json()["seq"] == 1
+    assert (await script.get(f"/sessions/{made['id']}")).json()["seq"] == 1
 
 
-async def test_edited_arguments_run_as_they_were_written(client: httpx.AsyncClient) -> None:
+async def test_edited_arguments_run_as_they_were_written(script: httpx.AsyncClient) -> None:
     exact = '{"text": "x", "big": 12345678901234567890.123456789}'
-    session_id, call = await waiting(client)
+    session_id, call = await waiting(script)
     path = f"/sessions/{session_id}/calls/{call['id']}/decision"
     body = '{"decision": "run", "anyway": true, "digest": "%s", "arguments": %s}'
     sent = (body % (call["digest"], exact)).encode()
-    assert (await client.post(path, content=sent)).status_code == 200
-    events = (await client.get(f"/sessions/{session_id}/events")).text.splitlines()
+    assert (await script.post(path, content=sent)).status_code == 200
+    events = (await script.get(f"/sessions/{session_id}/events")).text.splitlines()
     (decided,) = [line for line in map(json.loads, events) if line["kind"] == "call_decided"]
     assert decided["arguments"] == exact
 
 
 @pytest.mark.parametrize("text", ["", "null", " "])
 async def test_an_emptied_edit_runs_nothing_of_the_old_arguments(
-    client: httpx.AsyncClient, text: str
+    script: httpx.AsyncClient, text: str
 ) -> None:
-    session_id, call = await waiting(client)
+    session_id, call = await waiting(script)
     path = f"/sessions/{session_id}/calls/{call['id']}/decision"
     form = {"decision": "run", "digest": call["digest"], "arguments": text, "anyway": "true"}
     headers = {"accept": "text/html", "content-type": "application/x-www-form-urlencoded"}
-    answer = await client.post(path, content=urlencode(form).encode(), headers=headers)
+    answer = await script.post(path, content=urlencode(form).encode(), headers=headers)
     assert answer.status_code in (303, 422)
-    events = (await client.get(f"/sessions/{session_id}/events")).text.splitlines()
+    events = (await script.get(f"/sessions/{session_id}/events")).text.splitlines()
     decided = [line for line in map(json.loads, events) if line["kind"] == "call_decided"]
     assert [one["arguments"] for one in decided] == ([] if answer.status_code == 422 else [text])
 
 
 async def test_a_number_of_any_length_in_a_path_is_just_not_there(
-    client: httpx.AsyncClient,
+    script: httpx.AsyncClient,
 ) -> None:
-    made = await posted(client, "/sessions", {}, 201)
+    made = await posted(script, "/sessions", {}, 201)
     for number in ("0", "1", "x", "9" * 5000):
         path = f"/sessions/{made['id']}/recordings/{number}"
-        assert (await client.get(path)).status_code == 404
+        assert (await script.get(path)).status_code == 404
 
 
 async def test_a_deleted_session_takes_no_prompt_until_it_is_restored(
-    client: httpx.AsyncClient,
+    script: httpx.AsyncClient,
 ) -> None:
-    made = await posted(client, "/sessions", {}, 201)
+    made = await posted(script, "/sessions", {}, 201)
     here = f"/sessions/{made['id']}"
-    await posted(client, here + "/delete", {}, 200)
-    refused = await posted(client, here + "/prompts", {"text": "hi"}, 409)
+    await posted(script, here + "/delete", {}, 200)
+    refused = await posted(script, here + "/prompts", {"text": "hi"}, 409)
     assert "restore" in refused["error"]
     for path, body in (
         ("/retry", {}),
@@ -555,11 +543,11 @@ async def test_a_deleted_session_takes_no_prompt_until_it_is_restored(
         ("/rename", {"title": "other"}),
         ("/calls/1.0/decision", {"decision": "run", "digest": "x"}),
     ):
-        assert "restore" in (await posted(client, here + path, body, 409))["error"]
-    (one,) = await posted(client, here + "/decisions", [{"call": "1.0", "decision": "deny"}])
+        assert "restore" in (await posted(script, here + path, body, 409))["error"]
+    (one,) = await posted(script, here + "/decisions", [{"call": "1.0", "decision": "deny"}])
     assert "restore" in one["error"]
-    await posted(client, here + "/restore", {}, 200)
-    await posted(client, here + "/prompts", {"text": "hi"}, 202)
+    await posted(script, here + "/restore", {}, 200)
+    await posted(script, here + "/prompts", {"text": "hi"}, 202)
 
 
 @pytest.mark.parametrize(
@@ -577,7 +565,7 @@ async def test_a_deleted_session_takes_no_prompt_until_it_is_restored(
     ],
 )
 async def test_rules_that_are_none_are_refused_in_words(
-    client: httpx.AsyncClient, rules: object
+    script: httpx.AsyncClient, rules: object
 ) -> None:
-    refused = await posted(client, "/sessions", {"rules": rules}, 422)
+    refused = await posted(script, "/sessions", {"rules": rules}, 422)
     assert "__init__" not in refused["error"]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
 import httpx
 import pytest
 
-from tests.served import Served, messages, rested, served
+from tests.served import Reached, messages, rested
 
 pytestmark = pytest.mark.anyio
 
@@ -22,24 +22,11 @@ NOTE = {
 HTMX = {"hx-request": "true", "accept": "text/html"}
 
 
-@pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("always") / "a.db", PLAYGROUND_PACE="0") as running:
-        yield running
-
-
 @pytest.fixture
-async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.client() as made:
+async def script(server: Reached) -> AsyncIterator[httpx.AsyncClient]:
+    async with server.client() as made:
         for listed in (await made.get("/rules")).json():  # none of another test
             await made.post(f"/rules/{listed['id']}/delete")
-        yield made
-
-
-@pytest.fixture
-async def page(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    """A browser without script: the cookie, and forms."""
-    async with one.page() as made:
         yield made
 
 

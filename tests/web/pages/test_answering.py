@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
-import anyio
 import httpx
 import pytest
 
-from tests.served import Served, served
+from tests.served import Reached, rested
 
 pytestmark = pytest.mark.anyio
 
@@ -33,23 +32,17 @@ DOT = {"media_type": "image/png", "data": base64.b64encode(PNG).decode()}
 Json = dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("answering") / "a.db", PLAYGROUND_PACE="0") as running:
-        yield running
-
-
 @pytest.fixture
-async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.client() as made:
+async def script(server: Reached) -> AsyncIterator[httpx.AsyncClient]:
+    async with server.client() as made:
         for tool in (WEATHER, TYPED):
             (await made.post("/tools", json=tool)).raise_for_status()
         yield made
 
 
 @pytest.fixture
-async def page(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.page(**{"hx-request": "true"}) as made:
+async def page(server: Reached) -> AsyncIterator[httpx.AsyncClient]:
+    async with server.page(**{"hx-request": "true"}) as made:
         yield made
 
 
@@ -64,9 +57,8 @@ async def waiting(
 
 
 async def settled(script: httpx.AsyncClient, here: str, state: str) -> list[Json]:
-    with anyio.fail_after(30):
-        while (told := (await script.get(here)).json())["state"] != state:
-            pass
+    told = await rested(script, here.rpartition("/")[2])
+    assert told["state"] == state
     calls: list[Json] = told["calls"]
     return calls
 

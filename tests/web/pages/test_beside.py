@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import anyio
 import httpx
 import pytest
 
-from tests.served import Served, served
+from tests.served import rested
 
 pytestmark = pytest.mark.anyio
 
@@ -19,36 +18,9 @@ ASKED = "What is 17 * 23?"
 TWO = [{"profile": "simulator"}, {"profile": "simulator-openai"}]
 
 
-@pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("beside") / "b.db", PLAYGROUND_PACE="0") as running:
-        yield running
-
-
-@pytest.fixture
-async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.client() as made:
-        yield made
-
-
-@pytest.fixture
-async def page(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    """A browser without script: the cookie, and forms."""
-    async with one.page() as made:
-        yield made
-
-
 async def begun(script: httpx.AsyncClient, *tools: str) -> str:
     made = await script.post("/sessions", json={"tools": list(tools)})
     return str(made.json()["id"])
-
-
-async def rested(script: httpx.AsyncClient, session_id: str) -> Json:
-    with anyio.fail_after(30):
-        while (told := (await script.get(f"/sessions/{session_id}")).json())["state"] == "running":
-            pass
-    whole: Json = told
-    return whole
 
 
 async def asked(script: httpx.AsyncClient, *tools: str) -> str:

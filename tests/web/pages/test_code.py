@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import AsyncIterator, Iterator
 
 import httpx
 import pytest
 
 from app.engine.preview import WIRES
-from tests.served import Served, rested, served
+from tests.served import Reached, rested
 
 pytestmark = pytest.mark.anyio
 
@@ -18,50 +17,38 @@ LATER = "planted-value-0123456789"
 """Typed before it was known to be a key."""
 
 
-@pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("code") / "a.db", PLAYGROUND_PACE="0") as running:
-        yield running
-
-
-@pytest.fixture
-async def client(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.client() as made:
-        yield made
-
-
-async def test_a_request_as_code(client: httpx.AsyncClient, one: Served) -> None:
-    made = await client.post("/sessions", json={"tools": ["calculator"]})
+async def test_a_request_as_code(script: httpx.AsyncClient, server: Reached) -> None:
+    made = await script.post("/sessions", json={"tools": ["calculator"]})
     path = f"/sessions/{made.json()['id']}"
 
     # Nothing was sent yet: the next request is shown.
-    ahead = (await client.get(path + "/code")).json()
+    ahead = (await script.get(path + "/code")).json()
     assert (ahead["turn"], ahead["protocol"]) == (0, "anthropic")
     assert "/sim/anthropic/v1/messages" in ahead["curl"]
 
-    await client.post(path + "/prompts", json={"text": f"It's </pre><b>&amp; 2+3? {LATER}"})
-    await rested(client, path.rpartition("/")[2])
-    first = (await client.get(path + "/code")).json()
+    await script.post(path + "/prompts", json={"text": f"It's </pre><b>&amp; 2+3? {LATER}"})
+    await rested(script, path.rpartition("/")[2])
+    first = (await script.get(path + "/code")).json()
     assert first["turn"] == 1
-    assert f"curl '{one.url}/sim/anthropic/v1/messages'" in first["curl"]
-    sent = (await client.get(path + "/requests/1", headers={"accept": "text/plain"})).text
+    assert f"curl '{server.url}/sim/anthropic/v1/messages'" in first["curl"]
+    sent = (await script.get(path + "/requests/1", headers={"accept": "text/plain"})).text
     assert sent.replace("'", "'\\''") in first["curl"]
     assert "$PLAYGROUND_TOKEN" in first["curl"]
-    assert one.token not in json.dumps(first)
+    assert server.token not in json.dumps(first)
     ast.parse(first["python"])
-    assert (await client.get(path + "/code?turn=next")).json()["turn"] == 0
+    assert (await script.get(path + "/code?turn=next")).json()["turn"] == 0
 
     for wire in WIRES:
-        other = (await client.get(path + f"/code?turn=1&wire={wire}")).json()
+        other = (await script.get(path + f"/code?turn=1&wire={wire}")).json()
         assert (other["protocol"], other["failed"], other["turn"]) == (wire, None, 1)
-        assert f"'{one.url}/sim/" in other["curl"]
+        assert f"'{server.url}/sim/" in other["curl"]
         ast.parse(other["python"])
 
     for query, status in (("turn=7", 404), ("wire=x", 422), ("form=x", 422)):
-        answer = await client.get(f"{path}/code?turn=1&{query}")
+        answer = await script.get(f"{path}/code?turn=1&{query}")
         assert (answer.status_code, answer.json()["error"][-1]) == (status, ".")
 
-    async with one.page() as page:
+    async with server.page() as page:
         text = (await page.get(f"{path}?tab=code&turn=1&form=python")).text
         assert 'id="code-python" name="form" value="python" checked' in text
         assert "import anthropic" in text
@@ -75,10 +62,10 @@ async def test_a_request_as_code(client: httpx.AsyncClient, one: Served) -> None
         assert 'filename="request.sh"' in file.headers["content-disposition"]
         assert 'id="code"' in (await page.get(path)).text
 
-    plain = await client.get(f"{path}/code?form=curl&file=1", headers={"accept": "*/*"})
+    plain = await script.get(f"{path}/code?form=curl&file=1", headers={"accept": "*/*"})
     assert plain.text == first["curl"]
-    await client.post("/keys", json={"name": "OPENAI_API_KEY", "value": LATER})
+    await script.post("/keys", json={"name": "OPENAI_API_KEY", "value": LATER})
     for turn in ("1", "next"):
-        after = (await client.get(f"{path}/code?turn={turn}")).text
+        after = (await script.get(f"{path}/code?turn={turn}")).text
         assert LATER not in after
         assert "*" * len(LATER) in after

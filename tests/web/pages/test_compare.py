@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-
-import anyio
 import httpx
 import pytest
 
-from tests.served import Served, served
+from tests.served import rested
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("compare") / "c.db", PLAYGROUND_PACE="0") as running:
-        yield running
-
-
-@pytest.fixture
-async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.client() as made:
-        yield made
-
-
-@pytest.fixture
-async def page(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.page() as made:
-        yield made
 
 
 async def asked(script: httpx.AsyncClient, text: str, session_id: str = "") -> str:
@@ -37,9 +16,7 @@ async def asked(script: httpx.AsyncClient, text: str, session_id: str = "") -> s
         session_id = (await script.post("/sessions", json={"tools": []})).json()["id"]
     if text:
         await script.post(f"/sessions/{session_id}/prompts", json={"text": text})
-    with anyio.fail_after(30):
-        while (await script.get(f"/sessions/{session_id}")).json()["state"] == "running":
-            await anyio.sleep(0.01)
+    await rested(script, session_id)
     return session_id
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 
 from app.formats.read import read
-from tests.served import Served, served
+from tests.served import Reached
 
 pytestmark = pytest.mark.anyio
 
@@ -20,15 +20,9 @@ TOOLS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("export") / "a.db", PLAYGROUND_PACE="0") as running:
-        yield running
-
-
 @pytest.fixture
-async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.client(accept="*/*") as made:
+async def script(server: Reached) -> AsyncIterator[httpx.AsyncClient]:
+    async with server.client(accept="*/*") as made:
         for tool in TOOLS:
             await made.post("/tools", json=tool, headers={"accept": "application/json"})
         yield made
@@ -65,7 +59,7 @@ async def test_what_cannot_be_exported(script: httpx.AsyncClient, query: str, st
 
 
 async def test_a_key_that_became_known_later_is_masked(
-    one: Served, script: httpx.AsyncClient
+    server: Reached, script: httpx.AsyncClient
 ) -> None:
     pasted = await script.post(
         "/keys",

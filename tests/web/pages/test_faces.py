@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
 import pytest
 
 from app.web.forms import MOST_FIELDS
-from tests.served import Served, served
 
 pytestmark = pytest.mark.anyio
 
@@ -31,18 +29,6 @@ FORM = {
 LISTED = '{"type": "object", "properties": {"a": {"type": "array"}}}'
 MOCK = {"name": "x", "config": {"result": ""}}
 HTMX = {"hx-request": "true"}
-
-
-@pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("faces") / "a.db", PLAYGROUND_PACE="0") as running:
-        yield running
-
-
-@pytest.fixture
-async def page(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.page() as made:
-        yield made
 
 
 @pytest.mark.parametrize("headers", [HTMX, {}], ids=["htmx", "plain"])

@@ -2,85 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import anyio
 import httpx
 import pytest
 
-from tests.served import Served, served
+from tests.served import rested
 
 pytestmark = pytest.mark.anyio
 JSON = {"accept": "application/json"}
 TOOLS = ["write_file", "read_file", "run_shell"]
 
 
-@pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("files") / "a.db", PLAYGROUND_PACE="0") as running:
-        yield running
-
-
-@pytest.fixture
-async def client(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.client() as made:
-        yield made
-
-
-@pytest.fixture
-async def page(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    """A browser without script: the cookie, and forms."""
-    async with one.page() as made:
-        yield made
-
-
-async def begun(client: httpx.AsyncClient) -> str:
-    made = await client.post("/sessions", json={"tools": TOOLS, "tool_choice": "required"})
+async def begun(script: httpx.AsyncClient) -> str:
+    made = await script.post("/sessions", json={"tools": TOOLS, "tool_choice": "required"})
     return str(made.json()["id"])
 
 
-async def waiting(client: httpx.AsyncClient, session_id: str, tool: str) -> dict[str, Any]:
+async def waiting(script: httpx.AsyncClient, session_id: str, tool: str) -> dict[str, Any]:
     """A waiting call of `tool`."""
-    await client.post(f"/sessions/{session_id}/settings", json={"tool_choice": tool})
-    await client.post(f"/sessions/{session_id}/prompts", json={"text": "Go."})
-    with anyio.fail_after(30):
-        while True:
-            session = (await client.get(f"/sessions/{session_id}")).json()
-            if session["state"] == "waiting":
-                return dict(session["calls"][-1])
-            await anyio.sleep(0.02)
+    await script.post(f"/sessions/{session_id}/settings", json={"tool_choice": tool})
+    await script.post(f"/sessions/{session_id}/prompts", json={"text": "Go."})
+    session = await rested(script, session_id)
+    assert session["state"] == "waiting"
+    return dict(session["calls"][-1])
 
 
 async def ran(
-    client: httpx.AsyncClient, session_id: str, tool: str, arguments: dict[str, Any], **more: Any
+    script: httpx.AsyncClient, session_id: str, tool: str, arguments: dict[str, Any], **more: Any
 ) -> str:
     """The result of a call with these arguments, which a person wrote."""
-    call = await waiting(client, session_id, tool)
+    call = await waiting(script, session_id, tool)
     decision = {"decision": "run", "digest": call["digest"], "arguments": arguments, **more}
     path = f"/sessions/{session_id}/calls/{call['id']}/decision"
-    answer = await client.post(path, json=decision)
+    answer = await script.post(path, json=decision)
     assert answer.status_code == 200, answer.text
-    with anyio.fail_after(30):
-        while True:
-            session = (await client.get(f"/sessions/{session_id}")).json()
-            done = next(one for one in session["calls"] if one["id"] == call["id"])
-            if done["status"] == "done" and session["state"] != "running":
-                return str(done["result"]["text"] if "text" in done["result"] else done["result"])
-            await anyio.sleep(0.02)
+    session = await rested(script, session_id)
+    done = next(each for each in session["calls"] if each["id"] == call["id"])
+    assert done["status"] == "done"
+    return str(done["result"]["text"] if "text" in done["result"] else done["result"])
 
 
 async def test_what_was_written_is_shown_and_undone(
-    client: httpx.AsyncClient, page: httpx.AsyncClient
+    script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    session_id = await begun(client)
+    session_id = await begun(script)
     here = f"/sessions/{session_id}/files"
     empty = (await page.get(here)).text
     assert "Nothing yet." in empty
     assert f'href="{here}"' in (await page.get(f"/sessions/{session_id}")).text
     text = "<b>one</b>\n"
-    await ran(client, session_id, "write_file", {"path": "a/<i>.txt", "content": text})
-    await ran(client, session_id, "write_file", {"path": "a/<i>.txt", "content": "two\n"})
+    await ran(script, session_id, "write_file", {"path": "a/<i>.txt", "content": text})
+    await ran(script, session_id, "write_file", {"path": "a/<i>.txt", "content": "two\n"})
     shown = (await page.get(here)).text
     assert "a/&lt;i&gt;.txt" in shown
     assert "<i>" not in shown.partition("<main")[2].replace('<i class="dot', "")
@@ -92,14 +66,14 @@ async def test_what_was_written_is_shown_and_undone(
 
     undone = await page.post(here + "/undo", data={"change": "2"})
     assert (undone.status_code, undone.headers["location"]) == (303, here)
-    told = (await client.get(here, params={"path": "a/<i>.txt"}, headers=JSON)).json()
+    told = (await script.get(here, params={"path": "a/<i>.txt"}, headers=JSON)).json()
     assert told["text"] == text
     assert [(one["change"], one["by"], one["undone"]) for one in told["changes"]] == [
         (3, "undo 2", False),
         (2, told["changes"][1]["by"], True),
         (1, told["changes"][2]["by"], False),
     ]
-    refused = await client.post(here + "/undo", json={"change": 2})
+    refused = await script.post(here + "/undo", json={"change": 2})
     assert (refused.status_code, refused.json()["error"]) == (
         409,
         "a/<i>.txt was changed after this; undo the newer change first.",
@@ -119,32 +93,32 @@ async def test_what_was_written_is_shown_and_undone(
     ],
 )
 async def test_nothing_else_is_read(
-    client: httpx.AsyncClient, query: dict[str, str], status: int
+    script: httpx.AsyncClient, query: dict[str, str], status: int
 ) -> None:
-    session_id = await begun(client)
-    answer = await client.get(f"/sessions/{session_id}/files", params=query, headers=JSON)
+    session_id = await begun(script)
+    answer = await script.get(f"/sessions/{session_id}/files", params=query, headers=JSON)
     assert (answer.status_code, "root:" in answer.text) == (status, False)
 
 
 @pytest.mark.parametrize("change", [0, "", "x", True, None, 99, "99"])
-async def test_undo_of_nothing(client: httpx.AsyncClient, change: Any) -> None:
-    session_id = await begun(client)
-    answer = await client.post(f"/sessions/{session_id}/files/undo", json={"change": change})
+async def test_undo_of_nothing(script: httpx.AsyncClient, change: Any) -> None:
+    session_id = await begun(script)
+    answer = await script.post(f"/sessions/{session_id}/files/undo", json={"change": change})
     assert answer.status_code == (404 if change in (99, "99") else 422)
 
 
-async def test_no_such_session(client: httpx.AsyncClient) -> None:
+async def test_no_such_session(script: httpx.AsyncClient) -> None:
     for method, path in (("GET", "files"), ("POST", "files/undo"), ("POST", "tasks/x/stop")):
-        answer = await client.request(method, f"/sessions/none/{path}", json={"change": 1})
+        answer = await script.request(method, f"/sessions/none/{path}", json={"change": 1})
         assert answer.status_code == 404
 
 
 async def test_a_task_is_shown_and_stopped(
-    client: httpx.AsyncClient, page: httpx.AsyncClient
+    script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    session_id = await begun(client)
+    session_id = await begun(script)
     given = {"command": "sleep 61 # <b>", "background": True}
-    said = await ran(client, session_id, "run_shell", given)
+    said = await ran(script, session_id, "run_shell", given)
     task_id = said.partition(" as ")[2].split(";")[0].split(",")[0]
     shown = (await page.get(f"/sessions/{session_id}")).text
     assert "Running in the background" in shown
@@ -152,17 +126,17 @@ async def test_a_task_is_shown_and_stopped(
     stopped = await page.post(f"/sessions/{session_id}/tasks/{task_id}/stop")
     assert (stopped.status_code, stopped.headers["location"]) == (303, f"/sessions/{session_id}")
     assert "Running in the background" not in (await page.get(f"/sessions/{session_id}")).text
-    again = await client.post(f"/sessions/{session_id}/tasks/{task_id}/stop", json={})
+    again = await script.post(f"/sessions/{session_id}/tasks/{task_id}/stop", json={})
     assert again.json() == {"ok": True, "how": "stopped by you"}
-    none = await client.post(f"/sessions/{session_id}/tasks/nothing/stop", json={})
+    none = await script.post(f"/sessions/{session_id}/tasks/nothing/stop", json={})
     assert none.status_code == 404
 
 
 async def test_the_card_says_how_a_command_runs(
-    client: httpx.AsyncClient, page: httpx.AsyncClient
+    script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    session_id = await begun(client)
-    call = await waiting(client, session_id, "run_shell")
+    session_id = await begun(script)
+    call = await waiting(script, session_id, "run_shell")
     shown = (await page.get(f"/sessions/{session_id}")).text
     kinds = [problem["kind"] for problem in call["problems"]]
     assert ("Run without the sandbox…" in shown) == ("note" in kinds)

@@ -3,45 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import anyio
 import httpx
 import pytest
 
-from tests.served import Served, served
+from tests.served import Reached, rested
 
 pytestmark = pytest.mark.anyio
 
 Json = dict[str, Any]
 WEATHER = "Weather in Paris?"
-
-
-@pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("forks") / "f.db", PLAYGROUND_PACE="0") as running:
-        yield running
-
-
-@pytest.fixture
-async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.client() as made:
-        yield made
-
-
-@pytest.fixture
-async def page(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.page() as made:
-        yield made
-
-
-async def rested(script: httpx.AsyncClient, session_id: str) -> Json:
-    with anyio.fail_after(30):
-        while (told := (await script.get(f"/sessions/{session_id}")).json())["state"] == "running":
-            pass
-    whole: Json = told
-    return whole
 
 
 async def story(script: httpx.AsyncClient, prompt: str = WEATHER) -> str:
@@ -55,11 +28,11 @@ async def story(script: httpx.AsyncClient, prompt: str = WEATHER) -> str:
 
 
 @pytest.fixture(scope="module")
-def shared(one: Served) -> str:
+def shared(server: Reached) -> str:
     """A session that is only read and forked."""
 
     async def made() -> str:
-        async with one.client() as script:
+        async with server.client() as script:
             return await story(script)
 
     return anyio.run(made)
@@ -69,7 +42,8 @@ async def forked(script: httpx.AsyncClient, parent: str, **fields: Any) -> Json:
     made = await script.post(f"/sessions/{parent}/fork", json=fields)
     assert made.status_code == 201, made.text
     assert made.headers["location"] == f"/sessions/{made.json()['id']}"
-    return await rested(script, made.json()["id"])
+    told: Json = await rested(script, made.json()["id"])
+    return told
 
 
 async def test_a_call_gets_other_arguments_another_answer_or_a_denial(

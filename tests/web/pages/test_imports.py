@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.served import Served, served
+from tests.served import Reached
+from tests.served_here import served_here
 
 pytestmark = pytest.mark.anyio
 
@@ -28,23 +29,10 @@ OPENAPI = {
 
 
 @pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reached]:
     db = tmp_path_factory.mktemp("imports") / "a.db"
-    with served(db, PLAYGROUND_PACE="0", OPENAI_API_KEY=KEY) as running:
-        yield running
-
-
-@pytest.fixture
-async def page(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    """A browser without script: the cookie, and forms."""
-    async with one.page() as made:
-        yield made
-
-
-@pytest.fixture
-async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.client() as made:
-        yield made
+    with served_here(db, OPENAI_API_KEY=KEY) as reached:
+        yield reached
 
 
 def anthropic(name: str, **more: Any) -> dict[str, Any]:

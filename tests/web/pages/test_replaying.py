@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.served import Served, rested, served
+from tests.served import rested
 
 pytestmark = pytest.mark.anyio
 
@@ -16,80 +15,68 @@ WEATHER = "What is the weather in Paris?"
 PAGE = {"accept": "text/html"}
 
 
-@pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("replaying") / "r.db", PLAYGROUND_PACE="0") as running:
-        yield running
-
-
-@pytest.fixture
-async def client(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.client() as made:
-        yield made
-
-
-async def story(client: httpx.AsyncClient) -> str:
+async def story(script: httpx.AsyncClient) -> str:
     run_all = [{"tool": "*", "action": "run"}]
-    made = await client.post("/sessions", json={"tools": ["get_weather"], "rules": run_all})
+    made = await script.post("/sessions", json={"tools": ["get_weather"], "rules": run_all})
     session_id: str = made.json()["id"]
-    await client.post(f"/sessions/{session_id}/prompts", json={"text": WEATHER})
-    assert (await rested(client, session_id))["state"] == "idle"
+    await script.post(f"/sessions/{session_id}/prompts", json={"text": WEATHER})
+    assert (await rested(script, session_id))["state"] == "idle"
     return session_id
 
 
-async def got(client: httpx.AsyncClient, path: str) -> Any:
-    answer = await client.get(path)
+async def got(script: httpx.AsyncClient, path: str) -> Any:
+    answer = await script.get(path)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
 async def test_frames_come_in_pieces_and_lead_from_one_to_the_next(
-    client: httpx.AsyncClient,
+    script: httpx.AsyncClient,
 ) -> None:
-    here = f"/sessions/{await story(client)}/replay"
-    reel = await got(client, here + "/reel")
+    here = f"/sessions/{await story(script)}/replay"
+    reel = await got(script, here + "/reel")
     assert reel["marks"][0][0] == "prompt"
-    first = await got(client, f"{here}/at?position=0")
+    first = await got(script, f"{here}/at?position=0")
     assert (first["from"], first["to"]) == (None, reel["first"])
     position = first["to"]
     while position < reel["count"]:
-        frames = (await got(client, f"{here}/frames?from={position}&every=20&most=3"))["frames"]
+        frames = (await got(script, f"{here}/frames?from={position}&every=20&most=3"))["frames"]
         assert 0 < len(frames) <= 3
         for frame in frames:
             assert frame["from"] == position
             position = frame["to"]
-    assert (await got(client, f"{here}/frames?from={position}"))["frames"] == []
-    end = await got(client, f"{here}/at?ms={reel['duration']}")
-    assert end == await got(client, f"{here}/at?seq={reel['seq']}")
-    assert end == await got(client, f"{here}/at")
-    refused = await client.get(f"{here}/frames?from=x")
+    assert (await got(script, f"{here}/frames?from={position}"))["frames"] == []
+    end = await got(script, f"{here}/at?ms={reel['duration']}")
+    assert end == await got(script, f"{here}/at?seq={reel['seq']}")
+    assert end == await got(script, f"{here}/at")
+    refused = await script.get(f"{here}/frames?from=x")
     assert (refused.status_code, refused.json()["error"]) == (
         422,
         "from must be a whole number, 0 or more.",
     )
-    assert (await client.get("/sessions/none/replay/reel")).status_code == 404
+    assert (await script.get("/sessions/none/replay/reel")).status_code == 404
 
 
-async def test_a_session_that_went_on_is_laid_out_anew(client: httpx.AsyncClient) -> None:
-    session_id = await story(client)
-    before = await got(client, f"/sessions/{session_id}/replay/reel")
-    await client.post(f"/sessions/{session_id}/prompts", json={"text": "And thanks."})
-    await rested(client, session_id)
+async def test_a_session_that_went_on_is_laid_out_anew(script: httpx.AsyncClient) -> None:
+    session_id = await story(script)
+    before = await got(script, f"/sessions/{session_id}/replay/reel")
+    await script.post(f"/sessions/{session_id}/prompts", json={"text": "And thanks."})
+    await rested(script, session_id)
     # A replay that is under way goes on with what it has.
-    still = await got(client, f"/sessions/{session_id}/replay/at?position=100000")
+    still = await got(script, f"/sessions/{session_id}/replay/at?position=100000")
     assert still["seq"] == before["seq"]
-    after = await got(client, f"/sessions/{session_id}/replay/reel")
+    after = await got(script, f"/sessions/{session_id}/replay/reel")
     assert after["count"] > before["count"]
     assert after["marks"][: len(before["marks"])] == before["marks"]
 
 
 async def test_the_page_of_a_moment_holds_nothing_that_came_later(
-    client: httpx.AsyncClient,
+    script: httpx.AsyncClient,
 ) -> None:
-    session_id = await story(client)
-    call = next(m for m in (await got(client, f"/sessions/{session_id}/replay/reel"))["marks"]
+    session_id = await story(script)
+    call = next(m for m in (await got(script, f"/sessions/{session_id}/replay/reel"))["marks"]
                 if m[0] == "call")  # fmt: skip
-    answer = await client.get(f"/sessions/{session_id}?at={call[3]}", headers=PAGE)
+    answer = await script.get(f"/sessions/{session_id}?at={call[3]}", headers=PAGE)
     assert answer.status_code == 200
     page = answer.text
     assert 'id="call-1-' in page
@@ -97,35 +84,35 @@ async def test_the_page_of_a_moment_holds_nothing_that_came_later(
     assert 'id="composer"' not in page
     assert f'id="fork-here" href="/sessions/{session_id}/fork?seq={call[3]}"' in page
     assert f'href="?at={call[3] + 1}"' in page
-    assert (await client.get(f"/sessions/{session_id}?at=x", headers=PAGE)).status_code == 422
+    assert (await script.get(f"/sessions/{session_id}?at=x", headers=PAGE)).status_code == 422
 
 
-async def test_a_recording_plays_in_a_new_session(client: httpx.AsyncClient) -> None:
-    session_id = await story(client)
-    made = await client.post(f"/sessions/{session_id}/play", json={"pace": "0"})
+async def test_a_recording_plays_in_a_new_session(script: httpx.AsyncClient) -> None:
+    session_id = await story(script)
+    made = await script.post(f"/sessions/{session_id}/play", json={"pace": "0"})
     assert made.status_code == 201
     new = made.json()["id"]
-    page = (await client.get(f"/sessions/{new}", headers=PAGE)).text
+    page = (await script.get(f"/sessions/{new}", headers=PAGE)).text
     assert f">\n{WEATHER}</textarea>" in page
     assert f'href="/sessions/{session_id}">Recorded session' in page
     # Its settings stay as they are while others of them change.
-    changed = await client.post(f"/sessions/{new}/settings", json={"system": "Be brief."})
+    changed = await script.post(f"/sessions/{new}/settings", json={"system": "Be brief."})
     assert changed.status_code == 200, changed.text
-    await client.post(f"/sessions/{new}/prompts", json={"text": WEATHER})
-    found = await rested(client, new)
+    await script.post(f"/sessions/{new}/prompts", json={"text": WEATHER})
+    found = await rested(script, new)
     assert found["state"] == "waiting"
     recordings = [f"/sessions/{one}/recordings/1" for one in (session_id, new)]
-    first, second = [(await client.get(path)).content for path in recordings]
+    first, second = [(await script.get(path)).content for path in recordings]
     assert first == second != b""
-    refused = await client.post(f"/sessions/{session_id}/play", json={"pace": "7"})
+    refused = await script.post(f"/sessions/{session_id}/play", json={"pace": "7"})
     assert refused.status_code == 422
 
 
-async def test_a_long_text_is_asked_for_by_portions(client: httpx.AsyncClient) -> None:
-    session_id = (await client.post("/sessions", json={})).json()["id"]
+async def test_a_long_text_is_asked_for_by_portions(script: httpx.AsyncClient) -> None:
+    session_id = (await script.post("/sessions", json={})).json()["id"]
     asked = {"text": "[[fault:big-delta-1]] Say it."}
-    await client.post(f"/sessions/{session_id}/prompts", json=asked)
-    seq = (await rested(client, session_id))["seq"]
+    await script.post(f"/sessions/{session_id}/prompts", json=asked)
+    seq = (await rested(script, session_id))["seq"]
     here = f"/sessions/{session_id}"
     for path, least, most in (
         (here, 262_144, 400_000),
@@ -137,6 +124,6 @@ async def test_a_long_text_is_asked_for_by_portions(client: httpx.AsyncClient) -
         (f"{here}/blocks/part-1-0?upto=600000&at={seq}", 600_000, 610_000),
         (f"{here}/blocks/part-1-0?all=1", 2**20, 1_100_000),
     ):
-        answer = await client.get(path, headers=PAGE)
+        answer = await script.get(path, headers=PAGE)
         assert answer.status_code == 200, answer.text
         assert least < len(answer.text) < most, path

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
 import pytest
 
 from app.engine.preview import WIRES
-from tests.served import Served, rested, served
+from tests.served import rested
 
 pytestmark = pytest.mark.anyio
 
@@ -21,56 +20,37 @@ IMAGE = {"media_type": "image/png", "data": base64.b64encode(PNG).decode()}
 FIELDS = {"profile", "protocol", "method", "url", "headers", "body", "notes", "says", "failed"}
 
 
-@pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("request") / "a.db", PLAYGROUND_PACE="0") as running:
-        yield running
-
-
-@pytest.fixture
-async def client(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.client() as made:
-        yield made
-
-
-@pytest.fixture
-async def page(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    """A browser without script: the cookie, and forms."""
-    async with one.page() as made:
-        yield made
-
-
-async def begun(client: httpx.AsyncClient, **body: Any) -> str:
-    answer = await client.post("/sessions", json=body)
+async def begun(script: httpx.AsyncClient, **body: Any) -> str:
+    answer = await script.post("/sessions", json=body)
     return str(answer.json()["id"])
 
 
-async def log(client: httpx.AsyncClient, session_id: str) -> list[Any]:
-    text = (await client.get(f"/sessions/{session_id}/events")).text
+async def log(script: httpx.AsyncClient, session_id: str) -> list[Any]:
+    text = (await script.get(f"/sessions/{session_id}/events")).text
     return [json.loads(line) for line in text.splitlines()]
 
 
-async def test_the_next_request_as_data(client: httpx.AsyncClient) -> None:
-    session_id = await begun(client, tools=["calculator"])
-    before = await log(client, session_id)
+async def test_the_next_request_as_data(script: httpx.AsyncClient) -> None:
+    session_id = await begun(script, tools=["calculator"])
+    before = await log(script, session_id)
     path = f"/sessions/{session_id}/request"
     draft = {"text": "What is 2+3?", "images": [IMAGE]}
-    shown = (await client.post(path, json=draft)).json()
+    shown = (await script.post(path, json=draft)).json()
     assert shown.keys() == FIELDS
     assert shown["failed"] is None
     assert (shown["profile"], shown["method"]) == ("simulator", "POST")
     assert shown["headers"]["x-api-key"] == "$PLAYGROUND_TOKEN"
     assert IMAGE["data"] in shown["body"]
-    bare = (await client.get(path)).json()
+    bare = (await script.get(path)).json()
     assert "There is no prompt yet" in bare["says"][0]
     for wire in WIRES:
-        other = (await client.post(path, json={**draft, "wire": wire})).json()
+        other = (await script.post(path, json={**draft, "wire": wire})).json()
         assert other["protocol"] == wire
-        assert (await client.get(path, params={"wire": wire})).json()["protocol"] == wire
-    assert await log(client, session_id) == before
-    await client.post(f"/sessions/{session_id}/prompts", json=draft)
-    await rested(client, session_id)
-    sent = next(one for one in await log(client, session_id) if one["kind"] == "request_sent")
+        assert (await script.get(path, params={"wire": wire})).json()["protocol"] == wire
+    assert await log(script, session_id) == before
+    await script.post(f"/sessions/{session_id}/prompts", json=draft)
+    await rested(script, session_id)
+    sent = next(one for one in await log(script, session_id) if one["kind"] == "request_sent")
     assert (sent["body"], sent["url"], sent["headers"]) == (
         shown["body"],
         shown["url"],
@@ -88,21 +68,21 @@ async def test_the_next_request_as_data(client: httpx.AsyncClient) -> None:
     ],
 )
 async def test_a_bad_draft_is_refused(
-    client: httpx.AsyncClient, body: dict[str, Any], sentence: str
+    script: httpx.AsyncClient, body: dict[str, Any], sentence: str
 ) -> None:
-    answer = await client.post(f"/sessions/{await begun(client)}/request", json=body)
+    answer = await script.post(f"/sessions/{await begun(script)}/request", json=body)
     assert answer.status_code == 422
     assert sentence in answer.json()["error"]
 
 
 async def test_images_of_a_prompt_are_served_and_cannot_do_anything(
-    client: httpx.AsyncClient,
+    script: httpx.AsyncClient,
 ) -> None:
-    session_id = await begun(client)
-    await client.post(f"/sessions/{session_id}/prompts", json={"text": "", "images": [IMAGE]})
-    await rested(client, session_id)
-    seq = next(one["seq"] for one in await log(client, session_id) if one["kind"] == "prompt_added")
-    image = await client.get(f"/sessions/{session_id}/images/{seq}/0")
+    session_id = await begun(script)
+    await script.post(f"/sessions/{session_id}/prompts", json={"text": "", "images": [IMAGE]})
+    await rested(script, session_id)
+    seq = next(one["seq"] for one in await log(script, session_id) if one["kind"] == "prompt_added")
+    image = await script.get(f"/sessions/{session_id}/images/{seq}/0")
     assert image.content == PNG
     assert image.headers["content-type"] == "image/png"
     assert image.headers["content-disposition"] == "inline"
@@ -110,22 +90,22 @@ async def test_images_of_a_prompt_are_served_and_cannot_do_anything(
     assert image.headers["cache-control"] == "no-store"
     assert image.headers["content-security-policy"].endswith("; sandbox")
     for path in (f"images/{seq}/1", "images/1/0", "images/x/0", f"images/{seq}/-1"):
-        assert (await client.get(f"/sessions/{session_id}/{path}")).status_code == 404
-    assert (await client.get(f"/sessions/{session_id}/calls/9.9/images/0")).status_code == 404
-    empty = await client.post(f"/sessions/{session_id}/prompts", json={"text": " ", "images": []})
+        assert (await script.get(f"/sessions/{session_id}/{path}")).status_code == 404
+    assert (await script.get(f"/sessions/{session_id}/calls/9.9/images/0")).status_code == 404
+    empty = await script.post(f"/sessions/{session_id}/prompts", json={"text": " ", "images": []})
     assert "needs some text, or an image" in empty.json()["error"]
 
 
 async def test_a_plain_form_brings_images(
-    client: httpx.AsyncClient, page: httpx.AsyncClient
+    script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    session_id = await begun(client)
+    session_id = await begun(script)
     files = [("images", ("a.png", PNG, "image/png")), ("images", ("", b"", "application/x"))]
     path = f"/sessions/{session_id}/prompts"
     sent = await page.post(path, data={"text": "x" * 2_000_000}, files=files)
     assert (sent.status_code, sent.headers["location"]) == (303, f"/sessions/{session_id}")
-    await rested(client, session_id)
-    prompt = next(one for one in await log(client, session_id) if one["kind"] == "prompt_added")
+    await rested(script, session_id)
+    prompt = next(one for one in await log(script, session_id) if one["kind"] == "prompt_added")
     assert [image["data"] for image in prompt["images"]] == [IMAGE["data"]]
     assert len(prompt["text"]) == 2_000_000
     bad = await page.post(path, data={"text": "x"}, files=[("images", ("a.png", b"GIF", "x/y"))])
@@ -134,9 +114,9 @@ async def test_a_plain_form_brings_images(
 
 
 async def test_the_tab_and_the_line_in_setup(
-    client: httpx.AsyncClient, page: httpx.AsyncClient
+    script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    session_id = await begun(client, profile="openai")
+    session_id = await begun(script, profile="openai")
     here = f"/sessions/{session_id}"
     drawn = (await page.get(here, params={"tab": "request"})).text
     assert "OPENAI_API_KEY" in drawn.partition('id="request"')[2]
@@ -151,27 +131,27 @@ async def test_the_tab_and_the_line_in_setup(
 FORM = {"profile": "simulator", "tool_choice": "auto", "parallel": "on", "stream": "on"}
 
 
-async def settings_of(client: httpx.AsyncClient, session_id: str) -> Any:
-    changes = [one["settings"] for one in await log(client, session_id) if "settings" in one]
+async def settings_of(script: httpx.AsyncClient, session_id: str) -> Any:
+    changes = [one["settings"] for one in await log(script, session_id) if "settings" in one]
     return changes[-1]
 
 
-async def test_the_setup_form(client: httpx.AsyncClient, page: httpx.AsyncClient) -> None:
-    session_id = await begun(client, params={"top_p": 0.5}, model="m1")
+async def test_the_setup_form(script: httpx.AsyncClient, page: httpx.AsyncClient) -> None:
+    session_id = await begun(script, params={"top_p": 0.5}, model="m1")
     path = f"/sessions/{session_id}/settings"
     form = {**FORM, "model": "m1", "thinking": "high", "first_byte_s": "7.5", "max_retries": "0"}
     assert (await page.post(path, data=form)).status_code == 303
-    told = await settings_of(client, session_id)
+    told = await settings_of(script, session_id)
     assert told["params"] == {"top_p": 0.5, "thinking": "high"}
     assert (told["limits"]["first_byte_s"], told["limits"]["max_retries"]) == (7.5, 0)
     budget = {**form, "thinking": "budget", "thinking_budget": "2048"}
     await page.post(path, data=budget)
-    assert (await settings_of(client, session_id))["params"]["thinking"] == 2048
+    assert (await settings_of(script, session_id))["params"]["thinking"] == 2048
     # Another provider has other models and other times: those of the form were the last one's.
     switched = {**form, "profile": "simulator-openai"}
     drawn = await page.post(path, data=switched, headers={"hx-request": "true"})
     assert drawn.text.startswith('<hx-partial hx-target="#panel-setup" hx-swap="innerMorph">')
-    told = await settings_of(client, session_id)
+    told = await settings_of(script, session_id)
     assert (told["profile"]["protocol"], told["model"]) == ("openai_chat", "")
     assert told["limits"]["first_byte_s"] == 60.0
     wrong = await page.post(path, data={**form, "thinking": "budget", "thinking_budget": "much"})
@@ -179,28 +159,28 @@ async def test_the_setup_form(client: httpx.AsyncClient, page: httpx.AsyncClient
 
 
 async def test_two_tabs_change_different_fields(
-    client: httpx.AsyncClient, page: httpx.AsyncClient
+    script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    session_id = await begun(client)
+    session_id = await begun(script)
     path = f"/sessions/{session_id}/settings"
     one, other = {**FORM, "base": "1", "system": "Brief."}, {**FORM, "base": "1", "model": "m1"}
     both = await asyncio.gather(*(page.post(path, data=data) for data in (one, other)))
     assert [answer.status_code for answer in both] == [303, 303]
-    told = await settings_of(client, session_id)
+    told = await settings_of(script, session_id)
     assert (told["system"], told["model"]) == ("Brief.", "m1")
 
 
 async def test_a_refused_form_leads_back(
-    client: httpx.AsyncClient, page: httpx.AsyncClient
+    script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    session_id = await begun(client)
+    session_id = await begun(script)
     path = f"/sessions/{session_id}/settings"
     wrong = {**FORM, "base": "1", "temperature": "warm", "system": "Brief."}
     refused = await page.post(path, data=wrong)
     assert refused.status_code == 422
     assert "not &#39;warm&#39;. All other changes are saved." in refused.text
     assert f'href="/sessions/{session_id}"' in refused.text
-    assert (await settings_of(client, session_id))["system"] == "Brief."
+    assert (await settings_of(script, session_id))["system"] == "Brief."
     drawn = await page.post(path, data=wrong, headers={"hx-request": "true"})
     assert drawn.status_code == 422
     assert '<p data-refused="temperature">temperature must be' in drawn.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -15,7 +15,7 @@ from app.export.kept import Kept
 from app.export.table import EXPORTS
 from tests.factories import Log
 from tests.factories import settings as made
-from tests.served import Served, rested, served
+from tests.served import Reached, rested, served
 
 pytestmark = pytest.mark.anyio
 
@@ -26,18 +26,12 @@ PROMPT = f"hello {MOTTO} and {LOOKS_LIKE} <script>alert(1)</script>"
 
 
 @pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reached]:
     folder = tmp_path_factory.mktemp("share")
     (folder / ".env").write_text(f"HOUSE_MOTTO={MOTTO}\n")
     (folder / ".env").chmod(0o600)
     with served(folder / "a.db", PLAYGROUND_PACE="0") as running:
         yield running
-
-
-@pytest.fixture
-async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.client() as client:
-        yield client
 
 
 @pytest.fixture

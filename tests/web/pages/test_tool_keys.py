@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.served import Served, served
+from tests.served import Reached
+from tests.served_here import served_here
 
 pytestmark = pytest.mark.anyio
 
@@ -16,16 +17,10 @@ KEY = "canary-of-the-team"
 
 
 @pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reached]:
     db = tmp_path_factory.mktemp("keys") / "a.db"
-    with served(db, PLAYGROUND_PACE="0", TEAM_TOKEN=KEY, OPENAI_API_KEY=KEY) as running:
-        yield running
-
-
-@pytest.fixture
-async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.client() as made:
-        yield made
+    with served_here(db, TEAM_TOKEN=KEY, OPENAI_API_KEY=KEY) as reached:
+        yield reached
 
 
 def tool(name: str, port: int, key: str = "TEAM_TOKEN") -> dict[str, Any]:

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import html
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
 import pytest
 
 from app.core.tools import FREEFORM
-from tests.served import Served, served
 
 pytestmark = pytest.mark.anyio
 
 FORM = {"original": "", "name": "write", "answered_by": "mock", "result": "ok", "timeout_s": "30"}
-
-
-@pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("tools") / "a.db", PLAYGROUND_PACE="0") as running:
-        yield running
-
-
-@pytest.fixture
-async def page(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    """A browser without script: the cookie, and forms."""
-    async with one.page() as made:
-        yield made
 
 
 @pytest.mark.parametrize(

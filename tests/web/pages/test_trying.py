@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.executors.mcp_servers import by_stdio
-from tests.served import Served, served
+from tests.served import Reached, rested
 
 pytestmark = pytest.mark.anyio
 
@@ -39,26 +39,13 @@ PERSON = {
 SLOW = {"name": "slow", "config": {"result": "late", "delay_s": 600}}
 
 
-@pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("try") / "a.db", PLAYGROUND_PACE="0") as running:
-        yield running
-
-
 @pytest.fixture
-async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.client() as made:
+async def script(server: Reached) -> AsyncIterator[httpx.AsyncClient]:
+    async with server.client() as made:
         for tool in (MOCK, PERSON, SLOW):
             (await made.post("/tools", json=tool)).raise_for_status()
         with anyio.fail_after(60):
             yield made
-
-
-@pytest.fixture
-async def page(one: Served, script: httpx.AsyncClient) -> AsyncIterator[httpx.AsyncClient]:
-    """A browser without script; with `hx-request` it is one with."""
-    async with one.page() as made:
-        yield made
 
 
 HX = {"hx-request": "true"}
@@ -273,15 +260,13 @@ async def test_a_past_call_fills_the_form(
     made = await script.post("/sessions", json={"tools": ["count"], "tool_choice": "required"})
     id_ = made.json()["id"]
     await script.post(f"/sessions/{id_}/prompts", json={"text": "count"})
-    told: dict[str, Any] = {"calls": []}
-    while not told["calls"] or told["state"] == "running":
-        told = (await script.get(f"/sessions/{id_}")).json()
+    (call,) = (await rested(script, id_))["calls"]
     html = (await page.get("/tools/count")).text
     key = re.search(rf'<option value="({id_}/\d+)"', html)
     assert key is not None
     form = {**inputs(html), "do": "past", "try_past": key[1]}
     filled = await page.post("/tools/try", data=form, headers=HX)
-    written = told["calls"][0]["arguments"]["n"]
+    written = call["arguments"]["n"]
     assert f'value="{written}"' in filled.text
     gone = await page.post("/tools/try", data={**form, "try_past": "x/1"}, headers=HX)
     assert "choose another" in gone.text

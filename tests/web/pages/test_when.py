@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.served import Served, rested, served
+from tests.served import Reached, rested
 
 pytestmark = pytest.mark.anyio
 
@@ -23,15 +23,9 @@ NOTE = {
 HTMX = {"hx-request": "true", "accept": "text/html"}
 
 
-@pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("when") / "a.db", PLAYGROUND_PACE="0") as running:
-        yield running
-
-
 @pytest.fixture
-async def script(one: Served) -> AsyncIterator[httpx.AsyncClient]:
-    async with one.client() as made:
+async def script(server: Reached) -> AsyncIterator[httpx.AsyncClient]:
+    async with server.client() as made:
         (await made.post("/tools", json=NOTE)).raise_for_status()
         for listed in (await made.get("/rules")).json():
             await made.post(f"/rules/{listed['id']}/delete")
@@ -92,8 +86,8 @@ async def test_what_cannot_be_set_is_said(script: httpx.AsyncClient) -> None:
     assert "mock · denied" in await page_of(script)
 
 
-async def test_the_forms_of_the_page(one: Served, script: httpx.AsyncClient) -> None:
-    async with one.page() as page:
+async def test_the_forms_of_the_page(server: Reached, script: httpx.AsyncClient) -> None:
+    async with server.page() as page:
         plain = await page.post("/tools/note/when", data={"when": "run", "when_text": ""})
         assert (plain.status_code, plain.headers["location"]) == (303, "/tools/note")
         answer = await page.post("/tools/note/when", data={"when": "ask"}, headers=HTMX)
@@ -102,12 +96,12 @@ async def test_the_forms_of_the_page(one: Served, script: httpx.AsyncClient) -> 
 
 
 async def test_save_sends_it_along_and_keeps_what_was_chosen(
-    one: Served, script: httpx.AsyncClient
+    server: Reached, script: httpx.AsyncClient
 ) -> None:
     fields = {"original": "note", "name": "note", "answered_by": "mock", "takes": "json",
               "now": "json", "face": "json", "parameters": '{"type":"object","properties":{}}',
               "config": "{}", "timeout_s": "60", "when_was": "ask", "text_was": ""}  # fmt: skip
-    async with one.page() as page:
+    async with server.page() as page:
         # Refused before anything is saved, and the choice stands as it was made.
         empty = await page.post("/tools", data={**fields, "when": "answer", "when_text": " "})
         assert (empty.status_code, (await script.get("/rules")).json()) == (422, [])

@@ -1,0 +1,62 @@
+"""The server of `playground serve` in a thread of this process, for tests that ask it by HTTP.
+
+A process of its own takes most of a second to start and to draw its first page; `tests/served.py`
+has it, for the tests that end it, kill it, or look at what it reads and prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import httpx
+from anyio.from_thread import start_blocking_portal
+
+from app.engine.engine import Engine
+from app.engine.playing import tape
+from app.simulator.app import simulator_app
+from app.web.app import make_app
+from tests.loopback import listening
+from tests.served import Reached, environment
+
+TOKEN = "token-of-a-server-in-this-process"
+
+
+@contextmanager
+def served_here(db: Path, **changes: str) -> Iterator[Reached]:
+    """A server for as long as the block lasts; its simulator answers at once. `changes` are those
+    of its environment."""
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(_served(db, environment(**changes))) as url,
+    ):
+        yield Reached(line=f"Playground on {url}/?token={TOKEN}", db=db)
+
+
+@asynccontextmanager
+async def _served(db: Path, environ: dict[str, str]) -> AsyncIterator[str]:
+    here = httpx.URL()
+    engine = await Engine.open(
+        db, simulator_url=lambda: f"{here}/sim", simulator_key=TOKEN, environment=environ
+    )
+    try:
+        app, site = make_app(
+            engine,
+            token=TOKEN,
+            port=lambda: here.port or 0,
+            simulator=simulator_app(
+                pace=0,
+                key=lambda sent: sent == TOKEN,
+                tapes=lambda session_id: tape(engine.log, session_id),
+            ),
+        )
+        async with listening(app) as url:
+            here = httpx.URL(url)
+            try:
+                yield url
+            finally:
+                site.close()
+                await engine.driver.close()
+    finally:
+        await engine.close()
