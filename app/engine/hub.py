@@ -57,13 +57,19 @@ T = TypeVar("T")
 FULL = (CallDecided, CallReturned, CallStarted, CallEnded, CallInterrupted)
 """Decisions and effects are synced to the disk before anything follows from them."""
 
+REST_S = 20.0
+"""Seconds after which a session with a large text that nobody asked about leaves the memory; the
+stream of a page asks more often."""
+
 LIVE = 64
 """How many folded sessions are kept in memory when nothing runs in them."""
 
 
 @dataclass
 class Live:
-    """A session in memory. `session` and all else is read and written under `lock` only."""
+    """A session in memory. `session` and all else is read and written under `lock` only. One that
+    is `large` leaves the memory soon after it was asked about last, which is when it is `resting`.
+    """
 
     id: str
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -77,6 +83,8 @@ class Live:
     tags: tuple[str, ...] = ()
     users: int = 0
     wire: WireRows | None = None
+    large: bool = False
+    resting: asyncio.TimerHandle | None = None
 
     @property
     def session(self) -> Session:
@@ -156,6 +164,8 @@ class Hub:
         finally:
             live.users -= 1
             self._trim()
+            if live.large:
+                self._rest(live)
 
     async def append(
         self,
@@ -334,7 +344,9 @@ class Hub:
             if self._live.get(live.id) is live:
                 del self._live[live.id]
             raise NotFound(f"There is no session {live.id!r}.")
-        live.folded = _folded(live.id, await self.log.opening(live.id))
+        log = await self.log.opening(live.id)
+        live.folded = _folded(live.id, log)
+        live.large = any(_is_large(one.event) for one in log)
         if not summary.own:
             cut_off(live.folded)
         live.wire = None
@@ -357,8 +369,8 @@ class Hub:
             if only_deltas
             else summary_of(live.session, live.title, live.created_ms, own=live.own)
         )
-        large = any(_is_large(item.event) for item in logged)
-        if large:
+        if large := any(_is_large(item.event) for item in logged):
+            live.large = True
             give_back_free_memory()  # of its pieces, before it is written
         try:
             first = await self.log.append(
@@ -380,6 +392,17 @@ class Hub:
     def _ring(self) -> None:
         bell, self._bell = self._bell, asyncio.Event()
         bell.set()
+
+    def _rest(self, live: Live) -> None:
+        if live.resting is not None:
+            live.resting.cancel()
+        live.resting = asyncio.get_running_loop().call_later(REST_S, self._forget, live)
+
+    def _forget(self, live: Live) -> None:
+        """Of a session that rests nothing is held that its log does not say."""
+        if not live.users and live.folded is not None and live.folded.state != "running":
+            live.folded = live.wire = None
+            give_back_free_memory()
 
     def _trim(self) -> None:
         if len(self._live) <= LIVE:

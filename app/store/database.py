@@ -312,6 +312,7 @@ class Database:
                 await self._commit(writes)
             if len(writes) < len(batch):
                 return
+            del batch, writes  # nothing that was written is held until the next write comes
 
     async def _commit(self, writes: Sequence[_Write]) -> None:
         try:

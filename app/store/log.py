@@ -111,15 +111,20 @@ class Log:
         for place, logged in enumerate(log):
             text = long_text(logged.event)
             if len(text) >= LARGE:
-                rests = await self._db.rows(
-                    "SELECT bytes FROM rests WHERE session = ? AND seq = ? ORDER BY nth",
-                    (session, logged.seq),
-                )
-                if rests:
-                    pieces = (row[0].decode("utf-8", "surrogatepass") for row in rests)
-                    whole = with_text(logged.event, "".join([text, *pieces]))
-                    log[place] = replace(logged, event=whole)
+                whole = "".join([text, *await self._rest(session, logged.seq)])
+                log[place] = replace(logged, event=with_text(logged.event, whole))
         return log
+
+    async def _rest(self, session: str, seq: int) -> list[str]:
+        """What the text of an event goes on with, read a few pieces at a time."""
+        pieces: list[str] = []
+        while rows := await self._db.rows(
+            "SELECT bytes FROM rests WHERE session = ? AND seq = ? AND nth >= ?"
+            " ORDER BY nth LIMIT 16",
+            (session, seq, len(pieces)),
+        ):
+            pieces += (row[0].decode("utf-8", "surrogatepass") for row in rows)
+        return pieces
 
     async def chunks(self, session: str, recording: int | None = None) -> list[Chunk]:
         """The recorded bytes, in order; of one recording or of all. A fork has its parent's."""

@@ -389,6 +389,41 @@ async def test_what_streams_catch_up_from_is_bounded(
         assert hub.recent.characters == 0
 
 
+async def test_a_large_session_that_rests_leaves_the_memory_and_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hubs, "LARGE_TEXT", 100)
+    monkeypatch.setattr(hubs, "REST_S", 0.0)
+    async with hub_on(tmp_path / "a.db") as (_, hub):
+        names: list[str] = []
+        for size, last in ((100, True), (99, True), (100, False)):
+            names.append(await hub.create(settings()))
+            events = [*begun()[1:], *opened(1), *part(0, text="x" * size)]
+            ended = [ResponseFailed("http", "No.")] if last else []
+            await fill(hub, names[-1], [*events, *ended])
+        large = names[0]
+        async with hub.holding(large) as live:
+            await turned()
+            assert in_memory(hub) == names  # also while the time was over and somebody holds it
+            before = live.session
+        for _ in range(2):
+            await turned()
+            assert in_memory(hub) == names[1:]
+            async with hub.holding(large) as live:
+                assert live.session == before
+
+
+def in_memory(hub: Hub) -> list[str]:
+    return [live.id for live in hub._live.values() if live.folded is not None]
+
+
+async def turned() -> None:
+    """Until all that was due by now has had its turn."""
+    done = asyncio.Event()
+    asyncio.get_running_loop().call_later(0, done.set)
+    await asyncio.wait_for(done.wait(), 20)
+
+
 async def test_what_a_large_text_took_is_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sqlite3
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -42,6 +44,20 @@ async def test_a_new_file_is_ours_and_private(tmp_path: Path) -> None:
         assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
         assert connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
     assert not path.with_name("a.db-wal").exists()
+
+
+async def test_nothing_that_was_written_is_held(tmp_path: Path) -> None:
+    class Rows(list[tuple[str, str]]):
+        """That can be looked at weakly."""
+
+    async with opened(tmp_path / "a.db") as database:
+        rows = Rows([("a", "{}")])
+        held = weakref.ref(rows)
+        await database.write([Statement(TOOL, rows)])
+        del rows
+        assert await names(database) == ["a"]
+        gc.collect()
+        assert held() is None
 
 
 async def test_a_file_that_others_could_read_is_made_private(tmp_path: Path) -> None:
