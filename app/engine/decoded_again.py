@@ -33,7 +33,7 @@ from app.core.fold import fold
 from app.core.rows import to_row
 from app.core.settings import Limits, Settings
 from app.core.state import Session
-from app.engine.writing import advised
+from app.engine.advice import advised
 from app.net.reasons import rate_limits
 from app.store.batch import Chunk, Closed
 from app.wire.codec import Spanned

@@ -7,13 +7,13 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from app import __version__, config
 from app.core.errors import NotFound
 from app.core.events import Logged
 from app.core.fold import fold
 from app.core.state import Session
-from app.engine.engine import Engine
 from app.export.kept import DEFAULT_BASE, Kept, Look, Piece, Recording
 from app.export.redact import Redacted, redacted
 from app.export.without import without
@@ -22,6 +22,9 @@ from app.net.mask import SHORTEST
 from app.render.environment import environment
 from app.store.batch import Closed
 from app.store.log import Log
+
+if TYPE_CHECKING:
+    from app.engine.engine import Engine  # not for `playground export`, which starts none
 
 
 async def kept(engine: Engine, session_id: str, base_url: str = DEFAULT_BASE) -> Kept:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import unquote
 
-from app.core.decide import LONGEST_WAIT_S
 from app.core.events import (
     Event,
     PartEnded,
@@ -27,6 +26,7 @@ from app.core.events import (
 from app.core.obeyed import ignored
 from app.core.settings import Limits, Profile
 from app.core.tools import Tool
+from app.engine.advice import advised
 from app.engine.doubts import Doubts
 from app.engine.hold_back import HoldBack
 from app.engine.hub import Hub, Live
@@ -34,11 +34,10 @@ from app.engine.prices import cost
 from app.net.mask import Masker, merged
 from app.net.reasons import rate_limits
 from app.net.trouble import NetTrouble
-from app.simulator.recorded import ADVICE
 from app.store.batch import Chunk, Closed
 from app.wire.codec import Beside, Codec, Decoder, Heard
 from app.wire.decoded import is_server_call
-from app.wire.told import KEY_ADVICE, REQUEST_ADVICE, WAIT_ADVICE, asked_wait
+from app.wire.told import asked_wait
 
 Ended = Callable[[Live], Awaitable[None]]
 """Called with the session that is held, as soon as the end of its answer is saved."""
@@ -319,25 +318,3 @@ def _told(
     if instead is None or event.failure != "interrupted":
         return replace(event, retry_after=retry_after)
     return replace(event, failure=instead.failure, message=instead.message)
-
-
-def advised(event: ResponseFailed, key_name: str) -> str:
-    """Its message with what the decoder could not know: the key's name, the wait that is asked."""
-    message = event.message
-    if message.endswith(f"{ADVICE} {REQUEST_ADVICE}"):  # no provider: a recording, with a way on
-        return message.removesuffix(f" {REQUEST_ADVICE}").partition(": ")[2]
-    if message.endswith(KEY_ADVICE):
-        advice = f"Check {key_name}." if key_name else "The profile names no key (Providers)."
-        message = message.removesuffix(KEY_ADVICE) + advice
-    if event.retry_after:
-        unasked = "; not waited for by itself" if event.retry_after > LONGEST_WAIT_S else ""
-        message = message.removesuffix(f" {WAIT_ADVICE}")
-        message += f" It asks to wait {_wait(event.retry_after)}{unasked}."
-    return message
-
-
-def _wait(seconds: float) -> str:
-    """Seconds for a sentence; what is beyond a day is only called long."""
-    if seconds > 86_400:
-        return "more than a day"
-    return f"{seconds:.1f}".removesuffix(".0") + " s"

@@ -1,10 +1,14 @@
-"""A command line typed into this very process: for wrong usage, which starts nothing."""
+"""A command line typed into this very process, which need not start: half a second each time.
+
+A real process is for what only it has, such as signals and locks, and once for each command.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -26,5 +30,6 @@ def typed(
         code = cli.main(words)
         return code, *capsys.readouterr()
 
-    yield type_it
+    with patch.dict(os.environ):  # a command may take keys from a file
+        yield type_it
     os.umask(umask)

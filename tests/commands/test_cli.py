@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import pytest
 
 from app import cli
 from app.commands import decode
+from tests.served import ROOT, START_S, environment
 
 
 @pytest.mark.parametrize("breaks", [False, True])
@@ -37,3 +39,29 @@ def test_garbage_is_looked_for_again_after_a_command_is_imported(
 
 def test_a_command_that_is_there_is_taken() -> None:
     assert cli._command(decode.__name__) is sys.modules[decode.__name__].main
+
+
+SERVES = {
+    "uvicorn",
+    "starlette",
+    "httpx",
+    "anyio",
+    "app.engine.engine",
+    "app.web",
+    "app.simulator.app",
+}
+
+
+def test_a_command_that_only_reads_loads_no_server() -> None:
+    modules = [cli.COMMANDS[name] for name in ("decode", "lint", "sessions", "verify", "export")]
+    code = f"import sys, {', '.join(modules)}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=environment(),
+        timeout=START_S,
+    )
+    assert set(modules) <= set(done.stdout.split()), done.stderr
+    assert SERVES & set(done.stdout.split()) == set()

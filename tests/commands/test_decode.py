@@ -21,7 +21,7 @@ FIELDS = {
 }
 
 
-def test_one_object_a_file_in_order(tmp_path: Path) -> None:
+def test_one_object_a_file_in_order(tmp_path: Path, typed: Typed) -> None:
     (tmp_path / "a.sse").write_bytes(BODY)
     (tmp_path / "b.sse").write_bytes(BODY[:70])
     (tmp_path / "c.sse").write_bytes(b"\xff\x00<html>")
@@ -35,20 +35,20 @@ def test_one_object_a_file_in_order(tmp_path: Path) -> None:
     assert [one["ended"] for one in found[:2]] == ["interrupted", "complete"]
     assert found[1]["text"] == "Hi"
     assert all(one["error"] for one in found[2:])
-    pieces = ran("decode", "openai_chat", *names, "--json", "--chunk", "1", cwd=tmp_path)
-    assert pieces.stdout == done.stdout
-    read = ran("decode", "openai_chat", "a.sse", cwd=tmp_path)
-    assert (read.returncode, "Hi" in read.stdout) == (0, True)
+    _, pieces, _ = typed("decode", "openai_chat", *names, "--json", "--chunk", "1")
+    assert pieces == done.stdout
+    code, read, _ = typed("decode", "openai_chat", "a.sse")
+    assert (code, "Hi" in read) == (0, True)
 
 
-def test_an_unreadable_file_does_not_hide_the_others(tmp_path: Path) -> None:
+def test_an_unreadable_file_does_not_hide_the_others(tmp_path: Path, typed: Typed) -> None:
     (tmp_path / "a.sse").write_bytes(BODY)
-    done = ran("decode", "openai_chat", "gone.sse", ".", "a.sse", "--json", cwd=tmp_path)
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert done.returncode == 2
+    code, out, said = typed("decode", "openai_chat", "gone.sse", ".", "a.sse", "--json")
+    found = [json.loads(line) for line in out.splitlines()]
+    assert code == 2
     assert [one["file"] for one in found] == ["gone.sse", ".", "a.sse"]
     assert [bool(one["error"]) for one in found] == [True, True, False]
-    assert done.stderr.count("\n") == 2
+    assert said.count("\n") == 2
 
 
 @pytest.mark.parametrize(

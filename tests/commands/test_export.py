@@ -22,12 +22,12 @@ def lines(text: str) -> list[Any]:
     return [{**first, "session": {**first["session"], "id": ""}}, *rest]
 
 
-def test_out_and_in_without_a_server_and_with_one(tmp_path: Path) -> None:
+def test_out_and_in_without_a_server_and_with_one(tmp_path: Path, typed: Typed) -> None:
     (tmp_path / ".env").write_text(f"HOUSE_MOTTO={MOTTO}\n")
     (tmp_path / ".env").chmod(0o600)
     db = ("--db", str(tmp_path / "a.db"))
-    assert ran("run", f"hello {MOTTO}", *db, cwd=tmp_path).returncode == 0
-    (listed,) = json.loads(ran("sessions", "--json", *db, cwd=tmp_path).stdout)
+    assert typed("run", f"hello {MOTTO}", *db)[0] == 0
+    (listed,) = json.loads(typed("sessions", "--json", *db)[1])
     before = (tmp_path / "a.db").read_bytes()
     done = ran("export", listed["id"], "--as", "jsonl", *db, cwd=tmp_path)
     assert done.returncode == 0
@@ -35,25 +35,21 @@ def test_out_and_in_without_a_server_and_with_one(tmp_path: Path) -> None:
     assert "Masked in prompt 1: 1." in done.stderr
     assert (tmp_path / "a.db").read_bytes() == before
     out = tmp_path / "out.jsonl"
-    told = ran(
-        "export", listed["id"], "--as", "jsonl", "-o", "out.jsonl", "--json", *db, cwd=tmp_path
-    )
-    assert {"where": "title", "count": 1} in json.loads(told.stdout)["masked"]
+    told = typed("export", listed["id"], "--as", "jsonl", "-o", "out.jsonl", "--json", *db)[1]
+    assert {"where": "title", "count": 1} in json.loads(told)["masked"]
     assert out.read_text() == done.stdout
     assert out.stat().st_mode & 0o077 == 0
     assert sorted(one.name for one in tmp_path.glob(".out*")) == []
     here = ran("import", "out.jsonl", "--json", *db, cwd=tmp_path)
     with served(tmp_path / "a.db", PLAYGROUND_PACE="0"):
-        there = ran("import", "out.jsonl", "--json", *db, cwd=tmp_path)
-        for brought in (here, there):
-            again = ran(
-                *("export", json.loads(brought.stdout)["id"], "--as", "jsonl"), *db, cwd=tmp_path
-            )
-            assert lines(again.stdout) == lines(done.stdout)
+        there = typed("import", "out.jsonl", "--json", *db)[1]
+        for brought in (here.stdout, there):
+            again = typed("export", json.loads(brought)["id"], "--as", "jsonl", *db)[1]
+            assert lines(again) == lines(done.stdout)
         (tmp_path / "bad.jsonl").write_text(done.stdout.replace('"seq": 2', '"seq": 9', 1))
-        bad = ran("import", "bad.jsonl", "--json", *db, cwd=tmp_path)
-    assert bad.returncode == 2
-    assert "Line 3 " in json.loads(bad.stdout)["error"]
+        code, bad, _ = typed("import", "bad.jsonl", "--json", *db)
+    assert code == 2
+    assert "Line 3 " in json.loads(bad)["error"]
 
 
 @pytest.mark.parametrize(
@@ -81,15 +77,16 @@ def test_a_file_that_is_too_large_is_not_even_read(typed: Typed, tmp_path: Path)
     assert "larger than 32 MiB" in error
 
 
-def test_what_the_simulator_answered_names_the_server_that_runs(tmp_path: Path) -> None:
+def test_what_the_simulator_answered_names_the_server_that_runs(
+    tmp_path: Path, typed: Typed
+) -> None:
     """And all of docs/contract.md stands in `--json`, from the page and from the terminal."""
     db = ("--db", str(tmp_path / "a.db"))
-    assert ran("run", "hello", *db, cwd=tmp_path).returncode == 0
-    (listed,) = json.loads(ran("sessions", "--json", *db, cwd=tmp_path).stdout)
+    assert typed("run", "hello", *db)[0] == 0
+    (listed,) = json.loads(typed("sessions", "--json", *db)[1])
 
     def exported(form: str) -> dict[str, Any]:
-        done = ran("export", listed["id"], "--as", form, "--json", *db, cwd=tmp_path)
-        return dict(json.loads(done.stdout))
+        return dict(json.loads(typed("export", listed["id"], "--as", form, "--json", *db)[1]))
 
     assert "'http://127.0.0.1:8765/sim/" in exported("curl")["text"]
     with served(tmp_path / "a.db", PLAYGROUND_PACE="0") as server:

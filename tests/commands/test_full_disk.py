@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.served import Served, messages, ran, rested, served
+from tests.commands.conftest import Typed
+from tests.served import Served, messages, rested, served
 
 pytestmark = [
     pytest.mark.anyio,
@@ -32,7 +34,7 @@ async def said(stream: AsyncIterator[Mapping[str, str]], trouble: bool) -> None:
 
 
 @pytest.mark.parametrize("lifted", [True, False])
-async def test_stop_the_rest_and_the_end(tmp_path: Path, lifted: bool) -> None:
+async def test_stop_the_rest_and_the_end(tmp_path: Path, typed: Typed, lifted: bool) -> None:
     db = tmp_path / "a.db"
     with served(db, PLAYGROUND_PACE="0.2") as one:
         async with one.client() as client:
@@ -58,5 +60,5 @@ async def test_stop_the_rest_and_the_end(tmp_path: Path, lifted: bool) -> None:
                 assert states == ["interrupted", "idle"]
         # 120: Python's own word for a last line of the log that could not be written either.
         assert one.end() in ((0,) if lifted else (0, 120))
-    done = ran("verify", "--db", str(db), cwd=tmp_path)
-    assert done.returncode == 0, done.stdout
+    code, out, _ = await asyncio.to_thread(typed, "verify", "--db", str(db))
+    assert code == 0, out

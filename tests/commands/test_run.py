@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio.from_thread import start_blocking_portal
 
 from app.commands.run import _key
 from tests.bounded import within
 from tests.commands.conftest import Typed
-from tests.net.test_client import serving
+from tests.net.test_client import Server, serving
 from tests.served import START_S, command, environment, ran, served
 
 BOTH = "What is the weather in Paris, and what is 17 * 23?"
@@ -92,13 +93,12 @@ def test_parameters_of_the_request_are_named_by_flags(tmp_path: Path, typed: Typ
     assert (body["top_k"], body["stop_sequences"]) == (5, ["so"])
 
 
-def test_what_nobody_allowed_waits_for_a_person(tmp_path: Path) -> None:
-    code, events, said = run(tmp_path, "--tools", "examples")
+def test_what_nobody_allowed_waits_for_a_person(tmp_path: Path, typed: Typed) -> None:
+    code, events, said = told(typed, tmp_path, "--tools", "examples")
     assert code == 3
     assert not of(events, "call_started")
     assert "get_weather (1.1)" in said
-    listed = ran("sessions", "--json", "--db", str(tmp_path / "run.db"), cwd=tmp_path)
-    (session,) = json.loads(listed.stdout)
+    (session,) = json.loads(typed("sessions", "--json", "--db", str(tmp_path / "run.db"))[1])
     assert session["state"] == "waiting"
     assert session["id"] in said
     assert session.keys() == {"id", "title", "state", "updated"}
@@ -122,17 +122,18 @@ def test_deny_before_answer_before_allow(
     assert {one["by"] for one in of(events, "call_decided")} == {"rule"}
 
 
-def test_what_a_person_reads(tmp_path: Path) -> None:
-    done = ran("run", BOTH, "--tools", "examples", "--allow", "all", cwd=tmp_path)
-    assert done.returncode == 0
-    assert '→ calculator {"expression": "17 * 23"}' in done.stdout
-    assert "← calculator" in done.stdout
-    assert "391" in done.stdout.splitlines()[-1]
-    waits = ran("run", BOTH, "--tools", "examples", cwd=tmp_path)
-    assert waits.returncode == 3
-    assert waits.stderr.startswith("playground: A person must decide:")
-    escape = ran("run", "[[fault:args-ansi]] 17 * 23", "--tools", "examples", cwd=tmp_path)
-    assert "\x1b" not in escape.stdout
+def test_what_a_person_reads(typed: Typed) -> None:
+    code, out, _ = typed("run", BOTH, "--tools", "examples", "--allow", "all")
+    assert code == 0
+    assert '→ calculator {"expression": "17 * 23"}' in out
+    assert "← calculator" in out
+    assert "391" in out.splitlines()[-1]
+    code, _, said = typed("run", BOTH, "--tools", "examples")
+    assert code == 3
+    assert said.startswith("playground: A person must decide:")
+    _, out, _ = typed("run", "[[fault:args-ansi]] 17 * 23", "--tools", "examples")
+    assert "args-ansi" not in out
+    assert "\x1b" not in out
 
 
 def test_a_failed_run_is_1_and_a_limit_is_3(
@@ -154,25 +155,33 @@ def test_a_failed_run_is_1_and_a_limit_is_3(
     assert (code, said.splitlines()[0]) == (1, "playground: Choose a model; none is named.")
 
 
-@pytest.mark.anyio
-async def test_a_run_waits_for_its_retries(tmp_path: Path) -> None:
-    refusal = b"HTTP/1.1 503 Busy\r\nRetry-After-Ms: 40\r\nContent-Length: 0\r\n\r\n"
-    async with serving(refusal) as provider:
+@contextmanager
+def provided(said: bytes) -> Iterator[Server]:
+    """A provider that says this to everybody, in a thread of its own: a command has the loop of
+    ours."""
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(serving(said)) as provider,
+    ):
+        yield provider
+
+
+REFUSAL = b"HTTP/1.1 503 Busy\r\nRetry-After-Ms: 40\r\nContent-Length: 0\r\n\r\n"
+
+
+def test_a_run_waits_for_its_retries(tmp_path: Path, typed: Typed) -> None:
+    with provided(REFUSAL) as provider:
         words = ("--protocol", "openai_chat", "--base-url", provider.url, "--model", "m")
-        done = await asyncio.to_thread(ran, "run", "hi", *words, cwd=tmp_path)
-        assert done.returncode == 1
-        said = [line for line in done.stderr.splitlines() if "Trying again" in line]
+        code, _, errors = typed("run", "hi", *words)
+        assert code == 1
+        said = [line for line in errors.splitlines() if "Trying again" in line]
         assert said == [
             "playground: Trying again in 0.04 s (1 of 2): 503.",
             "playground: Trying again in 0.04 s (2 of 2): 503.",
         ]
-        code, events, said_beside = await asyncio.to_thread(run, tmp_path, *words, prompt="hi")
+        code, events, said_beside = told(typed, tmp_path, *words, prompt="hi")
         assert "Trying again" not in said_beside
         assert len(provider.seen) == 6
-        with served(tmp_path / "run.db", PLAYGROUND_PACE="0"):
-            there = await asyncio.to_thread(run, tmp_path, *words, prompt="hi")
-        assert len(provider.seen) == 9
-    assert (there[0], len(of(there[1], "response_failed"))) == (1, 3)
     assert code == 1
     assert [one["attempt"] for one in of(events, "retry_scheduled")] == [1, 2]
     assert [one["automatic"] for one in of(events, "turn_dropped")] == [True, True]
@@ -194,15 +203,20 @@ def test_tools_of_a_file(tmp_path: Path, typed: Typed) -> None:
         assert of(events, "call_ended")[0]["result"]["content"][0]["text"] == "hello"
 
 
-def test_through_the_server_that_owns_the_database(tmp_path: Path) -> None:
-    here = run(tmp_path, "--tools", "examples", "--allow", "all")
+def test_through_the_server_that_owns_the_database(tmp_path: Path, typed: Typed) -> None:
+    here = told(typed, tmp_path, "--tools", "examples", "--allow", "all")
     with served(tmp_path / "run.db", PLAYGROUND_PACE="0"):
-        there = run(tmp_path, "--tools", "examples", "--allow", "all")
-        assert run(tmp_path, "--tools", "examples")[0] == 3
-        assert run(tmp_path, "--tool-choice", "nobody")[0] == 2
-        listed = ran("sessions", "--json", "--db", str(tmp_path / "run.db"), cwd=tmp_path)
-        states = [one["state"] for one in json.loads(listed.stdout)]
+        there = told(typed, tmp_path, "--tools", "examples", "--allow", "all")
+        assert told(typed, tmp_path, "--tools", "examples")[0] == 3
+        assert told(typed, tmp_path, "--tool-choice", "nobody")[0] == 2
+        listed = typed("sessions", "--json", "--db", str(tmp_path / "run.db"))[1]
+        states = [one["state"] for one in json.loads(listed)]
         assert states == ["waiting", "idle", "idle"]
+        with provided(REFUSAL) as provider:
+            words = ("--protocol", "openai_chat", "--base-url", provider.url, "--model", "m")
+            code, events, _ = told(typed, tmp_path, *words, prompt="hi")
+            assert len(provider.seen) == 3
+        assert (code, len(of(events, "response_failed"))) == (1, 3)
     assert here[0] == there[0] == 0
     assert [one["kind"] for one in here[1] if one["kind"] != "part_delta"][:6] == [
         one["kind"] for one in there[1] if one["kind"] != "part_delta"
@@ -261,22 +275,23 @@ PLACES = [("127.0.0.1", True), ("localhost", True), ("127.1", False)]
 """Names of this machine; of the last one it cannot be told before it is looked up."""
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(("host", "sent"), PLACES)
-async def test_a_typed_address_gets_the_key_but_not_over_plain_http(
-    tmp_path: Path, host: str, sent: bool
+def test_a_typed_address_gets_the_key_but_not_over_plain_http(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch, host: str, sent: bool
 ) -> None:
     key = "sk-canary-0123456789"
-    async with serving(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n") as provider:
+    with provided(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n") as provider:
         url = provider.url.replace("127.0.0.1", host)
         words = ("--protocol", "openai_chat", "--base-url", url, "--model", "m")
-        done = await asyncio.to_thread(ran, "run", "hi", *words, cwd=tmp_path, OPENAI_API_KEY=key)
-        none = await asyncio.to_thread(ran, "run", "hi", *words, cwd=tmp_path)
-        assert done.returncode == none.returncode == 1
+        monkeypatch.setenv("OPENAI_API_KEY", key)
+        code, _, said = typed("run", "hi", *words)
+        monkeypatch.delenv("OPENAI_API_KEY")
+        code_without, _, said_without = typed("run", "hi", *words)
+        assert code == code_without == 1
         with_key, without = provider.seen
     assert (f"Bearer {key}".encode() in with_key, b"uthorization" in without) == (sent, False)
-    assert ("OPENAI_API_KEY is not sent to" in done.stderr) is not sent
-    assert "is not sent" not in none.stderr
+    assert ("OPENAI_API_KEY is not sent to" in said) is not sent
+    assert "is not sent" not in said_without
 
 
 OPENAI, GROQ = {"OPENAI_API_KEY": "sk-canary"}, {"GROQ_API_KEY": "gsk-canary"}
@@ -308,7 +323,7 @@ come at once the system says which was first."""
 
 
 def interrupted(
-    cwd: Path, *words: str, signals: tuple[signal.Signals, ...]
+    cwd: Path, typed: Typed, *words: str, signals: tuple[signal.Signals, ...]
 ) -> tuple[int, str, str]:
     """(exit code, the session, what was said) of a run that is ended by `signals` while a tool is
     at work."""
@@ -337,17 +352,16 @@ def interrupted(
         for one in signals:
             process.send_signal(one)
         said = process.communicate(timeout=START_S)[1]
-    words = ("sessions", "--json", *words)
-    (listed,) = json.loads(ran(*words, cwd=cwd).stdout)
+    listed, *_ = json.loads(typed("sessions", "--json", *words)[1])
     assert listed["state"] == "interrupted"
     return process.returncode, listed["id"], said
 
 
 @pytest.mark.parametrize(("signals", "codes"), ENDS)
 def test_a_run_that_is_ended_says_where_the_session_waits(
-    tmp_path: Path, signals: tuple[signal.Signals, ...], codes: set[int]
+    tmp_path: Path, typed: Typed, signals: tuple[signal.Signals, ...], codes: set[int]
 ) -> None:
-    ended, session, said = interrupted(tmp_path, signals=signals)
+    ended, session, said = interrupted(tmp_path, typed, signals=signals)
     assert ended in codes
     assert said == (
         f"playground: The run was stopped. Session {session} waits where `playground serve` shows "
@@ -355,15 +369,13 @@ def test_a_run_that_is_ended_says_where_the_session_waits(
     )
 
 
-@pytest.mark.parametrize(("signals", "codes"), ENDS)
-def test_it_stops_the_run_on_the_server_too(
-    tmp_path: Path, signals: tuple[signal.Signals, ...], codes: set[int]
-) -> None:
+def test_it_stops_the_run_on_the_server_too(tmp_path: Path, typed: Typed) -> None:
     with served(tmp_path / "run.db", PLAYGROUND_PACE="0") as server:
-        ended, session, said = interrupted(tmp_path, "--db", "run.db", signals=signals)
-        assert ended in codes
-        place = f"{server.url}/sessions/{session}"
-        assert said == f"playground: The run was stopped. Session {session} waits at {place}.\n"
+        for signals, codes in ENDS:
+            ended, session, said = interrupted(tmp_path, typed, "--db", "run.db", signals=signals)
+            assert ended in codes
+            place = f"{server.url}/sessions/{session}"
+            assert said == f"playground: The run was stopped. Session {session} waits at {place}.\n"
 
 
 TWICE = """

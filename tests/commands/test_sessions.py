@@ -19,22 +19,22 @@ from tests.commands.conftest import Typed
 from tests.served import START_S, command, environment, ran
 
 
-def test_the_list(tmp_path: Path) -> None:
+def test_the_list(tmp_path: Path, typed: Typed) -> None:
     db = str(tmp_path / "a.db")
     for prompt in ("hello there", "good \x1b[31mmorning"):
-        assert ran("run", prompt, "--db", db, cwd=tmp_path).returncode == 0
+        assert typed("run", prompt, "--db", db)[0] == 0
     before = (tmp_path / "a.db").read_bytes()
     done = ran("sessions", "--json", "--db", db, cwd=tmp_path)
     found = json.loads(done.stdout)
     assert [one["title"] for one in found] == ["good \x1b[31mmorning", "hello there"]
     assert all(one["state"] == "idle" and isinstance(one["updated"], int) for one in found)
-    read = ran("sessions", "--db", db, cwd=tmp_path)
-    assert "\x1b" not in read.stdout
-    assert read.stdout.count("\n") == 2
-    search = ran("sessions", "--json", "--search", "there", "--db", db, cwd=tmp_path)
-    assert [one["title"] for one in json.loads(search.stdout)] == ["hello there"]
-    none = ran("sessions", "--json", "--search", "%", "--db", db, cwd=tmp_path)
-    assert json.loads(none.stdout) == []
+    read = typed("sessions", "--db", db)[1]
+    assert "\x1b" not in read
+    assert read.count("\n") == 2
+    search = typed("sessions", "--json", "--search", "there", "--db", db)[1]
+    assert [one["title"] for one in json.loads(search)] == ["hello there"]
+    none = typed("sessions", "--json", "--search", "%", "--db", db)[1]
+    assert json.loads(none) == []
     assert (tmp_path / "a.db").read_bytes() == before
 
 
@@ -96,49 +96,45 @@ for words in sys.argv[1:]:
 
 
 def test_a_file_that_may_not_be_read_is_one_sentence(tmp_path: Path) -> None:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "a.db"
-        path.write_bytes(b"")
-        path.chmod(0)
-        for mode in (0o755, 0):
-            Path(folder).chmod(mode)
-            done = subprocess.run(
-                [
-                    sys.executable,
-                    "-c",
-                    AS_NOBODY,
-                    *("|".join((*w, "--db", str(path))) for w in READING),
-                ],
-                capture_output=True,
-                text=True,
-                cwd="/",
-                env=environment(PLAYGROUND_HOME=str(tmp_path)),
-                timeout=START_S,
-            )
-            said = f"playground: Cannot read {path} (Permission denied). Check its permissions, or"
-            assert done.stdout.split() == ["2"] * len(READING)
-            assert [line.startswith(said) for line in done.stderr.splitlines()] == [True] * len(
-                READING
-            )
-        Path(folder).chmod(0o700)
+    with TemporaryDirectory() as open_folder, TemporaryDirectory() as shut_folder:
+        paths = [Path(folder) / "a.db" for folder in (open_folder, shut_folder)]
+        for path, mode in zip(paths, (0o755, 0), strict=True):
+            path.write_bytes(b"")
+            path.chmod(0)
+            path.parent.chmod(mode)
+        lines = ["|".join((*words, "--db", str(path))) for path in paths for words in READING]
+        done = subprocess.run(
+            [sys.executable, "-c", AS_NOBODY, *lines],
+            capture_output=True,
+            text=True,
+            cwd="/",
+            env=environment(PLAYGROUND_HOME=str(tmp_path)),
+            timeout=START_S,
+        )
+        Path(shut_folder).chmod(0o700)
+    assert done.stdout.split() == ["2"] * len(lines)
+    told = done.stderr.splitlines()
+    for line, path in zip(told, [path for path in paths for _ in READING], strict=True):
+        said = f"playground: Cannot read {path} (Permission denied). Check its permissions, or"
+        assert line.startswith(said)
 
 
-def test_an_empty_file_and_a_file_that_is_no_database(tmp_path: Path) -> None:
+def test_an_empty_file_and_a_file_that_is_no_database(tmp_path: Path, typed: Typed) -> None:
     (tmp_path / "empty.db").write_bytes(b"")
     (tmp_path / "text.db").write_text("This is a letter. " * 100)
-    empty = ran("sessions", "--json", "--db", "empty.db", cwd=tmp_path)
-    assert (empty.returncode, json.loads(empty.stdout)) == (0, [])
-    text = ran("sessions", "--json", "--db", "text.db", cwd=tmp_path)
-    assert text.returncode == 1
-    assert "text.db is not a database" in text.stderr
-    assert json.loads(text.stdout).keys() == {"error"}
+    code, out, _ = typed("sessions", "--json", "--db", "empty.db")
+    assert (code, json.loads(out)) == (0, [])
+    code, out, said = typed("sessions", "--json", "--db", "text.db")
+    assert code == 1
+    assert "text.db is not a database" in said
+    assert json.loads(out).keys() == {"error"}
 
 
-def test_a_file_in_a_folder_of_somebody_else_is_one_sentence(tmp_path: Path) -> None:
+def test_a_file_in_a_folder_of_somebody_else_is_one_sentence(tmp_path: Path, typed: Typed) -> None:
     """SQLite needs to write beside a file, also to read it."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.db"
-        assert ran("run", "hello", "--db", str(path), cwd=tmp_path).returncode == 0
+        assert typed("run", "hello", "--db", str(path))[0] == 0
         path.chmod(0o444)
         Path(folder).chmod(0o555)
         done = subprocess.run(

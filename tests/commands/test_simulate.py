@@ -10,8 +10,10 @@ import subprocess
 from pathlib import Path
 
 import httpx
+import pytest
 
-from tests.served import END_S, ROOT, command, environment, ran
+from tests.commands.conftest import Typed
+from tests.served import END_S, ROOT, command, environment
 
 
 def test_it_answers_and_ends(tmp_path: Path) -> None:
@@ -40,14 +42,16 @@ def test_it_answers_and_ends(tmp_path: Path) -> None:
     process.stdout.close()
 
 
-def test_a_script_that_cannot_be_read(tmp_path: Path) -> None:
+def test_a_script_that_cannot_be_read(tmp_path: Path, typed: Typed) -> None:
     (tmp_path / "bad.json").write_text("{")
     for name in ("gone.json", "bad.json"):
-        done = ran("simulate", "--scenario", name, cwd=tmp_path)
-        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        code, _, said = typed("simulate", "--scenario", name)
+        assert (code, said.count("\n")) == (2, 1)
 
 
-def test_the_example_of_the_documentation_plays_as_it_says(tmp_path: Path) -> None:
+def test_the_example_of_the_documentation_plays_as_it_says(
+    tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """docs/scenarios.md: its file, and its two commands, but for the port."""
     text = (ROOT / "docs" / "scenarios.md").read_text("utf-8")
     (example,) = re.findall(r"^```json\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
@@ -67,11 +71,12 @@ def test_the_example_of_the_documentation_plays_as_it_says(tmp_path: Path) -> No
         try:
             url = process.stdout.readline().split(" on ")[1].split()[0]
             words = [word.replace("http://127.0.0.1:9000", url) for word in second]
-            done = ran(*words, "--json", cwd=tmp_path, **{name: key})
+            monkeypatch.setenv(name, key)
+            code, out, errors = typed(*words, "--json")
         finally:
             process.kill()
-    assert (done.returncode, done.stderr) == (0, "")
-    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (code, errors) == (0, "")
+    told = [json.loads(line) for line in out.splitlines()]
     kinds = [one["part_kind"] for one in told if one["kind"] == "part_started"]
     assert kinds == ["thinking", "text", "call", "call", "text"]
     said = [one["text"] for one in told if one["kind"] == "part_ended"]

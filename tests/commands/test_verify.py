@@ -13,12 +13,11 @@ from tests.served import ran
 
 
 def test_verify(tmp_path: Path, typed: Typed) -> None:
-    done = ran("run", "hello there", "--db", "a.db", cwd=tmp_path)
+    assert typed("run", "hello there", "--db", "a.db")[0] == 0
+    done = ran("verify", "--db", "a.db", cwd=tmp_path)
     assert done.returncode == 0
-    code, out, _ = typed("verify", "--db", "a.db")
-    assert code == 0
-    assert out.startswith("1 session, 1 recording, ")
-    assert out.endswith("0 differences; list and search built anew (nothing stale).\n")
+    assert done.stdout.startswith("1 session, 1 recording, ")
+    assert done.stdout.endswith("0 differences; list and search built anew (nothing stale).\n")
     with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
         connection.execute("UPDATE events SET stop = stop + 1 WHERE kind = 'response_ended'")
         connection.commit()
