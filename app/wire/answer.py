@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from app.core.events import (
@@ -46,6 +47,14 @@ PROSE = frozenset({"text", "thinking", "refusal"})
 LEFT_OUT = -1
 """The index of the first call that is not taken: nothing that is written to it becomes an event.
 The others count on from there, down."""
+
+MOST_TOKENS = 10**12
+"""No answer is longer, nor was anything read for it."""
+
+_COUNTS = (
+    *("input_tokens", "output_tokens"),
+    *("cached_tokens", "cache_write_tokens", "reasoning_tokens"),
+)
 
 MOST_ALIKE = 20
 """Warnings of one code that are listed; a hostile stream may hold 200,000."""
@@ -259,6 +268,7 @@ class Answer:
             reason = "stop"
             if not self.has("server_call"):
                 self.warn("calls_missing", "The finish reason speaks of calls, but none came.")
+        self._check_usage()
         cost, meta = self._cost(), dict(meta)
         self._yield(ResponseEnded(reason, self.raw_reason, self.usage, cost, meta, abrupt))
         self.done = True
@@ -271,6 +281,7 @@ class Answer:
             return
         self._stop_all(complete=False)
         self._tell_left_out()
+        self._check_usage()
         self._yield(
             ResponseFailed(
                 failure,
@@ -306,13 +317,29 @@ class Answer:
         if twin and "same_id" not in self._warned:
             self.warn("same_id", f"Two calls have the id {twin[:80]!r}.")
 
+    def _check_usage(self) -> None:
+        """A count that cannot be is none: limits and sums would believe it."""
+        counts: dict[str, int | None] = {name: getattr(self.usage, name) for name in _COUNTS}
+        odd = [name for name, one in counts.items() if one is not None and not _may_be(one)]
+        if odd:
+            none: dict[str, Any] = dict.fromkeys(odd)
+            self.usage = replace(self.usage, **none)
+            said = f"The provider's counts cannot be ({', '.join(odd)}); they are taken as unknown."
+            self.warn("odd_usage", said)
+
     def _cost(self) -> float | None:
         """In US dollars, where the provider names it (OpenRouter does)."""
         cost = self.usage.raw.get("cost")
-        return float(cost) if isinstance(cost, int | float) else None
+        if not isinstance(cost, int | float) or isinstance(cost, bool):
+            return None
+        return float(cost) if _may_be(cost) else None
 
     def _yield(self, event: WireEvent) -> None:
         self._events.append((*self.span, event))
+
+
+def _may_be(number: float) -> bool:
+    return 0 <= number <= MOST_TOKENS
 
 
 def meaning_of(raw: str, meaning: Meaning) -> Meaning:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.events import EndReason, PartEnded
-from app.wire.answer import MOST_ALIKE, Answer
+from app.core.events import EndReason, PartEnded, ResponseEnded, Usage
+from app.wire.answer import MOST_ALIKE, MOST_TOKENS, Answer
 from tests.wire.frames import UNHURRIED, codes_of, end_of, obey_the_grammar
 
 STEPS = st.lists(st.tuples(st.sampled_from("sdxw"), st.integers(0, 3)), max_size=20)
@@ -100,3 +102,34 @@ def test_a_call_in_doubt_is_never_complete() -> None:
     events = [event for _, _, event in answer.taken()]
     ended = [event.complete for event in events if isinstance(event, PartEnded)]
     assert ended == [True, True, False, True, True, False, False]
+
+
+NO_COUNTS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
+
+
+@pytest.mark.parametrize("count", [-1, -(10**30), MOST_TOKENS + 1])
+@pytest.mark.parametrize("good", [True, False])
+def test_a_count_of_tokens_that_cannot_be_is_none(count: int, good: bool) -> None:
+    for name in (*NO_COUNTS, "reasoning_tokens"):
+        answer = Answer()
+        answer.usage = replace(Usage(7, 0, {"n": 1}), **{name: count})  # type: ignore[arg-type]
+        if good:
+            answer.end("stop", {})
+        else:
+            answer.fail("error", "It failed.")
+        events = [event for _, _, event in answer.taken()]
+        assert [code for code in codes_of(events) if code != "empty_answer"] == ["odd_usage"]
+        usage = end_of(events).usage
+        assert getattr(usage, name) is None, name
+        kept = {"input_tokens": 7, "output_tokens": 0}
+        assert all(getattr(usage, key) == one for key, one in kept.items() if key != name)
+        assert usage.raw == {"n": 1}
+
+
+def test_a_cost_that_cannot_be_is_none() -> None:
+    for cost in (-0.5, True, "1", float("inf")):
+        answer = Answer()
+        answer.usage = Usage(raw={"cost": cost})
+        answer.end("stop", {})
+        (end,) = [e for _, _, e in answer.taken() if isinstance(e, ResponseEnded)]
+        assert end.cost is None, cost

@@ -482,3 +482,10 @@ def test_a_text_that_was_never_ended_leaves_its_call_unfinished() -> None:
 def test_a_reason_is_not_made_good_by_a_later_one(first: str, then: str, ended: str) -> None:
     end = end_of(events_of("gemini", sse(event(text("a"), reason=first), event(reason=then))))
     assert (end.failure if isinstance(end, ResponseFailed) else end.reason) == ended
+
+
+def test_a_count_below_zero_is_no_count() -> None:
+    told = {"promptTokenCount": -6, "candidatesTokenCount": 2, "thoughtsTokenCount": -1}
+    found = events_of("gemini", sse(event(text("a"), reason="STOP", usageMetadata=told)))
+    assert end_of(found).usage == Usage(None, 2, told)
+    assert codes_of(found) == ["odd_usage"]
