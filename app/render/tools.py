@@ -142,7 +142,7 @@ class Around:
     """What stands around the editor. `entry` is the tool as it was saved. `hints` counts the
     findings of tools by name; `exports` are (format, label); `deleted` can be had back; `tried` is
     the panel that tries the tool. `when` is what becomes of its calls, `called` that of each
-    tool in a word, by name."""
+    tool in a word, by name. `counting`: some hints are not counted yet."""
 
     entries: Sequence[Entry] = ()
     hints: Mapping[str, int] = field(default_factory=dict)
@@ -156,6 +156,7 @@ class Around:
     now_ms: int = 0
     when: When | None = None
     called: Mapping[str, str] = field(default_factory=dict)
+    counting: bool = False
 
 
 @dataclass(frozen=True)
@@ -182,6 +183,12 @@ def tools_page(env: Environment, editor: Editor, around: Around) -> str:
         around=around, groups=listed(around.entries, around.hints, around.called),
         history=history(around.versions), **_values(editor),
     )  # fmt: skip
+
+
+def tool_list(env: Environment, around: Around, name: str) -> str:
+    """The list alone, beside the editor of the tool `name`."""
+    groups = listed(around.entries, around.hints, around.called)
+    return env.get_template("_tool_list.html").render(around=around, groups=groups, here=name)
 
 
 def tool_editor(env: Environment, editor: Editor, around: Around) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from app.schema.keywords import Place, is_local, pointer, resolved, subschemas
@@ -49,11 +50,11 @@ class Node:
     depth: int
     root: Any
 
-    @property
+    @cached_property
     def keys(self) -> Mapping[str, Any]:
         return self.schema if isinstance(self.schema, Mapping) else {}
 
-    @property
+    @cached_property
     def types(self) -> Sequence[Any]:
         given = self.keys.get("type")
         return given if isinstance(given, list) else [] if given is None else [given]
@@ -128,11 +129,13 @@ def at(place: Place) -> str:
 
 def has(*names: str) -> Callable[[Node], bool]:
     """Whether one of these keywords stands there."""
-    return lambda node: any(name in node.keys for name in names)
+    sought = frozenset(names)
+    return lambda node: not sought.isdisjoint(node.keys)
 
 
 def root_has(*names: str) -> Callable[[Node], bool]:
-    return lambda node: not node.place and any(name in node.keys for name in names)
+    sought = frozenset(names)
+    return lambda node: not node.place and not sought.isdisjoint(node.keys)
 
 
 def bare_array(node: Node) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable
-from functools import lru_cache
 
 from app.core.rows import from_data, to_data
 from app.core.settings import PROTOCOLS
@@ -19,6 +18,8 @@ from app.schema.rewrite import Rewrite
 from app.schema.tokens import estimated
 from app.store.library import Entry
 from app.web.typed_tool import Typed
+
+MOST_COUNTED = 4096
 
 MOST_PLACES = 10
 """Of a mock's results; more would say the same."""
@@ -69,15 +70,24 @@ def fixed(typed: Typed, fix: str, made: Rewrite) -> Fixed:
     return Fixed(fix, difference(before, after), made.lost)
 
 
-async def hints(entries: Iterable[Entry]) -> dict[str, int]:
-    """How many hints each tool has, by name; those without are left out."""
+async def hints(entries: Iterable[Entry], most: int | None = None) -> tuple[dict[str, int], bool]:
+    """How many hints each tool has, by name, those without left out; and whether these are all: of
+    those that are not counted yet, at most `most` are."""
     texts = {entry.tool.name: json.dumps(to_data(entry.tool)) for entry in entries}
-    counts = await asyncio.to_thread(lambda: {name: _hints(text) for name, text in texts.items()})
-    return {name: count for name, count in counts.items() if count}
+    new = [text for text in dict.fromkeys(texts.values()) if text not in _counted]
+    counted = await asyncio.to_thread(lambda: {text: _hints(text) for text in new[:most]})
+    known = {**_counted, **counted}
+    _counted.update(counted)
+    while len(_counted) > MOST_COUNTED:
+        del _counted[next(iter(_counted))]
+    found = {name: known.get(text, 0) for name, text in texts.items()}
+    return {name: count for name, count in found.items() if count}, len(counted) == len(new)
 
 
-@lru_cache(maxsize=2048)
+_counted: dict[str, int] = {}
+"""Hints by a tool as it is saved; the list of tools asks for all of them."""
+
+
 def _hints(text: str) -> int:
-    """Counted once for each tool as it is saved; the list of tools asks for all of them."""
     tool: Tool = from_data(Tool, json.loads(text))
     return sum(counts(one, tool.strict) for one in gathered(findings(tool)))

@@ -15,7 +15,7 @@ from app.core.tools import Tool
 from app.engine.no_keys import check_tools
 from app.engine.rules import ALWAYS
 from app.render.tool_form import ToolForm, tool_form
-from app.render.tools import Around, Editor, clash, state_of, tool_editor, tools_page
+from app.render.tools import Around, Editor, clash, state_of, tool_editor, tool_list, tools_page
 from app.render.trying import try_panel
 from app.render.when import called, when_called
 from app.schema.validate import check_tool
@@ -31,12 +31,19 @@ from app.web.typed_tool import Typed, as_typed, checked, shown, typed
 MOST_DELETED = 20
 """How many deleted tools can be had back; they are kept in memory."""
 
+MOST_AT_ONCE = 40
+"""Tools whose hints are counted before the page is drawn; those of the others follow."""
+
 TABS = ("try", "wire", "history")
 
 
 async def tools(request: Request) -> Response:
-    """GET /tools: the editor of a new tool, or all tools as JSON."""
+    """GET /tools: the editor of a new tool, all tools as JSON, or with `?list=NAME` the list beside
+    the editor of that tool, with all that is known of each."""
     site = site_of(request)
+    if (name := request.query_params.get("list")) is not None:
+        around = await _with_list(request, await around_of(request, name), most=None)
+        return HTMLResponse(tool_list(site.env, around, name))
     if wants(request) == "json":
         return as_json([to_data(tool) for tool in await site.engine.library.tools()])
     return await tool_page(request, shown(ToolForm()))
@@ -191,27 +198,27 @@ async def tool_page(
     site = site_of(request)
     if was is not None:
         editor = replace(editor, judged=await judged(was))
-    around = await around_of(request, editor.original)
+    around = await _with_list(request, await around_of(request, editor.original), MOST_AT_ONCE)
     panel = await first_panel(site, was.tool if was is not None else None, editor.original)
     around = replace(around, tried=Markup(try_panel(site.env, panel)))
     return HTMLResponse(tools_page(site.env, editor, around), status)
 
 
 async def around_of(request: Request, original: str) -> Around:
-    """What stands around the editor of the tool that was saved as `original`."""
+    """What stands around the editor of the tool that was saved as `original`, but for the list."""
     library, query = site_of(request).engine.library, request.query_params
     entries = await library.entries()
     entry = next((entry for entry in entries if entry.tool.name == original), None)
     rules = site_of(request).engine.rules
-    always, every = rules.listed(ALWAYS), [one.tool for one in entries]
-    held = await rules.holding(always, every)
+    always = rules.listed(ALWAYS)
     deleted = query.get("deleted", "")
-    when = when_called(entry.tool, always, held) if entry is not None else None
+    when = None
+    if entry is not None:
+        when = when_called(entry.tool, always, await rules.holding(always, [entry.tool]))
     if when is not None and request.method == "POST":
         when = typed_when(when, await body_of(request))
     return Around(
         entries,
-        await hints(entries),
         entry=entry,
         versions=await library.versions(original) if original else (),
         exports=choices(),
@@ -220,5 +227,14 @@ async def around_of(request: Request, original: str) -> Around:
         deleted=deleted if deleted in site_of(request).deleted else "",
         now_ms=site_of(request).engine.hub.clock(),
         when=when,
-        called={tool.name: called(tool, always, held) for tool in every},
     )
+
+
+async def _with_list(request: Request, around: Around, most: int | None) -> Around:
+    """With what the list says of each tool; hints of at most `most` that are not counted yet."""
+    rules, every = site_of(request).engine.rules, [one.tool for one in around.entries]
+    always = rules.listed(ALWAYS)
+    held = await rules.holding(always, every)
+    words = {tool.name: called(tool, always, held) for tool in every}
+    found, whole = await hints(around.entries, most)
+    return replace(around, called=words, hints=found, counting=not whole)

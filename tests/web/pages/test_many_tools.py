@@ -1,0 +1,61 @@
+"""The page of many tools: hints are counted for some before it is drawn, and for all after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.tools import Tool
+from app.schema.lint import findings
+from app.web import judged
+from app.web.app import make_app
+from app.web.pages.tools import MOST_AT_ONCE
+from tests.engine.running import running
+from tests.web.asking import BEARER, HERE, PAGE, PORT, TOKEN, call, scope_of
+
+pytestmark = pytest.mark.anyio
+
+TOOLS = 150
+SHIPPED_MOST = 50
+OPEN: Any = {"type": "object", "properties": {"a": {}}}  # a hint: nothing says what it takes
+
+
+async def silent(scope: Any, receive: Any, send: Any) -> None:
+    raise AssertionError("The simulator was reached.")
+
+
+async def test_a_page_judges_few_of_many_tools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+
+    def counted(tool: Tool) -> Any:
+        looked.append(tool.name)
+        return findings(tool)
+
+    monkeypatch.setattr(judged, "findings", counted)
+    async with running(tmp_path) as engine:
+        for number in range(TOOLS):
+            await engine.library.save(Tool(f"tool_{number}", "", OPEN, "mock", {"result": ""}), 1)
+        app, site = make_app(engine, token=TOKEN, port=lambda: PORT, simulator=silent)
+
+        async def page(path: str) -> str:
+            answer = await call(app, scope_of("GET", path, [("host", HERE), BEARER, PAGE]))
+            assert answer.status == 200, answer.body
+            return answer.body.decode()
+
+        first = await page("/tools/tool_7")
+        assert len(looked) <= MOST_AT_ONCE + 1  # and the one that is open
+        assert first.count('href="/tools/tool_') == TOOLS
+        assert 'hx-get="/tools?list=tool_7" hx-trigger="load"' in first
+        listed = await page("/tools?list=tool_7")
+        assert listed.count(" hint") >= TOOLS
+        assert "hx-trigger" not in listed
+        assert listed.count('aria-current="page"') == 1
+        before = len(looked)
+        assert before <= TOOLS + SHIPPED_MOST  # each once
+        assert "?list=" not in await page("/tools")
+        assert len(looked) == before
+        site.close()
