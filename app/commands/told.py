@@ -82,7 +82,8 @@ class Teller:
             case PartEnded():
                 self._end_line()
             case CallDecided() if event.decision != "run":
-                self._line(f"  {event.decision} by {event.rule or event.by}")
+                who = "the user" if event.by == "person" else event.rule
+                self._line(f"  {event.decision} by {who}")
             case CallEnded(call_id=call_id, result=result):
                 error = " (error)" if result.is_error else ""
                 self._line(f"← {self._names.get(call_id, call_id)}{error} {result.text}")

@@ -57,7 +57,7 @@ TOGETHER = 256
 TOGETHER_BYTES = 2 * 1024 * 1024
 """... and after how many bytes no further piece is, so that what is written has no large copy."""
 
-STOPPED = "Stopped by the person."
+STOPPED = "Stopped by the user."
 
 
 @dataclass(eq=False)

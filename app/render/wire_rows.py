@@ -315,10 +315,10 @@ class WireRows:
                 words = f"arguments will not fit: {clip(problem.message, 120)}"
                 self._of_call(logged, f"{self.sections[-1].number}.{index}", words, "waiting")
             case CallDecided(call_id=call_id, decision=decision, by=by, rule=rule):
-                who = f"rule “{clip(rule, 80)}”" if rule else f"the {by}"
+                who = f"rule “{clip(rule, 80)}”" if rule else _called(by)
                 self._of_call(logged, call_id, f"→ {decision}, by {who}")
             case CallReturned(call_id=call_id, by=by):
-                self._of_call(logged, call_id, f"decision taken back, by the {by}", "waiting")
+                self._of_call(logged, call_id, f"decision taken back, by {_called(by)}", "waiting")
             case CallStarted(call_id=call_id):
                 self._started[call_id] = logged.at_ms
             case TaskStarted(task_id=task_id, call_id=call_id) if task_id == _block(call_id):
@@ -343,7 +343,7 @@ class WireRows:
                 why = message or limit
                 self.note(logged.at_ms, f"paused: {clip(why, 160)}", "waiting")
             case RunStopped(rule=rule):
-                who = f"rule “{clip(rule, 80)}”" if rule else "the person"
+                who = f"rule “{clip(rule, 80)}”" if rule else "the user"
                 self.note(logged.at_ms, f"stopped by {who}", "waiting")
             case _:
                 pass
@@ -351,6 +351,10 @@ class WireRows:
     def _of_call(self, logged: Logged, call_id: str, words: str, tone: Tone = "") -> None:
         name = self._names.get(call_id) or f"call {call_id}"
         self.note(logged.at_ms, f"{clip(name, 40)} {words}", tone, _block(call_id))
+
+
+def _called(by: str) -> str:
+    return "the user" if by == "person" else f"the {by}"
 
 
 def _block(call_id: str) -> str:

@@ -140,10 +140,10 @@ def test_own_facts_stand_between_the_frames() -> None:
     own = [(r.label, r.tone) for r in rows.sections[0].rows if r.way == "own"]
     assert own == [
         ("get_weather → run, by rule “no weather”", ""),
-        ("get_weather → run, by the person", ""),
+        ("get_weather → run, by the user", ""),
         ("get_weather ran in 182 ms", "ran"),
         ("Odd.", "waiting"),
-        ("stopped by the person", "waiting"),
+        ("stopped by the user", "waiting"),
         ("Stopped.", "failed"),
         ("paused: Ten turns were made.", "waiting"),
         ("paused: restart", "waiting"),

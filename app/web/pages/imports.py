@@ -149,17 +149,20 @@ async def _foreign(request: Request) -> Response | None:
     if not listed and all(one.kind in ("", OWN) for one in brought.tools):
         return None
     brings: list[Tool] = []
-    taken = {entry.tool.name for entry in await site.engine.library.entries()}
+    there = {entry.tool.name for entry in await site.engine.library.entries()}
+    names: set[str] = set()
     masker = site.engine.keys.masker()
     for one in brought.tools:
         if one.tool is None:
             raise BadInput(f"{one.name or 'A tool'}: {one.problem} Nothing was saved.")
         if masker.holds(to_data(one.tool)):
             raise BadInput(f"{one.name}: {_HOLDS_KEY} Nothing was saved.")
-        if one.tool.name in taken:
+        if one.tool.name in names:
+            raise Conflict(f"The list has two tools named {one.tool.name!r}. Nothing was saved.")
+        if one.tool.name in there:
             said = f"There is a tool {one.tool.name!r} already; give it another name."
             raise Conflict(f"{said} Nothing was saved.")
-        taken.add(one.tool.name)
+        names.add(one.tool.name)
         brings.append(one.tool)
     enabled = all(one.kind == OWN for one in brought.tools)
     await site.engine.library.save_all(brings, site.engine.hub.clock(), enabled=enabled)

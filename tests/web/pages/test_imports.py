@@ -264,6 +264,15 @@ async def test_what_a_script_cannot_bring_is_refused_and_nothing_is_saved(
     assert (await script.get("/tools/k")).status_code == 404
 
 
+async def test_a_list_that_has_a_name_twice_says_so(script: httpx.AsyncClient) -> None:
+    own = {"name": "k", "answered_by": "person"}
+    for body in ([own, own], [anthropic("k"), own], [anthropic("k"), anthropic("k")]):
+        answer = await script.post("/tools", json=body)
+        assert answer.status_code == 409
+        assert answer.json()["error"] == "The list has two tools named 'k'. Nothing was saved."
+        assert (await script.get("/tools/k")).status_code == 404
+
+
 async def test_a_list_in_our_own_form_is_the_persons_own(script: httpx.AsyncClient) -> None:
     body = [{"name": f"own{n}", "answered_by": "person"} for n in range(2)]
     answer = await script.post("/tools", json=body)
