@@ -99,7 +99,7 @@ HALVES = {
 }
 
 
-SOON_S = 0.5
+SOON_S = 1.5
 """Instead of PATIENCE_S: far above what a byte takes on loopback, also on a busy machine."""
 
 

@@ -11,12 +11,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import anyio
 import pytest
 
 from app.executors import apart
+from tests.executors.ending import TAKEN_S
 from tests.executors.test_python import ATTACKS, ROOT, alive, invocation
 from tests.executors.test_python import run as python_run
 
@@ -53,6 +55,7 @@ def runs(interpreter: str) -> bool:
     return done.returncode == 0
 
 
+@cache
 def interpreter() -> str:
     found = [sys.executable, shutil.which("python3", path="/usr/bin:/usr/local/bin")]
     usable = [one for one in found if one and runs(one)]
@@ -62,7 +65,7 @@ def interpreter() -> str:
 
 
 def run(
-    folder: Path, function: str, timeout_s: float = 2.0, shown: str = "hidden"
+    folder: Path, function: str, timeout_s: float = TAKEN_S + 0.5, shown: str = "hidden"
 ) -> tuple[str, str, list[str]]:
     """The result's text and kind, and what it told; as nobody where we are root."""
     words = [str(folder / "tools.py"), function, str(timeout_s), interpreter(), shown]
@@ -86,7 +89,7 @@ def test_it_is_ended_with_all_it_started(folder: Path, function: str) -> None:
     text, kind, told = run(folder, function)
     assert told == ["told ready"], text
     assert kind == "timeout"
-    assert "stopped after 2 s" in text
+    assert "stopped after 0.5 s" in text
     assert alive(folder) == []
 
 
@@ -126,6 +129,7 @@ def test_it_is_told_why(folder: Path, function: str, kind: str, said: str) -> No
     assert alive(folder) == []
 
 
+@cache
 def offered_to_nobody() -> bool:
     """Asked of a program of the system that does the same."""
     words = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "true"]

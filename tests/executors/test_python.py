@@ -21,6 +21,7 @@ import pytest
 from app.core.tools import Tool, ToolResult
 from app.executors import python, runner, table
 from app.executors.executor import Invocation
+from tests.executors.ending import TAKEN_S, over_once
 
 pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).parents[2]
@@ -207,8 +208,8 @@ async def test_a_parameter_of_the_model_called_report(folder: Path) -> None:
 @pytest.mark.parametrize("function", ["endless", "orphan", "storm", "sleeper", "guard_stopper"])
 async def test_time_out_ends_it_with_all_it_started(folder: Path, function: str) -> None:
     told: list[str] = []
-    call = invocation(folder, function, timeout_s=2.0)
-    result = await run(call, lambda text, *_: told.append(text))
+    call = invocation(folder, function, timeout_s=TAKEN_S)
+    result = await run(call, over_once(call, "ready", told.append))
     assert told == ["ready"], result
     assert (result.is_error, result.kind) == (True, "timeout")
     assert alive(folder) == []

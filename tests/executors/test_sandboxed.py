@@ -173,7 +173,7 @@ async def test_prints_are_shown() -> None:
         "def t():\n    while True:\n        print('x' * 100)",
         "def t():\n    return 'x' * 10_000",
         "def t():\n    print('x' * 200_000_000)",
-        "def t():\n    x = 'a' * 1_000_000\n    return [x] * 200",
+        "def t():\n    x = 'a' * 1_000_000\n    return [x] * 20",
         "def t():\n    raise ValueError('a' * 10_000)",
     ],
 )

@@ -101,7 +101,7 @@ async def test_one_bad_write_does_not_take_the_others_with_it(tmp_path: Path) ->
         for place, one in enumerate(bad):
             writes.append(database.write([Statement(TOOL, [(f"lost{place}", "{}")]), one]))
             writes.append(database.write([Statement(TOOL, [(f"kept{place}", "{}")])]))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             outcomes = await asyncio.gather(*writes, return_exceptions=True)
         assert [isinstance(one, StoreError) for one in outcomes] == [True, False] * len(bad)
         kept = [f"kept{place}" for place in range(len(bad))]

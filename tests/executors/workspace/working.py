@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,9 +63,11 @@ class Working:
         """As a person who pressed Run, on what the check said."""
         return await self.run(self.invocation(name, arguments))
 
-    async def run(self, invocation: Invocation) -> ToolResult:
+    async def run(
+        self, invocation: Invocation, report: Callable[..., None] = lambda *_: None
+    ) -> ToolResult:
         with anyio.fail_after(40):
-            return await self.executors.run(invocation, lambda *_: None)
+            return await self.executors.run(invocation, report)
 
     async def text(self, name: str, **arguments: Any) -> str:
         """What a call gives, which is no error."""
