@@ -80,6 +80,13 @@ document.addEventListener("htmx:before:swap", (event) => {
   }
 });
 
+// What a reader opened of a long text stays open: a block that shows more of the same text than the
+// one that comes is kept.
+htmx.registerExtension("opened", {
+  htmx_before_morph_node: ({ dataset: there }, { newNode: { dataset: comes } }) =>
+    !(there?.of && there.of === comes?.of && Number(there.shown) > Number(comes.shown)),
+});
+
 // The line ------------------------------------------------------------------------------------
 
 let replaying = document.querySelector("[data-place]") !== null; // a page of one moment

@@ -14,7 +14,7 @@ from app.core.errors import NotFound
 from app.core.events import SessionForked, Warned
 from app.core.state import Call, Part, Prompt, Session, Turn
 from app.render import portions
-from app.render.arguments import token_length
+from app.render.arguments import laid_out, token_length
 from app.render.card import card
 from app.render.cards import CARDS, parts_of, spelled, with_more
 from app.render.filters import shown
@@ -190,6 +190,7 @@ def _part(view: View, name: str, turn: Turn, part: Part) -> Drawn:
     if name == "prefix":
         return "_prefix.html", values | {"prefix": _prefix(part)}
     shows = {"sealed": sealed, "served": served, "block_of": block_of, "cited": cited}
+    values["laid_out"] = laid_out
     values["odds"] = odds(part.meta.get("logprobs"))
     return f"{_TEMPLATES.get(part.kind, '_other')}.html", values | shows
 

@@ -11,11 +11,9 @@ from typing import Any
 
 from app.core.sealed import seals
 from app.core.state import Part, Turn
-from app.render.arguments import Token, laid_out
 from app.render.filters import clip, pretty
 
 MOST_SOURCES = 200
-LONGEST_BLOCK = 16_000
 _DEPTH = 12
 _OUTER = ("type", "id", "status", "name", "caller", "call_id", "tool_use_id", "item_id")
 _CITED = ("citations", "annotations", "groundingMetadata", "citationMetadata")
@@ -39,14 +37,13 @@ class Place:
 class Served:
     """A call that the provider made by itself, or what came of it.
 
-    `tokens` are what it was asked, or "" where that is not told; `places` what it found; `rest` is
-    the block as it came; `error` the provider's word for what went wrong.
+    `text` is what it was asked, "" where that is not told, or what came of it; `places` what it
+    found; `error` the provider's word for what went wrong.
     """
 
     name: str
-    tokens: tuple[Token, ...]
+    text: str
     places: tuple[Place, ...]
-    rest: str
     error: str
 
 
@@ -61,12 +58,11 @@ def served(part: Part) -> Served:
     content = block.get("content")
     error = content.get("error_code") if isinstance(content, Mapping) else block.get("error")
     asked = {key: item for key, item in block.items() if key not in _OUTER and item is not None}
-    told = part.text or (_told(asked) if part.kind == "server_call" else "")
+    told = _told(asked) if part.kind == "server_call" else pretty(asked) if asked else ""
     return Served(
         part.name or str(block.get("type") or part.meta.get("type") or ""),
-        laid_out(clip(told, LONGEST_BLOCK)) if part.ended else (),
+        part.text or told,
         places(block),
-        pretty(asked) if asked and part.kind != "server_call" else "",
         error if isinstance(error, str) else "",
     )
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
+from zlib import crc32
 
 if TYPE_CHECKING:
     from app.core.state import Part
@@ -35,7 +36,8 @@ class Portion:
     """`text` is what is shown; `rest` characters more are not, of which a click shows the `next`.
 
     `chosen`: it was asked for. `ways` are (words, query of the block, query of the page) of what
-    shows more.
+    shows more. `of` is the same for the same text, "" where a first portion is all of it: where a
+    page has more of that text than is drawn anew, it keeps what it has (static/stream.js).
     """
 
     text: str
@@ -43,19 +45,21 @@ class Portion:
     next: int
     chosen: bool
     ways: tuple[tuple[str, str, str], ...]
+    of: str = ""
 
 
 def portion(view: View, block_id: str, text: str, first: int = PORTION) -> Portion:
     """What the block shows of `text`; `first` characters where it was not asked for more."""
     chosen = block_id in view.upto or block_id in view.expanded
     count = view.upto.get(block_id, first)
+    of = _key(text) if view.live and len(text) > first else ""
     if not view.live or block_id in view.expanded or len(text) <= count:
-        return Portion(text, 0, 0, chosen, ())
+        return Portion(text, 0, 0, chosen, (), of)
     rest = len(text) - count
     step = min(rest, PORTION)
     asked = [("next", count + step), ("all", len(text))] if step < rest else [("all", len(text))]
     ways = tuple((name, *_queries(view, block_id, upto)) for name, upto in asked)
-    return Portion(text[:count], rest, step, chosen, ways)
+    return Portion(text[:count], rest, step, chosen, ways, of)
 
 
 def beyond(view: View, part: Part) -> bool:
@@ -71,6 +75,14 @@ def beginning(view: View, part: Part) -> str:
 def so_far(length: int) -> int:
     """`length` as it is told while it grows, so that it is not told with each delta."""
     return length // SO_FAR * SO_FAR
+
+
+def _key(text: str) -> str:
+    """The same for the same text, without a copy of all of it."""
+    check = 0
+    for start in range(0, len(text), PORTION):
+        check = crc32(text[start : start + PORTION].encode("utf-8", "surrogatepass"), check)
+    return f"{len(text)}-{check:x}"
 
 
 def _queries(view: View, block_id: str, upto: int) -> tuple[str, str]:

@@ -152,6 +152,32 @@ def test_long_arguments_are_decided_only_after_they_were_shown(server: Server, t
     tab.state("idle")
 
 
+def test_what_was_opened_of_a_result_stays_open_while_its_card_is_drawn_anew(
+    server: Server, tab: Tab
+) -> None:
+    session_id = server.session("What is the weather in Oslo?")
+    tab.open(session_id).waits_for(1)
+    tab.press(tab.card(0), "h")
+    tab.card(0).locator("textarea[name=text]").fill("abcdefgh" * 5_000)
+    tab.card(0).locator("button", has_text="Answer").click()
+    tab.state("idle")
+    result, shown = tab.card(0).locator("[id^=result-]"), tab.card(0).locator(".result .code")
+    expect(shown).to_have_js_property("textContent.length", 16_000)
+    result.locator(".rest a").click()
+    expect(shown).to_have_js_property("textContent.length", 40_000)
+    drawn_anew = f"""async () => {{
+        const id = document.querySelector(".card").id;
+        const swap = {{ target: `#${{id}}`, swap: "outerMorph" }};
+        await htmx.ajax("GET", `/sessions/{session_id}/blocks/${{id}}`, swap);
+    }}"""
+    tab.page.evaluate(drawn_anew)
+    expect(shown).to_have_js_property("textContent.length", 40_000)
+    expect(result.locator(".rest")).to_have_count(0)
+    result.evaluate("one => one.dataset.of = 'another text'")
+    tab.page.evaluate(drawn_anew)
+    expect(shown).to_have_js_property("textContent.length", 16_000)
+
+
 def test_stop_leaves_a_history_that_goes_on(server: Server, tab: Tab) -> None:
     session_id = server.session("Say a lot. [[fault:stall-after-8]]")
     tab.open(session_id).state("running")

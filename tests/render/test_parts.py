@@ -18,6 +18,8 @@ from app.core.events import (
     PartKind,
     PartStarted,
     ResponseEnded,
+    TaskEnded,
+    TaskStarted,
 )
 from app.core.state import Part
 from app.core.tools import text_result
@@ -102,7 +104,7 @@ def test_a_search_by_the_provider() -> None:
 def test_what_the_provider_was_asked_may_stand_in_its_block(
     meta: dict[str, Any], told: str
 ) -> None:
-    assert told in "".join(token.text for token in served(part("server_call", **meta)).tokens)
+    assert told in served(part("server_call", **meta)).text
 
 
 def test_a_server_tool_that_failed() -> None:
@@ -176,7 +178,9 @@ def test_a_part_that_grows_keeps_its_place() -> None:
     assert growing.text == '{"q'
 
 
-@pytest.mark.parametrize("kind", ["text", "refusal", "thinking", "other", "server_result"])
+@pytest.mark.parametrize(
+    "kind", ["text", "refusal", "thinking", "other", "server_call", "server_result"]
+)
 def test_a_very_long_text_is_shown_in_portions(kind: PartKind) -> None:
     first = PORTION if kind in ("text", "refusal", "thinking") else 16_000
     total = first + PORTION + 5
@@ -195,6 +199,40 @@ def test_a_very_long_result_is_shown_in_portions() -> None:
         shows_all_by_clicks(block_id, log, [16_000, 16_000 + PORTION, total])
 
 
+def test_what_a_background_call_came_to_is_shown_in_portions() -> None:
+    total = 16_000 + PORTION + 5
+    log = turn_with_calls(("get_weather", {"city": "Paris"}), checked=False).check("1.1")
+    log.add(CallDecided("1.1", "run", digest=DIGEST), CallStarted("1.1", 1))
+    log.add(TaskStarted("call-1-1", "1.1", "get_weather"))
+    log.add(CallEnded("1.1", text_result("It goes on.")))
+    log.add(TaskEnded("call-1-1", "completed", text_result("é" * total)))
+    shows_all_by_clicks("later-1-1", log, [16_000, 16_000 + PORTION, total])
+    shown = Live(log.events)
+    shown.go(len(log.events))
+    card = parse(block(ENV, shown.view, "call-1-1"))
+    assert card.find("later-1-1") is not None
+
+
+def test_a_block_says_of_which_text_it_shows_how_much() -> None:
+    """The page keeps what was opened of a text where as little of it as at first comes again."""
+    said: list[tuple[str, str]] = []
+    for text, chosen in (
+        ("a" * 20_000, {}),
+        ("a" * 20_000, {"part-1-0": 18_000}),
+        ("b" * 20_000, {}),
+    ):
+        log = Log().start(settings(WEATHER)).prompt().request()
+        log.add(PartStarted(0, "other"), PartEnded(0, text)).end()
+        live = Live(log.events)
+        live.go(len(log.events))
+        root = parse(block(ENV, replace(live.view, upto=chosen), "part-1-0")).find("part-1-0")
+        assert root is not None
+        said.append((root.attributes["data-of"], root.attributes["data-shown"]))
+    (first, few), (again, more), (other, _) = said
+    assert first == again != other
+    assert (few, more) == ("16000", "18000")
+
+
 def shows_all_by_clicks(block_id: str, log: Log, counts: list[int]) -> None:
     """The block shows so many characters after each click, and all of them in a file."""
     live = Live(log.events)
@@ -203,7 +241,7 @@ def shows_all_by_clicks(block_id: str, log: Log, counts: list[int]) -> None:
         view = replace(live.view, replay=replayed)
         for count in counts:
             drawn = parse(block(ENV, view, block_id))
-            texts = ("code", "raw", "prose")
+            texts = ("code", "code json", "raw", "prose")
             text = next(n for n in drawn.walk() if n.attributes.get("class") in texts)
             assert text.text.count("é") == count
             links = [n.attributes for n in drawn.walk() if "hx-get" in n.attributes]
