@@ -289,7 +289,7 @@ def read_hostile() -> dict[str, Any]:
     return dict(results)
 
 
-@pytest.mark.parametrize("name", [*HOSTILE, *PYTHON])
+@each_row("name", [*HOSTILE, *PYTHON])
 def test_a_hostile_text_is_refused_or_disarmed(name: str, read_hostile: dict[str, Any]) -> None:
     problem, problems, names = read_hostile[name]
     wanted = {**HOSTILE, **PYTHON}[name][1]
