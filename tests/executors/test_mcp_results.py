@@ -6,9 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from mcp.types import CallToolResult, Tool, ToolAnnotations
 
-from app.core.tools import NAME, Content
+from app.core.tools import NAME, Content, ToolResult
 from app.executors.mcp_results import MAX_DESCRIPTION, legal_name, listed, result_of
 from tests.tables import each_row
 
@@ -17,6 +16,13 @@ PNG = (
     "FcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 OBJECT = {"city": "Oslo", "c": 1.5}
+
+
+def called(told: dict[str, Any]) -> ToolResult:
+    """What an answer of a server becomes."""
+    from mcp.types import CallToolResult  # half a second's work: for the worker that runs this
+
+    return result_of(CallToolResult.model_validate(told))
 
 
 def text(said: str) -> dict[str, Any]:
@@ -96,14 +102,14 @@ CONTENTS: list[tuple[dict[str, Any], list[Content]]] = [
 
 @each_row(("told", "pieces"), CONTENTS)
 def test_contents(told: dict[str, Any], pieces: list[Content]) -> None:
-    result = result_of(CallToolResult.model_validate(told))
+    result = called(told)
     assert list(result.content) == pieces
     assert not result.is_error
 
 
 def test_an_error_of_the_tool_is_an_error_result() -> None:
     told = {"content": [text("no")], "isError": True}
-    result = result_of(CallToolResult.model_validate(told))
+    result = called(told)
     assert (result.is_error, result.kind, result.text) == (True, "failed", "no")
 
 
@@ -128,6 +134,8 @@ def test_names_are_legal_and_nobody_else_s(name: str, taken: set[str], legal: st
 
 
 def test_what_cannot_be_taken_of_a_listing_says_why() -> None:
+    from mcp.types import Tool, ToolAnnotations
+
     schema, reads = {"type": "object"}, ToolAnnotations(read_only_hint=True)
     tools = [
         Tool(
@@ -149,6 +157,8 @@ def test_what_cannot_be_taken_of_a_listing_says_why() -> None:
 
 
 def test_a_tool_s_print_is_of_all_a_model_is_told() -> None:
+    from mcp.types import Tool
+
     def print_of(**more: Any) -> str:
         data = {"name": "a", "description": "d", "input_schema": {"type": "object"}, **more}
         return listed([Tool(**data)])[0].fingerprint

@@ -11,11 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import anthropic
-import ollama
-import openai
 import pytest
-from openai.resources.responses import Responses
 
 from app.export.python import literal, source, write
 from app.export.python_said import SAID
@@ -81,6 +77,12 @@ def names(call: Any) -> set[str]:
 
 
 def test_the_words_of_each_package_are_its_own() -> None:
+    # A second's work: for the worker that runs this alone.
+    import anthropic
+    import ollama
+    import openai
+    from openai.resources.responses import Responses
+
     assert SAID["anthropic"].known <= names(anthropic.resources.Messages.create)
     assert SAID["anthropic"].known <= names(anthropic.resources.Messages.stream)
     assert SAID["openai_chat"].known <= names(openai.resources.chat.Completions.create)

@@ -8,10 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import anthropic
 import httpx
-import ollama
-import openai
 import pytest
 from starlette.types import ASGIApp
 
@@ -119,6 +116,8 @@ def post(
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_the_anthropic_package_runs_a_whole_loop(simulator: str, stream: bool) -> None:
+    import anthropic
+
     messages: list[Any] = [{"role": "user", "content": PROMPT}]
     with anthropic.Anthropic(
         api_key="k", base_url=simulator + "/anthropic", max_retries=0
@@ -158,6 +157,8 @@ def test_the_anthropic_package_runs_a_whole_loop(simulator: str, stream: bool) -
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_the_openai_package_runs_a_whole_loop(simulator: str, stream: bool) -> None:
+    import openai
+
     messages: list[Any] = [{"role": "user", "content": PROMPT}]
     with openai.OpenAI(api_key="k", base_url=simulator + "/openai/v1", max_retries=0) as client:
         for _ in range(3):
@@ -191,6 +192,8 @@ def test_the_openai_package_runs_a_whole_loop(simulator: str, stream: bool) -> N
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_the_openai_package_runs_a_whole_loop_of_responses(simulator: str, stream: bool) -> None:
+    import openai
+
     said: list[Any] = [{"role": "user", "content": PROMPT}]
     with openai.OpenAI(api_key="k", base_url=simulator + "/openai/v1", max_retries=0) as client:
         for _ in range(3):
@@ -229,6 +232,8 @@ def test_the_openai_package_runs_a_whole_loop_of_responses(simulator: str, strea
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_the_ollama_package_runs_a_whole_loop(simulator: str, stream: bool) -> None:
+    import ollama
+
     messages: list[Any] = [{"role": "user", "content": PROMPT}]
     client: Any = ollama.Client(host=simulator + "/ollama", timeout=30)
     for _ in range(3):

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, get_type_hints
 
-import ollama
 import pytest
-from anthropic import types as anthropic
-from anthropic.types.message_create_params import MessageCreateParamsStreaming
-from openai.types import chat
-from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
 from app.core.messages import Message, MessagePart
 from app.core.tools import FREEFORM, Tool, ToolChoice
@@ -35,25 +30,25 @@ def names(*typed: Any) -> set[str]:
 
 
 ANTHROPIC_BLOCKS = {
-    "text": anthropic.TextBlockParam,
-    "image": anthropic.ImageBlockParam,
-    "tool_use": anthropic.ToolUseBlockParam,
-    "tool_result": anthropic.ToolResultBlockParam,
-    "thinking": anthropic.ThinkingBlockParam,
+    "text": "TextBlockParam",
+    "image": "ImageBlockParam",
+    "tool_use": "ToolUseBlockParam",
+    "tool_result": "ToolResultBlockParam",
+    "thinking": "ThinkingBlockParam",
 }
-CHAT_MESSAGES: Mapping[str, Any] = {
-    "system": chat.ChatCompletionSystemMessageParam,
-    "user": chat.ChatCompletionUserMessageParam,
-    "assistant": chat.ChatCompletionAssistantMessageParam,
-    "tool": chat.ChatCompletionToolMessageParam,
+CHAT_MESSAGES: Mapping[str, str] = {
+    "system": "ChatCompletionSystemMessageParam",
+    "user": "ChatCompletionUserMessageParam",
+    "assistant": "ChatCompletionAssistantMessageParam",
+    "tool": "ChatCompletionToolMessageParam",
 }
-CHAT_PARTS: Mapping[str, Any] = {
-    "text": chat.ChatCompletionContentPartTextParam,
-    "image_url": chat.ChatCompletionContentPartImageParam,
+CHAT_PARTS: Mapping[str, str] = {
+    "text": "ChatCompletionContentPartTextParam",
+    "image_url": "ChatCompletionContentPartImageParam",
 }
-CHAT_CALLS: Mapping[str, Any] = {
-    "function": chat.ChatCompletionMessageFunctionToolCallParam,
-    "custom": chat.ChatCompletionMessageCustomToolCallParam,
+CHAT_CALLS: Mapping[str, str] = {
+    "function": "ChatCompletionMessageFunctionToolCallParam",
+    "custom": "ChatCompletionMessageCustomToolCallParam",
 }
 CHOICES = (
     ToolChoice(),
@@ -65,6 +60,10 @@ CHOICES = (
 
 @pytest.mark.parametrize("choice", CHOICES)
 def test_anthropic(choice: ToolChoice) -> None:
+    # A second's work: for the worker that runs this alone.
+    from anthropic import types as anthropic
+    from anthropic.types.message_create_params import MessageCreateParamsStreaming
+
     thought = MessagePart(
         "thinking", "why", meta={"block": {"type": "thinking", "signature": "s"}},
         protocol="anthropic",
@@ -84,12 +83,15 @@ def test_anthropic(choice: ToolChoice) -> None:
                if isinstance(piece, dict)]  # fmt: skip
     assert {block["type"] for block in blocks} == ANTHROPIC_BLOCKS.keys()
     for block in blocks:
-        assert block.keys() <= names(ANTHROPIC_BLOCKS[block["type"]])
+        assert block.keys() <= names(getattr(anthropic, ANTHROPIC_BLOCKS[block["type"]]))
 
 
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("quirks", [(), ("custom_tools", "allowed_tools")])
 def test_openai_chat(choice: ToolChoice, quirks: tuple[str, ...]) -> None:
+    from openai.types import chat
+    from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
+
     wrote = assistant(call("c", '{"input": "x"}', "sql"))
     wanted = request(
         *HISTORY, wrote, system="s", tools=TOOLS, choice=choice, params=PARAMS, quirks=quirks
@@ -103,16 +105,18 @@ def test_openai_chat(choice: ToolChoice, quirks: tuple[str, ...]) -> None:
     if isinstance(said, dict):
         assert said.keys() == {"type", said["type"]}
     for message in body["messages"]:
-        assert message.keys() <= names(CHAT_MESSAGES[message["role"]])
+        assert message.keys() <= names(getattr(chat, CHAT_MESSAGES[message["role"]]))
         content = message["content"]
         for part in content if isinstance(content, list) else []:
-            assert part.keys() <= names(CHAT_PARTS[part["type"]])
+            assert part.keys() <= names(getattr(chat, CHAT_PARTS[part["type"]]))
         for made in message.get("tool_calls", ()):
-            assert made.keys() == names(CHAT_CALLS[made["type"]])
+            assert made.keys() == names(getattr(chat, CHAT_CALLS[made["type"]]))
 
 
 @pytest.mark.parametrize("choice", CHOICES)
 def test_ollama(choice: ToolChoice) -> None:
+    import ollama
+
     wanted = request(*HISTORY, system="s", tools=TOOLS, choice=choice, params=PARAMS)
     body, _ = encoded("ollama", wanted)
     known = ollama._types.ChatRequest
