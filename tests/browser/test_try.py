@@ -139,7 +139,7 @@ def test_a_click_right_after_a_refusal_is_sent(tab: Tab) -> None:
     again = tab.find("#try-acts").get_by_role("button", name="Run it")
     expect(tab.find("#try-verdict .pill")).to_have_text("1 problem")
     for _ in range(2):
-        with tab.page.expect_response("**/tools/try", timeout=5_000) as answer:
+        with tab.page.expect_response("**/tools/try") as answer:
             again.click()
         assert answer.value.status == 422
         expect(tab.find("#try-verdict")).to_contain_text("or run it anyway")

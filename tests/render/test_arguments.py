@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 
 import pytest
 from hypothesis import given
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 
 from app.core.events import Problem
 from app.render.arguments import LAYOUT_LIMIT, Edit, edits, fixed, laid_out
+from tests.bounded import within
 
 JSON = st.recursive(
     st.none()
@@ -126,6 +126,5 @@ def test_edits_are_told_by_name(raw: str, edited: str, wanted: tuple[Edit, ...])
     ids=["open", "deep", "keys", "escapes", "wide", "space", "quotes", "long"],
 )
 def test_hostile_arguments_are_laid_out_soon(raw: str) -> None:
-    begun = time.process_time()
-    laid_out(raw, [Problem("schema", "wrong", "/a")])
-    assert time.process_time() - begun < 1.0
+    with within(20):
+        laid_out(raw, [Problem("schema", "wrong", "/a")])

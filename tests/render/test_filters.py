@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 import unicodedata
 
 import pytest
@@ -26,6 +25,7 @@ from app.render.filters import (
     size,
     verbatim,
 )
+from tests.bounded import within
 from tests.render.page import parse
 from tests.tables import each_row
 
@@ -88,9 +88,8 @@ def test_every_space_is_plain_or_exposed() -> None:
 
 @pytest.mark.parametrize("text", [" " * 1_000_000, "\n " * 500_000, "a" + " \n" * 500_000])
 def test_gaps_are_found_soon(text: str) -> None:
-    begun = time.process_time()
-    is_padded(text)
-    assert time.process_time() - begun < 1.0
+    with within(20):
+        is_padded(text)
 
 
 ATTACKS = [

@@ -79,7 +79,7 @@ async def served(go_on: asyncio.Event, http: str) -> AsyncIterator[int]:
     async def stream(request: Request) -> Response:
         async def pieces() -> AsyncIterator[str]:
             yield "data: 1\n\n"
-            await asyncio.wait_for(go_on.wait(), 5)
+            await asyncio.wait_for(go_on.wait(), 30)
             raise ValueError("in mid stream")
 
         return StreamingResponse(pieces(), media_type="text/event-stream")
@@ -95,14 +95,14 @@ async def served(go_on: asyncio.Event, http: str) -> AsyncIterator[int]:
         yield port
     finally:
         server.should_exit = True
-        await asyncio.wait_for(task, 5)
+        await asyncio.wait_for(task, 30)
 
 
 async def exchange(port: int, request: str, body: bytes = b"") -> bytes:
     """The answer to raw bytes, read until the server closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request.replace("\n", "\r\n").encode("latin-1") + body)
-    answer = await asyncio.wait_for(reader.read(), 5)
+    answer = await asyncio.wait_for(reader.read(), 30)
     writer.close()
     return answer
 
@@ -147,10 +147,10 @@ async def test_a_chunked_body_is_counted_on_its_way(http: str) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for pieces, status, words in ((32, 200, b"33554432 /x"), (40, 413, b"32 MiB")):
             writer.write(head.encode() + piece * pieces + b"0\r\n\r\n")
-            told = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+            told = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
             size = int(told.partition(b"content-length: ")[2].split(b"\r\n")[0])
             assert told.startswith(b"HTTP/1.1 %d" % status)
-            assert words in await asyncio.wait_for(reader.readexactly(size), 5)
+            assert words in await asyncio.wait_for(reader.readexactly(size), 30)
         writer.close()
 
 
@@ -162,10 +162,10 @@ async def test_a_stream_passes_at_once_and_a_failure_in_it_cuts_it(
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         head = f"GET /stream HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
         writer.write(f"{head}Authorization: Bearer {TOKEN}\r\n\r\n".encode())
-        await asyncio.wait_for(reader.readuntil(b"data: 1\n\n\r\n"), 5)
+        await asyncio.wait_for(reader.readuntil(b"data: 1\n\n\r\n"), 30)
         with caplog.at_level(logging.ERROR):
             go_on.set()
-            rest = await asyncio.wait_for(reader.read(), 5)
+            rest = await asyncio.wait_for(reader.read(), 30)
         writer.close()
     assert rest == b""  # no last chunk: the other side sees that it was cut
     assert any("in mid stream" in record.getMessage() for record in caplog.records)
