@@ -34,8 +34,16 @@ from app.net.mask import SHORTEST, Masker, merged, starred
 from app.net.mask_part import PartMask
 from app.store.batch import Chunk
 from app.wire.answer import PROSE
-from app.wire.codec import Beside
+from app.wire.codec import TOKENS, Beside
 from app.wire.delta_bytes import TEXT_MEMBERS, Literal, bytes_of, star_deltas, text_literals
+from app.wire.token_bytes import (
+    Stars,
+    star_tokens,
+    starred_tokens,
+    texts_of,
+    token_lists,
+    with_texts,
+)
 
 Span = tuple[int, int]
 
@@ -44,6 +52,8 @@ _LONGEST = 1024
 _MOST_BESIDE = 20_000
 """Texts beside the parts that go on at once; more than the calls that may be taken have names."""
 _MEMBERS = TEXT_MEMBERS | {b"name", b"cited_text"}
+_LISTED = ("cited_text", "token")
+"""Of these an event has all texts once more, each by itself."""
 _MOST_STRINGS = 100
 """Strings that are looked at in a frame whose end never came, and texts that they may go on with;
 honest ones have a few."""
@@ -53,8 +63,8 @@ honest ones have a few."""
 class Said:
     """A text that grows: of it `mask` knows what is secret, from place `base` of the mask on, for
     several may be read as one. `last` is its end, as it came; `head` and `tail` are the first and
-    the last characters that were shown, in stars where they were, and `cited` all that was, text by
-    text, where it is cited."""
+    the last characters that were shown, in stars where they were, and `shown` all that was, text by
+    text, of what is cited and of tokens."""
 
     mask: PartMask
     base: int = 0
@@ -62,7 +72,7 @@ class Said:
     last: str = ""
     head: str = ""
     tail: str = ""
-    cited: list[str] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
 
     def feed(self, text: str) -> None:
         self.mask.feed(text)
@@ -91,7 +101,8 @@ class Said:
 class Waiting:
     """An event, or what was said beside them, with its time and the span of its bytes; with the
     text that it is of, and `at` where the mask of that has it begin. Of a part's start and end,
-    `name` is the text of its name, and of its end `cited` that of its citations."""
+    `name` is the text of its name, and of its end `cited` that of its citations. Of what tells
+    tokens, `tokens` are the texts of these."""
 
     event: Event | Beside
     at_ms: int
@@ -101,6 +112,7 @@ class Waiting:
     at: int = 0
     name: Said | None = None
     cited: Said | None = None
+    tokens: Sequence[Said] = ()
 
     @property
     def is_undecided(self) -> bool:
@@ -118,7 +130,7 @@ class Waiting:
 
     @property
     def has_secrets(self) -> bool:
-        texts = (self.said, self.name, self.cited)
+        texts = (self.said, self.name, self.cited, *self.tokens)
         return any(one is not None and one.mask.has_secrets for one in texts)
 
     def masked(self) -> Event | Beside:
@@ -133,7 +145,7 @@ class Waiting:
                 meta = _masked_like(event.meta, event.text, text)
                 event = replace(event, text=text, meta=meta)
             if self.cited is not None and self.cited.mask.has_secrets:
-                event = replace(event, meta=_with_cited(event.meta, self.cited.cited))
+                event = replace(event, meta=_with_cited(event.meta, self.cited.shown))
         elif isinstance(event, PartDelta | Beside) and said is not None:
             event = replace(event, text=said.mask.masked(self.at, event.text))
         return event
@@ -184,6 +196,28 @@ def _starred_after(
         at += len(text)
 
 
+def _read(masker: Masker, texts: Iterable[str], *, whole: bool = True) -> PartMask:
+    """All that these say together, and no more."""
+    part = PartMask(masker)
+    for text in texts:
+        part.feed(text)
+    part.end(whole=whole)
+    return part
+
+
+def _spans_of(part: PartMask, texts: Iterable[str]) -> Iterator[Sequence[Span]]:
+    """What of each of `texts`, which are the part's, is masked."""
+    at = 0
+    for text in texts:
+        yield part.spans(at, at + len(text))
+        at += len(text)
+
+
+def _cut_like(part: PartMask, texts: Sequence[str]) -> list[str]:
+    spans = _spans_of(part, texts)
+    return [starred(text, one, "*") for text, one in zip(texts, spans, strict=True)]
+
+
 @dataclass
 class Released:
     """What may be saved and seen, in order."""
@@ -213,6 +247,7 @@ class HoldBack:
         self._beside: dict[tuple[int, str], Said] = {}
         self._ended: dict[PartKind, tuple[Said, PartEnded]] = {}  # the next may go on with it
         self._lasts = {""}  # what a frame may go on with whose end never came
+        self._has_tokens = False
         self._undecided: Waiting | None = None
         self._cut: set[str] = set()  # what parts ended in that lacks the end of a secret
         self._cut_masker = Masker()
@@ -240,6 +275,7 @@ class HoldBack:
                 said = self._said_beside(index, member)
                 waiting.said, waiting.at = said, said.mask.size
                 said.feed(text)
+                self._has_tokens = self._has_tokens or member == "token"
             case PartStarted(index=index, part_kind=kind):
                 self._kinds[index] = kind
                 said = Said(PartMask(self._masker))
@@ -259,6 +295,8 @@ class HoldBack:
                 waiting.name = named if named and named.size == len(event.name) else None
                 waiting.cited = self._end_beside(index, "cited_text", whole=event.complete)
                 kind = self._kinds.pop(index)
+                tokens = self._beside.get((TOKENS.get(kind, TOKENS["text"]), "token"))
+                waiting.tokens = [tokens] if tokens is not None else []
                 ends: tuple[Said, PartEnded] | None = (said, event)
                 if self._joins and kind in PROSE:
                     ends = self._ended.get(kind)
@@ -266,6 +304,8 @@ class HoldBack:
                 if ends is not None:
                     self._end(*ends)
             case ResponseEnded() | ResponseFailed():
+                streams = (self._beside.get((one, "token")) for one in TOKENS.values())
+                waiting.tokens = [one for one in streams if one is not None]
                 whole = isinstance(event, ResponseEnded)
                 for said, ended in self._ended.values():
                     self._end(said, ended, whole=whole)
@@ -324,10 +364,13 @@ class HoldBack:
                     waiting.event = masked(waiting.event, self._cut_masker)
         if self._broken_at < upto:
             found += self._in_broken_frame(upto, events)
+        stars = self._tokens_again(upto, events)
         if any(one.has_secrets for one in events):
-            found += self._starred_in_frames(events)
+            stars.add(self._starred_in_frames(events))
         released = Released(list(self._shown(events)))
-        for start, end in merged(found):
+        for place in stars.quoted:
+            self._bytes[place : place + 1] = b'"'
+        for start, end in merged(found, stars.spans):
             self._bytes[start:end] = b"*" * (end - start)
             self.masked.append((self.saved + start, self.saved + end))
         released.chunks = self._chunks(upto)
@@ -338,14 +381,56 @@ class HoldBack:
             event = waiting.masked() if waiting.has_secrets else waiting.event
             if isinstance(event, PartDelta) and waiting.said is not None:
                 waiting.said.show(event.text)
+            if isinstance(event, PartEnded | ResponseEnded):
+                event = replace(event, meta=self._with_tokens(event.meta, waiting.tokens))
             if isinstance(event, Beside):
-                if event.member == "cited_text" and waiting.said is not None:
-                    waiting.said.cited.append(event.text)
+                if event.member in _LISTED and waiting.said is not None:
+                    waiting.said.shown.append(event.text)
             else:
                 yield event, waiting.at_ms, waiting.start, waiting.end
 
-    def _starred_in_frames(self, events: Iterable[Waiting]) -> list[Span]:
-        """The spans of the bytes that are kept back in which what is starred of `events` stands."""
+    def _with_tokens(self, meta: Mapping[str, Any], tokens: Sequence[Said]) -> Mapping[str, Any]:
+        """The tokens in the data of an event, as they were shown; those that a provider says once
+        more at the end of a part, as one text."""
+        content = meta.get("content")
+        again = content.get("logprobs") if isinstance(content, dict) else None
+        if isinstance(content, dict) and (texts := texts_of(again)):
+            part = _read(self._masker, texts)
+            if part.has_secrets:
+                likely = with_texts(content["logprobs"], _cut_like(part, texts))
+                meta = {**meta, "content": {**content, "logprobs": likely}}
+        count = len(texts_of(meta.get("logprobs")))
+        texts = []
+        for said in tokens:
+            more = said.shown[: count - len(texts)]
+            del said.shown[: len(more)]
+            texts += more
+        if not any("*" in text for text in texts):
+            return meta
+        return {**meta, "logprobs": with_texts(meta["logprobs"], texts)}
+
+    def _tokens_again(self, upto: int, events: Iterable[Waiting]) -> Stars:
+        """What is starred of the lists of tokens in frames that bring none."""
+        frames = merged(
+            (one.start, one.end)
+            for one in events
+            if isinstance(one.event, Beside) and one.event.member == "token"
+        )
+        stars, at = Stars(), self.saved
+        for start, end in [*frames, (upto, upto)]:
+            between = bytes(self._bytes[at - self.saved : start - self.saved])
+            may = b'"token"' in between or (self._has_tokens and b"\\" in between)
+            for tokens in token_lists(between).lists if may else ():
+                texts = [one.literal.text for one in tokens]
+                part = _read(self._masker, texts)
+                if part.has_secrets:
+                    pairs = zip(tokens, _spans_of(part, texts), strict=True)
+                    stars.add(starred_tokens(between, pairs), at - self.saved)
+            at = max(at, end)
+        return stars
+
+    def _starred_in_frames(self, events: Iterable[Waiting]) -> Stars:
+        """What of the bytes that are kept back is starred for `events`."""
         frames: dict[tuple[Span, str], list[tuple[str, Sequence[Span]]]] = {}
         starred_frames: set[tuple[Span, str]] = set()
         for waiting in events:
@@ -356,13 +441,15 @@ class HoldBack:
                 frames.setdefault((frame, member), []).append((event.text, waiting.stars))
                 if waiting.stars:
                     starred_frames.add((frame, member))
-        found: list[Span] = []
+        stars = Stars()
         for (start, end), member in starred_frames:
-            members = {member.encode()} if member else TEXT_MEMBERS
-            deltas = frames[(start, end), member]
-            spans = star_deltas(bytes(self._bytes[start:end]), deltas, members)
-            found += [(start + first, start + last) for first, last in spans]
-        return found
+            data, deltas = bytes(self._bytes[start:end]), frames[(start, end), member]
+            if member == "token":
+                stars.add(star_tokens(data, deltas), start)
+            else:
+                members = {member.encode()} if member else TEXT_MEMBERS
+                stars.add(Stars(star_deltas(data, deltas, members)), start)
+        return stars
 
     def _said_again(self, upto: int, events: Iterable[Waiting]) -> Iterator[Span]:
         """The spans of a secret without its end, where a provider says at the end of a part once
@@ -392,6 +479,13 @@ class HoldBack:
             for said in self._lasts:
                 for first, last in _starred_after(self._masker, said, frame, run):
                     yield at + first, at + last
+        for tokens in token_lists(frame).lists:
+            texts = [one.literal.text for one in tokens]
+            for said in self._lasts:
+                part = _read(self._masker, [said, *texts], whole=False)
+                _, *spans = _spans_of(part, [said, *texts])
+                stars = starred_tokens(frame, zip(tokens, spans, strict=True))
+                yield from ((at + first, at + last) for first, last in stars.spans)
 
     def _chunks(self, upto: int) -> list[Chunk]:
         """The bytes before `upto`, in the pieces in which they came; a piece may be cut there."""

@@ -26,8 +26,9 @@ from app.core.events import (
     WireEvent,
 )
 from app.core.left_out import CALLS_LEFT_OUT
-from app.wire.codec import Beside, Heard, Spanned
+from app.wire.codec import TOKENS, Beside, Heard, Spanned
 from app.wire.exact import joined, whole_characters
+from app.wire.token_bytes import texts_of
 
 FAILED_REASONS = frozenset(
     {"error", "failed", "failure", "server_error", "internal_error", "network_error"}
@@ -147,6 +148,11 @@ class Answer:
         """A piece of the part that is in no delta was said (codec.Beside)."""
         if text:
             self._events.append((*self.span, Beside(part.index, member, text)))
+
+    def tokens(self, entries: Any, kind: str = "text") -> None:
+        """The tokens of a text are told, with how likely they were."""
+        for text in texts_of(entries):
+            self._events.append((*self.span, Beside(TOKENS[kind], "token", text)))
 
     def readable(self, text: str) -> str:
         """`text` as it can be shown: half a character is U+FFFD, and a warning."""

@@ -17,13 +17,17 @@ Spanned = tuple[int, int, WireEvent]
 @dataclass(frozen=True)
 class Beside:
     """A text of the answer that no delta brings, as it came: of the member `member` of part
-    `part`; of a call that is not taken, which has a number below 0, with "" its arguments. No fact
-    of the log: for whoever looks for secrets in pieces."""
+    `part`; of a call that is not taken, which has a number below 0, with "" its arguments; of
+    `logprobs` each `token`, of which no part is known yet (TOKENS). No fact of the log: for whoever
+    looks for secrets in pieces."""
 
     part: int
     member: str
     text: str
 
+
+TOKENS: Mapping[str, int] = {"text": -(10**9), "refusal": -(10**9) - 1}
+"""The tokens of which kind of text these are, as a part."""
 
 Heard = tuple[int, int, WireEvent | Beside]
 """The same of all that was said."""

@@ -106,17 +106,17 @@ def text_literals(frame: bytes, members: Collection[bytes] = TEXT_MEMBERS) -> It
         elif mark == b"}":
             name = names.pop() if len(names) > 1 else b""
         elif _IS_NAME.match(frame, token.end()):
-            name = _text(mark).encode("utf-8", "replace") if b"\\" in mark else mark[1:-1]
+            name = text_of(mark).encode("utf-8", "replace") if b"\\" in mark else mark[1:-1]
         elif name not in members:
             continue
         elif len(mark) > 1 and mark.endswith(b'"'):
-            yield Literal(name, token.start() + 1, token.end() - 1, _text(mark))
+            yield Literal(name, token.start() + 1, token.end() - 1, text_of(mark))
         else:
             said = _CUT_ESCAPE.sub(b"", mark)
-            yield Literal(name, token.start() + 1, token.start() + len(said), _text(said + b'"'))
+            yield Literal(name, token.start() + 1, token.start() + len(said), text_of(said + b'"'))
 
 
-def _text(string: bytes) -> str:
+def text_of(string: bytes) -> str:
     """What the JSON `string` says, "" where it is none."""
     try:
         text: str = json.loads(string.decode("utf-8", "replace"), strict=False)

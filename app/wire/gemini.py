@@ -116,6 +116,9 @@ class _Reader:
                 self._part(part, (*where, "content", "parts", place))
             else:
                 self._answer.warn("odd_content", "A part that is no object was left out.")
+        likely = candidate.get("logprobsResult")
+        if isinstance(likely, dict):
+            self._answer.tokens(likely.get("chosenCandidates"))
         for key in _ABOUT:
             if candidate.get(key) is not None:
                 self._meta[key] = candidate[key]

@@ -58,6 +58,7 @@ class _Reader:
                 self._meta.setdefault(key, value[key])
         logprobs = value.get("logprobs")
         self._logprobs += logprobs if isinstance(logprobs, list) else []
+        self._answer.tokens(logprobs)
         if isinstance(message, dict):
             self._message(message, Quoted(text))
         if value.get("done") is not True:

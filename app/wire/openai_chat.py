@@ -212,6 +212,7 @@ class _Reader:
             tokens = told.get(name) if isinstance(told, dict) else None
             if isinstance(tokens, list) and tokens:
                 self._logprobs.setdefault(kind, []).extend(tokens)
+                self._answer.tokens(tokens, kind)
 
     def _end_prose(self, complete: bool = True) -> None:
         prose, self._prose = self._prose, None

@@ -164,6 +164,7 @@ class _Reader:
         item, kind, member, number = found
         slot = (member, _count(value.get(number)) or 0)
         self._items.delta(_index(value), item, slot, kind, _text(value.get("delta")))
+        self._answer.tokens(value.get("logprobs"))
 
     def _open(self, found: tuple[str, str], value: Mapping[str, Any]) -> None:
         member, number = found

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.rows import to_row
 from app.core.settings import Limits
+from app.wire.token_bytes import texts_of, token_lists
 from tests.engine.test_split_secrets import SECRET, Saved, cut, with_escapes, written
 from tests.tables import each_row
 from tests.wire import gemini, responses
@@ -26,8 +29,31 @@ ONE = Limits(max_calls_per_answer=1)
 HALVES = (SECRET[:11], SECRET[11:])
 
 
+def spelled(value: Any) -> str:
+    """What the tokens in JSON data say together."""
+    match value:
+        case dict():
+            return "".join(map(spelled, value.values()))
+        case list():
+            return "".join(texts_of(value)) or "".join(map(spelled, value))
+    return ""
+
+
+def numbered(text: str) -> str:
+    """What lists of numbers in it say together."""
+    lists = re.findall(r"\[([0-9, ]+)\]", text)
+    return b"".join(bytes(json.loads(f"[{one}]")) for one in lists).decode("utf-8", "replace")
+
+
 def seen_by_nobody(saved: Saved, secret: str = SECRET) -> None:
-    for text in (saved.data.decode(), *(str(one.event) for one in saved.log)):
+    data = saved.data.decode()
+    bodies = [to_row(one.event)[1] for one in saved.log]
+    texts = [data, numbered(data), *map(str, (one.event for one in saved.log))]
+    texts += map(numbered, bodies)
+    texts += [spelled(json.loads(body)) for body in bodies]
+    lists = token_lists(saved.data).lists
+    texts.append("".join(one.literal.text for tokens in lists for one in tokens))
+    for text in texts:
         assert secret[4:9] not in text
         assert secret[-6:] not in text
     assert saved.differences() == []
@@ -130,6 +156,81 @@ def _named_late(pieces: Sequence[str]) -> list[Any]:
     return [*values, calls(fragment(1, arguments="{}")), chunk({}, "tool_calls"), "[DONE]"]
 
 
+def _entry(token: str, **more: Any) -> dict[str, Any]:
+    return {"token": token, "logprob": -0.1, "bytes": list(token.encode()), **more}
+
+
+def _tokens(said: str) -> list[dict[str, Any]]:
+    """Entries of `said` with two alternatives each, one of them the token itself."""
+    pieces = [said[start : start + 3] for start in range(0, len(said), 3)]
+    return [_entry(one, top_logprobs=[_entry("x"), _entry(one)]) for one in pieces]
+
+
+def _chat_tokens(pieces: Sequence[str]) -> list[Any]:
+    """A token does not end where a delta does."""
+    values, said = [chunk({"role": "assistant", "content": ""})], "".join(pieces)
+    for nth, piece in enumerate(pieces):
+        value = chunk({"content": piece})
+        if nth == 1:
+            value["choices"][0]["logprobs"] = {"content": _tokens(said)[:2], "refusal": None}
+        elif nth == 2:
+            value["choices"][0]["logprobs"] = {"refusal": None, "content": _tokens(said)[2:]}
+        values.append(value)
+    return [*values, chunk({}, "stop"), "[DONE]"]
+
+
+def _chat_tokens_whole(pieces: Sequence[str]) -> bytes:
+    said = "".join(pieces)
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": said},
+        "logprobs": {"content": _tokens(said), "refusal": None},
+        "finish_reason": "stop",
+    }
+    return json.dumps({"id": "c", "object": "chat.completion", "choices": [choice]}).encode()
+
+
+def _chat_tokens_alone(pieces: Sequence[str]) -> list[Any]:
+    """They come without any text: they are told at the end of the answer."""
+    value = chunk({"role": "assistant"})
+    value["choices"][0]["logprobs"] = {"content": _tokens("".join(pieces))}
+    return [value, chunk({}, "stop"), "[DONE]"]
+
+
+def _ollama_tokens(pieces: Sequence[str]) -> list[Any]:
+    values = [line({"content": one}, logprobs=_tokens(one)) for one in pieces]
+    return [*values, line({"content": ""}, done=True, done_reason="stop")]
+
+
+def _responses_tokens(pieces: Sequence[str]) -> list[Any]:
+    said = "".join(pieces)
+    piece = {"type": "output_text", "text": said, "annotations": [], "logprobs": _tokens(said)}
+    item = responses.message(piece)
+    values = [responses.added(0, responses.message())]
+    values += [{**responses.text(0, one), "logprobs": _tokens(one)} for one in pieces]
+    told = {"content_index": 0, "text": said, "logprobs": _tokens(said)}
+    values.append(responses.event("output_text.done", 0, **told))
+    return [*values, responses.done(0, item), responses.completed(item)]
+
+
+def _responses_tokens_whole(pieces: Sequence[str]) -> bytes:
+    said = "".join(pieces)
+    piece = {"type": "output_text", "text": said, "annotations": [], "logprobs": _tokens(said)}
+    return json.dumps(responses.body(responses.message(piece))).encode()
+
+
+def _gemini_tokens(pieces: Sequence[str]) -> list[Any]:
+    values = []
+    for piece in pieces:
+        value = gemini.event(gemini.text(piece))
+        likely = [{"token": one, "logProbability": -0.1} for one in (piece[:2], piece[2:]) if one]
+        others = [{"candidates": [one, {"token": "x"}]} for one in likely]
+        told = {"topCandidates": others, "chosenCandidates": likely}
+        value["candidates"][0]["logprobsResult"] = told
+        values.append(value)
+    return [*values, gemini.event(reason="STOP")]
+
+
 WAYS: dict[str, tuple[str, Any]] = {
     "calls of Chat beyond the limit": ("openai_chat", _chat_calls),
     "calls of Anthropic beyond the limit": ("anthropic", _anthropic_calls),
@@ -143,6 +244,13 @@ WAYS: dict[str, tuple[str, Any]] = {
     "texts between thoughts": ("openai_chat", _chat_turns),
     "texts of Ollama between thoughts": ("ollama", _ollama_turns),
     "blocks of text": ("anthropic", _text_blocks),
+    "tokens of Chat": ("openai_chat", _chat_tokens),
+    "tokens of a whole body of Chat": ("openai_chat", _chat_tokens_whole),
+    "tokens without a text": ("openai_chat", _chat_tokens_alone),
+    "tokens of Ollama": ("ollama", _ollama_tokens),
+    "tokens of Responses": ("openai_responses", _responses_tokens),
+    "tokens of a whole body of Responses": ("openai_responses", _responses_tokens_whole),
+    "tokens of Gemini": ("gemini", _gemini_tokens),
     "cited texts": ("anthropic", _cited),
     "cited texts of a whole message": ("anthropic", _cited_whole),
 }
