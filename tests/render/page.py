@@ -29,10 +29,11 @@ class Node:
     children: list[Node | str] = field(default_factory=list)
 
     def walk(self) -> Iterator[Node]:
-        yield self
-        for child in self.children:
-            if isinstance(child, Node):
-                yield from child.walk()
+        left = [self]
+        while left:
+            node = left.pop()
+            yield node
+            left += [child for child in reversed(node.children) if isinstance(child, Node)]
 
     def find(self, id: str) -> Node | None:
         return next((node for node in self.walk() if node.attributes.get("id") == id), None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from app.simulator.faults import FAULTS
 from app.simulator.scenario import scenario
 from app.wire.protocols import CODECS
 from app.wire.told import asked_wait
+from tests.served import NO_TLS
 from tests.simulator.talking import Talk
 
 PROMPT = "What is 17*23, and the weather in Paris?"
@@ -111,6 +111,7 @@ def post(
         json=sent,
         headers={**KEYS[end.name], **(headers or {})},
         timeout=30,
+        verify=NO_TLS,
     )
 
 
@@ -284,13 +285,21 @@ def test_the_same_request_gets_the_same_bytes(simulator: str, end: End) -> None:
 @both
 def test_keys_paths_and_methods(simulator: str, serve: Callable[[ASGIApp], str], end: End) -> None:
     choosy = serve(simulator_app(pace=0, key=lambda given: given == "right"))
-    missing = httpx.post(simulator + end.base + end.path, json=BODIES[end.name], timeout=30)
+    missing = httpx.post(
+        simulator + end.base + end.path, json=BODIES[end.name], timeout=30, verify=NO_TLS
+    )
     wrong = post(choosy, end)
     name, value = next(iter(KEYS[end.name].items()))
     right = post(choosy, end, headers={name: value.replace("k", "right").replace("Bearight", "")})
-    nowhere = httpx.post(simulator + end.base + "/nope", headers=KEYS[end.name], timeout=30)
-    method = httpx.put(simulator + end.base + end.path, headers=KEYS[end.name], timeout=30)
-    models = httpx.get(simulator + end.base + end.models_path, headers=KEYS[end.name], timeout=30)
+    nowhere = httpx.post(
+        simulator + end.base + "/nope", headers=KEYS[end.name], timeout=30, verify=NO_TLS
+    )
+    method = httpx.put(
+        simulator + end.base + end.path, headers=KEYS[end.name], timeout=30, verify=NO_TLS
+    )
+    models = httpx.get(
+        simulator + end.base + end.models_path, headers=KEYS[end.name], timeout=30, verify=NO_TLS
+    )
     answers = [missing, wrong, right, nowhere, method, models]
     keyless = 200 if end.no_key is None else end.no_key.status
     assert keyless == (403 if end.name == "gemini" else 200 if end.name == "ollama" else 401)
@@ -308,7 +317,7 @@ def words(refused: httpx.Response) -> str:
 
 
 def test_the_front_page_names_the_base_urls_and_faults(simulator: str) -> None:
-    text = httpx.get(simulator, timeout=30).text
+    text = httpx.get(simulator, timeout=30, verify=NO_TLS).text
     assert all(end.base in text for end in ENDS)
     assert "cut-after-N" in text
 
@@ -366,7 +375,7 @@ def played(client: httpx.Client, end: End, fault: Fault, **changes: Any) -> Came
 
 @pytest.fixture
 def client(simulator: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=simulator, verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)) as one:
+    with httpx.Client(base_url=simulator, verify=NO_TLS) as one:
         yield one
 
 
@@ -420,7 +429,7 @@ def test_half_a_character_in_a_prompt_is_read(simulator: str, end: End) -> None:
     body = {**BODIES[end.name], **talk(end, "Hello \ud800")}
     url = simulator + end.base + end.path
     told = {**KEYS[end.name], "content-type": "application/json"}
-    answer = httpx.post(url, content=json.dumps(body), headers=told, timeout=30)
+    answer = httpx.post(url, content=json.dumps(body), headers=told, timeout=30, verify=NO_TLS)
     assert answer.status_code == 200
 
 

@@ -136,6 +136,11 @@ def many(count: int, **changes: Any) -> list[Tool]:
     ]
 
 
+ALIKE = 28
+"""From here on `many` repeats itself but for the number in the name."""
+HUNDREDS = 129
+"""Of more tools lint is asked for Gemini alone, whose cap is 512: it takes its time."""
+
 LOOSE = {**closed(**{f"p{n}": S for n in range(5)}), "required": []}
 UNIONS = closed(**{f"p{n}": {"anyOf": [S, NULL]} for n in range(4)})
 
@@ -159,11 +164,13 @@ UNIONS = closed(**{f"p{n}": {"anyOf": [S, NULL]} for n in range(4)})
 )
 def test_several_tools_in_one_request(tools: list[Tool], refused: str) -> None:
     for protocol in PROTOCOLS:
-        of_each = [one for each in tools for one in found(each, protocol)["refused"]]
-        of_all = [one for one in of_group(tools, protocol) if one.severity == "refused"]
         expected = protocol in refused.split()
-        assert bool(of_each or of_all) == expected, (protocol, of_all)
         assert (refusal(protocol, *tools) is not None) == expected, protocol
+        if len(tools) > HUNDREDS and protocol != "gemini":
+            continue
+        of_each = [one for each in tools[:ALIKE] for one in found(each, protocol)["refused"]]
+        of_all = [one for one in of_group(tools, protocol) if one.severity == "refused"]
+        assert bool(of_each or of_all) == expected, (protocol, of_all)
         assert all(one.source for one in of_all)
 
 
@@ -325,7 +332,7 @@ def as_table() -> str:
 def cell(one: Construct, protocol: str, sources: dict[str, int]) -> str:
     letter = one.verdict[PROTOCOLS.index(protocol)]
     kind = {"x": "refused", "s": "strict", "~": "ignored"}.get(letter, "")
-    told = found(one.tool, protocol)[kind] if kind else []
+    told = found_once(one.about, protocol)[kind] if kind else []
     marks: dict[str, None] = {}
     for each in told:
         number = sources.setdefault(each.source, len(sources) + 1)

@@ -20,6 +20,7 @@ from app.simulator.gemini import END, error, frames, whole
 from app.simulator.reply import Block, Reply, call
 from app.wire.gemini import CODEC
 from app.wire.told import asked_wait
+from tests.served import NO_TLS
 from tests.wire.frames import end_of, events_of, parts_of
 
 PROMPT = "What is 17*23, and the weather in Paris?"
@@ -122,10 +123,10 @@ def test_a_key_may_stand_in_the_query_and_a_stream_be_an_array(simulator: str) -
     body = {"contents": [{"parts": [{"text": "Hello."}]}]}
     url = f"{simulator}/gemini/v1beta/models/{TWO}:streamGenerateContent"
     for query, kind in (("key=k", "application/json"), ("alt=sse&key=k", END.stream_type)):
-        answer = httpx.post(f"{url}?{query}", json=body, timeout=30)
+        answer = httpx.post(f"{url}?{query}", json=body, timeout=30, verify=NO_TLS)
         assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
         assert isinstance(end_of(events_of("gemini", answer.content)), ResponseEnded)
-    assert httpx.post(url, json=body, timeout=30).status_code == 403
+    assert httpx.post(url, json=body, timeout=30, verify=NO_TLS).status_code == 403
 
 
 # What goes out, byte for byte.

@@ -97,8 +97,8 @@ async def test_each_step_reaches_its_own_session(tmp_path: Path, site: Any) -> N
             ids, ("get_weather", "calculator"), ("calculator", "get_weather"), strict=True
         ):
             assert str(pages[one]) == str(await page_at(engine, one))
-            assert f"<h3>{tool}" in str(pages[one])
-            assert f"<h3>{other}" not in str(pages[one])
+            assert f"</i>{tool}</h3>" in str(pages[one])
+            assert f"</i>{other}</h3>" not in str(pages[one])
 
 
 async def state(engine: Engine, session_id: str) -> str:
