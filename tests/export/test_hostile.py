@@ -94,14 +94,17 @@ def code_of(text: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_no_python_file_does_what_a_session_says(protocol: str) -> None:
+    def shape(data: bytes) -> list[type]:
+        return [type(node) for node in ast.parse(data).body]
+
     mild = weather(protocol).kept()
+    shapes = {write: shape(write(mild).data) for write in (python.write, replay_test.write)}
     for text in TEXTS:
         kept = hostile(mild, text)
-        for write in (python.write, replay_test.write):
+        for write, wanted in shapes.items():
             made = write(kept).data.decode()
             assert not [word for word in code_of(made) if "evil" in word], (text, write)
-            shape = [type(node) for node in ast.parse(made).body]
-            assert shape == [type(node) for node in ast.parse(write(mild).data).body]
+            assert shape(made.encode()) == wanted
         for turn in kept.session.turns:
             asked = of_turn(turn)
             odd = (f"Left out: {text}.", *asked.notes)

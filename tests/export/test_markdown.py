@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import pytest
@@ -86,4 +85,4 @@ def test_arguments_keep_their_digits(written: str) -> None:
 def test_arguments_nested_deep_stand_as_they_came() -> None:
     for depth in (500, *range(900, 1000, 10), 3000):
         deep = '{"x":' * depth + "1" + "}" * depth
-        assert re.sub(r"\s", "", _json(deep)[0]) == deep
+        assert "".join(_json(deep)[0].split()) == deep

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 
@@ -59,8 +60,15 @@ def test_what_has_no_sense_is_said_and_left_out(text: str, told: str) -> None:
 
 
 @settings(derandomize=True, deadline=None)
+@pytest.fixture(scope="module")
+def index() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE VIRTUAL TABLE found USING fts5 (text)")
+        yield connection
+
+
 @given(
-    st.lists(
+    some=st.lists(
         st.one_of(
             st.sampled_from(
                 ['"', "*", "NEAR(", "AND", "OR", "NOT", "^", "+", "{text}:", "--", "'"]
@@ -71,10 +79,8 @@ def test_what_has_no_sense_is_said_and_left_out(text: str, told: str) -> None:
         max_size=12,
     )
 )
-def test_whatever_is_typed_the_index_takes_it(some: list[str]) -> None:
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute("CREATE VIRTUAL TABLE found USING fts5 (text)")
-        for text in ("".join(some), " ".join(some)):
-            if (found := wanted(text)).match:
-                rows = connection.execute("SELECT 1 FROM found WHERE found MATCH ?", (found.match,))
-                assert rows.fetchall() == []
+def test_whatever_is_typed_the_index_takes_it(index: sqlite3.Connection, some: list[str]) -> None:
+    for text in ("".join(some), " ".join(some)):
+        if (found := wanted(text)).match:
+            rows = index.execute("SELECT 1 FROM found WHERE found MATCH ?", (found.match,))
+            assert rows.fetchall() == []
