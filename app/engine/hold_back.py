@@ -38,6 +38,7 @@ from app.wire.codec import TOKENS, Beside
 from app.wire.delta_bytes import TEXT_MEMBERS, Literal, bytes_of, star_deltas, text_literals
 from app.wire.token_bytes import (
     Stars,
+    has_tokens,
     star_tokens,
     starred_tokens,
     texts_of,
@@ -247,7 +248,6 @@ class HoldBack:
         self._beside: dict[tuple[int, str], Said] = {}
         self._ended: dict[PartKind, tuple[Said, PartEnded]] = {}  # the next may go on with it
         self._lasts = {""}  # what a frame may go on with whose end never came
-        self._has_tokens = False
         self._undecided: Waiting | None = None
         self._cut: set[str] = set()  # what parts ended in that lacks the end of a secret
         self._cut_masker = Masker()
@@ -275,7 +275,6 @@ class HoldBack:
                 said = self._said_beside(index, member)
                 waiting.said, waiting.at = said, said.mask.size
                 said.feed(text)
-                self._has_tokens = self._has_tokens or member == "token"
             case PartStarted(index=index, part_kind=kind):
                 self._kinds[index] = kind
                 said = Said(PartMask(self._masker))
@@ -419,8 +418,7 @@ class HoldBack:
         stars, at = Stars(), self.saved
         for start, end in [*frames, (upto, upto)]:
             between = bytes(self._bytes[at - self.saved : start - self.saved])
-            may = b'"token"' in between or (self._has_tokens and b"\\" in between)
-            for tokens in token_lists(between).lists if may else ():
+            for tokens in token_lists(between).lists if has_tokens(between) else ():
                 texts = [one.literal.text for one in tokens]
                 part = _read(self._masker, texts)
                 if part.has_secrets:
@@ -479,12 +477,14 @@ class HoldBack:
             for said in self._lasts:
                 for first, last in _starred_after(self._masker, said, frame, run):
                     yield at + first, at + last
-        for tokens in token_lists(frame).lists:
+        entries = token_lists(frame)
+        for tokens in entries.lists:
             texts = [one.literal.text for one in tokens]
             for said in self._lasts:
                 part = _read(self._masker, [said, *texts], whole=False)
                 _, *spans = _spans_of(part, [said, *texts])
-                stars = starred_tokens(frame, zip(tokens, spans, strict=True))
+                pairs = zip(tokens, spans, strict=True)
+                stars = starred_tokens(frame, pairs, entries.apart)
                 yield from ((at + first, at + last) for first, last in stars.spans)
 
     def _chunks(self, upto: int) -> list[Chunk]:

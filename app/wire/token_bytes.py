@@ -17,6 +17,10 @@ from app.wire.delta_bytes import Delta, Literal, Span, bytes_of, text_of
 _MARK = re.compile(rb'"[^"\\\r\n]*(?:\\[^\r\n][^"\\\r\n]*)*"|[{}\[\]]')
 _IS_NAME = re.compile(rb"\s*:")
 
+_NAME = re.compile(
+    rb'"(?:t|\\u0074)(?:o|\\u006[fF])(?:k|\\u006[bB])(?:e|\\u0065)(?:n|\\u006[eE])"\s*:'
+)
+
 _BESIDE = b"top_logprobs"
 """The list of what else might have stood there, in an entry."""
 _APART = b"candidates"
@@ -63,6 +67,11 @@ class TokenLists:
 
     lists: list[list[Token]] = field(default_factory=list)
     apart: list[Token] = field(default_factory=list)
+
+
+def has_tokens(frame: bytes) -> bool:
+    """Whether any entry may stand there; most answers have none."""
+    return _NAME.search(frame) is not None
 
 
 def token_lists(frame: bytes) -> TokenLists:
