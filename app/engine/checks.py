@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
@@ -48,9 +48,11 @@ class Checking:
 
 @dataclass(eq=False)
 class Batch:
-    """Checks that began together. `works` are those that are not written down yet, by call id."""
+    """Checks that began together, of the calls `left`, which are not written down yet; `works` are
+    those of them that have begun, by call id."""
 
-    works: dict[str, asyncio.Task[Checked]]
+    left: dict[str, Call]
+    works: dict[str, asyncio.Task[Checked]] = field(default_factory=dict)
     ended: bool = False
 
     def cancel(self) -> None:
@@ -60,7 +62,8 @@ class Batch:
 
 
 TOGETHER = 100
-"""How many checks are written down in one hold of the session: who stops it is next in line."""
+"""How many checks are written down in one hold of the session, and how many begin before others
+get their turn: who stops it is next in line."""
 
 
 @dataclass(frozen=True)
@@ -96,19 +99,17 @@ class Checks:
 
     def start(self, live: Live, call_ids: Sequence[str]) -> None:
         """Check calls that are proposed, side by side."""
-        calls = [live.session.call(call_id) for call_id in call_ids]
-        works = {call.id: asyncio.create_task(self.asked(live.id, call)) for call in calls}
-        batch = Batch(works)
+        batch = Batch({call_id: live.session.call(call_id) for call_id in call_ids})
 
         def forget() -> None:
             """Where writing broke off, the rest of the checks is of no use."""
             batch.cancel()
-            for call_id in batch.works:
+            for call_id in batch.left:
                 del self._open[live.id, call_id]
 
         follow = self._follow(live.id, batch)
         checking = Checking(asyncio.ensure_future(self._tended(live.id, follow, forget)), batch)
-        self._open.update({(live.id, call_id): checking for call_id in works})
+        self._open.update({(live.id, call_id): checking for call_id in call_ids})
 
     async def asked(self, session_id: str, call: Call) -> Checked:
         """What the executor says of a call; nobody need hold the session."""
@@ -229,9 +230,14 @@ class Checks:
         """Write the checks down as they come, those that have come in one batch of at most
         TOGETHER: a look that takes its time holds up no other call."""
         came: asyncio.Queue[str] = asyncio.Queue()
-        for call_id, work in batch.works.items():
-            work.add_done_callback(partial(_put, came, call_id))
-        while batch.works:
+        for number, call in enumerate(batch.left.values(), 1):
+            if batch.ended:
+                return
+            work = batch.works[call.id] = asyncio.create_task(self.asked(session_id, call))
+            work.add_done_callback(partial(_put, came, call.id))
+            if number % TOGETHER == 0:
+                await asyncio.sleep(0)
+        while batch.left:
             call_ids = [await came.get()]
             while len(call_ids) < TOGETHER and not came.empty():
                 call_ids.append(came.get_nowait())
@@ -241,7 +247,7 @@ class Checks:
             async with self._hub.holding(session_id) as live:
                 await self._write(live, {one: _said(one, batch.works[one]) for one in whole})
             for call_id in call_ids:
-                del batch.works[call_id], self._open[session_id, call_id]
+                del batch.works[call_id], batch.left[call_id], self._open[session_id, call_id]
 
     async def _write(self, live: Live, found: Mapping[str, Checked]) -> None:
         session = live.session

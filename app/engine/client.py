@@ -176,7 +176,7 @@ class Client:
         try:
             while not writing.over:
                 items = await answering.drained()
-                await writing.take(items, answering.stopped)
+                await writing.take(items, lambda: answering.stopped)
                 answering.saved(items)
         finally:
             self._open.discard(answering)

@@ -39,6 +39,9 @@ from app.wire.codec import Beside, Codec, Decoder, Heard
 from app.wire.decoded import is_server_call
 from app.wire.told import asked_wait
 
+Stop = Callable[[], ResponseFailed | None]
+"""How an answer ends that was stopped by now; None where it was not."""
+
 Ended = Callable[[Live], Awaitable[None]]
 """Called with the session that is held, as soon as the end of its answer is saved."""
 
@@ -103,6 +106,7 @@ class Writing:
         self._request_id = ""
         self._rate_limits: Mapping[str, str] = {}
         self._kinds: dict[int, PartKind] = {}
+        self._doubting = True
         self._doubts = Doubts(prepared.tools, prepared.sent.protocol)
         self._calls: list[str] = []
         self._server_calls = 0
@@ -115,9 +119,12 @@ class Writing:
         self._ended = False
         self.over = False
 
-    async def take(self, items: Sequence[Arrived], stopped: ResponseFailed | None) -> None:
+    async def take(self, items: Sequence[Arrived], stop: Stop) -> None:
         clean = True
         for item in items:
+            stopped = stop()
+            # What had arrived by then is kept; but of calls that never run nothing is told ahead.
+            self._doubting = stopped is None
             if item.started is not None:
                 self._retry_after = item.retry_after
                 self._started(item.started, item.at_ms)
@@ -258,7 +265,7 @@ class Writing:
                     self._kinds[event.index] = event.part_kind
                 case PartEnded(index=index) if self._kinds.get(index) == "call":
                     self._calls.append(event.name)
-                    if (late := self._doubts.at_end(event)) is not None:
+                    if self._doubting and (late := self._doubts.at_end(event)) is not None:
                         self._add(late, *place)
                 case PartEnded(index=index) if is_server_call(
                     self._kinds.get(index, "other"), event
@@ -267,7 +274,7 @@ class Writing:
                 case ResponseEnded():
                     self._judge(event, *place)
             self._add(event, *place)
-            if (doubted := self._doubts.after(event)) is not None:
+            if self._doubting and (doubted := self._doubts.after(event)) is not None:
                 self._add(doubted, *place)
 
     def _judge(self, event: ResponseEnded, at_ms: int, start: int, end: int) -> None:

@@ -179,6 +179,34 @@ async def test_who_ends_a_run_waits_for_one_batch_of_checks_at_most(
         assert sum(found.saved) <= 2 * TOGETHER
 
 
+async def test_others_get_their_turn_while_checks_begin(tmp_path: Path) -> None:
+    """They begin side by side, and who stops the run need not wait until all have."""
+    turn, begun_in = 0, list[int]()
+
+    class Noting(Held):
+        async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
+            begun_in.append(turn)
+            return await super().checked(session, tool, arguments)
+
+    async def others() -> None:
+        nonlocal turn
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turn += 1
+
+    async with running(tmp_path, scenario=many(400)) as engine:
+        one = Noting()
+        engine.executors.by_kind = {**engine.executors.by_kind, "mcp": one}
+        session_id = await begun(engine, [TOOL], max_calls_per_answer=400)
+        await engine.driver.prompt(session_id, "go")
+        watching = asyncio.create_task(others())
+        await one.asked(400)
+        watching.cancel()
+        one.go.set()
+        await rested(engine, session_id)
+    assert max(begun_in.count(each) for each in begun_in) <= TOGETHER
+
+
 async def test_what_was_stopped_is_checked_when_the_run_goes_on(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         one = held(engine)

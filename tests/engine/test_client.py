@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,11 +16,20 @@ import pytest
 from app.commands.listening import bound, port_of
 from app.core.decide import next_commands
 from app.core.errors import Conflict, Refused
-from app.core.events import PartDelta, RequestSent, ResponseStarted
+from app.core.events import (
+    Event,
+    PartDelta,
+    PartEnded,
+    RequestSent,
+    ResponseFailed,
+    ResponseStarted,
+)
 from app.core.folded import folded
 from app.core.settings import Limits, Profile
+from app.core.tools import Tool
 from app.engine.client import TOGETHER, TOGETHER_BYTES, Answering, merged
 from app.engine.decisions import Asked
+from app.engine.doubts import Doubts
 from app.engine.hub import Hub
 from app.engine.writing import Arrived, Prepared, Writing
 from app.net.mask import Masker
@@ -290,17 +302,31 @@ async def test_what_is_written_at_once_is_bounded_by_its_bytes() -> None:
     assert [len(await answering.drained()) for _ in range(2)] == [TOGETHER, 1]
 
 
-async def test_others_get_their_turn_between_pieces_that_arrived_together() -> None:
-    """Each can hold hundreds of calls: Stop of another session waits for one piece, not for all."""
+class Saving:
+    """A hub that keeps nothing."""
+
+    def __init__(self, saved: Callable[[], object] = lambda: None) -> None:
+        self._saved = saved
+
+    async def append(self, *_: Any, **named: Any) -> None: ...
+
+    async def surely(self, *_: Any) -> None:
+        self._saved()
+
+
+def written_to(hub: Saving, *tools: Tool) -> Writing:
     sent = Log().start().request(protocol="ollama").events[-2].event
     assert isinstance(sent, RequestSent)
-    turns, turns_before_saving = 0, []
 
-    class Saving:
-        async def append(self, *_: Any, **named: Any) -> None: ...
+    async def then(_: Any) -> None: ...
 
-        async def surely(self, *_: Any) -> None:
-            turns_before_saving.append(turns)
+    prepared = Prepared(sent, codec("ollama"), {}, b"", Limits(), tools=tools)
+    return Writing(cast(Hub, hub), "s", prepared, Masker(), then)
+
+
+async def test_others_get_their_turn_between_pieces_that_arrived_together() -> None:
+    """Each can hold hundreds of calls: Stop of another session waits for one piece, not for all."""
+    turns, turns_before_saving = 0, list[int]()
 
     async def others() -> None:
         nonlocal turns
@@ -308,13 +334,26 @@ async def test_others_get_their_turn_between_pieces_that_arrived_together() -> N
             await asyncio.sleep(0)
             turns += 1
 
-    async def then(_: Any) -> None: ...
-
-    prepared = Prepared(sent, codec("ollama"), {}, b"", Limits())
-    writing = Writing(cast(Hub, Saving()), "s", prepared, Masker(), then)
+    writing = written_to(Saving(lambda: turns_before_saving.append(turns)))
     line = b'{"message": {"role": "assistant", "content": "x"}, "done": false}\n'
     task = asyncio.create_task(others())
     arrived = [Arrived(0, started=ResponseStarted(200, {})), *(Arrived(0, line) for _ in range(50))]
-    await writing.take(arrived, None)
+    await writing.take(arrived, lambda: None)
     task.cancel()
     assert turns_before_saving[0] >= len(arrived) - 1
+
+
+async def test_once_stopped_no_call_is_checked_while_it_streams(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What had arrived by then is decoded and kept; Stop waits for that, and for nothing else."""
+    looked: list[Event] = []
+    monkeypatch.setattr(Doubts, "after", lambda self, event: looked.append(event))
+    writing, asked = written_to(Saving(), Tool("note")), count()
+    made = {"function": {"name": "note", "arguments": {"n": 1}}}
+    line = json.dumps({"message": {"role": "assistant", "content": "", "tool_calls": [made]}})
+    first = Arrived(0, started=ResponseStarted(200, {}))
+    rest = [Arrived(0, line.encode() + b"\n") for _ in range(50)]
+    stopped = ResponseFailed("stopped", "Stop.")
+    await writing.take([first, *rest], lambda: stopped if next(asked) > 5 else None)
+    assert sum(isinstance(event, PartEnded) for event in looked) == 5

@@ -103,15 +103,15 @@ async def written(
     async def then(_: Any) -> None: ...
 
     writing = Writing(cast(Hub, saved), "s", prepared, MASKER, then)
-    await writing.take([Arrived(0, started=ResponseStarted(200, {}))], None)
+    await writing.take([Arrived(0, started=ResponseStarted(200, {}))], lambda: None)
     for nth, piece in enumerate(pieces, 1):
         if not writing.over:
-            await writing.take([Arrived(nth, piece)], None)
+            await writing.take([Arrived(nth, piece)], lambda: None)
             if nth % (1 + len(pieces) // 4) == 0:
                 assert saved.differences() == []
     if ended and not writing.over:
         trouble = None if clean else NetTrouble("interrupted", "It broke.", began=True)
-        await writing.take([Arrived(len(pieces) + 1, ended=True, trouble=trouble)], None)
+        await writing.take([Arrived(len(pieces) + 1, ended=True, trouble=trouble)], lambda: None)
     return saved
 
 
