@@ -17,6 +17,7 @@ import pytest
 from app.core.errors import BadInput
 from app.core.servers import Accepted, Server, fingerprint
 from app.core.tools import Tool, ToolResult
+from app.executors import mcp as mcp_module
 from app.executors.executor import Checked, Deadline, Invocation
 from app.executors.mcp import Mcp
 from app.executors.mcp_stdio import TAIL
@@ -25,6 +26,14 @@ from tests.bounded import until
 from tests.executors.mcp_servers import alive, by_stdio, lines, served
 
 pytestmark = pytest.mark.anyio
+PATIENCE_S = 600.0
+"""Nothing is given up, however busy the machine is: who waits for that fails by another bound."""
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CONNECT_S", "LIST_S", "CHECK_S"):
+        monkeypatch.setattr(mcp_module, name, PATIENCE_S)
 
 
 class World:
@@ -63,7 +72,7 @@ class World:
 
     async def accept_all(self) -> None:
         with anyio.fail_after(40):
-            peer = await self.mcp.list_tools(self.server)
+            peer = await self.mcp.list_tools(self.server, PATIENCE_S)
         prints = {one.name: one.fingerprint for one in peer.listed or ()}
         self.accepted = replace(self.accepted, tools=prints)
 
@@ -124,7 +133,7 @@ WAYS = ("stdio", "http", "json")
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_server_lists_its_tools_and_answers(way: str, standing: World) -> None:
     async with over(way, standing) as one:
-        peer = await one.mcp.list_tools(one.server)
+        peer = await one.mcp.list_tools(one.server, PATIENCE_S)
         add = next(tool for tool in peer.listed or () if tool.name == "add")
         assert add.description == "Add two numbers."
         assert set(add.parameters["properties"]) == {"a", "b"}
@@ -282,7 +291,7 @@ async def test_a_server_that_dies_in_a_call_runs_it_once(tmp_path: Path) -> None
 async def test_a_server_that_hangs_in_initialize_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("app.executors.mcp.CONNECT_S", 1.0)
+    monkeypatch.setattr(mcp_module, "CONNECT_S", 1.0)
     async with world(by_stdio("deaf")) as one:
         result = await one.run("t")
         assert "did not answer within 1 s" in result.text
@@ -377,5 +386,5 @@ async def test_a_connection_that_rests_is_closed_and_made_again(
         code = (await one.checked("add")).code
         peer = one.mcp.peer(one.server)
         await until(lambda: not peer.open)
-        monkeypatch.undo()
+        monkeypatch.setattr("app.executors.mcp_connection.IDLE_S", PATIENCE_S)
         assert (await one.run("add", {"a": 1, "b": 1}, code=code)).text == "2"

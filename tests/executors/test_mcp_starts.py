@@ -18,7 +18,7 @@ from app.core.servers import Accepted, Server
 from app.executors import mcp as mcp_module
 from tests.bounded import until
 from tests.executors.mcp_servers import by_stdio, serving
-from tests.executors.test_mcp import World, world
+from tests.executors.test_mcp import PATIENCE_S, World, world
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is given up: who waits for the time to pass fails."""
     for name in ("CONNECT_S", "LIST_S", "CHECK_S"):
-        monkeypatch.setattr(mcp_module, name, 600.0)
+        monkeypatch.setattr(mcp_module, name, PATIENCE_S)
 
 
 async def connecting(one: World) -> None:
@@ -169,7 +169,7 @@ async def test_a_stream_over_http_that_never_ends_is_ended(
     monkeypatch.setattr("app.executors.mcp_stdio.MAX_LINES", 30)
     async with serving(flooding) as url, world(Server("f", url=url + "/", private=True)) as one:
         with anyio.fail_after(20):
-            await one.mcp.list_tools(one.server)
+            await one.mcp.list_tools(one.server, PATIENCE_S)
             await until(lambda: not one.mcp.peer(one.server).open)
         assert "30 lines without being asked" in one.mcp.peer(one.server).fault
 
