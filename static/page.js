@@ -164,8 +164,13 @@ const isAtEnd = (scroll) => scroll.scrollHeight - scroll.scrollTop - scroll.clie
 function following(scroll, { isHeld = () => false, told = () => {} } = {}) {
   let tall = 0; // how tall it was when it was last followed
   let top = 0; // where it stood last
+  let ours; // where we put it last
   const end = {
     pinned: true,
+    shift(by) {
+      scroll.scrollTop += by;
+      top = ours = scroll.scrollTop;
+    },
     follow() {
       if (end.pinned && !isHeld()) scroll.scrollTop = scroll.scrollHeight;
       tall = scroll.scrollHeight;
@@ -177,6 +182,8 @@ function following(scroll, { isHeld = () => false, told = () => {} } = {}) {
     "scroll",
     () => {
       if (!scroll.clientHeight) return; // out of sight: a tab that is not chosen
+      if (scroll.scrollTop === ours) return;
+      ours = undefined;
       // The event comes late: if it has grown since, it was we who scrolled, to where the end was. But
       // we never scroll up.
       if (isAtEnd(scroll)) end.pinned = true;
@@ -189,11 +196,15 @@ function following(scroll, { isHeld = () => false, told = () => {} } = {}) {
   return end;
 }
 
+let pointer = null; // where it is, if it is over the page
+let held = []; // [element, top] of what is under it and to be pressed, the inner one first
+let heldAt = 0; // where the flow stood then
 let opened = null; // what was opened in the flow last: as long as it is open, it stays in sight
-const isHeld = () => Boolean(opened?.isConnected && opened.open);
+const isHeld = () => held.length > 0 || Boolean(opened?.isConnected && opened.open);
 const flow = $("scroll") && following($("scroll"), { isHeld, told: offered });
 
 function offered() {
+  if (held.length) return; // it would take of the room in which the pointer is
   $("latest").hidden = isAtEnd($("scroll")) || (flow.pinned && !isHeld());
 }
 
@@ -202,6 +213,47 @@ document.addEventListener("click", (event) => {
   const panel = event.target.closest("#flow summary")?.parentElement;
   if (panel && !panel.open) opened = panel;
 });
+
+// What is to be pressed does not move: while the pointer is over a card that asks, or over a button
+// of any card, it stays where it is, whatever changes above it, and the end is not followed.
+const PRESSED = "button, summary, a, label, input, select, textarea";
+
+function under() {
+  const target = pointer && document.elementFromPoint(pointer.x, pointer.y);
+  const card = target?.closest("#flow .card");
+  const control = card && target.closest(PRESSED);
+  return control ? [control, card] : card?.matches(".asks") ? [card] : [];
+}
+
+function take(kept = new Map()) {
+  const before = held.length;
+  held = under().map((element) => [element, kept.get(element) ?? element.getBoundingClientRect().top]);
+  heldAt = $("scroll").scrollTop;
+  if (before && !held.length) flow.follow();
+}
+
+const isScrolled = () => Math.abs($("scroll").scrollTop - heldAt) >= 1; // by somebody else
+
+function hold() {
+  const [element, top] = held.find(([one]) => one.isConnected && one.getClientRects().length) ?? [];
+  if (!element || isScrolled()) return take();
+  const moved = element.getBoundingClientRect().top - top;
+  if (Math.abs(moved) >= 1) flow.shift(moved);
+  take(new Map([[element, top]]));
+}
+
+function point(event) {
+  pointer = event && { x: event.clientX, y: event.clientY };
+  if (flow) take();
+}
+
+for (const name of ["pointermove", "pointerdown"]) document.addEventListener(name, point, { passive: true });
+document.documentElement.addEventListener("pointerleave", () => point(null));
+// A finger is nowhere once it is lifted, after the click.
+const lifted = (event) => event.pointerType !== "mouse" && setTimeout(point, 0, null);
+for (const name of ["pointerup", "pointercancel"]) document.addEventListener(name, lifted);
+$("scroll")?.addEventListener("scroll", () => isScrolled() && take(), { passive: true });
+document.addEventListener("htmx:after:swap", () => held.length && hold());
 
 // A form that is open keeps its last button in sight: when its content comes, and when what stands
 // below ("Jump to latest", a phone's keyboard) takes of the room. One that is taller begins on top.
@@ -219,6 +271,7 @@ function watchScroll() {
   if (!scroll) return;
   const observer = new ResizeObserver((entries) => {
     flow.follow();
+    hold();
     if (entries.some((entry) => entry.target === scroll)) inSight(document.activeElement?.closest(FORMS));
   });
   observer.observe(scroll.firstElementChild);

@@ -1,0 +1,98 @@
+"""What is to be pressed does not move: by real coordinates, while other calls change around it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.browser.conftest import NewTab
+from tests.browser.serving import Server
+from tests.browser.tab import Tab
+from tests.browser.test_room import BELOW
+
+LONG: Any = {
+    "name": "look_up",
+    "description": "Look one word up.",
+    "parameters": {"type": "object", "properties": {"word": {"type": "string"}}},
+    "config": {"result": "One of many lines.\n" * 14},
+    "parallel_safe": True,
+}
+CALLS = 6
+
+
+def waiting(server: Server, new_tab: NewTab, width: int) -> tuple[Tab, str]:
+    """A tab whose session waits with six calls, each of which grows when it is run."""
+    tab = new_tab(server, viewport={"width": width, "height": 844}).login()
+    prompt = f"Look up. [[fault:parallel-{CALLS}]]"
+    session_id = server.session(prompt, tools=[LONG], max_repeats=0)
+    tab.open(session_id).waits_for(CALLS)
+    expect(tab.find("#stream[data-htmx-powered]")).to_be_attached()
+    return tab, session_id
+
+
+def over(tab: Tab, card: Locator) -> None:
+    """Go over the button Run of `card` with the mouse."""
+    button = card.locator("[data-key=a]")
+    button.scroll_into_view_if_needed()
+    box = button.bounding_box()
+    assert box is not None
+    tab.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+
+
+def run_elsewhere(server: Server, tab: Tab, session_id: str, call: int) -> None:
+    """Somebody else runs a call, and the page has heard of it."""
+    one = server.folded(session_id)["calls"][call]
+    decision = {"decision": "run", "digest": one["digest"]}
+    server.post(f"/sessions/{session_id}/calls/{one['id']}/decision", decision)
+    expect(tab.card(call)).to_have_attribute("data-status", "done")
+
+
+def statuses(server: Server, session_id: str) -> list[str]:
+    return [call["status"] for call in server.folded(session_id)["calls"]]
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize(("place", "top"), [(3, None), (2, 120)])
+def test_a_button_stays_under_the_mouse(
+    server: Server, new_tab: NewTab, width: int, place: int, top: int | None
+) -> None:
+    tab, session_id = waiting(server, new_tab, width)
+    if top is not None:
+        tab.find("#scroll").evaluate("(scroll, top) => { scroll.scrollTop = top; }", top)
+    button = tab.card(place).locator("[data-key=a]")
+    over(tab, tab.card(place))
+    before = button.bounding_box()
+    run_elsewhere(server, tab, session_id, 0)
+    tab.page.mouse.down()
+    run_elsewhere(server, tab, session_id, place - 1)
+    assert before is not None
+    after = button.bounding_box()
+    assert after is not None
+    assert abs(after["y"] - before["y"]) < 2
+    tab.page.mouse.up()
+    expect(tab.card(place)).to_have_attribute("data-status", "done")
+    decided = {0, place - 1, place}
+    for call, status in enumerate(statuses(server, session_id)):
+        assert status == ("done" if call in decided else "waiting"), call
+
+
+def test_the_end_is_followed_again_once_the_mouse_has_gone(server: Server, new_tab: NewTab) -> None:
+    tab, session_id = waiting(server, new_tab, 1440)
+    over(tab, tab.card(CALLS - 2))
+    run_elsewhere(server, tab, session_id, CALLS - 1)
+    assert tab.page.evaluate(BELOW, "#scroll") > 100
+    tab.find("#prompt").hover()
+    expect(tab.find("#latest")).to_be_hidden()
+    assert tab.page.evaluate(BELOW, "#scroll") < 40
+
+
+def test_who_scrolls_over_a_card_is_not_taken_back(server: Server, new_tab: NewTab) -> None:
+    tab, session_id = waiting(server, new_tab, 1440)
+    over(tab, tab.card(CALLS - 1))
+    tab.page.mouse.wheel(0, -150)
+    tab.page.wait_for_function("() => document.getElementById('scroll').scrollTop < 250")
+    top = tab.find("#scroll").evaluate("(scroll) => scroll.scrollTop")
+    run_elsewhere(server, tab, session_id, CALLS - 1)
+    assert tab.find("#scroll").evaluate("(scroll) => scroll.scrollTop") == top
