@@ -6,7 +6,7 @@ all of them are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from jinja2 import Environment
@@ -14,6 +14,7 @@ from jinja2 import Environment
 from app.core.align import Alignment, Row
 from app.core.rewording import Piece, text_changes
 from app.core.sides import Answered, Asked, Item, Side
+from app.render.cards import CARDS, Shown, spelled, with_more
 from app.render.compare_calls import CallCell, call_lines, cut, in_sight
 from app.render.compare_words import deltas, measures, summary, turn_measures
 from app.render.filters import clip, plural
@@ -59,13 +60,16 @@ class Cell:
 @dataclass(frozen=True)
 class Line:
     """A row of the page: a prompt or a turn in each session, None where it has none, and below it
-    a line of cells for each call."""
+    a line of cells for each call, but for `hidden` ones, more of which are at `rest`."""
 
     kind: Literal["prompt", "turn"]
     equal: bool
     cells: Sequence[Cell | None]
     calls: Sequence[Sequence[CallCell | None]]
     brief: str = ""
+    number: int = 0
+    hidden: int = 0
+    rest: str = ""
 
 
 @dataclass(frozen=True)
@@ -191,14 +195,24 @@ def common_group(side: Side, count: int) -> Group | None:
     return Group(True, f"{words} in common", [_brief_line(side.id, item) for item in items])
 
 
-def groups(rows: Sequence[Across], ids: Sequence[str]) -> list[Group]:
-    """`rows` drawn, those that are equal folded together."""
+def groups(
+    rows: Sequence[Across], ids: Sequence[str], shown: Shown, here: str, start: int = 0
+) -> list[Group]:
+    """`rows` drawn, those that are equal folded together. `shown` says of how many calls of a row,
+    by its number, where these are not CARDS; `here` is the address of the page without that, and
+    `start` how many rows are before."""
     found: list[Group] = []
     lines: list[Line] = []
     before = ""
     for place, row in enumerate(rows):
         settings = "|".join(" ".join(one.settings) for one in row.rows if one is not None)
-        line = _brief_line(ids[0], row.left) if row.equal else _line(row, ids, settings != before)
+        number = start + place + 1
+        if row.equal:
+            line = _brief_line(ids[0], row.left)
+        else:
+            line = _line(row, ids, settings != before, number, shown.get(number, CARDS))
+            rest = f"{here}&shown={spelled(with_more(shown, number))}#row-{number}"
+            line = replace(line, rest=rest if line.hidden else "")
         before = settings if isinstance(row.left, Answered) else before
         lines.append(line)
         if place + 1 == len(rows) or rows[place + 1].equal != row.equal:
@@ -219,13 +233,14 @@ def _brief_line(session_id: str, item: Item | None) -> Line:
             return Line("turn", True, [_reference(session_id, item)], (), clip(brief, 120))
 
 
-def _line(row: Across, ids: Sequence[str], settings_new: bool) -> Line:
+def _line(row: Across, ids: Sequence[str], settings_new: bool, number: int, most: int) -> Line:
     some = row.left or next(one.right for one in row.rows if one is not None)
     cells = [_reference(ids[0], row.left) if row.left is not None else None]
     for one, session_id in zip(row.rows, ids[1:], strict=True):
         cells.append(_other(session_id, one, settings_new) if one is not None else None)
     kind: Literal["prompt", "turn"] = "prompt" if isinstance(some, Asked) else "turn"
-    return Line(kind, False, cells, call_lines(row.left, row.rows, ids))
+    calls, hidden = call_lines(row.left, row.rows, ids, most)
+    return Line(kind, False, cells, calls, number=number, hidden=hidden)
 
 
 def _reference(session_id: str, item: Item) -> Cell:

@@ -47,9 +47,10 @@ class CallCell:
 
 
 def call_lines(
-    left: Item | None, rows: Sequence[Row | None], ids: Sequence[str]
-) -> list[list[CallCell | None]]:
-    """A line for each call of the first session, then those that only others have."""
+    left: Item | None, rows: Sequence[Row | None], ids: Sequence[str], most: int
+) -> tuple[list[list[CallCell | None]], int]:
+    """A line for each call of the first session, then those that only others have: `most` of them,
+    and how many more there are."""
     lines: list[list[CallCell | None]] = []
     found: list[Mapping[str, CallPair]] = []
     extras: list[list[CallPair]] = []
@@ -57,15 +58,17 @@ def call_lines(
         pairs = one.calls if one is not None else ()
         found.append({pair.left.id: pair for pair in pairs if pair.left is not None})
         extras.append([pair for pair in pairs if pair.left is None])
-    for call in left.calls if isinstance(left, Answered) else ():
+    calls = left.calls if isinstance(left, Answered) else ()
+    count = max((len(one) for one in extras), default=0)
+    for call in calls[:most]:
         line: list[CallCell | None] = [_reference_call(ids[0], call)]
         line += [_other_call(s, by[call.id]) for s, by in zip(ids[1:], found, strict=True)]
         lines.append(line)
-    for at in range(max((len(one) for one in extras), default=0)):
+    for at in range(min(count, most - len(lines))):
         more = [_other_call(s, one[at]) if at < len(one) else None
                 for s, one in zip(ids[1:], extras, strict=True)]  # fmt: skip
         lines.append([None, *more])
-    return lines
+    return lines, len(calls) + count - len(lines)
 
 
 def call_address(session_id: str, call: Made) -> str:

@@ -13,6 +13,7 @@ from app.core.align import align
 from app.core.difference import Change
 from app.core.rewording import text_changes
 from app.core.sides import Side, side
+from app.render.cards import CARDS, Shown
 from app.render.compare import (
     Choice,
     ComparePage,
@@ -31,7 +32,7 @@ from tests.render.page import ENV, Node, parse
 A, B, C = ("look_up", {"id": 1}), ("add_event", {"title": "x"}), ("look_up", {"id": 2})
 
 
-def page_of(sides: Sequence[Side]) -> ComparePage:
+def page_of(sides: Sequence[Side], shown: Shown | None = None) -> ComparePage:
     ids = [one.id for one in sides]
     alignments = [align(sides[0], other, 0) for other in sides[1:]]
     return ComparePage(
@@ -39,7 +40,7 @@ def page_of(sides: Sequence[Side]) -> ComparePage:
             column(one, at, alignments[at - 1] if at else None, "/first", "/without")
             for at, one in enumerate(sides)
         ],
-        groups=groups(across(alignments), ids),
+        groups=groups(across(alignments), ids, shown or {}, "/compare?here"),
     )
 
 
@@ -49,6 +50,22 @@ def sessions(*all_turns: Sequence[Turns]) -> list[Side]:
 
 def drawn(sides: Sequence[Side]) -> Node:
     return parse(compare_page(ENV, page_of(sides)))
+
+
+def test_a_turn_of_many_calls_shows_a_hundred_and_the_rest_on_demand() -> None:
+    many = [("look_up", {"id": number}) for number in range(5_000)]
+    sides = sessions([many], [[B]])
+    html = compare_page(ENV, page_of(sides))
+    assert html.count('class="line call"') == CARDS
+    assert len(html) < 100_000  # all of them are 2.2 MB
+    assert "Show 100 more of 4901 calls" in html
+    assert 'href="/compare?here&amp;shown=2.200#row-2"' in html
+    more = compare_page(ENV, page_of(sides, {2: 200}))
+    assert more.count('class="line call"') == 200
+    assert 'id="row-2"' in more
+    whole = compare_page(ENV, page_of(sides, {2: 5_100}))
+    assert whole.count('class="line call"') == 5_001
+    assert "more of" not in whole
 
 
 def words_of(lines: Sequence[Sequence[CallCell | None]]) -> list[list[Any]]:

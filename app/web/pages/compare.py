@@ -14,6 +14,7 @@ from app.core.align import Alignment, align, in_common
 from app.core.errors import BadInput
 from app.core.sides import Side, side
 from app.render.beside import decided_here
+from app.render.cards import Shown, shown_from
 from app.render.compare import (
     MOST_ROWS,
     Choice,
@@ -77,7 +78,10 @@ async def show(request: Request) -> Response:
         return as_json(await asyncio.to_thread(compared, sides, alignments))
     said = ["A session that was named twice stands here once."] if twice else []
     page = replace(await _picker(site, query, ids, said), start=_start(query))
-    return HTMLResponse(await asyncio.to_thread(_drawn, site, page, sides, alignments, notes))
+    shown = shown_from(query.get("shown", ""))
+    return HTMLResponse(
+        await asyncio.to_thread(_drawn, site, page, sides, alignments, notes, shown)
+    )
 
 
 def _aligned(sides: Sequence[Side]) -> list[Alignment]:
@@ -93,12 +97,14 @@ def _drawn(
     sides: Sequence[Side],
     alignments: Sequence[Alignment],
     notes: Sequence[str],
+    shown: Shown,
 ) -> str:
-    """`notes` are what is said of each session besides."""
+    """`notes` are what is said of each session besides, `shown` of how many calls of a row."""
     ids = [one.id for one in sides]
     rows = across(alignments)
     text = markdown(sides, alignments)
     end = page.start + MOST_ROWS
+    here = address(ids, "turns") + (f"&from={page.start}" if page.start else "")
     rest = f"{address(ids, 'turns')}&from={end}#rows" if end < len(rows) else ""
     columns = [
         column(
@@ -115,7 +121,7 @@ def _drawn(
         page,
         columns=columns,
         common=common_group(sides[0], alignments[0].common),
-        groups=groups(rows[page.start : end], ids),
+        groups=groups(rows[page.start : end], ids, shown, here, page.start),
         rows=len(rows),
         rest=rest,
         live=address(ids),
