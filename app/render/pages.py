@@ -22,6 +22,7 @@ from app.render.limits import bounds
 from app.render.request import SHORT_NAMES, NextRequest
 from app.render.setup import offered_tools, setup_form
 from app.render.view import SessionRow, View
+from app.render.wire_rows import SHOWN
 from app.store.search import Found
 
 
@@ -122,6 +123,15 @@ def more_cards_shown(env: Environment, view: View, number: int) -> str:
     long = (one.number for one in turns if len(one.calls) > CARDS)
     steps += [Touch(f"more-{one}", "changed") for one in long]
     return frame_html(env, view, [*steps, Touch("head", "changed")])
+
+
+def wire_rows_shown(env: Environment, view: View, number: int, start: int, end: int) -> str:
+    """Rows of a section that were not shown, from `start` on, and what leads to those before
+    `end` that still are not."""
+    section = view.wire.sections[number - 1]
+    to = min(start + SHOWN, end)
+    values = {"view": view, "section": section, "start": start, "to": to, "end": end}
+    return env.get_template("_wiregap.html").render(values)
 
 
 def column_page(env: Environment, view: View, at: int) -> str:

@@ -51,6 +51,9 @@ TOLD = ("translation", "choice_fell_back")
 """Codes of warnings that tell how things are; there is nothing to do about them."""
 
 
+SHOWN = 100
+"""Rows of a section that a page shows of its beginning, as many of its end, and with a click."""
+
 _ARROWS: Mapping[Way, str] = {"up": "↑", "down": "↓", "own": "●"}
 
 
@@ -130,6 +133,11 @@ class Section:
         """The row that byte `place` of the recording is in; None before the first frame."""
         nth = bisect_right(self.starts, place) - 1
         return self.rows[self.wire_rows[nth]] if nth >= 0 else None
+
+    @property
+    def gap(self) -> tuple[int, int]:
+        """From where to where its rows are not shown before they are asked for."""
+        return SHOWN, max(SHOWN, len(self.rows) - SHOWN)
 
     @property
     def says(self) -> str:

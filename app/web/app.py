@@ -140,6 +140,7 @@ def _routes() -> list[Route]:
         Route(here + "/recordings/{number}", wire.recording),
         Route(here + "/recordings/{number}/bytes", wire.recorded_bytes),
         Route(here + "/recordings/{number}/frames", wire.frames),
+        Route(here + "/recordings/{number}/rows", wire.more_rows),
         Route(here + "/requests/{number}", wire.request_sent),
         Route(here + "/requests/{number}/body", wire.request_body),
         Route(here + "/code", code.code),

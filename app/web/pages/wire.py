@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from app.core.errors import BadInput, NotFound
 from app.core.events import RequestSent
 from app.render.pages import request_sent as drawn_request
+from app.render.pages import wire_rows_shown
 from app.render.wire_raw import (
     FRAMES,
     Span,
@@ -83,6 +84,19 @@ async def frames(request: Request) -> Response:
             ]
         )
     return await _below(request, frames_html(site.env, session_id, number, span, found, first))
+
+
+async def more_rows(request: Request) -> Response:
+    """GET /sessions/ID/recordings/N/rows?from=A&to=B: rows that the page does not show yet, the
+    first of those from A on, and what leads to the others before B."""
+    site, number = site_of(request), _number(request)
+    async with site.engine.hub.holding(request.path_params["id"]) as live:
+        view = await site.view(live)
+        if not 0 < number <= len(view.wire.sections):
+            raise NotFound(f"This session has no recording {number}.")
+        most = len(view.wire.sections[number - 1].rows)
+        start, end = _place(request, "from", 0, most), _place(request, "to", most, most)
+        return HTMLResponse(wire_rows_shown(site.env, view, number, start, end))
 
 
 async def search(request: Request) -> Response:

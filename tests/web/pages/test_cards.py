@@ -15,6 +15,7 @@ from app.core.state import Session
 from app.core.tools import Tool
 from app.engine.decisions import Asked
 from app.engine.engine import Engine
+from app.render.wire_rows import SHOWN
 from app.simulator.scenario import scenario
 from app.web.app import make_app
 from app.web.site import Site
@@ -87,9 +88,23 @@ async def test_a_hundred_are_shown_and_the_rest_with_a_click(served: Served) -> 
     # The same link without a script, and after a reload.
     again = await served.page("?shown=1.200")
     assert (cards(again), at_one_key(again)) == (130, 130)
-    assert "more of" not in again
+    assert not re.search(r"more of \d+ calls", again)
     framed = await served.page("?column=1")
     assert (cards(framed), "Open the session to see 30 more calls" in framed) == (100, True)
+
+
+async def test_the_wire_shows_its_ends_and_the_rows_between_with_clicks(served: Served) -> None:
+    rows, shown = r'id="wirerow-1-(\d+)"', await served.page("?tab=wire")
+    first = [int(number) for number in re.findall(rows, shown)]
+    count = first[-1] + 1
+    assert count > 3 * SHOWN
+    assert first == [*range(SHOWN), *range(count - SHOWN, count)]
+    assert f"Show 100 more of {count - 2 * SHOWN} rows" in shown
+    between: list[int] = []
+    while links := re.findall(r'hx-get="/sessions/\w+(/recordings/1/rows[^"]+)"', shown):
+        shown = await served.page(links[0].replace("&amp;", "&"))
+        between += [int(number) for number in re.findall(rows, shown)]
+    assert between == [*range(SHOWN, count - SHOWN)]
 
 
 async def test_the_replay_shows_as_many(served: Served) -> None:
