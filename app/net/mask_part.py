@@ -20,6 +20,10 @@ _LAST = HEAD * 6**LEVELS
 """So many characters may a head be written in: of each escape six, in escapes of escapes."""
 
 
+_PIECE = 64 * 1024
+"""Characters that are looked at at once: for each escape among them a place is remembered."""
+
+
 class PartMask:
     """The text of one part, as it is and without its JSON escapes, up to three levels of them:
     arguments are JSON, in which a secret may be escaped character by character. Places count
@@ -47,7 +51,8 @@ class PartMask:
 
     def feed(self, text: str) -> None:
         self.size += len(text)
-        self._feed(text)
+        for start in range(0, len(text), _PIECE):
+            self._feed(text[start : start + _PIECE])
 
     def end(self, *, whole: bool) -> Span | None:
         """No more comes, and everything is decided. `whole`: the writer ended the part itself; what

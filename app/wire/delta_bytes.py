@@ -127,11 +127,17 @@ def text_of(string: bytes) -> str:
 
 def bytes_of(frame: bytes, literal: Literal, spans: Sequence[Span]) -> Iterator[Span]:
     """The spans of `frame` in which the characters `spans` of `literal` stand."""
-    characters = list(_CHARACTER.finditer(frame, literal.start, literal.end))
-    if spans and len(characters) != len(
-        literal.text
-    ):  # its bytes are no UTF-8: rather too much than less
+    if not spans:
+        return
+    wanted = {place for start, end in spans for place in (start, end - 1)}
+    found: dict[int, Span] = {}
+    count = 0
+    for place, character in enumerate(_CHARACTER.finditer(frame, literal.start, literal.end)):
+        count = place + 1
+        if place in wanted:
+            found[place] = character.span()
+    if count != len(literal.text):  # its bytes are no UTF-8: rather too much than less
         yield literal.start, literal.end
         return
     for start, end in spans:
-        yield characters[start].start(), characters[end - 1].end()
+        yield found[start][0], found[end - 1][1]

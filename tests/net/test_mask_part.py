@@ -1,0 +1,42 @@
+"""What a part's mask remembers of a long text."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from app.net import mask_part
+from app.net.mask import Masker
+from app.net.mask_part import PartMask
+
+SECRET = "sk-abcdefghijklmnopqrstuv"
+ESCAPED = SECRET.replace("d", "\\\\u0064").replace("q", "\\u0071")
+
+
+def spans(text: str) -> list[tuple[int, int]]:
+    part = PartMask(Masker([SECRET]))
+    part.feed(text)
+    part.end(whole=True)
+    return part.spans(0, len(text))
+
+
+def test_a_long_piece_is_read_like_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"a\\nb {SECRET} \\\\n {ESCAPED}\\u00e9" * 3
+    whole = spans(text)
+    assert [text[start:end] for start, end in whole] == [SECRET, ESCAPED] * 3
+    for size in range(1, 12):
+        monkeypatch.setattr(mask_part, "_PIECE", size)
+        assert spans(text) == whole
+
+
+@pytest.mark.slow
+def test_escapes_of_a_long_piece_are_not_remembered_all_at_once() -> None:
+    text = "line\\n" * (2**20 // 3)
+    tracemalloc.start()
+    try:
+        spans(text)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * len(text)
