@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 pytest.importorskip("playwright", reason="the browser tests need the package playwright")
 
-from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.browser.chromium import ARGUMENTS, chromium
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
+from tests.browser.windows import Windows
 
 expect.set_options(timeout=20_000)  # bounds for a busy machine; a good run waits for nothing
 
@@ -55,40 +55,21 @@ def own_server(tmp_path: Path, browser: Browser) -> Iterator[Server]:
     server.end()
 
 
-@pytest.fixture
-def new_tab(browser: Browser) -> Iterator[NewTab]:
-    """Opens a tab in a window of its own; options are those of a browser context."""
-    tabs: list[Tab] = []
-
-    def open_tab(server: Server, **options: Any) -> Tab:
-        context = browser.new_context(
-            reduced_motion="reduce", viewport=options.pop("viewport", WIDE), **options
-        )
-        tabs.append(Tab(context.new_page(), server))
-        return tabs[-1]
-
-    yield open_tab
-    for one in tabs:
-        one.page.context.close()
-    assert [trouble for one in tabs for trouble in one.unforgiven()] == []
-
-
 @pytest.fixture(scope="package")
-def window(browser: Browser, server: Server) -> Iterator[BrowserContext]:
-    """Cookie and cache of most tests, logged in to the shared server."""
-    context = browser.new_context(reduced_motion="reduce", viewport=WIDE)
-    context.request.get(server.link)
-    yield context
-    context.close()
+def windows(browser: Browser) -> Iterator[Windows]:
+    windows = Windows(browser)
+    yield windows
+    windows.close()
 
 
 @pytest.fixture
-def tab(server: Server, window: BrowserContext) -> Iterator[Tab]:
-    """A fresh tab of the shared window."""
-    tab = Tab(window.new_page(), server)
-    yield tab
-    tab.page.close()
-    assert tab.unforgiven() == []
+def new_tab(windows: Windows) -> Iterator[NewTab]:
+    """Opens a tab in a window that no other tab of the test shares (`Windows.open`)."""
+    yield windows.open
+    assert windows.end() == []
 
 
-WIDE: Any = {"width": 1440, "height": 900}
+@pytest.fixture
+def tab(server: Server, new_tab: NewTab) -> Tab:
+    """A tab, logged in to the shared server."""
+    return new_tab(server).login()

@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from playwright.sync_api import ConsoleMessage, Dialog, Locator, Page, Request, Route, expect
+from playwright.sync_api import (
+    ConsoleMessage,
+    Dialog,
+    Error,
+    Locator,
+    Page,
+    Request,
+    Route,
+    expect,
+)
 
 from tests.browser.serving import Server
 
@@ -19,30 +28,51 @@ document.addEventListener("securitypolicyviolation", (event) =>
 
 
 class Tab:
-    """One page on `server`. `forgiven` are patterns of trouble that a test causes on purpose."""
+    """One page on `server`. `forgiven` are patterns of trouble that a test causes on purpose.
 
-    def __init__(self, page: Page, server: Server) -> None:
-        self.page, self.server = page, server
+    `links` are those whose cookie the page has; `leaves` says that it may be left as it is.
+    Until it is `begun` the page is still that of the test before.
+    """
+
+    def __init__(self, page: Page, server: Server, links: set[str]) -> None:
+        self.page, self.server, self._links = page, server, links
+        self.requests: list[str] = []
         self.trouble: list[str] = []
         self.forgiven: list[str] = []
+        self.leaves = self.begun = False
         page.set_default_timeout(WAIT_MS)
-        page.on("console", self._console)
-        page.on("pageerror", lambda error: self.trouble.append(f"script: {error}"))
-        page.on("request", self._request)
-        page.on("dialog", self._dialog)
-        page.add_init_script(NOTE_VIOLATIONS)
+        self.watch(True)
+
+    def watch(self, yes: bool) -> None:
+        """Begin or end to note what the page does."""
+        do: Any = self.page.on if yes else self.page.remove_listener
+        do("console", self._console)
+        do("pageerror", self._error)
+        do("request", self._request)
+        do("dialog", self._dialog)
 
     def _console(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
+        if self.begun and message.type in ("error", "warning"):
             self.trouble.append(f"console: {message.text}")
 
+    def _error(self, error: Error) -> None:
+        if self.begun:
+            self.trouble.append(f"script: {error}")
+
     def _request(self, request: Request) -> None:
+        self.begun = self.begun or request.is_navigation_request()
+        if not self.begun:
+            return
+        self.requests.append(request.url)
         if not request.url.startswith((self.server.base + "/", "data:", "about:")):
             self.trouble.append(f"request: {request.url}")
 
     def _dialog(self, dialog: Dialog) -> None:
         self.trouble.append(f"dialog: {dialog.message}")
-        dialog.dismiss()
+        if self.leaves:
+            dialog.accept()
+        else:
+            dialog.dismiss()
 
     def forgive(self, pattern: str) -> None:
         """What this test causes on purpose, as a regular expression."""
@@ -57,7 +87,9 @@ class Tab:
 
     def login(self) -> Tab:
         """Take the cookie of the printed link, without the time it takes to draw its page."""
-        self.page.context.request.get(self.server.link)
+        if self.server.link not in self._links:
+            self.page.context.request.get(self.server.link)
+            self._links.add(self.server.link)
         return self
 
     def open(self, session_id: str) -> Tab:

@@ -20,8 +20,6 @@ def state(frame: FrameLocator, word: str, waiting: int = 0) -> None:
 
 def test_two_models_live(server: Server, new_tab: NewTab) -> None:
     tab: Tab = new_tab(server).login()
-    requests: list[str] = []
-    tab.page.on("request", lambda asked: requests.append(asked.url))
     server.session(tools=["calculator"])  # whose tools the next ones are given
     tab.goto("/compare/new")
     tab.find("#ask-text").fill("What is 17 * 23?")
@@ -56,7 +54,7 @@ def test_two_models_live(server: Server, new_tab: NewTab) -> None:
     tab.find('[data-key="escape"]').click()
     state(one, "interrupted")
     state(two, "interrupted")
-    (stream,) = (url for url in requests if "/stream?" in url and "store=1" not in url)
+    (stream,) = (url for url in tab.requests if "/stream?" in url and "store=1" not in url)
     assert stream.count("session=") == 2
 
     two_more = "".join(f"&session={server.session(tools=[])}" for _ in range(2))

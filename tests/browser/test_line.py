@@ -117,7 +117,8 @@ addEventListener("pagehide", () => sessionStorage.setItem("at the end", sessionS
 """
 
 
-def test_a_page_that_is_left_closes_its_stream_before(server: Server, tab: Tab) -> None:
+def test_a_page_that_is_left_closes_its_stream_before(server: Server, new_tab: NewTab) -> None:
+    tab = new_tab(server, own=True).login()
     tab.page.add_init_script(NOTE_CANCEL)
     tab.open(server.session()).send("What is 17 * 23?")
     tab.waits_for(1)  # told by the stream, so it is there

@@ -72,7 +72,7 @@ def test_a_title_is_longer_than_the_figures_beside_it(server: Server, tab: Tab) 
 def test_send_names_the_key_of_the_platform(
     server: Server, new_tab: NewTab, platform: str, key: str
 ) -> None:
-    tab = new_tab(server).login()
+    tab = new_tab(server, own=True).login()
     named: Any = f"Object.defineProperty(navigator, 'platform', {{ get: () => '{platform}' }})"
     tab.page.add_init_script(named)
     tab.open(server.session())

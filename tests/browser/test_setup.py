@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import WIDE, NewTab
+from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import Held, Tab
+from tests.browser.windows import WIDE
 
 
 def test_setup_follows_what_another_tab_changed(server: Server, new_tab: NewTab) -> None:

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from app.core.events import PartEnded
 from app.export import html
-from tests.browser.conftest import WIDE
+from tests.browser.windows import WIDE
 from tests.export.test_html import kept, unpressed
 from tests.render.logs import STORIES
 

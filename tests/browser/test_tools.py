@@ -307,8 +307,8 @@ def test_back_shows_what_would_be_saved(server: Server, tab: Tab) -> None:
     saved(server, "go_back")
     tab.goto("/tools/go_back")
     tab.find(FACE).fill('{"type": "object", "title": "typed"}')
-    tab.page.remove_listener("dialog", tab._dialog)
-    tab.page.on("dialog", lambda dialog: dialog.accept())
+    tab.forgive("dialog")
+    tab.leaves = True
     tab.goto("/tools")
     tab.page.go_back()
     expect(tab.find("#parameters")).to_have_value(re.compile("typed"))

@@ -39,7 +39,7 @@ def test_the_waits_for_an_answer_are_counted(server: Server, new_tab: NewTab) ->
         ("stall-headers", "request", r"^Waiting for the first byte… 1\d s of 60 s$"),
         ("stall-after-6", "text_delta×3", r"^silent for 1\d s of 60 s$"),
     ):
-        tab = new_tab(server).login()  # a clock of its own, not ahead of the server's yet
+        tab = new_tab(server, own=True).login()  # a clock of its own, not ahead of the server's yet
         tab.page.clock.install()
         tab.open(server.session(f"[[fault:{fault}]] What is 17 * 23?"))
         wait = tab.find(".turnfoot .wait").last

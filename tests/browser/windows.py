@@ -1,0 +1,96 @@
+"""Windows of the browser that tests use one after the other: to open one costs more than a page.
+
+What a test leaves in one is put back: its routes, its size, its colours, what the page stored.
+Cookies stay (their names bear the server's port), and the cache, as with a user who comes again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from playwright.sync_api import Browser
+
+from tests.browser.serving import Server
+from tests.browser.tab import NOTE_VIOLATIONS, Tab
+
+WIDE: Any = {"width": 1440, "height": 900}
+
+FORGET = """() => {
+  localStorage.clear();
+  sessionStorage.clear();
+  // Whatever stands in its fields, it can be left.
+  addEventListener("beforeunload", (event) => event.stopImmediatePropagation(), true);
+}"""
+
+
+class Window:
+    """A browser context with one page, which stays where a test left it until the next one goes
+    elsewhere: an empty page in between would cost a third of a page. `options` never change."""
+
+    def __init__(self, browser: Browser, options: dict[str, Any]) -> None:
+        self.options = options
+        self.context = browser.new_context(reduced_motion="reduce", viewport=WIDE, **options)
+        self.context.add_init_script(NOTE_VIOLATIONS)
+        self.page = self.context.new_page()
+        self.links: set[str] = set()
+        self.scheme = "light"
+
+    def opened(self, server: Server, size: Any, scheme: Any) -> Tab:
+        if not self.page.url.startswith((server.base, "about:")):
+            self.page.goto("about:blank")  # its server may be gone, and it may say so
+        if size != self.page.viewport_size:
+            self.page.set_viewport_size(size)
+        if scheme != self.scheme:
+            self.page.emulate_media(color_scheme=scheme)
+            self.scheme = scheme
+        return Tab(self.page, server, self.links)
+
+    def tidy(self, tab: Tab) -> None:
+        tab.watch(False)
+        self.page.unroute_all(behavior="ignoreErrors")
+        self.page.mouse.move(-1, -1)
+        if self.page.url.startswith("http"):
+            self.page.evaluate(FORGET)
+
+
+class Windows:
+    """Those that no test uses just now, and those that one does."""
+
+    def __init__(self, browser: Browser) -> None:
+        self.browser = browser
+        self.free: list[Window] = []
+        self.used: list[tuple[Window, Tab, bool]] = []
+
+    def open(
+        self,
+        server: Server,
+        *,
+        own: bool = False,
+        viewport: Any = WIDE,
+        color_scheme: str = "light",
+        **options: Any,
+    ) -> Tab:
+        """A tab in a window that no other tab has; `own` where the test puts something into it
+        that cannot be taken out: a script that runs in each page, another clock."""
+        fit = [window for window in self.free if window.options == options and not own]
+        if fit:
+            self.free.remove(fit[0])
+        window = fit[0] if fit else Window(self.browser, options)
+        tab = window.opened(server, viewport, color_scheme)
+        self.used.append((window, tab, own))
+        return tab
+
+    def end(self) -> list[str]:
+        """The end of a test; what went wrong in its tabs."""
+        used, self.used = self.used, []
+        for window, tab, own in used:
+            if own:
+                window.context.close()
+            else:
+                window.tidy(tab)
+                self.free.append(window)
+        return [trouble for _, tab, _ in used for trouble in tab.unforgiven()]
+
+    def close(self) -> None:
+        for window in self.free:
+            window.context.close()
