@@ -68,8 +68,9 @@ class Tab:
             self.trouble.append(f"request: {request.url}")
 
     def _dialog(self, dialog: Dialog) -> None:
-        self.trouble.append(f"dialog: {dialog.message}")
-        if self.leaves:
+        if self.begun:
+            self.trouble.append(f"dialog: {dialog.message}")
+        if self.leaves or not self.begun:
             dialog.accept()
         else:
             dialog.dismiss()
