@@ -76,6 +76,16 @@ class Server:
         """The session as the server has it."""
         return self.get(f"/sessions/{session_id}")
 
+    def comes_to(self, session_id: str, state: str) -> None:
+        """Return when the session is in this state: it is looked at after each event but deltas."""
+        live = {"Accept": "text/event-stream"}
+        with self.script.stream("GET", f"/sessions/{session_id}/events", headers=live) as events:
+            for line in events.iter_lines():
+                look = line.startswith("data:") and '_delta"' not in line
+                if look and self.folded(session_id)["state"] == state:
+                    return
+        raise AssertionError(f"the session never was {state}")
+
     @staticmethod
     def _answer(response: httpx.Response) -> Any:
         assert response.status_code < 400, response.text

@@ -160,12 +160,8 @@ def test_a_typed_answer_is_filled_by_a_draft_and_told_at_its_fields(
 def test_without_a_script_the_answer_is_a_plain_form(server: Server, new_tab: NewTab) -> None:
     tab = new_tab(server, java_script_enabled=False).login()
     session_id = server.session("The weather in Oslo?", tools=["weather_of"])
-    tab.open(session_id)
-    for _ in range(100):
-        if tab.card(0).locator("summary[data-key=h]").count():
-            break
-        tab.page.reload()
-    card = tab.card(0)
+    server.comes_to(session_id, "waiting")
+    card = tab.open(session_id).card(0)
     card.locator("summary[data-key=h]").press("Enter")
     form = card.locator("form[data-answers]")
     expect(form.get_by_role("button", name="Draft")).to_be_hidden()

@@ -70,13 +70,16 @@ def test_the_second_decision_on_one_card_is_told_that_it_came_too_late(
     assert server.folded(session_id)["calls"][0]["result"]["kind"] == "denied"
 
 
-def test_a_killed_server_that_comes_back_is_found_by_itself(
+def test_a_killed_server_that_comes_back_is_found_and_says_what_it_cut(
     own_server: Server, new_tab: NewTab
 ) -> None:
     session_id = own_server.session("What is 17*23, and the weather in Paris?")
-    tab = new_tab(own_server).login().open(session_id)
-    tab.waits_for(2)
-    tab.forgive(LOST)
+    tab, cut = (new_tab(own_server).login() for _ in range(2))
+    tab.open(session_id).waits_for(2)
+    cut.open(own_server.session("Say a lot. [[fault:stall-after-8]]")).state("running")
+    expect(cut.find(".part.text .raw")).not_to_be_empty()
+    for one in (tab, cut):
+        one.forgive(LOST)
     own_server.end(signal.SIGKILL)
     expect(tab.find("#offline")).to_be_visible()
     own_server.start()
@@ -87,24 +90,13 @@ def test_a_killed_server_that_comes_back_is_found_by_itself(
     tab.state("idle")
     agrees(tab, own_server.folded(session_id))
 
-
-def test_a_run_cut_by_a_killed_server_is_said_to_be_interrupted(
-    own_server: Server, new_tab: NewTab
-) -> None:
-    session_id = own_server.session("Say a lot. [[fault:stall-after-8]]")
-    tab = new_tab(own_server).login().open(session_id)
-    tab.state("running")
-    expect(tab.find(".part.text .raw")).not_to_be_empty()
-    tab.forgive(LOST)
-    own_server.end(signal.SIGKILL)
-    own_server.start()
-    tab.state("interrupted")
-    expect(tab.find(".part.text")).not_to_be_empty()
-    expect(tab.find(".turn")).to_have_count(1)
-    tab.find(".turnfoot button", has_text="Retry").click()
-    expect(tab.find(".turn")).to_have_count(2)
-    tab.find("#head [data-key=escape]").click()
-    tab.state("interrupted")
+    cut.state("interrupted")
+    expect(cut.find(".part.text")).not_to_be_empty()
+    expect(cut.find(".turn")).to_have_count(1)
+    cut.find(".turnfoot button", has_text="Retry").click()
+    expect(cut.find(".turn")).to_have_count(2)
+    cut.find("#head [data-key=escape]").click()
+    cut.state("interrupted")
 
 
 NOTE_CANCEL = """

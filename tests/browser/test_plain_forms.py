@@ -19,7 +19,9 @@ def plain(own_server: Server, new_tab: NewTab) -> Tab:
 
 
 def settled(tab: Tab, state: str) -> None:
-    """Reload as a person without script does, until the session is in this state."""
+    """Reload as a user without script does, when the session is in this state."""
+    tab.page.wait_for_url("**/sessions/*")
+    tab.server.comes_to(tab.page.url.rpartition("/")[2], state)
     for _ in range(100):
         try:
             tab.page.reload()

@@ -51,11 +51,11 @@ def test_a_server_is_added_and_its_tools_are_taken_by_keyboard(tab: Tab) -> None
     expect(tab.find("[name=name]")).to_have_value("add")
 
 
-def test_the_pages_fit_a_phone(own_server: Server, new_tab: NewTab) -> None:
+def test_the_pages_fit_a_phone(server: Server, new_tab: NewTab) -> None:
     word = "x" * 300
     body = {"name": "narrow", "command": "npx", "args": [word, "a b", "c\u200bd"]}
-    assert own_server.script.post("/servers", json=body).status_code == 201
-    tab = new_tab(own_server, viewport={"width": 390, "height": 800}).login()
+    assert server.script.post("/servers", json=body).status_code == 201
+    tab = new_tab(server, viewport={"width": 390, "height": 800}).login()
     for path in ("/servers", "/servers/narrow", "/servers/narrow?edit=1", "/servers?new=1"):
         tab.goto(path)
         expect(tab.find("#main")).to_be_visible()

@@ -347,7 +347,7 @@ def test_two_tabs_do_not_overwrite_each_other(server: Server, tab: Tab) -> None:
     expect(tab.find("#clash")).to_be_focused()
     expect(tab.find("[name=description]").first).to_have_value("mine")
     assert server.get("/tools/two_hands")["description"] == "theirs"
-    tab.page.wait_for_timeout(450)  # a second click so soon is none
+    expect(tab.find("#tool")).not_to_have_attribute("data-ui", "sent")  # so soon none counts
     tab.find("#clash button").click()
     expect(tab.find("#saved")).to_have_text("v3 · saved")
 

@@ -28,16 +28,13 @@ class Window:
         self.context.add_init_script(NOTE_VIOLATIONS)
         self.page = self.context.new_page()
         self.links: set[str] = set()
-        self.scheme = "light"
 
     def opened(self, server: Server, size: Any, scheme: Any) -> Tab:
         if not self.page.url.startswith((server.base, "about:")):
             self.page.goto("about:blank")  # its server may be gone, and it may say so
         if size != self.page.viewport_size:
             self.page.set_viewport_size(size)
-        if scheme != self.scheme:
-            self.page.emulate_media(color_scheme=scheme)
-            self.scheme = scheme
+        self.page.emulate_media(color_scheme=scheme)
         return Tab(self.page, server, self.links)
 
     def tidy(self, tab: Tab) -> None:
