@@ -99,6 +99,7 @@ def test_a_tool_is_made_broken_mended_tried_and_used_by_keyboard(tab: Tab) -> No
     reach(page, ".top nav a")
     keys.press("Enter")
     expect(tab.find(".demo, .composer").first).to_be_visible()
+    page.wait_for_load_state()  # its keys are there after its scripts
     keys.press("n")
     page.wait_for_url(lambda url: "/sessions/" in url)
     reach(page, "#setup input[name=tools][value=book_table]", most=200)
