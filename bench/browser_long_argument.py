@@ -75,7 +75,7 @@ def received_by(session: CDPSession) -> list[int]:
 
 def measured(browser: Browser, server: Server, size: int) -> Measured:
     """One argument of `size` characters, seen growing by one page."""
-    tab = Tab(browser.new_page(), server).login()
+    tab = Tab(browser.new_page(), server, set()).login()
     tab.page.set_default_timeout(WAIT_MS)
     tab.page.add_init_script(NOTE_TASKS)
     session_id = server.session(tools=["get_weather"])
