@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -131,8 +131,10 @@ class Waiting:
 
     @property
     def has_secrets(self) -> bool:
-        texts = (self.said, self.name, self.cited, *self.tokens)
-        return any(one is not None and one.mask.has_secrets for one in texts)
+        for text in (self.said, self.name, self.cited, *self.tokens):
+            if text is not None and text.mask.has_secrets:
+                return True
+        return False
 
     def masked(self) -> Event | Beside:
         """The event with stars."""
@@ -245,7 +247,7 @@ class HoldBack:
         self._joins = joins
         self._kinds: dict[int, PartKind] = {}
         self._parts: dict[int, Said] = {}
-        self._beside: dict[tuple[int, str], Said] = {}
+        self._beside: OrderedDict[tuple[int, str], Said] = OrderedDict()  # the oldest goes quickly
         self._ended: dict[PartKind, tuple[Said, PartEnded]] = {}  # the next may go on with it
         self._lasts = {""}  # what a frame may go on with whose end never came
         self._undecided: Waiting | None = None
