@@ -106,3 +106,14 @@ def test_nothing_jumps_when_an_answer_of_many_calls_ends(
     expect(tab.find(".card.asks")).to_have_count(12)
     # Mostly 0.01. Without the room for the buttons it is 0.42.
     assert tab.page.evaluate("shifted") < 0.05
+
+
+def test_the_dot_of_a_run_stands_where_all_dots_do(server: Server, tab: Tab) -> None:
+    tab.open(server.session())
+    high = """(state) => {
+      const dot = document.querySelector("#head .dot");
+      dot.className = `dot ${state}`;
+      return dot.getBoundingClientRect().top;
+    }"""
+    idle, running = (tab.page.evaluate(high, state) for state in ("idle", "running"))
+    assert running == idle
