@@ -14,14 +14,17 @@ from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
 
-PAYLOADS = {
-    "html": '<script>alert(1)</script><img src="https://evil.example/x" onerror=alert(2)>'
-    "\"'><b autofocus onfocus=alert(3)>",
-    "htmx": '<div hx-get="/tools" hx-trigger="load" hx-target="body">x</div>'
+MARKUP = (
+    '<div hx-get="/tools" hx-trigger="load" hx-target="body">x</div>'
     '<hx-partial hx-target="#flow" hx-swap="innerHTML">gone</hx-partial>',
-    "image": "![x](https://evil.example/a.png) and [link](javascript:alert(4))"
+    "![x](https://evil.example/a.png) and [link](javascript:alert(4))"
     " \u202egnp.exe\u202c and zero\u200bwidth \u2066x\u2069",
-    "closing": "</textarea></script></title><style>*{display:none}</style>",
+    "</textarea></script></title><style>*{display:none}</style>",
+    '<script>alert(1)</script><img src="https://evil.example/x" onerror=alert(2)>'
+    "\"'><b autofocus onfocus=alert(3)>",
+)
+PAYLOADS = {
+    "markup": " ".join(MARKUP),
     "lines": "one\r\ndata: two\n\nevent: grow\rthree\u2028four\x00",
 }
 HIDDEN = "\u202e\u202c\u200b\u2066\u2069"

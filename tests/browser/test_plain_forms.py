@@ -33,6 +33,7 @@ def settled(tab: Tab, state: str) -> None:
 
 
 def test_a_demo_is_started_decided_and_answered(plain: Tab) -> None:
+    expect(plain.find("#list .empty")).to_be_visible()
     plain.find(".demo").first.click()
     settled(plain, "waiting")
     plain.press(plain.card(0), "a")
@@ -50,8 +51,13 @@ def test_a_demo_is_started_decided_and_answered(plain: Tab) -> None:
     expect(plain.cards).to_have_count(3)
 
 
-def test_settings_a_title_and_a_deletion(plain: Tab) -> None:
+def test_settings_a_title_and_a_deletion(server: Server, new_tab: NewTab) -> None:
+    plain = new_tab(server, java_script_enabled=False).login()
+    plain.goto("/welcome")
     plain.find(".inline button").click()
+    plain.page.wait_for_url("**/sessions/*")
+    session_id = plain.page.url.rpartition("/")[2]
+    expect(plain.find(f"#row-{session_id}")).to_have_count(1)
     plain.find("#setup [name=system]").fill("Be brief.")
     plain.find("#setup button", has_text="Save").click()
     expect(plain.find("#setup [name=system]")).to_have_value("Be brief.")
@@ -61,4 +67,4 @@ def test_settings_a_title_and_a_deletion(plain: Tab) -> None:
     expect(plain.find("#head h1")).to_have_text("Plain")
     plain.find("#more summary").click()
     plain.find("#head button.danger").click()
-    expect(plain.find("#list .empty")).to_be_visible()
+    expect(plain.find(f"#row-{session_id}")).to_have_count(0)

@@ -1,0 +1,26 @@
+"""A window goes from test to test, and nothing of the one is there for the next."""
+
+from __future__ import annotations
+
+from tests.browser.serving import Server
+from tests.browser.windows import WIDE, Windows
+
+LEAVE = "localStorage.left = sessionStorage.left = 'it'; onbeforeunload = (event) => 'stay'"
+LEFT = """[localStorage.left ?? "", sessionStorage.left ?? "", innerWidth,
+  matchMedia("(prefers-color-scheme: dark)").matches]"""
+
+
+def test_a_window_is_handed_on_as_if_it_were_new(server: Server, windows: Windows) -> None:
+    first = windows.open(server, viewport={"width": 500, "height": 500}, color_scheme="dark")
+    first.login().goto("/rules")
+    first.find("main").click()  # without one no page may ask whether to leave
+    first.page.evaluate(LEAVE)
+    first.page.route("**/rules", lambda route: route.abort())
+    assert windows.end() == []
+    again = windows.open(server).login()
+    assert again.page == first.page
+    again.goto("/rules")
+    assert again.page.evaluate(LEFT) == ["", "", WIDE["width"], False]
+    again.page.evaluate("console.error('seen')")
+    assert windows.end() == ["console: seen"]
+    assert first.trouble == []
