@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
+from app.core.events import CallDecided
 from app.core.state import Session
 from app.core.tools import Tool
 from app.engine.decisions import Asked
@@ -20,7 +22,7 @@ from app.simulator.scenario import scenario
 from app.web.app import make_app
 from app.web.site import Site
 from app.web.stream import Cursor, _next
-from tests.engine.running import asked, running
+from tests.engine.running import asked, events_of, running
 from tests.web.asking import BEARER, HERE, PAGE, PORT, TOKEN, call, scope_of
 
 pytestmark = pytest.mark.anyio
@@ -105,6 +107,23 @@ async def test_the_wire_shows_its_ends_and_the_rows_between_with_clicks(served: 
         shown = await served.page(links[0].replace("&amp;", "&"))
         between += [int(number) for number in re.findall(rows, shown)]
     assert between == [*range(SHOWN, count - SHOWN)]
+
+
+async def test_the_button_decides_what_was_shown_and_nothing_else(served: Served) -> None:
+    """Its form names each call with what its card showed: the server adds none."""
+    fields = re.findall(r'name="call" value="([^"]+)"', await served.page())
+    shown = list(served.session.calls())[:100]
+    assert fields == [f"{one.id} {one.digest}" for one in shown]
+    hidden = list(served.session.calls())[100]
+    named = [("call", one) for one in fields[:-1]] + [("call", f"{hidden.id} {shown[0].digest}")]
+    body = urlencode([("decision", "run"), *named]).encode()
+    form = ("content-type", "application/x-www-form-urlencoded")
+    target = f"/sessions/{served.session.id}/decisions"
+    asked_for = scope_of("POST", target, [("host", HERE), BEARER, form])
+    outcomes = json.loads((await call(served.app, asked_for, [body])).body)
+    assert [one["call"] for one in outcomes if one["ok"]] == [one.id for one in shown[:-1]]
+    decided = events_of(await served.engine.log.events(served.session.id), CallDecided)
+    assert [one.call_id for one in decided] == [one.id for one in shown[:-1]]
 
 
 async def test_the_replay_shows_as_many(served: Served) -> None:
