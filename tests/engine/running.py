@@ -22,6 +22,7 @@ from app.engine.settings import settings_from
 from app.simulator.app import simulator_app
 from app.simulator.recorded import Tape
 from app.simulator.scenario import Scenario
+from app.store.database import Database
 from tests.engine.boundary import Boundary
 from tests.loopback import listening
 
@@ -31,6 +32,21 @@ ALLOW_ALL = (Rule("*", "run", words="--allow all"),)
 
 async def at_once(_: float) -> None:
     """The sleep of a test: over before it began."""
+
+
+EMPTY: list[bytes] = []
+"""The file of a database to which nothing was written: to make one takes longer than most tests."""
+
+
+async def make_empty(path: Path) -> None:
+    """The file that `Engine.open` would make at `path`; a file that is there stays as it is."""
+    if path.exists():
+        return
+    if not EMPTY:
+        await (await Database.open(path)).close()
+        EMPTY.append(path.read_bytes())
+    else:
+        path.write_bytes(EMPTY[0])
 
 
 @asynccontextmanager
@@ -51,6 +67,7 @@ async def running(
 
     app = simulator_app(pace=pace, scenario=scenario, key=lambda sent: sent == KEY, tapes=taped)
     async with listening(app if boundary is None else boundary.around(app)) as url:
+        await make_empty(folder / "test.db")
         engine = await Engine.open(
             folder / "test.db",
             simulator_url=lambda: url,
