@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from playwright.sync_api import Browser
+
 from tests.browser.serving import Server
 from tests.browser.windows import WIDE, Windows
 
@@ -10,7 +12,8 @@ LEFT = """[localStorage.left ?? "", sessionStorage.left ?? "", innerWidth,
   matchMedia("(prefers-color-scheme: dark)").matches]"""
 
 
-def test_a_window_is_handed_on_as_if_it_were_new(server: Server, windows: Windows) -> None:
+def test_a_window_is_handed_on_as_if_it_were_new(server: Server, browser: Browser) -> None:
+    windows = Windows(browser)
     first = windows.open(server, viewport={"width": 500, "height": 500}, color_scheme="dark")
     first.login().goto("/rules")
     first.find("main").click()  # without one no page may ask whether to leave
@@ -24,3 +27,4 @@ def test_a_window_is_handed_on_as_if_it_were_new(server: Server, windows: Window
     again.page.evaluate("console.error('seen')")
     assert windows.end() == ["console: seen"]
     assert first.trouble == []
+    windows.close()
