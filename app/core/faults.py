@@ -7,6 +7,7 @@ What each is made of stands in staging.py; knows no clock: who runs the call wai
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from app.core.errors import BadInput
@@ -70,7 +71,7 @@ def known(name: str) -> Fault:
 
 def unstageable(session: Session, call: Call, name: str) -> str:
     """Why the fault cannot be staged at `call`, as a sentence; "" where it can."""
-    if name == "stale" and earlier(session, call) is None:
+    if name == "stale" and next(_earlier(session, call), None) is None:
         return f"No earlier turn has a result of {call.name}, so there is no stale one to stage."
     return ""
 
@@ -78,16 +79,23 @@ def unstageable(session: Session, call: Call, name: str) -> str:
 def earlier(session: Session, call: Call) -> tuple[int, ToolResult] | None:
     """The turn and the newest good result of the same tool in the turns before that of `call`; one
     of the same arguments goes first. What was staged does not count, what was real does."""
-    found = [
-        (one.arguments == call.arguments, one.turn, result)
-        for one in session.calls()
-        if one.name == call.name and one.turn < call.turn and one.task_id not in session.tasks
-        if (result := returned(one)) is not None and not result.is_error and result.content
-    ]
-    if not found:
-        return None
-    _, turn, result = max(enumerate(found), key=lambda one: (one[1][0], one[0]))[1]
-    return turn, result
+    newest: tuple[int, ToolResult] | None = None
+    for same, result in _earlier(session, call):
+        if same.arguments == call.arguments:
+            return same.turn, result
+        newest = newest or (same.turn, result)
+    return newest
+
+
+def _earlier(session: Session, call: Call) -> Iterator[tuple[Call, ToolResult]]:
+    """The calls of the same tool in the turns before that of `call`, with their good results, the
+    newest first."""
+    for turn in reversed(session.turns):
+        for before in reversed(turn.calls if turn.number < call.turn else ()):
+            if before.name == call.name and before.task_id not in session.tasks:
+                result = returned(before)
+                if result is not None and not result.is_error and result.content:
+                    yield before, result
 
 
 def returned(call: Call) -> ToolResult | None:

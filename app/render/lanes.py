@@ -70,12 +70,23 @@ def drawing(found: Sequence[Segment], length_ms: int) -> Drawing:
     shared = f"{most} at once at most; the last of {MOST_LANES} lanes is shared."
     rows = [(one.words, one.block) for one in bars]
     return Drawing(
-        bars,
+        tuple(_seen_apart(bars)),
         min(most, MOST_LANES),
         shared if most > MOST_LANES else "",
         rows[-MOST_ROWS:],
         max(len(rows) - MOST_ROWS, 0),
     )
+
+
+def _seen_apart(bars: Sequence[Bar]) -> Iterator[Bar]:
+    """`bars` without those that would cover another one to the unit: of thousands of calls that
+    wait together a few are drawn."""
+    drawn: set[tuple[object, ...]] = set()
+    for bar in bars:
+        place = bar.kind, round(bar.x), round(bar.x + bar.width), bar.y, bar.height
+        if place not in drawn:
+            drawn.add(place)
+            yield bar
 
 
 def _bars(found: Sequence[Segment], length_ms: int) -> Iterator[Bar]:

@@ -211,3 +211,10 @@ def test_the_bar_and_its_list_say_the_same_and_lead_to_their_blocks() -> None:
     assert "get_weather runs, call 1.2, 130 ms, beside 2 others" in titles
     for link in links:
         assert page.tree.find(link.attributes["href"].removeprefix("#")) is not None
+
+
+def test_what_covers_another_to_the_unit_is_not_drawn_and_still_listed() -> None:
+    asked = [Segment("person", place // 100, 10_000, f"call-{place}") for place in range(5000)]
+    drawn = drawing(asked, 10_000)
+    assert len(drawn.bars) < 10
+    assert len(drawn.rows) + drawn.left_out == len(asked)
