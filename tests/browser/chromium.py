@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""The first has the same pages for a sixth less of the machine: it has no windows."""
 OFF = (
     # Each window of the browser would load pages of its own, and each tab start a process ahead:
     # half of what the tests cost.

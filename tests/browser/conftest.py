@@ -21,7 +21,7 @@ from tests.browser.windows import Windows
 
 expect.set_options(timeout=20_000)  # bounds for a busy machine; a good run waits for nothing
 
-PACE = 0.1
+PACE = 0.2
 """Quick, but slow enough for a stream to be seen."""
 
 NewTab = Callable[..., Tab]
