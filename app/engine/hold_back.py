@@ -183,10 +183,11 @@ def _with_cited(meta: Mapping[str, Any], shown: Sequence[str]) -> Mapping[str, A
     return {**meta, "block": {**block, "citations": citations}}
 
 
-def _starred_after(
-    masker: Masker, said: str, frame: bytes, literals: Sequence[Literal]
-) -> Iterator[Span]:
-    """The bytes of `literals` that are secret where they go on with `said`, one after the other."""
+def _secret_after(
+    masker: Masker, said: str, literals: Sequence[Literal]
+) -> Iterator[tuple[Literal, Sequence[Span]]]:
+    """The characters of `literals` that are secret where they go on with `said`, one after the
+    other."""
     part = PartMask(masker)
     part.feed(said)
     texts = [literal.text[:_LONGEST] if said else literal.text for literal in literals]
@@ -195,7 +196,7 @@ def _starred_after(
     part.end(whole=False)
     at = len(said)
     for literal, text in zip(literals, texts, strict=True):
-        yield from bytes_of(frame, literal, part.spans(at, at + len(text)))
+        yield literal, part.spans(at, at + len(text))
         at += len(text)
 
 
@@ -363,7 +364,7 @@ class HoldBack:
             for waiting in events:
                 if isinstance(waiting.event, Warned | ResponseFailed):
                     waiting.event = masked(waiting.event, self._cut_masker)
-        if self._broken_at < upto:
+        if self._broken_at < upto and self._masker.knows_any:
             found += self._in_broken_frame(upto, events)
         stars = self._tokens_again(upto, events)
         if any(one.has_secrets for one in events):
@@ -475,17 +476,25 @@ class HoldBack:
         of_members: dict[bytes, list[Literal]] = {}
         for literal in literals:
             of_members.setdefault(literal.name, []).append(literal)
-        for run in (*([literal] for literal in literals), *of_members.values()):
+        runs = [run for run in of_members.values() if len(run) > 1]
+        # Each string's bytes are gone through once, not for each text that it may go on with.
+        found: dict[int, tuple[Literal, list[Span]]] = {}
+        for run in (*([literal] for literal in literals), *runs):
             for said in self._lasts:
-                for first, last in _starred_after(self._masker, said, frame, run):
-                    yield at + first, at + last
+                for literal, spans in _secret_after(self._masker, said, run):
+                    found.setdefault(literal.start, (literal, []))[1].extend(spans)
+        for literal, spans in found.values():
+            for first, last in bytes_of(frame, literal, merged(spans)):
+                yield at + first, at + last
+        if not has_tokens(frame):
+            return
         entries = token_lists(frame)
         for tokens in entries.lists:
             texts = [one.literal.text for one in tokens]
             for said in self._lasts:
                 part = _read(self._masker, [said, *texts], whole=False)
-                _, *spans = _spans_of(part, [said, *texts])
-                pairs = zip(tokens, spans, strict=True)
+                _, *starred_texts = _spans_of(part, [said, *texts])
+                pairs = zip(tokens, starred_texts, strict=True)
                 stars = starred_tokens(frame, pairs, entries.apart)
                 yield from ((at + first, at + last) for first, last in stars.spans)
 

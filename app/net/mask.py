@@ -22,7 +22,7 @@ from itertools import chain
 from typing import Any, AnyStr, Generic
 from urllib.parse import quote, quote_plus
 
-from app.net.unescape import Unescaper
+from app.net.unescape import Unescaper, unescaped
 
 SHORTEST = 8
 """Characters; anything shorter would blank ordinary words."""
@@ -59,6 +59,11 @@ class Masker:
     def __repr__(self) -> str:
         return f"Masker({len(self._texts)} forms)"
 
+    @property
+    def knows_any(self) -> bool:
+        """Whether there is anything to look for."""
+        return bool(self._texts)
+
     def mask_text(self, text: str) -> str:
         return starred(text, self.spans(text), "*")
 
@@ -72,13 +77,13 @@ class Masker:
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The half-open spans of `text` that are masked, in order."""
         found = _spans(text, self._texts) if len(text) > _QUICK or self.may_begin(text) else []
-        if _ODD_ESCAPE.search(text) is None:
+        if not self._texts or _ODD_ESCAPE.search(text) is None:
             return found
         return merged(found, self._spans_behind_escapes(text))
 
     def escaped_spans(self, data: bytes | bytearray) -> list[tuple[int, int]]:
         """The spans of `data` that show a secret once escapes of JSON are undone."""
-        if b"\\" not in data:
+        if not self._texts or b"\\" not in data:
             return []
         text = data.decode("latin-1")
         return self._spans_behind_escapes(text) if _ODD_ESCAPE.search(text) else []
@@ -157,13 +162,16 @@ class Masker:
         """What shows with one level of escapes undone, or with several. Places go back through
         each of them."""
         found: list[tuple[int, int]] = []
-        levels: list[Unescaper] = []
+        levels: list[str] = []
         while len(levels) < LEVELS and _ODD_ESCAPE.search(text):
-            levels.append(Unescaper())
-            text = levels[-1].feed(text) + levels[-1].end()
+            levels.append(text)
+            text = unescaped(text)
             spans = _spans(text, self._texts)
-            for level in reversed(levels):
-                spans = [(level.place(start), level.place(end)) for start, end in spans]
+            for level in reversed(levels) if spans else ():
+                undoing = Unescaper()
+                undoing.feed(level)
+                undoing.end()
+                spans = [(undoing.place(start), undoing.place(end)) for start, end in spans]
             found += spans
         return merged(found)
 

@@ -31,6 +31,7 @@ class PartMask:
 
     def __init__(self, masker: Masker) -> None:
         self.size = 0
+        self._looks = masker.knows_any
         self._as_it_is = _Reading(masker)
         self._unescaped: list[_Unescaped] = []  # each of the one before, since its first backslash
 
@@ -51,7 +52,7 @@ class PartMask:
 
     def feed(self, text: str) -> None:
         self.size += len(text)
-        for start in range(0, len(text), _PIECE):
+        for start in range(0, len(text) if self._looks else 0, _PIECE):
             self._feed(text[start : start + _PIECE])
 
     def end(self, *, whole: bool) -> Span | None:

@@ -7,44 +7,37 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
+from functools import lru_cache
 
-_ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
+_ESCAPE = re.compile(r'(\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]))')
 _CUT_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _MEANS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
+_PIECE = 64 * 1024
+"""Characters that are undone at once: for a moment each escape among them is a string."""
+
 
 class Unescaper:
-    """`offset` is where in the whole text the first piece begins that is fed."""
+    """`offset` is where in the whole text the first piece begins that is fed. Places are rarely
+    asked for: the pieces with escapes are kept as they came, and read again for that."""
 
     def __init__(self, offset: int = 0) -> None:
         self._cut = ""  # an escape of which the rest has not come
         self._read = offset  # characters of the text that are undone
         self._written = offset  # characters that were returned, counted from the same place
-        # From character `_from[n]` of what was returned on, the text is `_shifts[n]` further.
+        # The pieces with escapes, with what was read and written before each.
+        self._pieces: list[str] = []
+        self._reads: list[int] = []
+        self._starts: list[int] = []
+        self._looked_at = -1  # the piece that was asked about last
+        # From character `_from[n]` of what it says on, the text is `_shifts[n]` further.
         self._from: list[int] = []
         self._shifts: list[int] = []
 
     def feed(self, text: str) -> str:
         """The next piece without its escapes; an escape that is cut waits for its rest."""
-        text, self._cut = self._cut + text, ""
-        pieces: list[str] = []
-        done = 0
-        for escape in _ESCAPE.finditer(text):
-            digits, letter = escape.groups()
-            char = chr(int(digits, 16)) if digits else _MEANS.get(letter, letter)
-            pieces += [text[done : escape.start()], char]
-            self._written += escape.start() - done + 1
-            self._read += escape.end() - done
-            done = escape.end()
-            self._from.append(self._written)
-            self._shifts.append(self._read - self._written)
-        if cut := _CUT_ESCAPE.search(text, done):
-            self._cut = text[cut.start() :]
-        rest = text[done : len(text) - len(self._cut)]
-        self._written += len(rest)
-        self._read += len(rest)
-        pieces.append(rest)
-        return "".join(pieces)
+        return "".join(self._undone(piece) for piece in _cut_up(text))
 
     def end(self) -> str:
         """The escape that was cut, as it stands."""
@@ -55,11 +48,61 @@ class Unescaper:
 
     def place(self, index: int) -> int:
         """Where in the text character `index` of what was returned begins."""
-        nth = bisect_right(self._from, index) - 1
-        return index + (self._shifts[nth] if nth >= 0 else 0)
+        nth = bisect_right(self._starts, index) - 1
+        if nth < 0:
+            return index
+        if nth != self._looked_at:
+            self._look_at(nth)
+        place = bisect_right(self._from, index) - 1
+        before = self._reads[nth] - self._starts[nth]
+        return index + (self._shifts[place] if place >= 0 else before)
 
     def forget(self, keep: int) -> None:
         """Only places of the last `keep` characters that were returned are still asked for."""
-        unused = bisect_right(self._from, self._written - keep) - 1
+        unused = bisect_right(self._starts, self._written - keep) - 1
         if unused > 0:
-            del self._from[:unused], self._shifts[:unused]
+            del self._pieces[:unused], self._reads[:unused], self._starts[:unused]
+            self._looked_at, self._from, self._shifts = -1, [], []
+
+    def _undone(self, text: str) -> str:
+        text, self._cut = self._cut + text, ""
+        pieces = _ESCAPE.split(text)
+        if cut := _CUT_ESCAPE.search(pieces[-1]):
+            self._cut = cut[0]
+            pieces[-1] = pieces[-1][: cut.start()]
+        if len(pieces) > 1:
+            self._pieces.append(text)
+            self._reads.append(self._read)
+            self._starts.append(self._written)
+            pieces[1::2] = map(_meaning, pieces[1::2])
+        undone = "".join(pieces)
+        self._read += len(text) - len(self._cut)
+        self._written += len(undone)
+        return undone
+
+    def _look_at(self, nth: int) -> None:
+        self._looked_at, self._from, self._shifts = nth, [], []
+        shift, first = self._reads[nth] - self._starts[nth], self._reads[nth]
+        for escape in _ESCAPE.finditer(self._pieces[nth]):
+            self._from.append(first + escape.start() - shift + 1)
+            shift += escape.end() - escape.start() - 1
+            self._shifts.append(shift)
+
+
+def unescaped(text: str) -> str:
+    """A whole text without its escapes."""
+    undone: list[str] = []
+    unescaper = Unescaper()
+    for piece in _cut_up(text):
+        undone.append(unescaper.feed(piece))
+        unescaper.forget(0)
+    return "".join(undone) + unescaper.end()
+
+
+def _cut_up(text: str) -> Iterator[str]:
+    return (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
+
+
+@lru_cache(maxsize=2**14)
+def _meaning(escape: str) -> str:
+    return chr(int(escape[2:], 16)) if escape[1] == "u" else _MEANS.get(escape[1], escape[1])

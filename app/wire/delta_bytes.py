@@ -22,7 +22,8 @@ TEXT_MEMBERS = frozenset(
 """The members whose strings, or strings in arrays, become text of a part in some protocol."""
 
 # A quote in a comment or in the name of an event closes nothing of the next line.
-_TOKEN = re.compile(rb'"[^"\\\r\n]*(?:\\[^\r\n][^"\\\r\n]*)*(?:"|\\?(?=[\r\n]|\Z))|[{}]')
+# What has matched is never given back: to remember it costs much memory where there are escapes.
+_TOKEN = re.compile(rb'"[^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+(?:"|\\?(?=[\r\n]|\Z))|[{}]')
 _CUT_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _IS_NAME = re.compile(rb"\s*:")
 _CHARACTER = re.compile(

@@ -14,7 +14,9 @@ from typing import Any
 
 from app.wire.delta_bytes import Delta, Literal, Span, bytes_of, text_of
 
-_MARK = re.compile(rb'"[^"\\\r\n]*(?:\\[^\r\n][^"\\\r\n]*)*"|[{}\[\]]')
+_MARK = re.compile(rb'"[^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+("?)|[{}\[\]]')
+"""A string without an end is read once as a whole: not again from each quote that is in it."""
+_BRACKET = re.compile(rb"[{}\[\]]")
 _IS_NAME = re.compile(rb"\s*:")
 
 _NAME = re.compile(
@@ -74,11 +76,20 @@ def has_tokens(frame: bytes) -> bool:
     return _NAME.search(frame) is not None
 
 
+def _marks(frame: bytes) -> Iterator[re.Match[bytes]]:
+    """The strings and the brackets; those in a string without an end count, for it may be none."""
+    for mark in _MARK.finditer(frame):
+        if mark[1] == b"":
+            yield from _BRACKET.finditer(frame, mark.start(), mark.end())
+        else:
+            yield mark
+
+
 def token_lists(frame: bytes) -> TokenLists:
     """What is not closed, for its end never came, counts."""
     found = TokenLists()
     stack, name = [_Open(False, b"")], b""
-    for mark in _MARK.finditer(frame):
+    for mark in _marks(frame):
         sign, top = mark[0], stack[-1]
         if sign in (b"{", b"["):
             stack.append(_Open(sign == b"[", top.name if top.is_list else name, mark.start()))

@@ -9,6 +9,7 @@ import pytest
 from app.net import mask_part
 from app.net.mask import Masker
 from app.net.mask_part import PartMask
+from app.net.unescape import Unescaper
 
 SECRET = "sk-abcdefghijklmnopqrstuv"
 ESCAPED = SECRET.replace("d", "\\\\u0064").replace("q", "\\u0071")
@@ -28,6 +29,34 @@ def test_a_long_piece_is_read_like_short_ones(monkeypatch: pytest.MonkeyPatch) -
     for size in range(1, 12):
         monkeypatch.setattr(mask_part, "_PIECE", size)
         assert spans(text) == whole
+
+
+def test_what_knows_no_key_looks_at_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+
+    def counted(_: Unescaper, text: str) -> str:
+        looked_at.append(text)
+        return text
+
+    monkeypatch.setattr(Unescaper, "feed", counted)
+    for masker, looks in ((Masker(), False), (Masker([SECRET]), True)):
+        part = PartMask(masker)
+        part.feed(ESCAPED)
+        part.end(whole=True)
+        assert masker.escaped_spans(ESCAPED.encode()) == masker.spans(ESCAPED) == []
+        assert bool(looked_at) == looks
+        assert part.size == len(ESCAPED)
+
+
+def test_no_place_is_remembered_for_an_escape_of_a_whole_text() -> None:
+    data = rb"\u0041" * 2**16
+    tracemalloc.start()
+    try:
+        assert Masker([SECRET]).escaped_spans(data) == []
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * len(data)
 
 
 @pytest.mark.slow

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from app.wire.delta_bytes import bytes_of, text_literals
+from app.wire.token_bytes import token_lists
 
 FRAME = r'{"text": "aé\n\u00e9b"}'.encode()
 
@@ -44,3 +47,18 @@ def test_a_long_text_is_not_taken_apart(spans: list[tuple[int, int]]) -> None:
     finally:
         tracemalloc.stop()
     assert peak < len(frame)
+
+
+@pytest.mark.parametrize("end", [b"", b'"}'])
+@pytest.mark.parametrize("read", [lambda frame: list(text_literals(frame)), token_lists])
+def test_of_the_escapes_of_a_string_none_is_remembered(
+    read: Callable[[bytes], Any], end: bytes
+) -> None:
+    frame = b'{"text": "' + rb"\"" * 2**13 + end
+    tracemalloc.start()
+    try:
+        read(frame)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * len(frame)

@@ -60,3 +60,9 @@ def test_what_broke_off_counts_and_what_stands_apart_is_none_of_the_entries() ->
     assert starred(frame, ("x", [(0, 1)])).count(b'"token": "*"') == 2
     cut = frame[: frame.rindex(b"]}]")]
     assert [[one.literal.text for one in tokens] for tokens in token_lists(cut).lists] == [["x"]]
+
+
+def test_a_string_without_an_end_hides_no_bracket_and_no_later_line() -> None:
+    frame = b'[{"token": "a"}, "b\\"c] [{"token"\n[{"token": "d\\"e"}]'
+    lists = token_lists(frame).lists
+    assert [[one.literal.text for one in tokens] for tokens in lists] == [['d"e'], ["a"]]

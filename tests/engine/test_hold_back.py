@@ -1,0 +1,46 @@
+"""What it costs to look for secrets in a frame whose end never came."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from app.core.events import PartDelta, PartEnded, PartStarted
+from app.engine import hold_back
+from app.engine.hold_back import HoldBack
+from app.net.mask import Masker
+from app.wire.delta_bytes import Literal, Span, bytes_of
+
+SECRET = "sk-canary/0f1e2d+3c4b5a69"
+
+
+def test_a_broken_frame_is_gone_through_once_however_many_texts_it_may_go_on_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each text ends in the beginning of the secret, and the frame's text goes on with it."""
+    gone_through: list[int] = []
+
+    def counted(frame: bytes, literal: Literal, spans: Sequence[Span]) -> Iterator[Span]:
+        gone_through.append(literal.end - literal.start)
+        return bytes_of(frame, literal, spans)
+
+    monkeypatch.setattr(hold_back, "bytes_of", counted)
+    held = HoldBack(1, Masker([SECRET]))
+    for index in range(50):
+        held.add_event(PartStarted(index, "text", "", ""), 0, 0, 0)
+        held.add_event(PartDelta(index, f"{index} {SECRET[:10]}"), 0, 0, 0)
+    said = f"{SECRET[10:]} and {SECRET}"
+    value: Any = {"text": said, "content": "and so on"}
+    held.add_bytes(f"data: {json.dumps(value)[:-1]}".encode(), 0)
+    held.break_off(0)
+    for index in range(50):
+        said = f"{index} {SECRET[:10]}"
+        held.add_event(PartEnded(index, said, "", "", {}, False), 0, 0, 0)
+    released = held.release(held.size)
+    data = b"".join(chunk.data for chunk in released.chunks)
+    stars = "*" * len(SECRET)
+    assert data.decode() == f'data: {{"text": "{stars[10:]} and {stars}", "content": "and so on"'
+    assert sum(gone_through) < len(data)
