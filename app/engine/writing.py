@@ -49,6 +49,10 @@ Ended = Callable[[Live], Awaitable[None]]
 ALIVE_FACTOR = 10
 """For so many times the limit of silence a provider may send signs of life and nothing else."""
 
+MUCH = 512 * 1024
+"""Bytes of an answer that are looked through in another thread: here it would take the turn of all
+others for more than a moment."""
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -125,19 +129,10 @@ class Writing:
             stopped = stop()
             # What had arrived by then is kept; but of calls that never run nothing is told ahead.
             self._doubting = stopped is None
-            if item.started is not None:
-                self._retry_after = item.retry_after
-                self._started(item.started, item.at_ms)
-            elif not item.ended:
-                self._bytes(self._masked.feed(item.data), item.at_ms)
-                if not self._ended and (quiet_s := self._quiet_s(item.at_ms)):
-                    clean = False
-                    self._end(_only_alive(item.at_ms, quiet_s), stopped)
+            if self._is_much(item):
+                clean = await asyncio.to_thread(self._take_one, item, stopped)
             else:
-                self._bytes(self._masked.end(), item.at_ms)
-                clean = item.trouble is None
-                self._end(item, stopped)
-            self._release()
+                clean = self._take_one(item, stopped)
             if self._ended:
                 self.over = True
                 break
@@ -159,6 +154,30 @@ class Writing:
         )
         await self._hub.surely(self._session_id, save, self._then if self.over else None)
         self._events, self._times, self._sources, self._chunks = [], [], [], []
+
+    def _is_much(self, item: Arrived) -> bool:
+        """Whether what is read and looked through for `item` would keep others from their turn: a
+        large event, or the end of a large answer."""
+        held = self._held
+        return (held.size if item.ended else held.size - held.saved + len(item.data)) >= MUCH
+
+    def _take_one(self, item: Arrived, stopped: ResponseFailed | None) -> bool:
+        """False where it was not the provider that ended the answer."""
+        clean = True
+        if item.started is not None:
+            self._retry_after = item.retry_after
+            self._started(item.started, item.at_ms)
+        elif not item.ended:
+            self._bytes(self._masked.feed(item.data), item.at_ms)
+            if not self._ended and (quiet_s := self._quiet_s(item.at_ms)):
+                clean = False
+                self._end(_only_alive(item.at_ms, quiet_s), stopped)
+        else:
+            self._bytes(self._masked.end(), item.at_ms)
+            clean = item.trouble is None
+            self._end(item, stopped)
+        self._release()
+        return clean
 
     def _started(self, started: ResponseStarted, at_ms: int) -> None:
         headers = self._masker.mask_data(dict(started.headers))
