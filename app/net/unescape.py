@@ -5,6 +5,7 @@ Escapes are undone wherever they stand: what of the text is a JSON string need n
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -12,10 +13,15 @@ from functools import lru_cache
 
 _ESCAPE = re.compile(r'(\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]))')
 _CUT_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+_HALF = re.compile(r"\\u[dD][89abAB]")
+"""Of two halves of a character `json` makes one."""
+_JSON = json.JSONDecoder(strict=False)
 _MEANS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 _PIECE = 64 * 1024
-"""Characters that are undone at once: for a moment each escape among them is a string."""
+"""Characters that are undone at once: for a moment each escape among them may be a string."""
+_MOST_QUOTES = 64
+"""Quotes without a backslash in such a piece up to which `json` is quicker."""
 
 
 class Unescaper:
@@ -37,7 +43,7 @@ class Unescaper:
 
     def feed(self, text: str) -> str:
         """The next piece without its escapes; an escape that is cut waits for its rest."""
-        return "".join(self._undone(piece) for piece in _cut_up(text))
+        return "".join(self._feed(piece) for piece in _cut_up(text))
 
     def end(self) -> str:
         """The escape that was cut, as it stands."""
@@ -64,19 +70,19 @@ class Unescaper:
             del self._pieces[:unused], self._reads[:unused], self._starts[:unused]
             self._looked_at, self._from, self._shifts = -1, [], []
 
-    def _undone(self, text: str) -> str:
-        text, self._cut = self._cut + text, ""
-        pieces = _ESCAPE.split(text)
-        if cut := _CUT_ESCAPE.search(pieces[-1]):
-            self._cut = cut[0]
-            pieces[-1] = pieces[-1][: cut.start()]
-        if len(pieces) > 1:
+    def _feed(self, text: str) -> str:
+        text = self._cut + text
+        size = _size_before_cut(text)
+        text, self._cut = text[:size], text[size:]
+        undone = text
+        if "\\" in text:
+            quickly = _quickly_undone(text)
+            undone = _undone(text) if quickly is None else quickly
+        if len(undone) < len(text):
             self._pieces.append(text)
             self._reads.append(self._read)
             self._starts.append(self._written)
-            pieces[1::2] = map(_meaning, pieces[1::2])
-        undone = "".join(pieces)
-        self._read += len(text) - len(self._cut)
+        self._read += len(text)
         self._written += len(undone)
         return undone
 
@@ -101,6 +107,37 @@ def unescaped(text: str) -> str:
 
 def _cut_up(text: str) -> Iterator[str]:
     return (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
+
+
+def _size_before_cut(text: str) -> int:
+    """Where the escape begins that is cut at the end; of two backslashes the first one escapes."""
+    cut = _CUT_ESCAPE.search(text, max(0, len(text) - 5))
+    if cut is None:
+        return len(text)
+    before = text[: cut.start() + 1]
+    is_escape = (len(before) - len(before.rstrip("\\"))) % 2
+    return cut.start() if is_escape else len(text)
+
+
+def _undone(text: str) -> str:
+    pieces = _ESCAPE.split(text)
+    pieces[1::2] = map(_meaning, pieces[1::2])
+    return "".join(pieces)
+
+
+def _quickly_undone(text: str) -> str | None:
+    """The same, where `json` can read it as a few strings with a quote between each two."""
+    if _HALF.search(text):
+        return None
+    quoted, at, pieces = f'"{text}"', 0, list[str]()
+    try:
+        while at < len(quoted) - 1 and len(pieces) < _MOST_QUOTES:
+            piece, end = _JSON.raw_decode(quoted, at)
+            pieces.append(piece)
+            at = end - 1
+    except ValueError:  # a backslash that begins no escape
+        return None
+    return '"'.join(pieces) if at == len(quoted) - 1 else None
 
 
 @lru_cache(maxsize=2**14)

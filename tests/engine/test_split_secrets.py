@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import random
 import re
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -29,6 +31,7 @@ from app.core.events import (
 )
 from app.core.settings import Limits
 from app.engine.decoded_again import checked
+from app.engine.hold_back import HoldBack, Released
 from app.engine.hub import Hub
 from app.engine.masked import masked
 from app.engine.writing import Arrived, Prepared, Writing
@@ -452,4 +455,30 @@ def seen_by_nobody(protocol: str, random_: random.Random) -> None:
     for text in (saved.data.decode(), *seen, *(str(event) for event in events)):
         assert SECRET[4:9] not in text
         assert SECRET[-6:] not in text
+    assert saved.differences() == []
+
+
+@pytest.mark.parametrize("much", [True, False])
+async def test_a_large_event_is_looked_through_while_others_get_their_turn(
+    monkeypatch: pytest.MonkeyPatch, much: bool
+) -> None:
+    """In another thread; what is small is not worth one. Both save the same."""
+    threads: set[int] = set()
+    release = HoldBack.release
+
+    def noted(held: HoldBack, settled: int) -> Released:
+        if held.size > held.saved:
+            threads.add(threading.get_ident())
+        return release(held, settled)
+
+    monkeypatch.setattr(HoldBack, "release", noted)
+    monkeypatch.setattr("app.engine.writing.MUCH", 0 if much else 2**20)
+    said = json.dumps({"key": SECRET})
+    body = b"".join(sse(value) for value in anthropic([("call", [said[:20], said[20:]])]))
+    saved = await written("anthropic", [body[:300], body[300:]])
+    assert (threading.get_ident() in threads) != much
+    assert len(threads) == 1 or much
+    ended = [one.event for one in saved.log if isinstance(one.event, PartEnded)]
+    assert [len(one.text) for one in ended] == [len(said)]
+    assert ended[0].text == said.replace(SECRET, "*" * len(SECRET))
     assert saved.differences() == []

@@ -48,6 +48,20 @@ def test_what_knows_no_key_looks_at_nothing(monkeypatch: pytest.MonkeyPatch) -> 
         assert part.size == len(ESCAPED)
 
 
+@pytest.mark.parametrize("odd", ["", "\\x", "\\ud83d\\ude00", '"' * 100])
+def test_escapes_are_undone_alike_quickly_or_not_and_lead_back(odd: str) -> None:
+    """`json` undoes them where it can; it knows no lone backslash, and joins halves."""
+    text = f'a\\n"b" {odd}\\\\u0041 \\u0042\\/'
+    undoing = Unescaper()
+    undone = "".join(undoing.feed(char) for char in text) + undoing.end()
+    whole = Unescaper()
+    halves = odd if odd[:2] != "\\u" else "\ud83d\ude00"
+    assert undone == whole.feed(text) + whole.end() == f'a\n"b" {halves}\\u0041 B/'
+    places = [undoing.place(index) for index in range(len(undone) + 1)]
+    assert places == [whole.place(index) for index in range(len(undone) + 1)]
+    assert [text[places[-3]], places[-1]] == ["\\", len(text)]
+
+
 def test_no_place_is_remembered_for_an_escape_of_a_whole_text() -> None:
     data = rb"\u0041" * 2**16
     tracemalloc.start()
