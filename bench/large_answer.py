@@ -1,8 +1,9 @@
 """The memory of an answer that reaches the cap of 64 MiB: `python bench/large_answer.py`.
 
-A provider of its own sends text, numbers or arguments, in deltas of `--deltas` characters: 1000, or
-almost 8 MiB each (an event may have 8 MiB), until the server stops reading. For each a server of
-its own is started; printed are its resident memory before, at its peak, and after 25 s of quiet.
+A provider of its own sends text, numbers or arguments (these also escaped), in deltas of `--deltas`
+characters: 1000, or almost 8 MiB each (an event may have 8 MiB), until the server stops reading.
+For each a server of its own is started; printed are its resident memory before, at its peak, and
+after 25 s of quiet.
 Exit 1 where one grew by more than the bound, or kept more than that.
 """
 
@@ -33,6 +34,9 @@ MOST_KEPT = 40 * MIB
 """What memory may grow by at most, and what may stay of that."""
 BIG = 8 * MIB - 1024
 QUIET_S = REST_S + 5
+CALLS = ("args", "escaped")
+"""The kinds that are arguments; `escaped` are full of escapes, and a key is known."""
+KEY = {"OPENAI_API_KEY": "sk-canary/0f1e2d+3c4b5a69"}
 
 Events = Iterator[tuple[str, Mapping[str, Any]]]
 
@@ -40,12 +44,10 @@ Events = Iterator[tuple[str, Mapping[str, Any]]]
 def _anthropic(kind: str, pieces: Iterator[str]) -> Events:
     yield "message_start", {"message": {"id": "m", "role": "assistant", "content": []}}
     block: dict[str, Any] = {"type": "text", "text": ""}
-    if kind == "args":
+    if kind in CALLS:
         block = {"type": "tool_use", "id": "t", "name": "calculator", "input": {}}
     yield "content_block_start", {"index": 0, "content_block": block}
-    name, member = (
-        ("input_json_delta", "partial_json") if kind == "args" else ("text_delta", "text")
-    )
+    name, member = ("input_json_delta", "partial_json") if kind in CALLS else ("text_delta", "text")
     for piece in pieces:
         yield "content_block_delta", {"index": 0, "delta": {"type": name, member: piece}}
 
@@ -54,7 +56,7 @@ def _openai_chat(kind: str, pieces: Iterator[str]) -> Events:
     call: dict[str, Any] = {"index": 0, "id": "t", "type": "function"}
     for number, piece in enumerate(pieces):
         delta: dict[str, Any] = {"role": "assistant"} if not number else {}
-        if kind == "args":
+        if kind in CALLS:
             named = {"name": "calculator"} if not number else {}
             opened = call if not number else {"index": 0}
             delta["tool_calls"] = [{**opened, "function": {**named, "arguments": piece}}]
@@ -71,14 +73,17 @@ PROTOCOLS: Mapping[str, Callable[[str, Iterator[str]], Events]] = {
 
 
 def pieces(kind: str, size: int) -> Iterator[str]:
-    """Text, numbers (words that are all different), or the arguments of a call, without an end,
-    `size` characters at a time."""
+    """Text, numbers (words that are all different), or the arguments of a call, plain or escaped,
+    without an end, `size` characters at a time."""
     if kind == "numbers":
         for first in count(10**8, size // 10):
             yield " ".join(map(str, range(first, first + size // 10)))
     words = "All work and no play makes a model a dull toy. "
-    piece = (words * (size // len(words) + 1))[:size]
-    if kind == "args":
+    if kind == "escaped":
+        words = r"All \u0077ork and no \"play\"\n"
+    piece = words * (size // len(words) + 1)
+    piece = piece[: size if kind != "escaped" else size - size % len(words)]
+    if kind in CALLS:
         yield '{"expression": "'
     while True:
         yield piece
@@ -161,7 +166,7 @@ async def _watch(one: Served, path: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--protocols", nargs="+", default=list(PROTOCOLS))
-    parser.add_argument("--kinds", nargs="+", default=["text", "numbers", "args"])
+    parser.add_argument("--kinds", nargs="+", default=["text", "numbers", *CALLS])
     parser.add_argument("--deltas", type=int, nargs="+", default=[1000, BIG], help="characters")
     parser.add_argument("--watched", action="store_true", help="a page looks on")
     arguments = parser.parse_args()
@@ -171,6 +176,8 @@ def main() -> int:
             for size in arguments.deltas:
                 with tempfile.TemporaryDirectory() as folder:
                     home = {"PLAYGROUND_HOME": os.path.join(folder, "home")}
+                    if kind == "escaped":
+                        home |= KEY
                     with served(Path(folder) / "large.db", **home) as one:
                         row = asyncio.run(
                             measured(one, protocol, kind, size, watched=arguments.watched)
