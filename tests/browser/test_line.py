@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import NewTab
@@ -70,6 +71,7 @@ def test_the_second_decision_on_one_card_is_told_that_it_came_too_late(
     assert server.folded(session_id)["calls"][0]["result"]["kind"] == "denied"
 
 
+@pytest.mark.slow
 def test_a_killed_server_that_comes_back_is_found_and_says_what_it_cut(
     own_server: Server, new_tab: NewTab
 ) -> None:

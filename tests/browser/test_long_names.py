@@ -116,6 +116,7 @@ def named_long(server: Server) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_long_names_widen_no_column(own_server: Server, new_tab: NewTab) -> None:
     tab = new_tab(own_server).login()
     pages = named_long(own_server)

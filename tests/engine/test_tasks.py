@@ -145,6 +145,7 @@ async def test_a_task_ends_with_the_program(tmp_path: Path) -> None:
             assert live.session.open_tasks == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 async def test_a_server_that_is_killed_leaves_no_task(tmp_path: Path, number: int) -> None:
     """Over a real server: kill -9, and a polite end."""

@@ -86,6 +86,7 @@ async def test_large_texts_are_read_as_they_were_written(
         assert (await database.rows("SELECT count(*) FROM rests"))[0][0] == 0
 
 
+@pytest.mark.slow
 async def test_the_beginning_of_a_long_text_is_indexed(tmp_path: Path) -> None:
     """What one text adds to the index is held in memory until it is written."""
     text = "early " * 10 + "middle " * (INDEXED // 7) + "漢" * batch.LARGE + " late"
