@@ -194,7 +194,7 @@ def ended_by_signals(one: uvicorn.Server, leaving: Callable[[], None]) -> Iterat
 
     def end() -> None:
         if one.should_exit:
-            os._exit(1)  # what was told is saved, and tools end with this process
+            os._exit(1)  # acknowledged events are saved; tools end with this process
         one.should_exit = True
         leaving()
 

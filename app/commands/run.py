@@ -103,7 +103,7 @@ class Ends:
 
     def _leave(self) -> None:
         print(f"playground: {_LEFT}", file=sys.stderr, flush=True)
-        os._exit(self.code)  # what was told is saved, and tools end with this process
+        os._exit(self.code)  # acknowledged events are saved; tools end with this process
 
 
 async def _run_here(

@@ -203,10 +203,10 @@ def _call_commands(
 def _ruled(
     session: Session, turn: Turn, calls: Sequence[Call], rules: Sequence[Rule], denied: Denied
 ) -> list[CallDecided | RunStopped] | None:
-    """What the rules make of `calls`; those that they leave to a person are not asked about again
-    until something becomes of them. None where a rule will stop the run at a call that is still
-    looked at: nothing is decided and nothing begins until then; other checks hold nobody up, for
-    one may take its time."""
+    """What the rules decide of `calls`. Those that they leave to the user are not looked at again
+    until their state changes. None where a rule will stop the run at a call whose check has not
+    ended: until it has, no call is decided and none begins. Other checks hold up nothing, for one
+    of them may be slow."""
     ruled: list[CallDecided | RunStopped] = []
     for call in calls:
         event: CallDecided | RunStopped | None = None

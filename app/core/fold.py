@@ -81,9 +81,9 @@ def apply(session: Session, logged: Logged) -> None:
 
 def _moved(session: Session, call_id: str) -> None:
     call = session.by_call.get(call_id)
-    stands = session.turns[call.turn - 1].stands if call is not None else None
-    if call is not None and stands is not None:
-        stands.moved(call)
+    standing = session.turns[call.turn - 1].kept_standing if call is not None else None
+    if call is not None and standing is not None:
+        standing.moved(call)
 
 
 def fold(session_id: str, log: Iterable[Logged]) -> Session:
@@ -219,7 +219,7 @@ def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
     session.denied = [call for call in session.denied if call.id not in anew]
     for turn in session.turns:
         turn.calls = [_anew(session, c, tools) if c.id in anew else c for c in turn.calls]
-        turn.stands, turn.repeats = None, None
+        turn.kept_standing, turn.repeats = None, None
     session.resumed_turn, session.resumed_ms = len(session.turns), logged.at_ms
     session.forgiven = frozenset(call.id for call in session.current_calls if call.status == "done")
 

@@ -324,7 +324,8 @@ class Turn:
     `retries` is how many failed attempts by themselves came before it; `calls_before` how many of
     its calls were done when a person last let it go on beyond their limit; `doubled`, `keys`,
     `made`, `alike` and `repeats` are what was found of its calls (decide.doubled_ids, limits._keys,
-    _made, _alike and _repeats), None before. `stands` is its `standing`, once it was asked for.
+    _made, _alike and _repeats), None before. `kept_standing` is its
+    `standing`, once it was asked for.
     """
 
     number: int
@@ -351,7 +352,7 @@ class Turn:
     repeats: tuple[object, deque[tuple[Call, int]]] | None = field(
         default=None, init=False, compare=False, repr=False
     )
-    stands: Standing | None = field(default=None, init=False, compare=False, repr=False)
+    kept_standing: Standing | None = field(default=None, init=False, compare=False, repr=False)
 
     @property
     def open(self) -> bool:
@@ -365,11 +366,11 @@ class Turn:
     @property
     def standing(self) -> Standing:
         """Kept once the turn is over: from then on the fold tells it what becomes of a call."""
-        if self.stands is not None:
-            return self.stands
+        if self.kept_standing is not None:
+            return self.kept_standing
         found = Standing(self.calls)
         if not self.open:
-            self.stands = found
+            self.kept_standing = found
         return found
 
     def part_after(self, count: int) -> int:

@@ -86,3 +86,13 @@ def test_the_same_turn_is_not_earlier() -> None:
     one = session(*events, checked("1.1"))
     assert earlier(one, one.call("1.1")) is None
     assert returned(one.call("1.0")) != ToolResult()
+
+
+def test_of_one_turn_the_last_result_is_the_newest() -> None:
+    events = [*begun(), *turn(1, call(0), call(1))]
+    for call_id, text in (("1.0", "first"), ("1.1", "second")):
+        ended = CallEnded(call_id, text_result(text))
+        events += [checked(call_id), run(call_id), CallStarted(call_id, 1), ended]
+    one = session(*events, *turn(2, call(0)), checked("2.0"))
+    old = earlier(one, one.call("2.0"))
+    assert old == (1, text_result("second"))

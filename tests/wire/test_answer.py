@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -112,7 +110,7 @@ NO_COUNTS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_toke
 def test_a_count_of_tokens_that_cannot_be_is_none(count: int, good: bool) -> None:
     for name in (*NO_COUNTS, "reasoning_tokens"):
         answer = Answer()
-        answer.usage = replace(Usage(7, 0, {"n": 1}), **{name: count})  # type: ignore[arg-type]
+        answer.usage = Usage(**{**vars(Usage(7, 0, {"n": 1})), name: count})
         if good:
             answer.end("stop", {})
         else:
