@@ -22,7 +22,7 @@ from itertools import chain
 from typing import Any, AnyStr, Generic
 from urllib.parse import quote, quote_plus
 
-from app.net.unescape import Unescaper, unescaped
+from app.net.unescape import Unescaper
 
 SHORTEST = 8
 """Characters; anything shorter would blank ordinary words."""
@@ -41,6 +41,9 @@ HEAD = 4
 
 _QUICK = 4096
 """Characters up to which it is quicker to look for heads first than for each form."""
+
+_PIECE = 64 * 1024
+"""Characters of a text that are looked at at once behind their escapes."""
 
 _ODD_ESCAPE = re.compile(r"\\u00[2-7][0-9a-fA-F]|\\/")
 """An escape of a character that needs none: `json.dumps` writes no such thing."""
@@ -76,7 +79,7 @@ class Masker:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The half-open spans of `text` that are masked, in order."""
-        found = _spans(text, self._texts) if len(text) > _QUICK or self.may_begin(text) else []
+        found = self._quick_spans(text)
         if not self._texts or _ODD_ESCAPE.search(text) is None:
             return found
         return merged(found, self._spans_behind_escapes(text))
@@ -149,6 +152,10 @@ class Masker:
         return _Prefixes(self._texts)
 
     @cached_property
+    def _longest(self) -> int:
+        return max(map(len, self._texts))
+
+    @cached_property
     def _unescaped(self) -> tuple[Sequence[bytes], _Prefixes]:
         pairs = zip(self._texts, self._bytes, strict=True)
         forms = [data for text, data in pairs if _ODD_ESCAPE.search(text) is None]
@@ -159,21 +166,35 @@ class Masker:
         return _heads(self._texts)
 
     def _spans_behind_escapes(self, text: str) -> list[tuple[int, int]]:
-        """What shows with one level of escapes undone, or with several. Places go back through
-        each of them."""
+        """What shows with one level of escapes undone, or with several, since the first backslash
+        of each. A text may be long: it is read in pieces, each with the end of the one before."""
         found: list[tuple[int, int]] = []
-        levels: list[str] = []
-        while len(levels) < LEVELS and _ODD_ESCAPE.search(text):
-            levels.append(text)
-            text = unescaped(text)
-            spans = _spans(text, self._texts)
-            for level in reversed(levels) if spans else ():
-                undoing = Unescaper()
-                undoing.feed(level)
-                undoing.end()
-                spans = [(undoing.place(start), undoing.place(end)) for start, end in spans]
-            found += spans
+        levels: list[Unescaper] = []
+        ends = [""]  # of the text, and of each level: what may be the beginning of a form
+        for start in range(0, len(text), _PIECE):
+            piece = text[start : start + _PIECE]
+            is_last, size = start + _PIECE >= len(text), start + len(piece)
+            for nth in range(LEVELS + 1):
+                seen = ends[nth] + piece
+                if nth:
+                    size = levels[nth - 1].size
+                    at = size - len(seen)
+                    for first, last in self._quick_spans(seen):
+                        found.append(_places(levels[:nth], at + first, at + last))
+                if nth == len(levels) < LEVELS and "\\" in piece:
+                    levels.append(Unescaper(size - len(piece)))
+                    ends.append(ends[nth])
+                ends[nth] = seen[1 - self._longest :]
+                if nth == len(levels):
+                    break
+                piece = levels[nth].feed(piece) + (levels[nth].end() if is_last else "")
+            for nth, level in enumerate(reversed(levels), LEVELS - len(levels)):
+                level.forget((self._longest + 1) * 6**nth)  # each character may be an escape of 6
         return merged(found)
+
+    def _quick_spans(self, text: str) -> list[tuple[int, int]]:
+        """Where forms stand in `text` as it is."""
+        return _spans(text, self._texts) if len(text) > _QUICK or self.may_begin(text) else []
 
     def _name(self, name: Any) -> Any:
         return self.mask_text(name) if isinstance(name, str) else name
@@ -322,6 +343,13 @@ class _Prefixes:
         while state and byte not in self._next[state]:
             state = self._fail[state]
         return self._next[state].get(byte, 0)
+
+
+def _places(levels: Sequence[Unescaper], start: int, end: int) -> tuple[int, int]:
+    """A span of what the last of `levels` returned, in the text that the first one was given."""
+    for level in reversed(levels):
+        start, end = level.place(start), level.place(end)
+    return start, end
 
 
 def _heads(forms: Iterable[str]) -> re.Pattern[str]:

@@ -15,7 +15,12 @@ from app.schema.strict import MAX_BYTES, MAX_DEPTH, MAX_DIGITS, MAX_KEYS, Unsoun
 
 _BLANK = " \t\r\n"
 _SPACE = re.compile(r"[ \t\r\n]++")
-_PLAIN = re.compile(r'[^"\\\x00-\x1f]++')
+# Plain characters and whole escapes; of halves of a character only both together. What has matched
+# is never given back: to remember it costs much memory where there are many escapes.
+_RUN = re.compile(
+    r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4}'
+    r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})++"
+)
 _STRING = re.compile(r'"([^"\\\x00-\x1f]*+)"')
 # A number has ended only where something else stands behind it.
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+(?=[ \t\r\n,\]}])")
@@ -237,25 +242,24 @@ class Reader:
         return place + 1, None
 
     def _in_string(self, text: str, place: int) -> tuple[int, Problem | None]:
-        """On with a string: a run of plain characters, one of an escape, or its end."""
+        """On with a string: a run of characters, one of a cut or wrong escape, or its end."""
         char, at = text[place], self._base + place
         if self._escape:
             return place + 1, self._in_escape(char, at)
+        if not self._high and (match := _RUN.match(text, place)):
+            self._pieces.append(match[0])
+            return match.end(), None
         if char == "\\":
             self._escape = char
             return place + 1, None
         if self._high:
             return place, self._bad(at - 6, "half of a surrogate pair is no character")
-        if char == '"':
-            self._token = ""
-            literal = "".join(self._pieces)
-            value = json.loads(f'"{literal}"') if "\\" in literal else literal
-            return place + 1, self._ended(value)
-        match = _PLAIN.match(text, place)
-        if match is None:
+        if char != '"':
             return place, self._bad(at, "a control character must be escaped inside a string")
-        self._pieces.append(match[0])
-        return match.end(), None
+        self._token = ""
+        literal = "".join(self._pieces)
+        value = json.loads(f'"{literal}"') if "\\" in literal else literal
+        return place + 1, self._ended(value)
 
     def _in_escape(self, char: str, at: int) -> Problem | None:
         escape = self._escape = self._escape + char

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import tracemalloc
+import json
 
 import pytest
 
-from app.net import mask_part
+from app.net import mask, mask_part
 from app.net.mask import Masker
 from app.net.mask_part import PartMask
 from app.net.unescape import Unescaper
+from tests.peaks import peak_of
 
 SECRET = "sk-abcdefghijklmnopqrstuv"
 ESCAPED = SECRET.replace("d", "\\\\u0064").replace("q", "\\u0071")
@@ -48,38 +49,47 @@ def test_what_knows_no_key_looks_at_nothing(monkeypatch: pytest.MonkeyPatch) -> 
         assert part.size == len(ESCAPED)
 
 
-@pytest.mark.parametrize("odd", ["", "\\x", "\\ud83d\\ude00", '"' * 100])
+@pytest.mark.parametrize("odd", ["", "\\x", "\\ud83d\\ude00", '"' * 100, "\\u0001\1\0"])
 def test_escapes_are_undone_alike_quickly_or_not_and_lead_back(odd: str) -> None:
     """`json` undoes them where it can; it knows no lone backslash, and joins halves."""
     text = f'a\\n"b" {odd}\\\\u0041 \\u0042\\/'
     undoing = Unescaper()
     undone = "".join(undoing.feed(char) for char in text) + undoing.end()
     whole = Unescaper()
-    halves = odd if odd[:2] != "\\u" else "\ud83d\ude00"
+    halves = odd.replace("\\ud83d\\ude00", "\ud83d\ude00").replace("\\u0001", "\1")
     assert undone == whole.feed(text) + whole.end() == f'a\n"b" {halves}\\u0041 B/'
     places = [undoing.place(index) for index in range(len(undone) + 1)]
     assert places == [whole.place(index) for index in range(len(undone) + 1)]
     assert [text[places[-3]], places[-1]] == ["\\", len(text)]
 
 
-def test_no_place_is_remembered_for_an_escape_of_a_whole_text() -> None:
-    data = rb"\u0041" * 2**16
-    tracemalloc.start()
-    try:
-        assert Masker([SECRET]).escaped_spans(data) == []
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 8 * len(data)
+@pytest.mark.parametrize("text", [r"\u0041" * 2**16, r"\\\"word\\\" \\u0041" * 2**14])
+def test_no_level_of_escapes_is_remembered_of_a_whole_text(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """Nor any place in it; of bytes there is a copy."""
+    monkeypatch.setattr(mask, "_PIECE", 4096)
+    masker, data = Masker([SECRET]), text.encode()
+    assert masker.spans(text) == masker.escaped_spans(data) == []  # what is made once is there
+    assert peak_of(lambda: masker.spans(text)) < len(text) // 2
+    assert peak_of(lambda: masker.escaped_spans(data)) < 3 * len(text) // 2
+
+
+@pytest.mark.parametrize("size", [40, 250])
+def test_behind_escapes_a_text_is_read_in_pieces_like_the_whole(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    twice = json.dumps(json.dumps("\\" + SECRET.replace("d", '"'))[1:-1])[1:-1]
+    text = f'a\\/b "{SECRET}" {twice} {ESCAPED}' * 3 + " " + ESCAPED.replace("\\", "\\\\")
+    masker = Masker([SECRET, SECRET.replace("d", '"')])
+    whole = masker.spans(text)
+    assert len(whole) == 10
+    for places in range(0, size, 7):
+        monkeypatch.setattr(mask, "_PIECE", size + places)
+        assert masker.spans(text) == whole
 
 
 @pytest.mark.slow
 def test_escapes_of_a_long_piece_are_not_remembered_all_at_once() -> None:
     text = "line\\n" * (2**20 // 3)
-    tracemalloc.start()
-    try:
-        spans(text)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 4 * len(text)
+    assert peak_of(lambda: spans(text)) < 4 * len(text)

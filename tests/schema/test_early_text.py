@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from app.core.events import Problem
 from app.schema.early_text import Reader
 from app.schema.strict import MAX_BYTES, MAX_DEPTH, MAX_KEYS
+from tests.peaks import peak_of
 from tests.schema.pairs import pair, spelled
 
 
@@ -115,6 +116,14 @@ def test_under_the_caps_nothing_is_said() -> None:
     keys = "{" + ",".join(f'"{n}":0' for n in range(MAX_KEYS))
     for text in (deep, keys, '{"a":"' + "x" * (MAX_BYTES - 8) + '"}', '{"a":' + "1" * 400 + ","):
         assert read([text])[1] is None
+
+
+@pytest.mark.parametrize("escapes", [r"\u0077ork \"play\"\n", r"\ud83d\ude00", r"\\"])
+@pytest.mark.parametrize("size", [1000, 2**16])
+def test_of_the_escapes_of_a_string_none_is_remembered(escapes: str, size: int) -> None:
+    text = '{"a": "' + escapes * (2**16 // len(escapes))
+    pieces = [text[start : start + size] for start in range(0, len(text), size)]
+    assert peak_of(lambda: read(pieces)) < 2 * len(text)
 
 
 def steps(text: str, size: int) -> int:

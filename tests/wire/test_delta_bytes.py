@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 from app.wire.delta_bytes import bytes_of, text_literals
 from app.wire.token_bytes import token_lists
+from tests.peaks import peak_of
 
 FRAME = r'{"text": "aé\n\u00e9b"}'.encode()
 
@@ -40,13 +40,7 @@ def test_of_bytes_that_are_no_characters_too_much_is_found() -> None:
 def test_a_long_text_is_not_taken_apart(spans: list[tuple[int, int]]) -> None:
     frame = b'{"text": "' + b"word\\n" * (2**20 // 6) + b'"}'
     (literal,) = text_literals(frame)
-    tracemalloc.start()
-    try:
-        list(bytes_of(frame, literal, spans))
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < len(frame)
+    assert peak_of(lambda: list(bytes_of(frame, literal, spans))) < len(frame)
 
 
 @pytest.mark.parametrize("end", [b"", b'"}'])
@@ -55,10 +49,4 @@ def test_of_the_escapes_of_a_string_none_is_remembered(
     read: Callable[[bytes], Any], end: bytes
 ) -> None:
     frame = b'{"text": "' + rb"\"" * 2**13 + end
-    tracemalloc.start()
-    try:
-        read(frame)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 4 * len(frame)
+    assert peak_of(lambda: read(frame)) < 4 * len(frame)
