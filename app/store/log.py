@@ -225,7 +225,7 @@ class Log:
             " AND json_extract(e.body, '$.name') = ? ORDER BY e.pos DESC LIMIT ?",
             (self.position - PAST_ROWS, kind_of(PartEnded), name, limit),
         )
-        return [PastCall(*row) for row in rows]
+        return [PastCall(*row[:4], _text(row[4])) for row in rows]
 
     async def past_results(self, name: str, here: str, *, limit: int = 20) -> list[PastResult]:
         """The last results of the tool `name`: of the session `here` first, then of all others,
@@ -234,7 +234,7 @@ class Log:
             _PAST_RESULTS,
             (self.position - PAST_ROWS, kind_of(PartEnded), name, here, 3 * limit, here),
         )
-        return [PastResult(*row) for row in rows][:limit]
+        return [PastResult(*row[:5], _text(row[5]), _text(row[6])) for row in rows][:limit]
 
     async def denied_calls(self, name: str, *, limit: int = 100) -> list[str]:
         """The arguments of the calls of the tool `name` that a person denied, newest first, as
@@ -244,7 +244,8 @@ class Log:
             _DENIED,
             (since, kind_of(CallDecided), since, kind_of(PartEnded), name, limit),
         )
-        return [json.dumps({"input": text}) if kind == "custom" else text for text, kind in rows]
+        texts = [(_text(row[0]), row[1]) for row in rows]
+        return [json.dumps({"input": text}) if is_custom else text for text, is_custom in texts]
 
     async def unfinished(self) -> list[str]:
         """Own sessions in which something was under way when they were last written."""
@@ -260,10 +261,16 @@ class Log:
 
 
 def _whole_text(part: str) -> str:
-    """SQL: the text of a `PartEnded`, a row of the table `part` of events."""
-    return f"""(json_extract({part}.body, '$.text') || coalesce((
+    """SQL: the text of a `PartEnded`, a row of the table `part` of events, for `_text`."""
+    return f"""CAST(json_extract({part}.body, '$.text') || coalesce((
         SELECT group_concat(CAST(bytes AS TEXT), '') FROM (SELECT bytes FROM rests
-            WHERE session = {part}.session AND seq = {part}.seq ORDER BY nth)), ''))"""  # noqa: S608
+            WHERE session = {part}.session AND seq = {part}.seq ORDER BY nth)), '') AS BLOB)"""  # noqa: S608
+
+
+def _text(data: bytes) -> str:
+    """A text that SQLite made of JSON. It may hold half a character (a lone surrogate), which is
+    no UTF-8: a model can write such a thing, so it is read as bytes."""
+    return data.decode("utf-8", "surrogatepass")
 
 
 _PAST_RESULTS = f"""
@@ -275,12 +282,12 @@ _PAST_RESULTS = f"""
             AND json_extract(e.body, '$.name') = ?
         ORDER BY e.session = ? DESC, e.pos DESC LIMIT ?)
     SELECT made.session, title, ended.seq, ended.at_ms, call, coalesce((
-            SELECT json_extract(body, '$.arguments') FROM events AS decided
+            SELECT CAST(json_extract(body, '$.arguments') AS BLOB) FROM events AS decided
             WHERE decided.session = made.session AND decided.kind = 'call_decided'
                 AND decided.seq BETWEEN made.seq AND ended.seq
                 AND json_extract(body, '$.call_id') = call
             ORDER BY decided.seq DESC LIMIT 1), written),
-        json_extract(ended.body, '$.result')
+        CAST(json_extract(ended.body, '$.result') AS BLOB)
     FROM made JOIN events AS ended ON ended.session = made.session AND ended.seq > made.seq
         AND ended.seq < made.seq + 20000 AND ended.kind = 'call_ended'
         AND json_extract(ended.body, '$.call_id') = call
@@ -298,7 +305,7 @@ _DENIED = f"""
         SELECT session, seq, recording || '.' || json_extract(body, '$.index') AS call, body
         FROM events
         WHERE pos > ? AND kind = ? AND json_extract(body, '$.name') = ?)
-    SELECT {_whole_text("made")}, json_extract(body, '$.meta.type')
+    SELECT {_whole_text("made")}, json_extract(body, '$.meta.type') = 'custom'
     FROM denied JOIN made USING (session, call) ORDER BY denied.pos DESC LIMIT ?
 """  # noqa: S608
 """Each is looked through once, however many there are of both."""
