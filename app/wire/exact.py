@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 _MOST_DIGITS = 4000
@@ -117,7 +118,7 @@ def _skip(text: str, at: int) -> int:
 def alike(one: str, other: str) -> bool:
     """Whether two texts spell the same value, be it with other spaces and in another order, or with
     stars for a secret."""
-    if end_of(one, other) == len(other) or end_of(other, one) == len(one):
+    if _covers(one, other) or _covers(other, one):
         return True
     try:
         # As text, for to Python 1 and true are equal.
@@ -127,21 +128,28 @@ def alike(one: str, other: str) -> bool:
     return first == second
 
 
+def _covers(pieces: str, text: str) -> bool:
+    return end_of(pieces, text, escaped=True) == len(text)
+
+
 _STARS = re.compile(r"\*+")
 _LET_THROUGH = re.compile(r".{1,40}?(?=\*)", re.DOTALL)
 """How a secret that came in pieces may begin: three characters, of which each may be escaped."""
 _SHORTEST = 8
 """A secret that was masked: none is shorter (app/net/mask.py)."""
+_MOST_TOUCHING = 8
+"""So many secrets may touch, each with its first characters and then stars."""
 _SURE = 16
 """So many equal characters after a secret tell that it ended before them."""
 
 
-def end_of(pieces: str, text: str) -> int:
+def end_of(pieces: str, text: str, *, escaped: bool = False) -> int:
     """Up to where `text` says what the joined `pieces` said, -1 where it says something else.
 
     Stars may be more on one side: escapes of characters are as many stars as they are bytes. Where
     `text` has stars for a whole secret, `pieces` may have as many characters of any kind, or the
-    secret's first characters and then stars.
+    secret's first characters and then stars, also of several secrets that touch; or fewer
+    characters, where `text` had them `escaped` when it was starred.
     """
     place = said = 0
     runs = list(_STARS.finditer(text))
@@ -155,7 +163,10 @@ def end_of(pieces: str, text: str) -> int:
         said, place = said + len(plain), runs[nth].end()
         size = place - plain_end
         follows = text[place : min(plains[nth + 1], place + _SURE)]
-        for end in _ends_of_secret(pieces, said, size):
+        ends: Iterable[int] = _ends_of_secret(pieces, said, size)
+        if escaped and size >= _SHORTEST:
+            ends = chain(ends, [_end_before(follows, pieces, said, size)])
+        for end in ends:
             if pieces.startswith(follows, end) if follows else end == len(pieces):
                 said = end
                 break
@@ -170,10 +181,23 @@ def _ends_of_secret(pieces: str, start: int, size: int) -> Iterator[int]:
         yield stars.end()
     if size >= _SHORTEST:
         yield start + size
-        if first := _LET_THROUGH.match(pieces, start):
+        place = start
+        for _ in range(_MOST_TOUCHING):
+            first = _LET_THROUGH.match(pieces, place)
+            if first is None:
+                break
             stars = _STARS.match(pieces, first.end())
             assert stars is not None
-            yield stars.end()
+            place = stars.end()
+            yield place
+
+
+def _end_before(follows: str, pieces: str, start: int, size: int) -> int:
+    """Where in `pieces`, at most `size` characters after `start`, `follows` begins, or they end."""
+    if not follows:
+        return min(len(pieces), start + size)
+    end = pieces.find(follows, start + 1, start + size + len(follows))
+    return end if end >= 0 else start + size
 
 
 def joined(pieces: list[str]) -> str:

@@ -323,7 +323,7 @@ class Items:
         text = self._answer.readable(text) if part.kind in PROSE else text
         half, part.half = part.half, ""
         streamed = joined(part.pieces) if part.pieces else ""
-        said = end_of(streamed, text)
+        said = end_of(streamed, text, escaped=True)
         if streamed and said != len(text) and not half:
             kind = part.kind.replace("_", " ")
             self._answer.warn("item_differs", f"The pieces of a {kind} differ from its end.")

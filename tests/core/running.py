@@ -155,7 +155,8 @@ class World:
         session = self.session
         turn = session.turn
         open_ = turn is not None and turn.open
-        checks = self.checks and not session.stopped  # what they find is not written then
+        # What others find is not written.
+        checks = not session.stopped and self.checks & {call.id for call in session.current_calls}
         return bool(open_ or self.running or checks or session.retrying)
 
     @property

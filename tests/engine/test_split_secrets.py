@@ -28,6 +28,7 @@ from app.core.events import (
     RequestSent,
     ResponseStarted,
     Source,
+    Warned,
 )
 from app.core.settings import Limits
 from app.engine.decoded_again import checked
@@ -335,6 +336,21 @@ async def test_a_frame_that_broke_off_goes_on_with_no_secret(start: int, after: 
     assert SECRET[max(start, 4) : 18].encode() not in saved.data
     assert saved.data.startswith(frames[0][:40])
     assert len(saved.data) == sum(map(len, frames))
+    assert saved.differences() == []
+
+
+@pytest.mark.parametrize("after", ["", " it is"])
+async def test_a_key_with_characters_that_json_escapes_differs_from_no_end(
+    monkeypatch: pytest.MonkeyPatch, after: str
+) -> None:
+    """In pieces it has fewer characters than its escapes have bytes, which are stars at the end."""
+    key = 'k<é>y"&%20-ü日本-77'
+    monkeypatch.setattr(f"{__name__}.MASKER", Masker([key]))
+    parts = [("text", ["so ", *key, *key, after]), ("thinking", ["hm ", *key])]
+    saved = await written("openai_responses", [sse(one) for one in openai_responses(parts)])
+    warned = [one.event.code for one in saved.log if isinstance(one.event, Warned)]
+    assert warned == ["no_opening"]
+    assert key[4:9] not in saved.data.decode() + str([one.event for one in saved.log])
     assert saved.differences() == []
 
 
