@@ -225,7 +225,8 @@ class Log:
             " AND json_extract(e.body, '$.name') = ? ORDER BY e.pos DESC LIMIT ?",
             (self.position - PAST_ROWS, kind_of(PartEnded), name, limit),
         )
-        return [PastCall(*row[:4], _text(row[4])) for row in rows]
+        read = [[*row[:-1], _text(row[-1])] for row in rows]
+        return [PastCall(*row) for row in read]
 
     async def past_results(self, name: str, here: str, *, limit: int = 20) -> list[PastResult]:
         """The last results of the tool `name`: of the session `here` first, then of all others,
@@ -234,7 +235,8 @@ class Log:
             _PAST_RESULTS,
             (self.position - PAST_ROWS, kind_of(PartEnded), name, here, 3 * limit, here),
         )
-        return [PastResult(*row[:5], _text(row[5]), _text(row[6])) for row in rows][:limit]
+        read = [[*row[:-2], *map(_text, row[-2:])] for row in rows[:limit]]
+        return [PastResult(*row) for row in read]
 
     async def denied_calls(self, name: str, *, limit: int = 100) -> list[str]:
         """The arguments of the calls of the tool `name` that a person denied, newest first, as
