@@ -247,6 +247,8 @@ function point(event) {
   if (flow) take();
 }
 
+// Who goes on by keys presses nothing with a mouse that only lies there; it counts again once it moves.
+document.addEventListener("keydown", (event) => pointer && !["Alt", "Control", "Meta", "Shift"].includes(event.key) && point(null));
 for (const name of ["pointermove", "pointerdown"]) document.addEventListener(name, point, { passive: true });
 document.documentElement.addEventListener("pointerleave", () => point(null));
 // A finger is nowhere once it is lifted, after the click.

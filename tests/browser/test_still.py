@@ -88,6 +88,16 @@ def test_the_end_is_followed_again_once_the_mouse_has_gone(server: Server, new_t
     assert tab.page.evaluate(BELOW, "#scroll") < 40
 
 
+def test_who_types_follows_the_end(server: Server, new_tab: NewTab) -> None:
+    """Though the mouse still lies over a card."""
+    tab, session_id = waiting(server, new_tab, 1440)
+    over(tab, tab.card(CALLS - 2))
+    tab.find("#prompt").press("x")
+    run_elsewhere(server, tab, session_id, CALLS - 1)
+    expect(tab.find("#latest")).to_be_hidden()
+    assert tab.page.evaluate(BELOW, "#scroll") < 40
+
+
 def test_who_scrolls_over_a_card_is_not_taken_back(server: Server, new_tab: NewTab) -> None:
     tab, session_id = waiting(server, new_tab, 1440)
     over(tab, tab.card(CALLS - 1))
