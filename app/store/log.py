@@ -110,7 +110,7 @@ class Log:
         log = [_logged(row) for row in rows]
         for place, logged in enumerate(log):
             text = long_text(logged.event)
-            if len(text) >= LARGE:
+            if 2 * len(text) >= LARGE:  # of two halves of a character JSON has made one
                 whole = "".join([text, *await self._rest(session, logged.seq)])
                 log[place] = replace(logged, event=with_text(logged.event, whole))
         return log

@@ -86,6 +86,19 @@ async def test_large_texts_are_read_as_they_were_written(
         assert (await database.rows("SELECT count(*) FROM rests"))[0][0] == 0
 
 
+async def test_what_is_shorter_once_read_is_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two halves of a character that stand beside each other in a text are one where JSON is read."""
+    shortened(monkeypatch, 4, 4)
+    events = logged(*begun(), *turn(1, part(0, text="\ud83d\ude00\ud83d\ude00 and the rest")))
+    async with opened(tmp_path / "a.db") as database:
+        log = await Log.open(database)
+        await log.append(Batch("s", events, summary=SUMMARY))
+        ended = [one.event for one in await log.events("s") if isinstance(one.event, PartEnded)]
+        assert [one.text for one in ended] == ["😀😀 and the rest"]
+
+
 @pytest.mark.slow
 async def test_the_beginning_of_a_long_text_is_indexed(tmp_path: Path) -> None:
     """What one text adds to the index is held in memory until it is written."""
