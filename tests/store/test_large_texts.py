@@ -89,7 +89,7 @@ async def test_large_texts_are_read_as_they_were_written(
 async def test_what_is_shorter_once_read_is_read_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two halves of a character that stand beside each other in a text are one where JSON is read."""
+    """JSON makes one of two halves of a character that stand beside each other in a text."""
     shortened(monkeypatch, 4, 4)
     events = logged(*begun(), *turn(1, part(0, text="\ud83d\ude00\ud83d\ude00 and the rest")))
     async with opened(tmp_path / "a.db") as database:
