@@ -29,7 +29,7 @@ from app.core.limits import (
     beyond_calls,
     going_in_circles,
     repeats_no_more,
-    same,
+    spelled,
 )
 from app.core.rules import Rule, first_match, unbound
 from app.core.staging import scene, staged
@@ -329,7 +329,14 @@ def _unseen_obstacle(turn: Turn, call: Call) -> str:
 
 def _was_denied(session: Session, call: Call) -> bool:
     """Whether a person denied the same call before, in this session."""
-    return any(same(other, call) for other in session.denied if other is not call)
+    kept = session.denied_alike
+    for other in session.denied[session.denied_read :]:
+        of_name = kept.setdefault(other.name, {})
+        of_name.setdefault(hash(spelled(other.written)), set()).add(other.id)
+    session.denied_read = len(session.denied)
+    if call.name not in kept:
+        return False
+    return bool(kept[call.name].get(hash(spelled(call.written)), set()) - {call.id})
 
 
 def may_run(turn: Turn, call: Call) -> bool:

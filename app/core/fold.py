@@ -217,6 +217,7 @@ def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
     assert session.settings is not None
     tools = {tool.name: tool for tool in reversed(session.settings.tools)}
     session.denied = [call for call in session.denied if call.id not in anew]
+    session.denied_alike, session.denied_read = {}, 0
     for turn in session.turns:
         turn.calls = [_anew(session, c, tools) if c.id in anew else c for c in turn.calls]
         turn.kept_standing, turn.repeats = None, None

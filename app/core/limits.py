@@ -222,11 +222,6 @@ def after_error(session: Session, turn: Turn) -> RunPaused | None:
     return RunPaused("error", f"{said}; Continue lets it.")
 
 
-def same(one: Call, other: Call) -> bool:
-    """Equal in name and in the arguments that the model wrote, however these are spaced."""
-    return one.name == other.name and same_arguments(one.written, other.written)
-
-
 def same_arguments(one: str, other: str) -> bool:
     """Whether two texts spell the same arguments; what is no JSON is the same to the letter."""
     return one == other or spelled(one) == spelled(other)

@@ -392,7 +392,8 @@ class Session:
     with what failed before it (`forgiven`, call ids) behind it. `forks` are (event, what it says)
     of each time that the log until there was taken over from another session. `cut_off` says that
     it was imported in mid-run: nothing of it goes on here. `denied` are the calls that a person
-    denied.
+    denied; of so many of them as were read (`denied_read`), `denied_alike` has the ids by name and
+    the hash of what is spelled (decide._was_denied).
     """
 
     id: str
@@ -418,6 +419,8 @@ class Session:
     tasks: dict[str, Task] = field(default_factory=dict)
     forks: list[tuple[int, SessionForked]] = field(default_factory=list)
     denied: list[Call] = field(default_factory=list)
+    denied_alike: dict[str, dict[int, set[str]]] = field(default_factory=dict, compare=False)
+    denied_read: int = field(default=0, compare=False)
 
     @property
     def open_tasks(self) -> list[Task]:

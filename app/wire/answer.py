@@ -98,6 +98,7 @@ class Answer:
         self.parts: list[OpenPart] = []
         self.most_calls = sys.maxsize
         self._calls = self._left_out = 0
+        self._unsealed: list[OpenPart] = []
         self._events: list[Heard] = []
         self._warned: dict[str, int] = {}
         self._meaning: Meaning = "other"
@@ -125,6 +126,7 @@ class Answer:
         self.trust(part)
         self.parts.append(part)
         if kind == "call":
+            self._unsealed.append(part)
             self.beside(part, "name", name)
         self._yield(PartStarted(part.index, kind, name, provider_id))
         return part
@@ -210,6 +212,12 @@ class Answer:
         """No more comes of the part, though it is stopped later: what is lost now is none of it."""
         if part.sure == self._doubts:
             part.sure = sys.maxsize
+
+    def seal_calls(self) -> None:
+        """Seal all that are open; each is looked at once, however often this is said."""
+        unsealed, self._unsealed = self._unsealed, []
+        for part in unsealed:
+            self.seal(part)
 
     def tell_reason(self, raw: str, meaning: Meaning) -> None:
         """The provider's word for how it ended. One that tells of a cut is never made good."""

@@ -126,9 +126,7 @@ class _Reader:
         if reason:
             raw = reason if isinstance(reason, str) else str(reason)
             self._answer.tell_reason(raw, REASONS.get(raw, "other"))
-            for call in self._answer.open_parts():
-                if call.kind == "call":  # What is lost after the reason is none of it.
-                    self._answer.seal(call)
+            self._answer.seal_calls()  # What is lost after the reason is none of them.
         native = choice.get("native_finish_reason")
         if isinstance(native, str):
             self._meta["native_finish_reason"] = native

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from types import FrameType
-from typing import Any
 
 import pytest
 
 from app.core import decide, limits
-from app.core.decide import CheckCall, Denied, Record, RunCall, SendRequest, next_commands
+from app.core.decide import CheckCall, Command, Denied, Record, RunCall, SendRequest, next_commands
 from app.core.events import (
     CallDecided,
     CallEnded,
@@ -28,6 +25,7 @@ from app.core.settings import Limits
 from app.core.state import Call, Session, Turn
 from app.core.tools import text_result
 from app.engine.summaries import summary_of
+from tests import counted
 from tests.playbook import begun, call, checked, session, settings, turn
 from tests.tables import each_row
 
@@ -104,22 +102,37 @@ def lines_of(rules: Sequence[Rule], safe: bool, arguments: Sequence[str], limits
     kept = replace(settings(), limits=replace(limits, max_calls_per_turn=len(arguments)))
     many = [call(n, arguments=text) for n, text in enumerate(arguments)]
     one = session(SessionStarted(kept), PromptAdded("hello"), *turn(1, *many))
-    lines = 0
+    return counted.lines_of("app/core", lambda: _driven(one, rules, safe=safe))
 
-    def counting(frame: FrameType, kind: str, _: Any) -> Any:
-        nonlocal lines
-        if "/app/core/" not in frame.f_code.co_filename:
-            return None
-        lines += kind == "line"
-        return counting
 
-    before = sys.gettrace()
-    sys.settrace(counting)
-    try:
-        _driven(one, rules, safe=safe)
-    finally:
-        sys.settrace(before)
-    return lines
+def test_a_call_is_not_compared_with_every_one_that_was_denied() -> None:
+    """A rule that the program proposed is asked about as many calls as were denied before: four
+    times as many are four times the work."""
+
+    def work_of(count: int) -> int:
+        one = session(*_after_denials(count))
+        rules = (Rule("*", "run", proposed=True),)
+        decided: list[Command] = []
+        work = counted.lines_of("app/core", lambda: decided.extend(next_commands(one, rules)))
+        events = [command.event for command in decided if isinstance(command, Record)]
+        assert [one.call_id for one in events if isinstance(one, CallDecided)] == ["2.0"]
+        return work
+
+    few, many = work_of(30), work_of(120)
+    assert many <= 4.4 * few, many / few
+
+
+def _after_denials(count: int) -> Iterator[Event]:
+    """`count` calls that were denied, and the same again, but for the first."""
+    limits = Limits(max_calls_per_turn=count, max_repeats=0)
+    yield from (SessionStarted(replace(settings(), limits=limits)), PromptAdded("hello"))
+    yield from turn(1, *(call(n, arguments=f'{{"city": "{n}"}}') for n in range(count)))
+    for n in range(count):
+        yield checked(f"1.{n}")
+        yield CallDecided(f"1.{n}", "deny", digest="digest")
+        yield CallEnded(f"1.{n}", text_result("no", is_error=True, kind="denied"))
+    yield from turn(2, *(call(n, arguments=f'{{"city": "{n or -1}"}}') for n in range(count)))
+    yield from (checked(f"2.{n}") for n in range(count))
 
 
 def _driven(one: Session, rules: Sequence[Rule], *, safe: bool) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
 from app.wire.decoded import decode
+from tests import counted
 from tests.tables import each_row
 from tests.wire.frames import DONE, calls, chunk, codes_of, events_of, fragment, parts_of, sse
 
@@ -260,3 +262,15 @@ def test_arguments_that_replace_others_are_told(
 ) -> None:
     values = calls(fragment(0, "a", "f", first)), calls(fragment(0, arguments=then))
     assert _found(*values) == ([found], codes)
+
+
+def test_a_finish_reason_does_not_look_at_every_call_again() -> None:
+    """Four times as many calls and finish reasons are four times the work."""
+    few, many = (counted.lines_of("app/wire", partial(_finished_often, n)) for n in (20, 80))
+    assert many <= 4.4 * few, many / few
+
+
+def _finished_often(count: int) -> None:
+    heads = [calls(fragment(n, f"id{n}", "f", "{}")) for n in range(count)]
+    facts = decode("openai_chat", sse(*heads, *count * [FINISH], DONE))
+    assert len(facts["tool_calls"]) == count
