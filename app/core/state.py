@@ -13,6 +13,7 @@ import sys
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -562,3 +563,35 @@ def held(calls: Sequence[Call], call: Call) -> Call | None:
         if other.status != "done" and not (other.parallel_safe and call.parallel_safe):
             return other
     return None
+
+
+def snapshot(session: Session) -> Session:
+    """The session as it stands now, to be read while the fold goes on changing the other: what the
+    fold changes is copied, and all that it only replaces is shared."""
+    now = copy(session)
+    made = {turn.number: _turn_now(turn) for turn in session.turns}
+    now.turns = list(made.values())
+    now.items = [one if isinstance(one, Prompt) else made[one.number] for one in session.items]
+    now.by_call = {**session.by_call, **{call.id: call for call in now.calls()}}
+    now.tasks = {name: copy(task) for name, task in session.tasks.items()}
+    now.settings_at, now.forks = list(session.settings_at), list(session.forks)
+    now.denied = [now.by_call[call.id] for call in session.denied]
+    now.denied_alike, now.denied_read = {}, 0
+    return now
+
+
+def _turn_now(turn: Turn) -> Turn:
+    now = copy(turn)
+    now.parts = [_part_now(part) for part in turn.parts]
+    now.calls = [copy(call) for call in turn.calls]
+    for call in now.calls:
+        call.part = now.parts[call.part.index]
+    now.warnings = list(turn.warnings)
+    now.kept_standing, now.repeats = None, None
+    return now
+
+
+def _part_now(part: Part) -> Part:
+    now = copy(part)
+    now.pieces, now.meta = list(part.pieces), dict(part.meta)
+    return now

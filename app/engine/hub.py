@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -263,9 +263,12 @@ class Hub:
     async def wire(self, live: Live) -> WireRows:
         """The rows of the wire view, made from the recordings when first asked for."""
         if live.wire is None:
-            wire = WireRows()
-            log, chunks = await self.log.events(live.id), await self.log.chunks(live.id)
-            await asyncio.to_thread(_follow, wire, log, chunks)  # others go on meanwhile
+            wire, log = WireRows(), deque(await self.log.events(live.id))
+            for turn in live.session.turns:
+                async for chunks in self.log.portions(live.id, turn.number):
+                    events = _upto(log, chunks[-1])
+                    await asyncio.to_thread(_follow, wire, events, chunks)  # others go on meanwhile
+            _follow(wire, log, ())
             live.wire = wire
         return live.wire
 
@@ -441,7 +444,7 @@ async def uncancelled(task: asyncio.Task[T]) -> T:
     return task.result()
 
 
-def _follow(wire: WireRows, logged: Sequence[Logged], chunks: Sequence[Chunk]) -> None:
+def _follow(wire: WireRows, logged: Iterable[Logged], chunks: Sequence[Chunk]) -> None:
     """Feed bytes and facts in the order in which they came."""
     waiting = deque(chunks)
     for item in logged:
@@ -451,6 +454,14 @@ def _follow(wire: WireRows, logged: Sequence[Logged], chunks: Sequence[Chunk]) -
         wire.log(item)
     for chunk in waiting:
         _feed(wire, chunk)
+
+
+def _upto(log: deque[Logged], last: Chunk) -> list[Logged]:
+    """Take from `log` what stands before the first event that needs bytes after `last`."""
+    place, events = (last.recording, last.start + len(last.data)), list[Logged]()
+    while log and ((at := log[0].source) is None or (at.recording, at.end) <= place):
+        events.append(log.popleft())
+    return events
 
 
 def _before(chunk: Chunk, source: Source) -> bool:

@@ -8,8 +8,9 @@ frame is called wire_labels, what is measured of a request wire_measures.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from app.core.events import (
@@ -54,14 +55,19 @@ TOLD = ("translation", "choice_fell_back")
 SHOWN = 100
 """Rows of a section that a page shows of its beginning, as many of its end, and with a click."""
 
+RECENT = 4096
+"""Changes that are kept by their order, for readers who are nearly there; for others all rows are
+looked at. An answer can have hundreds of thousands of rows."""
+
 _ARROWS: Mapping[Way, str] = {"up": "↑", "down": "↓", "own": "●"}
 
 
-@dataclass
+@dataclass(slots=True)
 class Row:
     """`start`..`end` are bytes of the recording; `at_ms` counts from the request.
 
     `blocks` are the ids of what the row produced; `count` how many frames were folded into it.
+    `born` and `changed` are versions.
     """
 
     number: int
@@ -72,8 +78,9 @@ class Row:
     end: int = 0
     count: int = 1
     tone: Tone = ""
-    blocks: list[str] = field(default_factory=list)
+    blocks: tuple[str, ...] = ()
     born: int = 0
+    changed: int = 0
 
     @property
     def size(self) -> int:
@@ -105,6 +112,7 @@ class Section:
     """One request and what came back; `number` is that of the recording and of the turn.
 
     `sent` and `came` are the headers; `shared` is whether it was taken over from a parent.
+    `labels` are those of its frames, each kept once.
     """
 
     number: int
@@ -123,7 +131,9 @@ class Section:
     framer: Framer = field(default_factory=Framer)
     starts: list[int] = field(default_factory=list)
     wire_rows: list[int] = field(default_factory=list)
+    labels: dict[str, str] = field(default_factory=dict)
     born: int = 0
+    changed: int = 0
 
     @property
     def path(self) -> str:
@@ -156,10 +166,18 @@ class WireRows:
     def __init__(self) -> None:
         self.sections: list[Section] = []
         self.version = 0
-        self._changed: dict[tuple[int, int], int] = {}
+        self._changed: OrderedDict[tuple[int, int], int] = OrderedDict()
+        self._forgotten = 0  # the last version that is not among them any more
         self._names: dict[str, str] = {}
         self._started: dict[str, int] = {}
         self._behind: dict[str, str] = {}
+
+    def snapshot(self) -> WireRows:
+        """The rows that are there now, to be drawn while others come; it takes none itself."""
+        now = WireRows()
+        now.sections = [replace(one, rows=list(one.rows)) for one in self.sections]
+        now.version = now._forgotten = self.version
+        return now
 
     def request(self, number: int, at_ms: int, method: str, url: str, size: int) -> None:
         """A request left. Sections must come in order, counted from 1; `size` in bytes."""
@@ -186,7 +204,7 @@ class WireRows:
             return
         section = self.sections[-1]
         row = Row(len(section.rows), "own", text, at_ms - section.sent_ms, tone=tone)
-        row.blocks = [block_id] if block_id else []
+        row.blocks = (block_id,) if block_id else ()
         self._add(section, row)
 
     def joined(self, source: Source, block_id: str) -> None:
@@ -194,7 +212,7 @@ class WireRows:
         section = self.sections[source.recording - 1]
         row = section.at(source.start)
         if row is not None and block_id not in row.blocks:
-            row.blocks.append(block_id)
+            row.blocks += (block_id,)
             self._touch(section.number, row.number)
 
     def log(self, logged: Logged) -> None:
@@ -252,17 +270,27 @@ class WireRows:
         A version that this fold has not reached is of another one: then everything is new.
         """
         since = since if since <= self.version else 0
-        recent: list[tuple[int, int]] = []
-        for key, version in reversed(self._changed.items()):
-            if version <= since:
-                break
-            recent.append(key)
+        recent = self._recent(since) if since >= self._forgotten else self._every(since)
         found: list[tuple[Section, Row | None, bool]] = []
         for number, place in sorted(recent):
             section = self.sections[number - 1]
             row = section.rows[place] if place >= 0 else None
             found.append((section, row, (row or section).born > since))
         return found
+
+    def _recent(self, since: int) -> Iterator[tuple[int, int]]:
+        """The places of what changed, the newest first."""
+        for key, version in reversed(self._changed.items()):
+            if version <= since:
+                return
+            yield key
+
+    def _every(self, since: int) -> Iterator[tuple[int, int]]:
+        """The same, in order."""
+        for section in self.sections:
+            if section.changed > since:
+                yield section.number, -1
+            yield from ((section.number, row.number) for row in section.rows if row.changed > since)
 
     def _measured(self, logged: Logged) -> None:
         """Times and tokens of the last request; its head is drawn again where that tells more."""
@@ -283,10 +311,9 @@ class WireRows:
 
     def _open(self, section: Section) -> None:
         self.sections.append(section)
-        section.born = self.version + 1
         row = Row(0, "up", f"request {bytes_words(section.size)}", 0)
-        row.blocks = [f"turnhead-{section.number}"]
-        self._touch(section.number, -1)
+        row.blocks = (f"turnhead-{section.number}",)
+        section.born = self._touch(section.number, -1)
         self._add(section, row)
 
     def _frame(self, section: Section, at_ms: int, frame: Frame) -> None:
@@ -297,6 +324,7 @@ class WireRows:
             self._touch(section.number, last.number)
             return
         at = at_ms - section.sent_ms
+        said = section.labels.setdefault(said, said)
         row = Row(len(section.rows), "down", said, at, frame.start, frame.end)
         section.starts.append(frame.start)
         section.wire_rows.append(row.number)
@@ -304,13 +332,18 @@ class WireRows:
 
     def _add(self, section: Section, row: Row) -> None:
         section.rows.append(row)
-        row.born = self.version + 1
-        self._touch(section.number, row.number)
+        row.born = self._touch(section.number, row.number)
 
-    def _touch(self, section: int, row: int) -> None:
+    def _touch(self, number: int, place: int) -> int:
+        """The version in which this is new, or another one."""
         self.version += 1
-        self._changed.pop((section, row), None)
-        self._changed[section, row] = self.version
+        section = self.sections[number - 1]
+        (section.rows[place] if place >= 0 else section).changed = self.version
+        self._changed[number, place] = self.version
+        self._changed.move_to_end((number, place))
+        if len(self._changed) > RECENT:
+            _, self._forgotten = self._changed.popitem(last=False)
+        return self.version
 
     def _own_fact(self, logged: Logged) -> None:
         event = logged.event

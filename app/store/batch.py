@@ -21,7 +21,7 @@ from app.core.rows import to_row
 from app.store.database import INDEXED, Statement
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Chunk:
     """Bytes of a recording as they arrived, `start` being their place in it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,6 +54,10 @@ class PastResult:
 
 PAST_ROWS = 200_000
 """How many of the newest rows are looked through for past calls."""
+
+
+PORTION = 4096
+"""Pieces of a recording that are read together where all of them would be many."""
 
 
 class Log:
@@ -139,6 +143,40 @@ class Log:
             values * 2,
         )
         return [Chunk(row[0], row[1], row[2], row[3]) for row in rows]
+
+    async def portions(self, session: str, recording: int) -> AsyncIterator[list[Chunk]]:
+        """The bytes of one recording, some thousand pieces at a time: one can have a million."""
+        after = -1
+        while rows := await self._db.rows(
+            "SELECT recording, start, at_ms, bytes FROM chunks"
+            " WHERE session = coalesce((SELECT owner FROM shares WHERE session = ?1"
+            " AND number = ?2), ?1) AND recording = ?2 AND start > ?3 ORDER BY start LIMIT ?4",
+            (session, recording, after, PORTION),
+        ):
+            yield [Chunk(*row) for row in rows]
+            after = rows[-1][1]
+
+    async def recorded(self, session: str) -> int:
+        """About how many bytes came back, of all recordings, without reading them."""
+        own = "SELECT max(start) AS size FROM chunks WHERE session = ? GROUP BY recording"
+        rows = await self._db.rows(
+            f"SELECT coalesce(sum(size), 0) FROM ({own} UNION ALL"  # noqa: S608
+            " SELECT max(start) FROM shares JOIN chunks ON chunks.session = shares.owner"
+            " AND chunks.recording = shares.number WHERE shares.session = ?"
+            " GROUP BY chunks.recording)",
+            (session, session),
+        )
+        size: int = rows[0][0]
+        return size
+
+    async def heard_ms(self, session: str, recording: int) -> int:
+        """When the last bytes of a recording of its own came, in Unix ms; 0 where none did."""
+        rows = await self._db.rows(
+            "SELECT at_ms FROM chunks WHERE session = ? AND recording = ?"
+            " ORDER BY start DESC LIMIT 1",
+            (session, recording),
+        )
+        return rows[0][0] if rows else 0
 
     async def recordings(self, session: str) -> dict[int, Closed]:
         """The recordings of `session` that have ended or hold something masked, by number."""

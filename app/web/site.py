@@ -10,7 +10,7 @@ from jinja2 import Environment
 from starlette.requests import Request
 
 from app.core.errors import StoreGone
-from app.core.state import Session
+from app.core.state import Session, snapshot
 from app.engine.engine import Engine
 from app.engine.hub import Live
 from app.render.always import lets_through
@@ -84,12 +84,16 @@ class Site:
         wired: bool = True,
         shown: Shown | None = None,
         framed: bool = False,
+        now: bool = False,
     ) -> View:
         """The View of a session that is held; the wire's rows are not there unless `wired`. `shown`
-        is how much of turns with many calls; `framed`: as a column of another page."""
+        is how much of turns with many calls; `framed`: as a column of another page. With `now` it
+        shows what is there now, and may be drawn when the session is not held any more."""
         hub = self.engine.hub
         wire = await hub.wire(live) if wired else WireRows()
         view = View(live.session, live.title, wire, hub.clock(), own=live.own, rows=rows)
+        if now:
+            view = replace(view, session=snapshot(live.session), wire=wire.snapshot())
         view = replace(view, shown=shown or {}, framed=framed)
         view = replace(view, pinned=live.pinned, archived=live.archived, tags=live.tags)
         return replace(view, unasked=lets_through(self.engine.rules.of(live.id)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.core.decide import next_commands
 from app.core.digests import digest
 from app.core.events import (
     CallDecided,
@@ -14,7 +15,9 @@ from app.core.events import (
     RunStopped,
     SessionStarted,
 )
-from app.core.fold import fold
+from app.core.fold import apply, fold
+from app.core.state import Session, snapshot
+from tests.core.test_fold import LONG
 from tests.playbook import (
     WEATHER,
     begun,
@@ -85,3 +88,18 @@ def test_what_waits_behind_a_person_does_not_run(decided: list[Event], state: st
     events = [*begun(), *turn(1, call(0), call(1), call(2, "look"))]
     events += [checked("1.0"), checked("1.1"), checked("1.2", parallel_safe=True)]
     assert session(*events, *decided).state == state
+
+
+def test_a_snapshot_stays_as_it_is() -> None:
+    """It is what the log until there folds to, whatever comes after it."""
+    log = logged(*LONG)
+    session = Session("s")
+    taken = []
+    for place, one in enumerate(log, 1):
+        apply(session, one)
+        taken.append((place, snapshot(session)))
+    for place, now in taken:
+        assert now == fold("s", log[:place])
+        assert all(call is now.by_call[call.id] for call in now.calls())
+        assert all(call.part in now.turns[call.turn - 1].parts for call in now.calls())
+        assert next_commands(now) == next_commands(fold("s", log[:place]))

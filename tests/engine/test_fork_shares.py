@@ -18,7 +18,10 @@ from app.engine.decisions import Asked
 from app.engine.decoded_again import Difference
 from app.engine.engine import Engine
 from app.engine.forking import Place, fork
+from app.engine.hub import _follow
 from app.engine.verifying import verify
+from app.render.wire_rows import WireRows
+from app.store import log as logs
 from app.store.query import wanted
 from app.store.search import search
 from app.wire.exact import Quoted
@@ -202,3 +205,27 @@ async def differences(engine: Engine) -> list[Difference]:
     found: list[Difference] = []
     await verify(engine.database, found.append)
     return found
+
+
+async def test_the_wire_is_read_in_portions_of_any_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows are those of all bytes read at once, of a session and of its fork."""
+    async with running(tmp_path) as engine:
+        parent = await asked(engine, TWO, "get_weather", rules=ALLOW_ALL)
+        child_id = await fork(engine, parent.id, Place(), text="And the weather in Oslo?")
+        await rested(engine, child_id)
+        for session_id in (parent.id, child_id):
+            whole = WireRows()
+            _follow(whole, await engine.log.events(session_id), await engine.log.chunks(session_id))
+            async with engine.hub.holding(session_id) as live:
+                for size in (1, 3, 4096):
+                    monkeypatch.setattr(logs, "PORTION", size)
+                    live.wire = None
+                    assert _told(await engine.hub.wire(live)) == _told(whole)
+
+
+def _told(wire: WireRows) -> list[Any]:
+    """The rows but for the versions."""
+    rows = [row for section in wire.sections for row in section.rows]
+    return [(row.label, row.start, row.end, row.count, row.at_ms, row.blocks) for row in rows]

@@ -29,6 +29,7 @@ from app.core.events import (
     Warned,
 )
 from app.core.tools import text_result
+from app.render import wire_rows
 from app.render.wire_rows import Row, WireRows
 from tests.factories import START_MS, Log
 
@@ -101,8 +102,8 @@ def test_a_row_knows_what_its_bytes_made() -> None:
     start = described(rows)[2][2]
     rows.log(Logged(9, START_MS, PartStarted(0, "call", "add"), Source(1, start, start + 10)))
     rows.log(Logged(10, START_MS, PartDelta(0, "{"), Source(1, start, start + 10)))
-    assert rows.sections[0].rows[2].blocks == ["call-1-0"]
-    assert rows.sections[0].rows[3].blocks == []
+    assert rows.sections[0].rows[2].blocks == ("call-1-0",)
+    assert rows.sections[0].rows[3].blocks == ()
 
 
 def test_changes_since_a_version_cost_what_changed() -> None:
@@ -247,4 +248,17 @@ def test_a_doubt_is_a_fact_of_our_own_beside_its_call() -> None:
         rows.log(one)
     last = rows.sections[0].rows[-1]
     assert last.label == "add_event arguments will not fit: /minutes is a string."
-    assert (last.way, last.tone, last.blocks) == ("own", "waiting", ["call-1-0"])
+    assert (last.way, last.tone, last.blocks) == ("own", "waiting", ("call-1-0",))
+
+
+def test_a_reader_who_is_far_behind_is_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the newest changes are kept by their order."""
+    few, all_ = opened(), opened()
+    for one, most in ((few, 3), (all_, 4096)):
+        monkeypatch.setattr(wire_rows, "RECENT", most)
+        for start in range(0, len(BODY), 20):
+            one.feed(1, START_MS + start, BODY[start : start + 20])
+            one.joined(Source(1, 0, 1), f"part-1-{start}")
+    for version in range(all_.version + 2):
+        told, expected = few.changed(version), all_.changed(version)
+        assert [(row, new) for _, row, new in told] == [(row, new) for _, row, new in expected]

@@ -35,9 +35,9 @@ from app.web.setup import surroundings
 from app.web.site import Site, site_of
 from app.web.stream import HEADERS, events_stream
 
-LONG = 2_000
-"""Events beyond which the page does not wait for the rows of the wire: they are made from all bytes
-that ever came."""
+LONG, LONG_BYTES = 2_000, 512 * 1024
+"""Events, and bytes that came back, beyond which the page does not wait for the rows of the wire:
+they are made from all of these, and calls that were left out are no events."""
 
 TABS = ("setup", "wire", "request", "code")
 
@@ -79,33 +79,41 @@ async def page(
     rules = await rules_drawn(site, session_id)
     forked = bool(await forks_of(site.engine.database, session_id))
     async with site.engine.hub.holding(session_id) as live:
-        late = not tab and live.session.seq > LONG and live.session.state != "running"
-        view = await site.view(live, rows, wired=not late, shown=cards)
-        view = replace(view, upto=upto or {})
-        if tab not in TABS:
-            tab = "wire" if live.session.turns else "setup"
+        late = not tab and await _is_late(site, live)
+        view = await site.view(live, rows, wired=not late, shown=cards, now=True)
         around = surroundings(site, live, library)
-        shown = None
-        if tab == "request":
-            # In a thread, for images make a request of many megabytes; other tabs show none.
-            whole = await asyncio.to_thread(preview, site.engine, live.session, wire=wire)
-            shown = drawable(whole, wire)
-        around = replace(
-            around,
-            tab=tab,
-            wire=wire,
-            request=shown,
-            code=code,
-            raw=raw,
-            heard_ms=await _heard(site, live),
-            say=await _say(site, live),
-            rules=rules,
-            rules_version=version,
-            wire_late=late,
-            forked=forked,
-        )
-        # Thousands of calls take seconds: others go on meanwhile.
-        return HTMLResponse(await asyncio.to_thread(session_page, site.env, view, around))
+        heard_ms, say = await _heard(site, live), await _say(site, live)
+    # Thousands of calls take seconds: others go on meanwhile, and nobody waits for the session.
+    view = replace(view, upto=upto or {})
+    if tab not in TABS:
+        tab = "wire" if view.session.turns else "setup"
+    shown = None
+    if tab == "request":
+        # In a thread, for images make a request of many megabytes; other tabs show none.
+        whole = await asyncio.to_thread(preview, site.engine, view.session, wire=wire)
+        shown = drawable(whole, wire)
+    around = replace(
+        around,
+        tab=tab,
+        wire=wire,
+        request=shown,
+        code=code,
+        raw=raw,
+        heard_ms=heard_ms,
+        say=say,
+        rules=rules,
+        rules_version=version,
+        wire_late=late,
+        forked=forked,
+    )
+    return HTMLResponse(await asyncio.to_thread(session_page, site.env, view, around))
+
+
+async def _is_late(site: Site, live: Live) -> bool:
+    """Whether a page goes ahead of the rows of the wire."""
+    if live.session.state == "running":
+        return False
+    return live.session.seq > LONG or await site.engine.log.recorded(live.id) > LONG_BYTES
 
 
 async def _heard(site: Site, live: Live) -> int:
@@ -113,8 +121,7 @@ async def _heard(site: Site, live: Live) -> int:
     turn = live.session.turn
     if turn is None or not turn.open:
         return 0
-    chunks = await site.engine.log.chunks(live.id, turn.number)
-    return chunks[-1].at_ms if chunks else 0
+    return await site.engine.log.heard_ms(live.id, turn.number)
 
 
 async def _say(site: Site, live: Live) -> str:
@@ -134,9 +141,10 @@ async def more_cards(request: Request) -> Response:
         html = await cards_at(site, session_id, seq, shown, number)
         return HTMLResponse(html)
     async with site.engine.hub.holding(session_id) as live:
-        view = await site.view(live, wired=False, shown=shown)
-        drawn = await asyncio.to_thread(more_cards_shown, site.env, view, number)
-        return HTMLResponse(drawn + stream_fragment(site.env, view, site.engine.hub.position))
+        view = await site.view(live, wired=False, shown=shown, now=True)
+        position = site.engine.hub.position
+    drawn = await asyncio.to_thread(more_cards_shown, site.env, view, number)
+    return HTMLResponse(drawn + stream_fragment(site.env, view, position))
 
 
 def _turn_number(request: Request) -> int:
@@ -155,10 +163,10 @@ async def one_block(request: Request) -> Response:
     if (seq := place(asked)) is not None:
         return HTMLResponse(await block_at(site, request.path_params["id"], seq, block_id, upto))
     async with site.engine.hub.holding(request.path_params["id"]) as live:
-        view = replace(await site.view(live), upto=upto)
-        if asked.get("all"):
-            view = replace(view, expanded=frozenset({block_id}))
-        return HTMLResponse(block(site.env, view, block_id))
+        view = replace(await site.view(live, now=True), upto=upto)
+    if asked.get("all"):
+        view = replace(view, expanded=frozenset({block_id}))
+    return HTMLResponse(await asyncio.to_thread(block, site.env, view, block_id))
 
 
 async def events(request: Request) -> Response:

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from anyio.from_thread import BlockingPortal
 
 from app.core.events import CallDecided
 from app.core.state import Session
@@ -20,6 +21,7 @@ from app.engine.engine import Engine
 from app.render.wire_rows import SHOWN
 from app.simulator.scenario import scenario
 from app.web.app import make_app
+from app.web.pages import session as session_pages
 from app.web.site import Site
 from app.web.stream import Cursor, _next
 from tests.engine.running import asked, events_of, running
@@ -156,3 +158,44 @@ async def test_what_is_no_turn_is_not_there(served: Served) -> None:
             "GET", f"/sessions/{served.session.id}/cards/{path}", [("host", HERE), BEARER, PAGE]
         )
         assert (await call(served.app, scope)).status in (404, 422)
+
+
+DRAWN = [
+    ("session_page", ""),
+    ("more_cards_shown", "/cards/1?shown=1.200"),
+    ("block", "/blocks/flow"),
+]
+
+
+@pytest.mark.parametrize(("name", "path"), DRAWN, ids=[name for name, _ in DRAWN])
+async def test_nobody_waits_for_the_session_while_its_page_is_drawn(
+    name: str, path: str, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of calls take their time, and Stop must not wait for that: the session is free, and
+    what happens to it meanwhile is not on the page."""
+    async with served.engine.hub.holding(served.session.id) as live:
+        pass
+    drawn, held = getattr(session_pages, name), list[bool]()
+
+    def drawing(*arguments: Any) -> Any:
+        held.append(live.lock.locked())
+        portal.call(served.engine.driver.stop, live.id)
+        return drawn(*arguments)
+
+    monkeypatch.setattr(session_pages, name, drawing)
+    async with BlockingPortal() as portal:
+        assert "wait for you" in await served.page(path) or name == "block"
+    assert held == [False]
+    assert live.session.stopped
+
+
+async def test_a_page_does_not_read_all_bytes_that_came(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls that were left out are no events, and their bytes are there."""
+    monkeypatch.setattr(session_pages, "LONG_BYTES", 1000)
+    assert served.session.seq < session_pages.LONG
+    assert cards(await served.page()) == 100
+    async with served.engine.hub.holding(served.session.id) as live:
+        assert live.wire is None
+    assert 'id="wirerow-1-0"' in await served.page("?tab=wire")
