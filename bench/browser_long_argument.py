@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from playwright.sync_api import Browser, CDPSession, expect, sync_playwright
 
 from tests.browser.chromium import ARGUMENTS, chromium
-from tests.browser.serving import Server
+from tests.browser.serving import Process, Server
 from tests.browser.tab import Tab
 
 MOST_BYTES = 8.0
@@ -105,7 +105,7 @@ def main() -> int:
         print("No browser: install chromium, or name one in PLAYGROUND_CHROMIUM.", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        server = Server(Path(folder) / "playground.db", pace=1.0)
+        server = Process(Path(folder) / "playground.db", pace=1.0)
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         try:
             found = []

@@ -165,6 +165,7 @@ function leave() {
   leaving = performance.now() + STAYS_MS;
   connection?.reader?.cancel();
   connection?.abortController?.abort();
+  stream()?.dispatchEvent(new Event("htmx:abort")); // one that is still asked for
 }
 
 for (const name of ["beforeunload", "pagehide"]) window.addEventListener(name, leave);

@@ -24,18 +24,18 @@ TOKEN = "token-of-a-server-in-this-process"
 
 
 @contextmanager
-def served_here(db: Path, **changes: str) -> Iterator[Reached]:
-    """A server for as long as the block lasts; its simulator answers at once. `changes` are those
-    of its environment."""
+def served_here(db: Path, pace: float = 0, **changes: str) -> Iterator[Reached]:
+    """A server for as long as the block lasts; its simulator answers at once, or with `pace`.
+    `changes` are those of its environment."""
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(_served(db, environment(**changes))) as url,
+        portal.wrap_async_context_manager(_served(db, pace, environment(**changes))) as url,
     ):
         yield Reached(line=f"Playground on {url}/?token={TOKEN}", db=db)
 
 
 @asynccontextmanager
-async def _served(db: Path, environ: dict[str, str]) -> AsyncIterator[str]:
+async def _served(db: Path, pace: float, environ: dict[str, str]) -> AsyncIterator[str]:
     here = httpx.URL()
     engine = await Engine.open(
         db, simulator_url=lambda: f"{here}/sim", simulator_key=TOKEN, environment=environ
@@ -46,7 +46,7 @@ async def _served(db: Path, environ: dict[str, str]) -> AsyncIterator[str]:
             token=TOKEN,
             port=lambda: here.port or 0,
             simulator=simulator_app(
-                pace=0,
+                pace=pace,
                 key=lambda sent: sent == TOKEN,
                 tapes=lambda session_id: tape(engine.log, session_id),
             ),

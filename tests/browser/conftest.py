@@ -15,7 +15,7 @@ pytest.importorskip("playwright", reason="the browser tests need the package pla
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.browser.chromium import ARGUMENTS, chromium
-from tests.browser.serving import Server
+from tests.browser.serving import Server, serving
 from tests.browser.tab import Tab
 from tests.browser.windows import Windows
 
@@ -42,17 +42,15 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Server]:
     """The server that most tests share; each makes sessions of its own."""
-    server = Server(tmp_path_factory.mktemp("shared") / "playground.db", PACE)
-    yield server
-    server.end()
+    with serving(tmp_path_factory.mktemp("shared") / "playground.db", PACE) as server:
+        yield server
 
 
 @pytest.fixture
 def own_server(tmp_path: Path, browser: Browser) -> Iterator[Server]:
     """A server on an empty database, for tests that break it or want it empty."""
-    server = Server(tmp_path / "playground.db", PACE)
-    yield server
-    server.end()
+    with serving(tmp_path / "playground.db", PACE) as server:
+        yield server
 
 
 @pytest.fixture(scope="package")

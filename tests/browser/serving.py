@@ -1,62 +1,37 @@
-"""A real server in a process of its own, and what a script would ask of it.
+"""A server, and what a script would ask of it.
 
 Knows nothing of browsers.
 """
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-ROOT = Path(__file__).resolve().parents[2]
-START_S = 60.0
+from tests import served
+from tests.served import NO_TLS, START_S
+from tests.served_here import served_here
+
 WEATHER = ("calculator", "get_weather")
 
 
 class Server:
-    """`playground serve` on `db`; `pace` is the simulator's, 1 for a person's."""
+    """One by the `link` that it printed."""
 
-    def __init__(self, db: Path, pace: float) -> None:
-        self.db, self.pace, self.port = db, pace, 0
-        self.base = self.link = ""
-        self.start()
-
-    def start(self) -> None:
-        """Start, or start again on the same port with the same database."""
-        where = ["--port", str(self.port), "--db", str(self.db)]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "app.cli", "serve", *where],
-            cwd=ROOT,
-            env={**os.environ, "PLAYGROUND_PACE": str(self.pace)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line.startswith("Playground on "), line
-        self.link = line.removeprefix("Playground on ").strip()
-        self.base, _, token = self.link.partition("/?token=")
-        self.port = int(self.base.rpartition(":")[2])
+    def __init__(self, link: str) -> None:
+        self.link = link
+        self.base, _, token = link.partition("/?token=")
         self.script = httpx.Client(
             base_url=self.base,
             headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
             timeout=START_S,
+            verify=NO_TLS,
         )
-
-    def end(self, sig: int = signal.SIGTERM) -> None:
-        """End the process and wait until it is gone."""
-        self.script.close()
-        self.process.send_signal(sig)
-        self.process.wait(START_S)
-        if self.process.stdout is not None:
-            self.process.stdout.close()
 
     def get(self, path: str) -> Any:
         return self._answer(self.script.get(path))
@@ -90,3 +65,34 @@ class Server:
     def _answer(response: httpx.Response) -> Any:
         assert response.status_code < 400, response.text
         return response.json() if response.content else None
+
+
+@contextmanager
+def serving(db: Path, pace: float) -> Iterator[Server]:
+    """A server in a thread of this process; `pace` is the simulator's, 1 for a person's."""
+    with served_here(db, pace) as reached:
+        server = Server(reached.line.removeprefix("Playground on "))
+        yield server
+        server.script.close()
+
+
+class Process(Server):
+    """One in a process of its own, to be killed and started again."""
+
+    def __init__(self, db: Path, pace: float) -> None:
+        self.db, self.pace, self.port = db, pace, 0
+        self.start()
+
+    def start(self) -> None:
+        """Start, or start again on the same port with the same database."""
+        pace = str(self.pace)
+        self.process = served.start(self.db, "--port", str(self.port), PLAYGROUND_PACE=pace)
+        super().__init__(self.process.line.removeprefix("Playground on ").strip())
+        self.port = int(self.base.rpartition(":")[2])
+
+    def end(self, sig: int = signal.SIGTERM) -> None:
+        """End the process and wait until it is gone."""
+        self.script.close()
+        self.process.end(sig)
+        assert self.process.process.stdout is not None
+        self.process.process.stdout.close()

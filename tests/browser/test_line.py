@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
-from tests.browser.conftest import NewTab
-from tests.browser.serving import Server
-from tests.browser.tab import Tab
+from tests.browser.conftest import PACE, NewTab
+from tests.browser.serving import Process, Server
+from tests.browser.tab import Held, Tab
 
 LOST = r"ERR_|Failed to load resource|Failed to fetch|network error"
 
@@ -71,26 +73,33 @@ def test_the_second_decision_on_one_card_is_told_that_it_came_too_late(
     assert server.folded(session_id)["calls"][0]["result"]["kind"] == "denied"
 
 
+@pytest.fixture
+def process(tmp_path: Path, browser: Browser) -> Iterator[Process]:
+    process = Process(tmp_path / "playground.db", PACE)
+    yield process
+    process.end()
+
+
 @pytest.mark.slow
 def test_a_killed_server_that_comes_back_is_found_and_says_what_it_cut(
-    own_server: Server, new_tab: NewTab
+    process: Process, new_tab: NewTab
 ) -> None:
-    session_id = own_server.session("What is 17*23, and the weather in Paris?")
-    tab, cut = (new_tab(own_server).login() for _ in range(2))
+    session_id = process.session("What is 17*23, and the weather in Paris?")
+    tab, cut = (new_tab(process).login() for _ in range(2))
     tab.open(session_id).waits_for(2)
-    cut.open(own_server.session("Say a lot. [[fault:stall-after-8]]")).state("running")
+    cut.open(process.session("Say a lot. [[fault:stall-after-8]]")).state("running")
     expect(cut.find(".part.text .raw")).not_to_be_empty()
     for one in (tab, cut):
         one.forgive(LOST)
-    own_server.end(signal.SIGKILL)
+    process.end(signal.SIGKILL)
     expect(tab.find("#offline")).to_be_visible()
-    own_server.start()
+    process.start()
     expect(tab.find("#offline")).not_to_be_visible(timeout=15_000)
     tab.press(tab.card(0), "a")
     tab.waits_for(1)
     tab.press(tab.card(1), "a")
     tab.state("idle")
-    agrees(tab, own_server.folded(session_id))
+    agrees(tab, process.folded(session_id))
 
     cut.state("interrupted")
     expect(cut.find(".part.text")).not_to_be_empty()
@@ -118,6 +127,15 @@ def test_a_page_that_is_left_closes_its_stream_before(server: Server, new_tab: N
     tab.waits_for(1)  # told by the stream, so it is there
     tab.goto("/rules")
     assert tab.page.evaluate("sessionStorage['at the end']") == "by the page"
+
+
+def test_a_page_that_is_left_before_it_has_its_stream_says_nothing_of_it(
+    server: Server, tab: Tab
+) -> None:
+    held = Held(tab.page, "/stream?**")
+    tab.open(server.session())
+    held.arrived(tab.page)
+    tab.goto("/rules")  # the tab would note an error on the console
 
 
 def test_a_page_that_stays_after_all_takes_its_stream_up_again(server: Server, tab: Tab) -> None:
