@@ -15,6 +15,8 @@ OFF = (
     "WebUIOmniboxFullPopup",
     "PreloadTopChromeWebUI",
     "SpareRendererForSitePerProcess",
+    # A new frame with surfaces of its own for each page that a tab goes to: a quarter of a page.
+    "RenderDocument",
     # Playwright's own list, which this one replaces: no calls home, no surprises.
     "AimEnabled",
     "AvoidCorsURLLoaderRestartOnRedirect",

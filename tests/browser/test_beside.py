@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import FrameLocator, expect
+from playwright.sync_api import FrameLocator, Request, expect
 
 from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
@@ -22,6 +22,13 @@ def test_two_models_live(server: Server, new_tab: NewTab) -> None:
     tab: Tab = new_tab(server).login()
     server.session(tools=["calculator"])  # whose tools the next ones are given
     tab.goto("/compare/new")
+    streams: list[str] = []
+
+    def note(request: Request) -> None:
+        if "/stream?" in request.url:
+            streams.append(request.url)
+
+    tab.page.on("request", note)
     tab.find("#ask-text").fill("What is 17 * 23?")
     tab.find("#profile-1").select_option("simulator")
     tab.find("#profile-2").select_option("simulator-openai")
@@ -54,7 +61,8 @@ def test_two_models_live(server: Server, new_tab: NewTab) -> None:
     tab.find('[data-key="escape"]').click()
     state(one, "interrupted")
     state(two, "interrupted")
-    (stream,) = (url for url in tab.requests if "/stream?" in url and "store=1" not in url)
+    tab.page.remove_listener("request", note)
+    (stream,) = (url for url in streams if "store=1" not in url)
     assert stream.count("session=") == 2
 
     two_more = "".join(f"&session={server.session(tools=[])}" for _ in range(2))

@@ -28,3 +28,19 @@ def test_a_window_is_handed_on_as_if_it_were_new(server: Server, browser: Browse
     assert windows.end() == ["console: seen"]
     assert first.trouble == []
     windows.close()
+
+
+def test_a_request_to_elsewhere_is_noted_though_it_is_answered(
+    server: Server, browser: Browser
+) -> None:
+    windows, there = Windows(browser), "https://elsewhere.example/"
+    tab = windows.open(server, bypass_csp=True).login()
+    answer = {"access-control-allow-origin": "*"}
+    tab.page.route(there, lambda route: route.fulfill(body="well", headers=answer))
+    tab.goto("/rules")
+    with tab.page.expect_console_message():
+        assert tab.page.evaluate(f"fetch('{there}').then((one) => one.text())") == "well"
+    with tab.page.expect_event("framenavigated"):
+        tab.page.evaluate(f"location.href = '{there}'")
+    assert windows.end() == [f"console: request: {there}", f"request: {there}"]
+    windows.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Dialog
 
 from tests.browser.serving import Server
 from tests.browser.tab import NOTE_VIOLATIONS, Tab
@@ -19,7 +19,7 @@ FORGET = "localStorage.clear(); sessionStorage.clear()"
 
 
 class Window:
-    """A browser context with one page, which stays where a test left it until the next one goes
+    """A browser context with one page, which may stay where a test left it until the next one goes
     elsewhere: an empty page in between would cost a third of a page. `options` never change."""
 
     def __init__(self, browser: Browser, options: dict[str, Any]) -> None:
@@ -31,18 +31,26 @@ class Window:
 
     def opened(self, server: Server, size: Any, scheme: Any) -> Tab:
         if not self.page.url.startswith((server.base, "about:")):
-            self.page.goto("about:blank")  # its server may be gone, and it may say so
+            self.leave()  # its server may be gone, and it may say so
         if size != self.page.viewport_size:
             self.page.set_viewport_size(size)
         self.page.emulate_media(color_scheme=scheme)
         return Tab(self.page, server, self.links)
 
-    def tidy(self, tab: Tab) -> None:
+    def tidy(self, tab: Tab, stays: bool) -> None:
         tab.watch(False)
         self.page.unroute_all(behavior="ignoreErrors")
         self.page.mouse.move(-1, -1)
         if self.page.url.startswith("http"):
             self.page.evaluate(FORGET)
+            if not stays:
+                self.leave()
+
+    def leave(self) -> None:
+        """Go to an empty page, whatever this one asks."""
+        self.page.on("dialog", Dialog.accept)
+        self.page.goto("about:blank")
+        self.page.remove_listener("dialog", Dialog.accept)
 
 
 class Windows:
@@ -66,8 +74,8 @@ class Windows:
         that cannot be taken out: a script that runs in each page, another clock."""
         fit = [window for window in self.free if window.options == options and not own]
         if fit:
-            self.free.remove(fit[0])
-        window = fit[0] if fit else Window(self.browser, options)
+            self.free.remove(fit[-1])
+        window = fit[-1] if fit else Window(self.browser, options)
         tab = window.opened(server, viewport, color_scheme)
         self.used.append((window, tab, own))
         return tab
@@ -75,11 +83,13 @@ class Windows:
     def end(self) -> list[str]:
         """The end of a test; what went wrong in its tabs."""
         used, self.used = self.used, []
-        for window, tab, own in used:
+        for window, tab, own in reversed(used):
             if own:
                 window.context.close()
             else:
-                window.tidy(tab)
+                # The next test takes this one; the streams of others would go on in all that come.
+                stays = window is used[0][0] and not window.options
+                window.tidy(tab, stays)
                 self.free.append(window)
         return [trouble for _, tab, _ in used for trouble in tab.unforgiven()]
 
