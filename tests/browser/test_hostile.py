@@ -71,15 +71,21 @@ def test_a_payload_is_text_everywhere(server: Server, tab: Tab, name: str) -> No
     assert call["result"]["content"][0]["text"] == "Result: " + payload
 
 
-@pytest.mark.parametrize("fault", ["html-text", "fake-call-in-text", "sse-injection-text"])
-def test_an_answer_of_html_is_text(server: Server, tab: Tab, fault: str) -> None:
-    session_id = server.session(f"Say it. [[fault:{fault}]]")
-    tab.open(session_id).state("idle")
-    harmless(tab)
-    expect(tab.find(".card")).to_have_count(0)
-    shown = tab.find(".part.text").inner_text()
-    for word in ("<script>", "<tool_call>", "data:"):
-        assert (word in shown) == (word in server.folded(session_id)["text"])
+def test_an_answer_of_html_is_text(server: Server, tab: Tab) -> None:
+    session_id = server.session()
+    tab.open(session_id)
+    faults = {"html-text": "<script>", "fake-call-in-text": "<tool_call>", "sse-injection-text": ""}
+    for turns, (fault, word) in enumerate(faults.items(), 1):
+        prompt = {"text": f"Say it. [[fault:{fault}]]"}
+        server.post(f"/sessions/{session_id}/prompts", prompt)
+        expect(tab.find(".part.text")).to_have_count(turns)
+        tab.state("idle")
+        harmless(tab)
+        expect(tab.find(".card")).to_have_count(0)
+        shown, text = tab.find(".part.text").last.inner_text(), server.folded(session_id)["text"]
+        assert word in text
+        for one in ("<script>", "<tool_call>", "data:"):
+            assert (one in shown) == (one in text)
 
 
 @pytest.mark.parametrize("fault", ["tool-odd-name", "tool-long-name", "args-bidi", "args-ansi"])

@@ -36,27 +36,20 @@ def focused(tab: Tab, number: int) -> None:
     expect(tab.card(number)).to_be_focused()
 
 
-def test_j_and_k_go_from_call_to_call(waiting: Tab) -> None:
+def test_keys_move_from_call_to_call_and_decide_only_the_focused_one_that_was_read(
+    waiting: Tab,
+) -> None:
     keyboard = waiting.page.keyboard
-    keyboard.press("j")
-    focused(waiting, 0)
-    keyboard.press("j")
-    focused(waiting, 1)
-    keyboard.press("j")
-    focused(waiting, 1)
-    keyboard.press("k")
-    focused(waiting, 0)
-
-
-def test_a_key_does_nothing_without_a_focused_card(waiting: Tab) -> None:
     read(waiting, 0)
-    for key in "aehd":
-        waiting.page.keyboard.press(key)
+    for key in "aehd":  # no card has the focus
+        keyboard.press(key)
     waiting.waits_for(2)
     expect(waiting.find("details.act[open]")).to_have_count(0)
 
+    for key, number in (("j", 0), ("j", 1), ("j", 1), ("k", 0)):
+        keyboard.press(key)
+        focused(waiting, number)
 
-def test_a_key_waits_until_the_card_was_read(waiting: Tab) -> None:
     # Another text on the card: what was read before does not count.
     waiting.page.evaluate(
         """() => {
@@ -70,7 +63,7 @@ def test_a_key_waits_until_the_card_was_read(waiting: Tab) -> None:
     expect(waiting.find(".toast.hint")).to_contain_text("half a second")
     waiting.waits_for(2)
     read(waiting, 0)
-    waiting.page.keyboard.press("a")
+    keyboard.press("a")
     waiting.waits_for(1)
 
 

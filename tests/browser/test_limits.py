@@ -52,14 +52,15 @@ def test_a_limit_is_told_in_every_tab_and_lifted_from_one(server: Server, new_ta
         expect(tab.find("#pause")).to_be_empty()
 
 
-def test_the_flow_is_followed_to_the_next_pause(server: Server, tab: Tab) -> None:
+def test_the_flow_is_followed_to_the_next_pause(server: Server, new_tab: NewTab) -> None:
+    tab = new_tab(server, viewport={"width": 1440, "height": 500}).login()
     session_id = server.session(
-        "[[fault:loop]] Use note", [NOTE], rules=ALLOW, max_turns=4, max_repeats=0
+        "[[fault:loop]] Use note", [NOTE], rules=ALLOW, max_turns=2, max_repeats=0
     )
     tab.open(session_id).state("paused")
     for runs in (2, 3):
         tab.find("#pause button", has_text="Continue").first.click()
-        expect(tab.find(".turnhead")).to_have_count(4 * runs)
+        expect(tab.find(".turnhead")).to_have_count(2 * runs)
         tab.state("paused")
         expect(tab.find("#latest")).to_be_hidden()
         expect(tab.find("#pause")).to_be_in_viewport(ratio=1)

@@ -91,7 +91,7 @@ new PerformanceObserver((list) => {
 """
 
 
-@pytest.mark.parametrize("width", [1440, 1024, 390])
+@pytest.mark.parametrize("width", [1440, pytest.param(1024, marks=pytest.mark.slow), 390])
 def test_nothing_jumps_when_an_answer_of_many_calls_ends(
     server: Server, new_tab: NewTab, width: int
 ) -> None:

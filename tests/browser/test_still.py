@@ -53,8 +53,15 @@ def statuses(server: Server, session_id: str) -> list[str]:
     return [call["status"] for call in server.folded(session_id)["calls"]]
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-@pytest.mark.parametrize(("place", "top"), [(3, None), (2, 120)])
+@pytest.mark.parametrize(
+    ("width", "place", "top"),
+    [
+        (1440, 3, None),
+        (390, 2, 120),
+        pytest.param(1440, 2, 120, marks=pytest.mark.slow),
+        pytest.param(390, 3, None, marks=pytest.mark.slow),
+    ],
+)
 def test_a_button_stays_under_the_mouse(
     server: Server, new_tab: NewTab, width: int, place: int, top: int | None
 ) -> None:
