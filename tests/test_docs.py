@@ -7,11 +7,10 @@ import argparse
 import re
 from pathlib import Path
 
-import pytest
-
 from app.cli import COMMANDS, parser
 from app.core import compatible, vendors
 from app.core.vendor import Vendor
+from tests.tables import each_row
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -26,7 +25,7 @@ NOT_THERE = ("templates/x.html", "`engine/batch`")
 """A page by no name, and what docs/house.md says is not built yet."""
 
 
-@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+@each_row("path", DOCS, ids=lambda path: path.name)
 def test_the_files_that_are_named_are_there(path: Path) -> None:
     text = path.read_text("utf-8")
     named = [(ROOT / found[1], found[1]) for found in PATH.finditer(text) if found[1]]
@@ -44,7 +43,7 @@ def _line(command: str) -> str:
     return str(line)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each_row("command", COMMANDS)
 def test_every_option_is_in_the_contract(command: str) -> None:
     (choices,) = (one.choices for one in parser()._actions if isinstance(one.choices, dict))
     one: argparse.ArgumentParser = choices[command]

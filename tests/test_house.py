@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-import pytest
+from tests.tables import each_row
 
 ROOT = Path(__file__).resolve().parent.parent
 APP = sorted((ROOT / "app").rglob("*.py"))
@@ -160,7 +160,7 @@ def test_every_source_keeps_the_rules() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "name", "bad"),
     [
         (floor_errors, "app/core/state.py", "from app.wire.framing import Framer"),

@@ -12,6 +12,7 @@ import pytest
 from app.commands.toolfiles import read_tools, tools_of
 from app.core.errors import BadInput
 from app.formats.read import read
+from tests.tables import each_row
 
 MOCK = {"name": "a", "answered_by": "mock", "config": {"result": "ok"}}
 
@@ -57,7 +58,7 @@ def test_paths_count_from_the_file(
     assert tool["config"].get("interpreter") == wanted
 
 
-@pytest.mark.parametrize("words", [["nobody"], ["./no.json"], ["none/"]])
+@each_row("words", [["nobody"], ["./no.json"], ["none/"]])
 def test_what_is_not_there_is_said(words: list[str]) -> None:
     with pytest.raises(BadInput):
         tools_of([MOCK | {"group": ""}], words)

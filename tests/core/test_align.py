@@ -198,7 +198,7 @@ def test_long_sessions_cost_what_is_in_them(shape: str, monkeypatch: pytest.Monk
     assert found.counts == wanted[shape]
 
 
-@pytest.mark.parametrize(("n", "m"), [(0, 5), (5, 0), (1, 3000), (3000, 1), (40, 2000)])
+@each_row(("n", "m"), [(0, 5), (5, 0), (1, 3000), (3000, 1), (40, 2000)])
 def test_lists_of_very_different_lengths_are_paired_in_order(n: int, m: int) -> None:
     pairs = best(n, m, lambda i, j: 1)
     assert len(pairs) == min(n, m)

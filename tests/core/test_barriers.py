@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from app.core.decide import RunCall, next_commands
 from app.core.events import (
     CallDecided,
@@ -131,7 +129,7 @@ def test_how_many_at_once(calls: str, most: int, begin: str) -> None:
     assert _begun(drawn(calls, most)) == begin
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("calls", "behind"),
     [
         ("ud", None),

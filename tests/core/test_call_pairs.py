@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-import pytest
-
 from app.core.call_pairs import CallPair, elsewhere, keyed, matched
 from app.core.sides import Made
+from tests.tables import each_row
 
 Names = Sequence[tuple[str, str]]
 
@@ -38,7 +37,7 @@ CASES: Sequence[tuple[str, str, str]] = (
 )
 
 
-@pytest.mark.parametrize(("left", "right", "wanted"), CASES)
+@each_row(("left", "right", "wanted"), CASES)
 def test_each_call_has_its_place(left: str, right: str, wanted: str) -> None:
     found, ours, theirs = pairs(*([(w[0], w[1]) for w in t.split()] for t in (left, right)))
     told = sorted(

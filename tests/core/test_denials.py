@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.core.denials import Denials
 from tests.playbook import begun, call, session, turn
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "arguments", "has"),
     [
         ("get_weather", '{"city":"Paris"}', True),

@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,7 +38,7 @@ def test_each_kind(old: Any, new: Any, wanted: Sequence[tuple[str, str, str, str
     assert [(one.pointer, one.how, one.old, one.new) for one in found] == list(wanted)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "count"),
     [
         ("1", "1.0", 0),
@@ -56,7 +55,7 @@ def test_numbers_are_compared_to_the_last_digit(old: str, new: str, count: int) 
     assert len(found) == count
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["", "{", '{"a": 1, "a": 2}', '{"a": NaN}', "[" * 90_000, "[" * 100 + "]" * 100, '{"a": 1} x'],
 )

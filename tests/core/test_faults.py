@@ -9,6 +9,7 @@ from app.core.events import CallDecided, CallEnded, CallStarted, Event
 from app.core.faults import FAULTS, earlier, fault, known, returned, unstageable
 from app.core.tools import ToolResult, text_result
 from tests.playbook import begun, call, checked, ran, run, session, turn
+from tests.tables import each_row
 
 PARIS, OSLO = '{"city":"Paris"}', '{"city":"Oslo"}'
 
@@ -43,7 +44,7 @@ def done(
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "found"),
     [
         ([], None),

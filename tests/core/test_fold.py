@@ -200,7 +200,7 @@ SCHEMA = Problem("schema", "No.", "/city")
 NEWER = Problem("schema", "No, either.", "/day")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("problems", "anyway", "kept"),
     [((), True, (SCHEMA,)), ((), False, ()), ((NEWER,), True, (NEWER,))],
 )

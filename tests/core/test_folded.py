@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from app.core.events import CallDecided, CallEnded, CallStarted, Event
 from app.core.folded import folded
 from app.core.tools import text_result
 from tests.playbook import begun, call, checked, ran, run, session, turn
+from tests.tables import each_row
 
 STAGED = CallDecided("1.0", "run", digest="digest", fault="cut_json")
 RULED = CallDecided("1.0", "answer", "rule", "answer all", "digest", text="x")
@@ -19,7 +18,7 @@ def text(result: Any) -> Any:
     return result and result["content"][0]["text"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("events", "status", "by", "fault", "result", "real"),
     [
         ([], "waiting", None, "", None, None),

@@ -34,6 +34,7 @@ from app.core.messages import model_request
 from app.core.state import Session
 from app.core.tools import text_result
 from tests.factories import DIGEST, Log, turn_with_calls
+from tests.tables import each_row
 
 
 def story() -> Log:
@@ -162,7 +163,7 @@ def test_a_pause_of_the_parent_holds_no_fork_and_its_limits_count_anew() -> None
     assert session.resumed_turn == len(session.turns)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seq", "reopened", "found", "words"),
     [
         (1, (), Spot("prompt", 1), "before prompt 1"),

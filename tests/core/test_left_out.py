@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from app.core.decide import Command, Record, SendRequest, next_commands
 from app.core.events import (
     Event,
@@ -19,6 +17,7 @@ from app.core.events import (
 )
 from app.core.state import Session
 from tests.playbook import begun, call, checked, part, ran, run, session, settings, turn
+from tests.tables import each_row
 
 SIGNED: dict[str, Any] = {"meta": {"block": {"type": "thinking", "signature": "sealed"}}}
 OPEN: dict[str, Any] = {"meta": {"field": "reasoning_content"}}
@@ -51,7 +50,7 @@ def pause_of(found: list[Command]) -> str:
     return ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("events", "limit"),
     [
         (answered(call(0)), ""),

@@ -158,7 +158,7 @@ ON: list[tuple[str, list[Event]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("events", [one[1] for one in ON], ids=[one[0] for one in ON])
+@each_row("events", [one[1] for one in ON], ids=[one[0] for one in ON])
 def test_a_run_goes_on(events: list[Event]) -> None:
     assert next_commands(session(*events)) == [AUTO]
 
@@ -304,7 +304,7 @@ def test_a_try_that_failed_before_any_output_cost_nothing() -> None:
     assert warned([*begun(max_cost=1.0), *cut, *answered(2, K, 0.1)])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("protocol", "usage", "total"),
     [
         ("openai_chat", Usage(100, 10, cached_tokens=90, reasoning_tokens=5), 110),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from app.core.matching import ABSENT, equal, fits, steps_of, value_at, values_of
 from tests.tables import each_row
 
@@ -91,7 +89,7 @@ ODD = ["", "{", "nonsense", '{"a": 1', "[" * 5_000 + "]" * 5_000]
 ODDER = ['{"a": 1e99999999999999999999}', '{"a": -1e-99999999999999999999}']
 
 
-@pytest.mark.parametrize("text", [*ODD, *ODDER])
+@each_row("text", [*ODD, *ODDER])
 def test_what_is_no_json_fits_nothing_and_breaks_nothing(text: str) -> None:
     assert values_of(text) is ABSENT
     assert not fits({"": {"equals": {}}}, text)

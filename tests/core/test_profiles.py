@@ -25,7 +25,7 @@ def test_the_environment_moves_a_vendor_and_no_other() -> None:
     assert profile("openai", environment).base_url == "http://localhost:1234/v1"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "environment", "url"),
     [
         ("ollama", {"OLLAMA_HOST": "box"}, "http://box:11434"),

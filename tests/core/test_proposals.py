@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from app.core.denials import Denials
 from app.core.events import (
     CallDecided,
@@ -86,7 +84,7 @@ PLACES: list[tuple[str, dict[str, Any], int]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "place"), [p[1:] for p in PLACES], ids=[p[0] for p in PLACES])
+@each_row(("given", "place"), [p[1:] for p in PLACES], ids=[p[0] for p in PLACES])
 def test_its_place(given: dict[str, Any], place: int) -> None:
     found = proposed(*ONE, **given)
     assert (found.place, found.decides, found.why_not) == (place, ("1.0",), "")
@@ -169,7 +167,7 @@ def test_long_integers_are_named_to_the_digit() -> None:
 SECRET = Rule("get_weather", "ask", when={"/city": {"prefix": "Secret"}})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("always", "exact", "offered"),
     [
         (SECRET, False, False),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from app.core import rewording
 from app.core.rewording import MOST_PIECES, Piece, text_changes
+from tests.tables import each_row
 
 CASES: Sequence[tuple[str, str, Sequence[tuple[str, str]]]] = (
     ("", "", []),
@@ -37,7 +38,7 @@ CASES: Sequence[tuple[str, str, Sequence[tuple[str, str]]]] = (
 )
 
 
-@pytest.mark.parametrize(("old", "new", "wanted"), CASES)
+@each_row(("old", "new", "wanted"), CASES)
 def test_words(old: str, new: str, wanted: Sequence[tuple[str, str]]) -> None:
     assert [(one.how, one.text) for one in text_changes(old, new)] == list(wanted)
 

@@ -50,7 +50,7 @@ def test_the_line_of_a_script_has_no_second_kind() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "body"),
     [("no_such_event", "{}"), ("part_delta", '{"index": 1}'), ("part_delta", '{"odd": 1}')],
 )

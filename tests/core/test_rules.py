@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from app.core.rules import (
     ACTIONS,
     Rule,
@@ -62,7 +60,7 @@ def test_forms(rule: Rule, about: list[Tool], not_about: list[Tool]) -> None:
     assert [one.name for one in not_about if matches(rule, made(one))] == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "about"),
     [
         (Rule(), True),
@@ -76,7 +74,7 @@ def test_a_call_of_no_tool_is_met_by_its_name(rule: Rule, about: bool) -> None:
     assert matches(rule, made("gone")) == about
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rules", "action"),
     [
         ([], None),
@@ -131,7 +129,7 @@ def test_a_step_up_is_let_through_by_no_beginning(path: str, test: Any, action: 
     assert matches(exact, made(READ, arguments))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("start", "said"),
     [
         ("https://good.example", True),
@@ -145,7 +143,7 @@ def test_the_beginning_of_an_address_ends_its_host(start: str, said: bool) -> No
     assert bool(host_left_open(Rule("*", "run", when={"/url": {"prefix": start}}))) == said
 
 
-@pytest.mark.parametrize("arguments", ["{", "nonsense", '{"n": ' + 5_000 * "1" + "}", ""])
+@each_row("arguments", ["{", "nonsense", '{"n": ' + 5_000 * "1" + "}", ""])
 def test_odd_arguments_break_no_rule(arguments: str) -> None:
     one = made(READ, arguments)
     assert matches(Rule("*", "run"), one)
@@ -188,7 +186,7 @@ def test_other_code_and_a_newer_tool_ask() -> None:
     assert unbound(rule, made("gone")) == ""
 
 
-@pytest.mark.parametrize("action", ["deny", "stop", "ask"])
+@each_row("action", ["deny", "stop", "ask"])
 def test_what_keeps_back_holds_for_whatever_bears_the_name(action: Any) -> None:
     assert unbound(Rule("docs", action, bound={}), made(DOCS)) == ""
 
@@ -231,7 +229,7 @@ def test_what_a_rule_says(rule: Rule, words: str) -> None:
     assert replace(rule, words="mine").said == "mine"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pointer", "sound"),
     [
         ("", True),
@@ -248,7 +246,7 @@ def test_pointers(pointer: str, sound: bool) -> None:
     assert (pointer_fault(pointer) == "") == sound
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("allow", "deny", "answer", "action"),
     [
         (["all"], [], [], "run"),

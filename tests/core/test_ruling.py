@@ -67,12 +67,12 @@ ACTIONS: list[tuple[Rule, list[Command]]] = [
 ]
 
 
-@pytest.mark.parametrize(("one", "commands"), ACTIONS, ids=[str(a[0].said) for a in ACTIONS])
+@each_row(("one", "commands"), ACTIONS, ids=[str(a[0].said) for a in ACTIONS])
 def test_what_a_rule_makes_of_a_call(one: Rule, commands: list[Command]) -> None:
     assert next_commands(session(*ONE), (one,)) == commands
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "result"),
     [
         (rule("answer", text="rain"), text_result("rain")),
@@ -211,7 +211,7 @@ def test_what_a_person_took_back_no_rule_decides() -> None:
         assert next_commands(session(*back, run("1.1"))) == BEGINS
 
 
-@pytest.mark.parametrize(
+@each_row(
     "events",
     [TWO, [*TWO, run("1.0"), CallStarted("1.0", 1)], [*TWO, run("1.0"), *ran("1.0")],
      [*TWO, CallDecided("1.0", "answer", digest="digest")]],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,7 +44,7 @@ def test_cut_json_is_none_whatever_it_was(text: str) -> None:
     assert not is_json(cut(text))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "left"),
     [
         (SUNNY, SUNNY[: SUNNY.index('"tags"') + 3]),
@@ -80,7 +79,7 @@ def same_types(before: Any, after: Any) -> list[Any]:
     return [before] if type(before) is type(after) or (numbers and before is not True) else []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "made"),
     [
         (SUNNY, {"city": 5, "temperature": "18", "tags": {"0": "warm"}, "wind": [3.5]}),

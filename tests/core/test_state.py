@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.core.decide import next_commands
 from app.core.digests import digest
 from app.core.events import (
@@ -31,6 +29,7 @@ from tests.playbook import (
     settings,
     turn,
 )
+from tests.tables import each_row
 
 ONE = [*begun(), *turn(1, call(0)), checked("1.0")]
 
@@ -49,7 +48,7 @@ STATES: list[tuple[str, list[Event], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("events", "state"), [s[1:] for s in STATES], ids=[s[0] for s in STATES])
+@each_row(("events", "state"), [s[1:] for s in STATES], ids=[s[0] for s in STATES])
 def test_state(events: list[Event], state: str) -> None:
     assert session(*events).state == state
 
@@ -74,7 +73,7 @@ def test_the_digest_changes_with_all_that_a_card_shows() -> None:
     assert len(seen) == 6
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("decided", "state"),
     [
         ([], "waiting"),

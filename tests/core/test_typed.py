@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from app.core.events import (
     CallDecided,
     CallEnded,
@@ -20,13 +18,14 @@ from app.core.events import (
 from app.core.tools import Content, ToolResult
 from app.core.typed import misfit, with_texts
 from tests.factories import settings, turn_with_calls
+from tests.tables import each_row
 
 DEEP: Any = []
 for _ in range(200):
     DEEP = [DEEP]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("event", "said"),
     [
         (PromptAdded(7), "text must be a text"),  # type: ignore[arg-type]

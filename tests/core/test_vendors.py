@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-import pytest
-
 from app.core.profiles import vendor_at
 from app.core.settings import PROTOCOLS
 from app.core.vendor import LOCAL_S
 from app.core.vendors import SIMULATORS, VENDORS
+from tests.tables import each_row
 
 ADDRESSED_BY_THE_PERSON = {"azure", "vertex"}
 
@@ -49,7 +48,7 @@ def test_the_simulator_has_an_end_for_each_protocol() -> None:
     assert tuple(vendor.profile.protocol for vendor in SIMULATORS) == PROTOCOLS
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("base_url", "protocol", "name"),
     [
         ("https://api.openai.com/v1", "openai_chat", "openai"),

@@ -107,7 +107,7 @@ def test_the_table(one: Session, wished: Asked, error: type[Exception] | None) -
     assert len(str(caught.value).split()) > 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "error"),
     [
         (session(*begun(), *turn(1, call(0)), checked("1.0"), run("1.0")), Conflict),

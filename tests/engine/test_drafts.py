@@ -20,6 +20,7 @@ from tests.factories import ADD_EVENT
 from tests.factories import Log as Events
 from tests.store.test_database import opened
 from tests.store.test_log import summary
+from tests.tables import each_row
 
 OUTPUT: dict[str, Any] = {
     "type": "object",
@@ -52,7 +53,7 @@ def test_by_the_output_schema_with_the_arguments_said_again() -> None:
     assert json.loads(draft(call).text)["city"] == "Oslo"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "description", "holds"),
     [
         ("get_weather", "", '"temperature"'),
@@ -82,7 +83,7 @@ def test_the_same_call_and_number_give_the_same_text_and_the_next_is_another() -
     assert '"Rome"' in other.text
 
 
-@pytest.mark.parametrize("arguments", ["", '{"a": ', "[1]", '{"a": NaN}', '{"a": 1, "a": 2}'])
+@each_row("arguments", ["", '{"a": ', "[1]", '{"a": NaN}', '{"a": 1, "a": 2}'])
 def test_arguments_that_are_unsound_are_not_said_again(arguments: str) -> None:
     assert "ok" in draft(of("zork", arguments)).text
 

@@ -13,6 +13,7 @@ from app.engine.own_profiles import checked_profile
 from app.engine.settings import settings_from
 from app.net.keys import Keys
 from tests.engine.running import running
+from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -119,7 +120,7 @@ def test_headers_are_written_small() -> None:
     assert profile.headers == {"x-title": "my app"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "quirks", "first_byte_s"),
     [
         ({"base_url": "https://api.openai.com/v1"}, OPENAI.quirks, 60),

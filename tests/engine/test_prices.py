@@ -10,6 +10,7 @@ from app.core.events import Usage
 from app.core.settings import Profile
 from app.engine import prices
 from app.engine.prices import cost, counts, why_unknown
+from tests.tables import each_row
 
 priced = pytest.mark.skipif(
     not prices.INSTALLED, reason="The list of prices is not installed; pip install -e '.[prices]'."
@@ -39,7 +40,7 @@ COUNTS: list[tuple[str, Usage, dict[str, int] | None]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("protocol", "usage", "counted"), COUNTS)
+@each_row(("protocol", "usage", "counted"), COUNTS)
 def test_counts(protocol: str, usage: Usage, counted: dict[str, int] | None) -> None:
     assert counts(protocol, usage) == counted
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from app.core.tools import FREEFORM, Tool
 from app.engine.tool_wires import as_sent
 from app.wire.protocols import CODECS
 from tests.factories import ADD_EVENT
+from tests.tables import each_row
 
 SCHEMA = ADD_EVENT.parameters
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("protocol", "entry"),
     [
         ("anthropic", {"name": "add_event", "input_schema": SCHEMA}),

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from app.export.anthropic import FOREIGN, write
 from tests.export.asking import PROTOCOLS, Kind, weather
 from tests.simulator.talking import ENDS_BY_NAME
+from tests.tables import each_row
 
 HEADERS = {
     "x-api-key": "k",
@@ -15,7 +14,7 @@ HEADERS = {
 }
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@each_row("protocol", PROTOCOLS)
 def test_the_strict_end_takes_the_request_of_every_session(protocol: str) -> None:
     kind = weather(protocol)
     made = write(kind.kept())

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -13,6 +12,7 @@ from app.core.tools import Content, ToolResult
 from app.export.markdown import _json, code, fenced, plain, write
 from tests.export.asking import Kind, weather
 from tests.simulator.talking import IMAGE
+from tests.tables import each_row
 
 NASTY = "<script>x</script>\n```\n# Head\n````\n![i](http://x.test/i)\n~~~\n<b>&lt;[a](b)"
 
@@ -74,7 +74,7 @@ def test_a_fence_a_span_and_a_line_hold_any_text(text: str) -> None:
     assert "".join(c.content for c in words[1].children or []) == f"x{line}"
 
 
-@pytest.mark.parametrize("written", ['{"a": 1e400}', '{"a":1.10}', '{"a": 1, "a": 2}', "[", ""])
+@each_row("written", ['{"a": 1e400}', '{"a":1.10}', '{"a": 1, "a": 2}', "[", ""])
 def test_arguments_keep_their_digits(written: str) -> None:
     kind = Kind("anthropic")
     kind.prompt("x")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.export.naming import file_name, one_line, remark
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("title", "name"),
     [
         ("A title!", "a-title.jsonl"),

@@ -3,12 +3,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from app.export.openai import write
 from app.simulator.app import ENDS
 from tests.export.asking import PROTOCOLS, Kind, weather
 from tests.simulator.talking import ENDS_BY_NAME
+from tests.tables import each_row
 
 HEADERS = {"authorization": "Bearer k", "content-type": "application/json"}
 
@@ -19,7 +18,7 @@ def line(kind: Kind) -> Any:
     return json.loads(data)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@each_row("protocol", PROTOCOLS)
 def test_the_strict_end_takes_the_line_of_every_session(protocol: str) -> None:
     found = line(weather(protocol))
     assert [one["role"] for one in found["messages"]] == ["user", "assistant", "tool", "assistant"]

@@ -15,6 +15,7 @@ from app.core.tools import text_result
 from app.export.kept import Kept
 from app.export.otlp import write
 from tests.export.asking import PROTOCOLS, Kind, weather
+from tests.tables import each_row
 
 IDS = {"traceId": 16, "spanId": 8, "parentSpanId": 8}
 
@@ -42,7 +43,7 @@ def told(span: Any) -> dict[str, Any]:
     return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes}
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@each_row("protocol", PROTOCOLS)
 def test_every_session_is_one_trace_of_the_published_form(protocol: str) -> None:
     kind = weather(protocol, params={"temperature": 0.5})
     message = parsed(kind.kept())

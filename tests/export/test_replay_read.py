@@ -4,8 +4,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from app.export.replay_read import READERS, calls_of
 from app.wire.protocols import CODECS
 from tests.tables import each_row
@@ -44,7 +42,7 @@ CASES: Sequence[tuple[str, bytes, list[Any]]] = (
 )
 
 
-@pytest.mark.parametrize(("protocol", "body", "calls"), CASES)
+@each_row(("protocol", "body", "calls"), CASES)
 def test_calls_are_read(protocol: str, body: bytes, calls: list[Any]) -> None:
     assert calls_of(protocol, body) == calls
 

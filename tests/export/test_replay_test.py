@@ -10,14 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from app.core.tools import Tool
 from app.export.kept import Kept, Piece, Recording
 from app.export.replay_read import calls_of
 from app.export.replay_test import NOTHING, write
 from tests.export.asking import PROTOCOLS, Kind
 from tests.factories import WEATHER
+from tests.tables import each_row
 
 SUM = Tool(
     "calculator", "Sums.", {"type": "object", "properties": {"expression": {}}, "required": []}
@@ -54,8 +53,8 @@ BOTH = "What is the weather in Paris, and what is 17*23?"
 FORECAST = replace(WEATHER, name="get_forecast")
 
 
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@each_row("stream", [True, False])
+@each_row("protocol", PROTOCOLS)
 def test_it_passes_by_its_own_recording_and_sees_a_change(protocol: str, stream: bool) -> None:
     own = asked(protocol, "What is the weather in Paris?", stream=stream)
     assert [call.name for call in own.session.calls()] == ["get_weather"]
@@ -116,7 +115,7 @@ NO_OBJECTS = [
 ]
 
 
-@pytest.mark.parametrize("text", NO_OBJECTS)
+@each_row("text", NO_OBJECTS)
 def test_arguments_that_are_no_object_are_compared_by_their_text(text: str) -> None:
     own = asked("openai_chat", "What is the weather in Paris?", stream=False)
 

@@ -2,19 +2,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from app.core.events import RequestSent
 from app.core.settings import Profile
 from app.export.requests import asked, base, before, of_turn, written
 from app.wire.protocols import CODECS
 from tests.export.asking import PROTOCOLS, weather
 from tests.simulator.talking import accepted
+from tests.tables import each_row
 
 SENT = RequestSent(1, "openai_chat", "POST", "https://x.test/v1/chat/completions", {}, "{}", "m")
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@each_row("protocol", PROTOCOLS)
 def test_a_turn_is_written_again_as_it_was_sent(protocol: str) -> None:
     kind = weather(protocol)
     for turn, body in zip(kind.session.turns, kind.bodies, strict=True):
@@ -24,7 +23,7 @@ def test_a_turn_is_written_again_as_it_was_sent(protocol: str) -> None:
         assert of_turn(turn).streams
 
 
-@pytest.mark.parametrize("other", PROTOCOLS)
+@each_row("other", PROTOCOLS)
 def test_every_other_protocol_takes_it(other: str) -> None:
     kind = weather("anthropic" if other != "anthropic" else "gemini")
     protocol = next(name for name in PROTOCOLS if name == other)
@@ -38,7 +37,7 @@ def test_what_came_before_a_turn_is_all_there_is() -> None:
     assert [type(item).__name__ for item in before(session, session.turns[0]).items] == ["Prompt"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("protocol", "url", "found"),
     [
         ("anthropic", "https://x.test/a/v1/messages", "https://x.test/a"),

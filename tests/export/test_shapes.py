@@ -6,8 +6,6 @@ import base64
 import json
 from urllib.parse import quote
 
-import pytest
-
 from app.export.shapes import header_spans, hidden, spans
 from tests.tables import each_row
 
@@ -114,7 +112,7 @@ def test_what_is_no_secret_stays(text: str) -> None:
     assert [text[start:end] for start, end in spans(text)] == []
 
 
-@pytest.mark.parametrize("before", ["", "x", "xy", "some words before"])
+@each_row("before", ["", "x", "xy", "some words before"])
 def test_a_secret_is_seen_behind_base64_and_percent_signs(before: str) -> None:
     secret = f"sk-ant-api03-{DIGITS}/+"
     coded = base64.b64encode(f"{before} {secret} and".encode()).decode()

@@ -13,6 +13,7 @@ from app.export.jsonl import read, write
 from app.export.kept import Kept, Piece, Recording
 from app.export.without import LEFT_OUT, without
 from tests.factories import DIGEST, Log
+from tests.tables import each_row
 
 IMAGE = Content("image", media_type="image/png", data=base64.b64encode(b"PICTURE").decode())
 RESULT, THOUGHT, BYTES = "the result", "a thought", b"the bytes"
@@ -36,7 +37,7 @@ SIGNS = {
 }
 
 
-@pytest.mark.parametrize("name", LEFT_OUT)
+@each_row("name", LEFT_OUT)
 def test_what_is_left_out_is_gone_and_the_rest_is_there(name: str) -> None:
     whole, thin = write(session()).data.decode(), write(without(session(), [name])).data.decode()
     for sign in SIGNS[name]:

@@ -8,7 +8,6 @@ import typing
 from typing import Any
 
 import jsonschema_rs
-import pytest
 from pydantic import Field, TypeAdapter
 
 from app.formats.annotations import Types
@@ -84,7 +83,7 @@ class Other:
 '''
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("hint", "schema"),
     [
         ("Unit", {"type": "string", "enum": ["c", "f"]}),
@@ -124,7 +123,7 @@ def test_the_classes_of_the_file(hint: str, schema: dict[str, Any]) -> None:
     assert schema_of(hint, CLASSES)[0] == schema
 
 
-@pytest.mark.parametrize("hint", ["Other", "numpy.ndarray", "Callable[[int], str]", "f(1)", "'('"])
+@each_row("hint", ["Other", "numpy.ndarray", "Callable[[int], str]", "f(1)", "'('"])
 def test_what_is_not_known_allows_anything_and_is_said(hint: str) -> None:
     schema, notes = schema_of(hint, CLASSES)
     assert schema == {}
@@ -137,7 +136,7 @@ def test_a_class_that_holds_itself_is_said() -> None:
     ]
 
 
-@pytest.mark.parametrize("body", ["A = auto()\n B = auto()", "A = 'a'\n B = auto()", "pass"])
+@each_row("body", ["A = auto()\n B = auto()", "A = 'a'\n B = auto()", "pass"])
 def test_an_enum_whose_values_are_not_all_known_is_not_known(body: str) -> None:
     schema, notes = schema_of("E", f"class E(Enum):\n {body}\n")
     assert schema == {}

@@ -9,6 +9,7 @@ import pytest
 
 from app.formats.curl import commands, is_curl
 from app.formats.text import Unreadable
+from tests.tables import each_row
 
 URL = "https://api.example.com/v1/chat/completions"
 BODY = '{"a": "it\'s \\n \\"b\\" é"}'
@@ -39,7 +40,7 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize("name", LINES)
+@each_row("name", LINES)
 def test_whatever_quotes_are_used_the_same_is_sent(name: str) -> None:
     assert is_curl(LINES[name])
     (found,) = commands(LINES[name])
@@ -52,7 +53,7 @@ def test_every_command_of_a_script_is_read() -> None:
     assert [one.body for one in commands(script)] == ["1", "2&3", ""]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said"),
     [
         (f"curl {URL} -d @body.json", "in a file"),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from app.formats.dialect import json_schema
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "expected"),
     [
         ({"type": "STRING", "nullable": True}, {"type": ["string", "null"]}),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-import pytest
-
 from app.formats.har import exchanges, is_har
+from tests.tables import each_row
 
 
 def entry(url: str = "https://x/v1/messages", **response: Any) -> dict[str, Any]:
@@ -44,7 +43,7 @@ def test_what_was_sent_and_what_came_back() -> None:
     assert found[0].at_ms == 1_795_320_000_250
 
 
-@pytest.mark.parametrize(
+@each_row(
     "odd",
     [
         None,
@@ -65,6 +64,6 @@ def test_odd_times_and_codings_are_unknown_and_no_error() -> None:
     assert (found.status, found.response, found.at_ms) == (0, None, 0)
 
 
-@pytest.mark.parametrize(("value", "is_one"), [(har(), True), ({"log": []}, False), ([], False)])
+@each_row(("value", "is_one"), [(har(), True), ({"log": []}, False), ([], False)])
 def test_an_archive_is_told_by_its_shape(value: Any, is_one: bool) -> None:
     assert is_har(value) is is_one

@@ -127,7 +127,7 @@ def test_a_form_is_sent_as_one() -> None:
     assert sent(one, {"a": "x y"})[2] == b"a=x+y"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("security", "headers"),
     [
         ([{"bearer": []}], {"Authorization": "Bearer ${PETS_BEARER_TOKEN}"}),
@@ -173,7 +173,7 @@ def test_the_defaults_of_a_server_s_variables_stand_in_its_address() -> None:
     assert one.config["url"] == "https://eu.pets.example/p"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("servers", "url"),
     [
         ([{"url": "/api/v3"}], "https://example.invalid/api/v3/p"),
@@ -189,7 +189,7 @@ def test_a_server_without_a_host_leaves_its_place_to_be_filled(servers: Any, url
     assert "in place of example.invalid" in " ".join(one.notes)
 
 
-@pytest.mark.parametrize("name", ["default", "example", "examples", "enum", "const", "properties"])
+@each_row("name", ["default", "example", "examples", "enum", "const", "properties"])
 def test_a_property_may_have_the_name_of_a_word(name: str) -> None:
     inner = {"type": "object", "properties": {name: REF}}
     schema = {"type": "object", "properties": {name: REF, "inner": inner}}

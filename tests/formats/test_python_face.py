@@ -149,7 +149,7 @@ def test_an_edit_changes_what_was_edited_and_nothing_else() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "words"),
     [
         ("def f(:\n", "Line 1"),

@@ -8,6 +8,7 @@ import pytest
 
 from app.formats.python_source import Function, functions, tools
 from app.formats.text import Unreadable
+from tests.tables import each_row
 
 GOOGLE = '''def f(city: str, days=3):
     """Weather.
@@ -48,7 +49,7 @@ def one(source: str) -> Function:
     return found
 
 
-@pytest.mark.parametrize("source", [GOOGLE, NUMPY, SPHINX])
+@each_row("source", [GOOGLE, NUMPY, SPHINX])
 def test_each_style_of_docstring(source: str) -> None:
     found = one(source)
     assert found.description == "Weather.\n\nFor some days."
@@ -62,7 +63,7 @@ def test_each_style_of_docstring(source: str) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mark", "name", "description", "decorator"),
     [
         ("", "f", "Told.", ""),
@@ -86,7 +87,7 @@ def test_a_schema_named_by_the_decorator_counts() -> None:
     assert one(source).parameters["properties"] == {"city": {"type": "string"}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "left", "note"),
     [
         ("ctx: Context, a: int", ["a"], "ctx is filled in by the framework"),

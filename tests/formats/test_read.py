@@ -170,13 +170,13 @@ def test_comments_are_left_out_and_it_is_said() -> None:
     assert read('{"name": "//", "x": "a,}",}').problem == ""
 
 
-@pytest.mark.parametrize("comment", ["// hi\n", "/* {not\n yet */", "\n // a\n\n/* b */ "])
+@each_row("comment", ["// hi\n", "/* {not\n yet */", "\n // a\n\n/* b */ "])
 def test_comments_may_stand_first(comment: str) -> None:
     assert told(read(comment + ANTHROPIC)) == [("get_w", "Anthropic", "mock")]
     assert told(read(comment + f"[{OWN}]")) == [("ask", "our own form", "person")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "name", "kind"),
     [
         (f"```json\n{ANTHROPIC}\n```\n", "", "Anthropic"),
@@ -206,7 +206,7 @@ def test_only_so_many_tools_are_shown() -> None:
     assert "first 500" in brought.notes[0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said"),
     [
         ("", "There is nothing in it"),

@@ -120,7 +120,7 @@ def test_lines_of_messages_give_the_first_and_a_list_its_messages() -> None:
     assert len(one(json.dumps(CHAT["messages"])).items) == 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said"),
     [
         ("", "no curl command"),

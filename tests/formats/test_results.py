@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from app.core.tools import Content, Tool, ToolResult, text_result
 from app.formats.results import as_data, wire_results
 from app.wire.protocols import CODECS
+from tests.tables import each_row
 
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
@@ -58,6 +57,6 @@ def test_a_free_form_call_is_found_too() -> None:
     assert all("ok" in one.text for one in results)
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"n": 12345678901234567890.10}', "\ud800"])
+@each_row("text", ["", "{}", '{"n": 12345678901234567890.10}', "\ud800"])
 def test_whatever_a_tool_said_can_be_shown(text: str) -> None:
     assert set(as_data(wire_results(Tool("x"), "{}", text_result(text)))) == set(CODECS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.formats.secrets import in_word, is_reference, may_be_key, reference, url_without, variable
 from tests.tables import each_row
 
@@ -30,7 +28,7 @@ def test_too_many_rather_than_too_few(name: str, value: str, expected: bool) -> 
     assert may_be_key(name, value) is expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("word", "expected"),
     [
         ("-y", False),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from app.core.servers import Server
 from app.formats.found import FoundServer
 from app.formats.read import read
@@ -116,7 +114,7 @@ def found(data: Any) -> FoundServer:
     return one
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@each_row("program", PROGRAMS)
 def test_the_file_of_each_program(program: str) -> None:
     text, servers, notes = PROGRAMS[program]
     brought = read(text)

@@ -48,7 +48,7 @@ def test_told_apart(entry: dict[str, Any], kind: str, protocol: str) -> None:
     assert one.form == entry
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "has"),
     [
         (

@@ -21,7 +21,7 @@ BOMB = "a0: &a0 [x]\n" + "".join(f"a{i + 1}: &a{i + 1} [{f'*a{i}, ' * 10}]\n" fo
 DEEPER = "a0: &a0 [x]\n" + "".join(f"a{i + 1}: &a{i + 1} [*a{i}]\n" for i in range(80))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "value"),
     [
         (
@@ -87,7 +87,7 @@ def test_toml() -> None:
         toml_value("a = ")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "value"),
     [
         ('{"a": "// no /* comment */ ,}"}', {"a": "// no /* comment */ ,}"}),

@@ -130,7 +130,7 @@ def test_openapi_tells_what_it_leaves_out() -> None:
     assert "again stands at a path that is taken" in written.notes[-1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "pick"),
     [
         ("anthropic", lambda data: data[0]["strict"]),
@@ -170,7 +170,7 @@ def test_a_python_file_is_sound_and_its_classes_are_told_apart() -> None:
     assert "required" not in second
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tools", "called", "name"),
     [
         (TOOLS, "", "tools.json"),
@@ -192,7 +192,7 @@ def test_what_cannot_be_written() -> None:
         write("own", [])
 
 
-@pytest.mark.parametrize("name", list(FORMATS))
+@each_row("name", list(FORMATS))
 def test_every_shipped_tool_can_be_written(name: str) -> None:
     assert write(name, EXAMPLES).text.endswith("\n")
     assert to_data(EXAMPLES[0])

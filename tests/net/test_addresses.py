@@ -208,7 +208,7 @@ async def test_the_sentence_says_what_to_do() -> None:
             await checked_address(url, private=False, resolve=Resolver())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("place", "authority"),
     [
         (Place("https", "a.example", 443, ()), "a.example"),

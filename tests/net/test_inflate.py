@@ -8,12 +8,13 @@ import zlib
 import pytest
 
 from app.net.inflate import PIECE, Inflate
+from tests.tables import each_row
 
 TEXT = b"data: hello\n\n" * 500
 
 
-@pytest.mark.parametrize("size", [1, 7, 100_000])
-@pytest.mark.parametrize(
+@each_row("size", [1, 7, 100_000])
+@each_row(
     "packed",
     [gzip.compress(TEXT), zlib.compress(TEXT), gzip.compress(TEXT[:99]) * 3],
     ids=["gzip", "deflate", "members"],
@@ -33,7 +34,7 @@ def test_a_cut_is_noticed_and_nothing_at_all_is_complete() -> None:
     assert not inflate.complete
 
 
-@pytest.mark.parametrize(
+@each_row(
     "lie",
     [TEXT, gzip.compress(TEXT) + b"junk", b"\x1f\x8b\xff\xff"],
     ids=["plain", "junk-after", "head-alone"],

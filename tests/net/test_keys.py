@@ -28,7 +28,7 @@ ORIGINS = [
 ]
 
 
-@pytest.mark.parametrize(("url", "expected"), ORIGINS)
+@each_row(("url", "expected"), ORIGINS)
 def test_an_origin_is_scheme_host_and_port(url: str, expected: str) -> None:
     assert origin(url) == expected
 
@@ -72,7 +72,7 @@ BOUND = [
 ]
 
 
-@pytest.mark.parametrize(("url", "sent"), BOUND)
+@each_row(("url", "sent"), BOUND)
 def test_a_key_of_the_environment_goes_to_its_vendor_alone(url: str, sent: bool) -> None:
     keys = Keys(ENV)
     assert keys.key_for(profile(url)) == (ENV["ANTHROPIC_API_KEY"] if sent else None)
@@ -224,7 +224,7 @@ def test_where_a_key_was_found_is_told_by_its_name() -> None:
     assert keys.where("GEMINI_API_KEY") == ("GEMINI_API_KEY", "pasted")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("place", "names"),
     [
         ("https://api.groq.com", ["GROQ_API_KEY"]),
@@ -254,7 +254,7 @@ def of_tools() -> Keys:
     return keys
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "url", "value"),
     [
         ("TEAM_TOKEN", "https://anywhere.example/x", "of the team"),
@@ -269,7 +269,7 @@ def test_a_key_for_the_header_of_a_tool(name: str, url: str, value: str) -> None
     assert value in keys.secrets()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "url", "said"),
     [
         ("OPENAI_API_KEY", "https://evil.example/", "is not for https://evil.example"),
@@ -289,7 +289,7 @@ def test_a_key_that_no_tool_gets(name: str, url: str, said: str) -> None:
     assert "of openai" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("place", "near"),
     [
         *(("http://127.0.0.1:80", True), ("http://[::1]", True), ("http://localhost:1", True)),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.net.looks import is_secret, keys, opaque
 from tests.tables import each_row
 
@@ -45,7 +43,7 @@ def test_harmless_ones(name: str, value: str) -> None:
     assert not is_secret(name, value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "hf_hub_download_with_retry(x)",

@@ -9,7 +9,6 @@ import re
 import urllib.parse
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,7 +68,7 @@ def test_every_form_is_masked_with_its_length_kept(form: str) -> None:
     assert masker.mask_bytes(b"<" + data + b">") == b"<" + b"*" * len(data) + b">"
 
 
-@pytest.mark.parametrize("before", ["", "u", "us", "user:"])
+@each_row("before", ["", "u", "us", "user:"])
 def test_a_secret_inside_a_longer_base64_is_masked(before: str) -> None:
     text = base64.b64encode(f"{before}{PLAIN}\n".encode()).decode()
     masked = Masker([PLAIN]).mask_text(text)

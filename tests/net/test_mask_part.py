@@ -11,6 +11,7 @@ from app.net.mask import Masker
 from app.net.mask_part import PartMask
 from app.net.unescape import Unescaper
 from tests.peaks import peak_of
+from tests.tables import each_row
 
 SECRET = "sk-abcdefghijklmnopqrstuv"
 ESCAPED = SECRET.replace("d", "\\\\u0064").replace("q", "\\u0071")
@@ -49,7 +50,7 @@ def test_what_knows_no_key_looks_at_nothing(monkeypatch: pytest.MonkeyPatch) -> 
         assert part.size == len(ESCAPED)
 
 
-@pytest.mark.parametrize("odd", ["", "\\x", "\\ud83d\\ude00", '"' * 100, "\\u0001\1\0"])
+@each_row("odd", ["", "\\x", "\\ud83d\\ude00", '"' * 100, "\\u0001\1\0"])
 def test_escapes_are_undone_alike_quickly_or_not_and_lead_back(odd: str) -> None:
     """`json` undoes them where it can; it knows no lone backslash, and joins halves."""
     text = f'a\\n"b" {odd}\\\\u0041 \\u0042\\/'

@@ -6,8 +6,6 @@ import socket
 import ssl
 from datetime import UTC, datetime
 
-import pytest
-
 from app.net.reasons import connect_reason, rate_limits, retry_after
 from tests.tables import each_row
 
@@ -80,7 +78,7 @@ REASONS = [
 ]
 
 
-@pytest.mark.parametrize(("cause", "word"), REASONS)
+@each_row(("cause", "word"), REASONS)
 def test_the_reason_is_told_apart_however_deep_it_lies(cause: BaseException, word: str) -> None:
     sentence = connect_reason(behind(cause))
     assert word in sentence

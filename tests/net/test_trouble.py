@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.net.mask import Masker
 from app.net.trouble import MOST_QUOTED, NetTrouble
+from tests.tables import each_row
 
 KEY = "sk-canary-0123456789"
 mask = Masker([KEY]).mask_text
 
 
-@pytest.mark.parametrize("before", [0, MOST_QUOTED - 5, MOST_QUOTED + 5])
+@each_row("before", [0, MOST_QUOTED - 5, MOST_QUOTED + 5])
 def test_no_part_of_a_key_is_left(before: int) -> None:
     place = "x" * before + KEY
     said = NetTrouble("redirect", f"It redirects to {place}; not followed.", quoted=place).told(

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from app.core.events import CallChecked, CallDecided, CallInterrupted, CallStarted
 from app.core.proposals import Proposal, proposal
 from app.core.rules import Rule, base_of, content
@@ -20,6 +18,7 @@ from app.render.always import (
 from tests.factories import DIGEST, WEATHER, Log, turn_with_calls
 from tests.render.logs import NASTY
 from tests.render.page import ENV, roots
+from tests.tables import each_row
 
 READS = Rule("*", "run", id="r1", read_only=True)
 PARIS = {"": {"equals": {"city": "Paris"}}}
@@ -37,7 +36,7 @@ def shown(choice: Choice, *there: Rule, log: Log | None = None) -> tuple[Panel, 
     return panel(session, call, choice, offered, there), offered
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("choice", "there", "words", "line"),
     [
         (Choice(), (), "Rule 1 of this session: run get_weather",
@@ -159,7 +158,7 @@ def test_a_waiting_call_is_told_which_rule_is_about_it_and_may_renew_it() -> Non
     assert (asks.why, asks.renew) == ("It asks.", "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rules", "chips"),
     [
         ((), ()),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import pytest
-
 from app.core.events import RequestSent, ResponseEnded, Usage
 from app.core.state import Session, Turn
 from app.render.beside import Lane, beside_page, lane, measures, names, pieces, told
@@ -14,6 +12,7 @@ from app.render.view import View
 from app.render.wire_rows import WireRows
 from tests.factories import Log, session, settings, turn_with_calls
 from tests.render.page import ENV, NOW_MS, roots
+from tests.tables import each_row
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'\u202e"
 
@@ -44,7 +43,7 @@ def of(*turns: Turn) -> Session:
     return Session("s1", settings=settings(), turns=list(turns), items=list(turns))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("turns", "expected"),
     [
         ((), ("–", "–", "–", "–", "0", "–")),
@@ -81,7 +80,7 @@ def test_measures_are_of_the_run_that_the_last_prompt_began() -> None:
     assert amounts(log.session())["calls"] == "2"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("made", "open", "busy"),
     [
         (view(), True, ""),
@@ -101,7 +100,7 @@ def lanes(*states: str, **changes: object) -> list[Lane]:
     return [replace(one, **changes) for one in made]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("made", "words"),
     [
         (lanes("idle", "failed"), "nothing runs"),
@@ -117,7 +116,7 @@ def test_all_in_one_line(made: list[Lane], words: str) -> None:
     assert told(made) == words
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("models", "expected"),
     [
         ([("a", "x"), ("b", "x")], ["a", "b"]),

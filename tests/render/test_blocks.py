@@ -24,6 +24,7 @@ from tests.factories import WEATHER, Log
 from tests.factories import settings as settings_of
 from tests.render.logs import STORIES
 from tests.render.page import ENV, Live, Page, at, first_drawable, roots
+from tests.tables import each_row
 
 
 @st.composite
@@ -142,7 +143,7 @@ def test_the_stories_tell_every_kind_of_event() -> None:
     assert told == set(get_args(Event))
 
 
-@pytest.mark.parametrize("name", STORIES)
+@each_row("name", STORIES)
 def test_each_block_has_one_root_that_bears_its_id(name: str) -> None:
     events = STORIES[name]
     live = Live(events)
@@ -165,14 +166,14 @@ def test_each_block_has_one_root_that_bears_its_id(name: str) -> None:
     }
 
 
-@pytest.mark.parametrize("name", STORIES)
+@each_row("name", STORIES)
 def test_ids_are_unique(name: str) -> None:
     page = at(STORIES[name], len(STORIES[name]))
     ids = [node.attributes["id"] for node in page.tree.walk() if "id" in node.attributes]
     assert len(ids) == len(set(ids))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "id", ["", "x", "head-1", "turn-0", "turn-9", "call-1-0", "part-1-1", "call-1-99", "list; x"]
 )
 def test_a_block_that_is_not_there(id: str) -> None:
@@ -182,7 +183,7 @@ def test_a_block_that_is_not_there(id: str) -> None:
         block(ENV, live.view, id)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("touches", "left"),
     [
         ([("a", "changed"), ("a", "changed")], ["a changed"]),

@@ -24,6 +24,7 @@ from app.render.view import View
 from app.render.wire_rows import WireRows
 from tests.factories import DIGEST, Log, turn_with_calls
 from tests.render.page import ENV
+from tests.tables import each_row
 
 SCHEMA = Problem("schema", "minutes is a string.", "/minutes", fix="30")
 
@@ -48,7 +49,7 @@ def offered(log: Log, **changes: Any) -> str:
     return f"{offer.lead}: {' '.join(flags)}".strip()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("log", "wanted"),
     [
         (asked("get_weather", {"city": "Paris"}), "run: run edit"),
@@ -126,7 +127,7 @@ def test_the_forms_tell_how_much_was_shown() -> None:
     assert f'name="seen" value="{length}"' in whole
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fixes", "wanted"),
     [
         (("7", "30"), '{"title": "7", "minutes": 30}'),
@@ -166,7 +167,7 @@ def test_hidden_characters_are_counted() -> None:
     assert card_of(asked("get\n\u2003weather\t", "{}")).hidden == 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "arguments", "padded"),
     [
         ("get_weather", '{"city": "a' + " " * 9 + 'b"}', True),
@@ -238,7 +239,7 @@ def test_who_and_how_long() -> None:
     assert (shown.words, shown.tone, shown.took) == ("ran", "ran", "182 ms")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tool", "line"),
     [
         (Tool("a"), "mock"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.render.cards import query_of, shown_from, spelled, with_more
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("", {}),
@@ -28,7 +27,7 @@ def test_each_click_shows_a_hundred_more() -> None:
     assert (shown, spelled(shown), shown_from(spelled(shown))) == ({1: 300}, "1.300", shown)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("block_id", "query"),
     [
         ("call-3-7", ""),

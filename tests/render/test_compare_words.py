@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pytest
-
 from app.core.align import align
 from app.core.sides import Measure, Side, side
 from app.render.compare_words import deltas, measures, summary
 from tests.core.sides import sided
 from tests.factories import Log
+from tests.tables import each_row
 
 KNOWN = Measure(2, 1, 1_000, 1_000, 200, 0.01)
 
@@ -26,7 +25,7 @@ DELTAS: Sequence[tuple[Measure, list[str]]] = (
 )
 
 
-@pytest.mark.parametrize(("other", "wanted"), DELTAS)
+@each_row(("other", "wanted"), DELTAS)
 def test_deltas(other: Measure, wanted: list[str]) -> None:
     assert deltas(KNOWN, other) == wanted
 
@@ -50,7 +49,7 @@ MEASURES: Sequence[tuple[Measure, list[str]]] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("took", "wanted"), MEASURES)
+@each_row(("took", "wanted"), MEASURES)
 def test_measures(took: Measure, wanted: list[str]) -> None:
     assert measures(took) == wanted
 

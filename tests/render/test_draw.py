@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from app.core.events import (
     CallDecided,
     CallDoubted,
@@ -14,6 +12,7 @@ from app.render.draw import bar_segments, drawn
 from app.render.view import View
 from app.render.wire_rows import WireRows
 from tests.factories import Log, turn_with_calls
+from tests.tables import each_row
 
 
 def prefix_of(*pieces: str) -> str:
@@ -24,7 +23,7 @@ def prefix_of(*pieces: str) -> str:
     return str(values["prefix"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("raw", "readable"),
     [
         ("", ""),
@@ -57,7 +56,7 @@ def test_a_long_session_has_a_short_bar() -> None:
     assert len(bar_segments(log.session())) <= 1000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "offset", "marked"),
     [
         ('{"minutes": "30", "a', 12, (12, 4)),

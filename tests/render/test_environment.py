@@ -14,7 +14,7 @@ TEMPLATES = Path(__file__).parents[2] / "templates"
 ENV = environment(TEMPLATES)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "printed"),
     [
         ("<b>\u202e\ud800", "&lt;b&gt;\\u202e\\ud800"),

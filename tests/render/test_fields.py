@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.core.events import Problem
 from app.render.fields import as_typed, flat, flat_rows, rows_of
 from app.schema.fields import fields, form_of
+from tests.tables import each_row
 
 SCHEMA = {
     "type": "object",
@@ -35,7 +34,7 @@ def test_a_problem_stands_at_its_field_or_with_the_others() -> None:
     assert numbers == sorted(set(numbers))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "form",
     [
         {"integer:/n": ["3x"]},

@@ -4,7 +4,6 @@ import json
 import re
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,7 +69,7 @@ def test_the_escapes_mean_the_same_in_json(text: str) -> None:
         assert json.loads(f'"{shown(text)}"') == text
 
 
-@pytest.mark.parametrize("space", "\u00a0\u1680\u2000\u2003\u200a\u202f\u205f\u3000")
+@each_row("space", "\u00a0\u1680\u2000\u2003\u200a\u202f\u205f\u3000")
 def test_spaces_that_are_none_show_in_arguments_and_not_in_prose(space: str) -> None:
     text = f"a{space}b c\n"
     assert shown(text) == text
@@ -86,7 +85,7 @@ def test_every_space_is_plain_or_exposed() -> None:
     assert [space for space in spaces if exposed(space) == space] == [" "]
 
 
-@pytest.mark.parametrize("text", [" " * 1_000_000, "\n " * 500_000, "a" + " \n" * 500_000])
+@each_row("text", [" " * 1_000_000, "\n " * 500_000, "a" + " \n" * 500_000])
 def test_gaps_are_found_soon(text: str) -> None:
     with within(20):
         is_padded(text)

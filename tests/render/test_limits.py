@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from app.core.events import (
     CallDecided,
     ResponseEnded,
@@ -29,9 +27,10 @@ from app.render.limits import (
 )
 from tests.factories import Log, settings, turn_with_calls
 from tests.render.page import Live, Page, at
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("limits", "words"),
     [
         (Limits(), "10 turns · 32 calls"),
@@ -53,7 +52,7 @@ def test_a_limit_is_written_as_a_person_types_it() -> None:
     assert [limit_text(name, tiny) for name in LIFTED] == ["1000000000", "0.0001", "0.01", ""]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("dollars", "words"),
     [(0, "$0.00"), (0.5, "$0.50"), (0.0123, "$0.0123"), (0.012, "$0.012"), (12, "$12.00"),
      (0.00001, "under $0.0001"), (1234.5, "$1,234.50")],
@@ -85,7 +84,7 @@ def continued() -> Log:
     return log.add(ResponseEnded("stop", usage=A))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("log", "words"),
     [
         (Log().start().prompt(), ""),
@@ -125,7 +124,7 @@ PAUSES: list[tuple[RunPaused, str, str, str]] = [
 LIMITED = settings(limits=Limits(max_run_tokens=5000, max_cost=0.25, max_minutes=1.5))
 
 
-@pytest.mark.parametrize(("event", "sentence", "raises", "value"), PAUSES)
+@each_row(("event", "sentence", "raises", "value"), PAUSES)
 def test_each_pause_has_a_sentence_and_a_way_on(
     event: RunPaused, sentence: str, raises: str, value: str
 ) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from app.render.logprobs import MOST, Odds, Token, odds
+from tests.tables import each_row
 
 OPENAI = [
     {"token": "Hi", "logprob": 0.0, "top_logprobs": [
@@ -23,7 +22,7 @@ GEMINI = {
 HI = Token("Hi", "100.0", (("Oh", "50.0"),))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("logprobs", "tokens"),
     [
         (None, None),

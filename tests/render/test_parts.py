@@ -29,6 +29,7 @@ from app.render.portions import PORTION, upto_from
 from tests.factories import DIGEST, WEATHER, Log, settings, turn_with_calls
 from tests.render.logs import NASTY
 from tests.render.page import ENV, Live, Node, parse
+from tests.tables import each_row
 
 SEARCH_RESULTS = {
     "type": "web_search_tool_result",
@@ -55,7 +56,7 @@ def drawn(kind: PartKind, text: str = "", name: str = "", **meta: Any) -> Node:
     return parse(block(ENV, live.view, "call-1-0" if kind == "call" else "part-1-0"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("meta", "size"),
     [
         ({}, 0),
@@ -93,7 +94,7 @@ def test_a_search_by_the_provider() -> None:
     assert "javascript:alert(1)" in came.text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("meta", "told"),
     [
         ({"block": {"type": "web_search_call", "action": {"query": "tides"}}}, "tides"),

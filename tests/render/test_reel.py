@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.core.events import Logged
 from app.render.reel import played, reel
 from tests.factories import START_MS, Log
 from tests.render.logs import STORIES
 from tests.render.test_replay import laid_out
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize("name", STORIES)
+@each_row("name", STORIES)
 def test_what_arrived_is_in_the_order_of_the_log_and_of_time(name: str) -> None:
     found = laid_out(name)
     assert [one for one in found.arrivals if isinstance(one, Logged)] == STORIES[name]

@@ -15,6 +15,7 @@ from app.render.view import View
 from app.render.wire_rows import WireRows
 from tests.render.logs import STORIES
 from tests.render.page import ENV, NOW_MS, Live, Page, frame_bytes, parse
+from tests.tables import each_row
 
 FIXED = Fixed("s1", "A title", NOW_MS)
 
@@ -35,7 +36,7 @@ def applied(made: dict[str, Any], view: View) -> Page:
     return page
 
 
-@pytest.mark.parametrize("name", STORIES)
+@each_row("name", STORIES)
 def test_a_replay_ends_as_a_fresh_page(name: str) -> None:
     events = STORIES[name]
     made = json.loads(json.dumps(replay(events, ENV, chunks(events), FIXED)))
@@ -46,7 +47,7 @@ def test_a_replay_ends_as_a_fresh_page(name: str) -> None:
         assert str(page.tree.find(name)) == str(parse(block(ENV, end.view, name)).children[0])
 
 
-@pytest.mark.parametrize("name", STORIES)
+@each_row("name", STORIES)
 def test_frames_are_few_and_in_order(name: str) -> None:
     events = STORIES[name]
     made = replay(events, ENV, chunks(events), FIXED)

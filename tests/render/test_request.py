@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from app.core.events import RequestSent
 from app.render.request import NextRequest, request_fragment, setup_notes, shortened
 from tests.render.logs import NASTY
 from tests.render.page import ENV, parse
+from tests.tables import each_row
 
 
 def request(body: str, **more: object) -> NextRequest:
@@ -15,7 +14,7 @@ def request(body: str, **more: object) -> NextRequest:
     return NextRequest("row", sent, **more)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "kept"),
     [
         ("short", "short"),
@@ -46,7 +45,7 @@ def test_the_layout_keeps_the_digits() -> None:
     assert '"e": [true, null, "é"]' in told
 
 
-@pytest.mark.parametrize("body", ["no json", "[" * 100_000, '["' + "a b " * 40_000 + '"'])
+@each_row("body", ["no json", "[" * 100_000, '["' + "a b " * 40_000 + '"'])
 def test_what_cannot_be_laid_out_is_shown_in_part(body: str) -> None:
     assert "".join(one.text for one in request(body).tokens)[:2] == body[:2]
 

@@ -26,6 +26,7 @@ from app.render.rules import (
     rules_panel,
 )
 from tests.render.page import ENV
+from tests.tables import each_row
 
 TEXTS = st.one_of(
     st.text(max_size=8),
@@ -51,7 +52,7 @@ def test_the_form_reads_back_as_the_rule(when: dict[str, Any]) -> None:
     assert repr(data["when"]) == repr(when)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("test", "text", "value"),
     [
         ("equals", "Paris", "Paris"),
@@ -68,7 +69,7 @@ def test_how_a_value_is_read(test: str, text: str, value: Any) -> None:
     assert read_value(test, text) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tests", "said"),
     [
         ([TestLine("", "equals", "x")], "Say where 'x' should stand"),
@@ -113,7 +114,7 @@ def test_what_a_binding_says() -> None:
     assert [row.stale for row in rows] == [True, False, False, False]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("first", "rule", "shadowed"),
     [
         (Rule("*", "ask"), Rule("a", "run"), True),

@@ -3,7 +3,6 @@ at it show the same."""
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +23,7 @@ from app.render.blocks import touched
 from app.render.running import seconds
 from tests.factories import DIGEST, turn_with_calls
 from tests.render.page import Live, Page, at
+from tests.tables import each_row
 
 LINE = "a line that was printed, \u202e and <b>one</b> more\n"
 PIECE = LINE * 60
@@ -91,7 +91,7 @@ def test_the_end_of_what_was_printed_stays_and_says_what_came_before() -> None:
     assert "11 degrees" in card.text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("how", "result", "words"),
     [
         ("stopped with the run", None, ["stopped in the background", "its effect is unknown"]),

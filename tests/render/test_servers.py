@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shlex
 
-import pytest
-
 from app.core.servers import Server
 from app.core.tools import Tool
 from app.engine.servers import Offered
 from app.executors.mcp_results import Listed
 from app.render.servers import Line, difference, hidden, server_form
+from tests.tables import each_row
 
 
 def test_the_editor_shows_a_server_as_it_is_kept() -> None:
@@ -22,7 +21,7 @@ def test_the_editor_shows_a_server_as_it_is_kept() -> None:
     assert (far.line, far.headers, far.url, far.private) == ("", "a: b: c", "http://x", True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("server", "count"),
     [
         (Server("s", "npx", ("-y", "a b")), 0),

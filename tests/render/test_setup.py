@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pytest
-
 from app.core.events import SessionStarted
 from app.core.fold import fold
 from app.core.settings import Limits, Profile, Settings
@@ -14,6 +12,7 @@ from app.render.view import View
 from app.render.wire_rows import WireRows
 from tests.factories import Log
 from tests.render.page import ENV, NOW_MS, Node, parse
+from tests.tables import each_row
 
 PROFILE = Profile("mine", "openai_chat", "https://api.example/v1", model="m")
 A, B = Tool("a", "A.", {"type": "object"}), Tool("b", "B.", {"type": "object"})
@@ -57,7 +56,7 @@ def sent(node: Node, form: SetupForm) -> Iterator[tuple[str, str]]:
                 yield from ((name, one.attributes.get("value", one.text)) for one in chosen)
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@each_row("name", SETTINGS)
 def test_an_untouched_form_says_what_it_showed(name: str) -> None:
     settings = SETTINGS[name]
     form = setup_form(settings)

@@ -6,8 +6,6 @@ import re
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from app.core.events import CallDecided, CallEnded, CallStarted, Problem
 from app.core.faults import FAULTS
 from app.core.staging import Scene, staged
@@ -19,6 +17,7 @@ from app.render.wire_rows import WireRows
 from tests.factories import DIGEST, Log, turn_with_calls
 from tests.render.page import ENV, Node, parse
 from tests.render.test_card import card_of
+from tests.tables import each_row
 
 SCHEMA = Problem("schema", "city is missing.", "/city")
 REAL = text_result('{"sky": "clear", "high": 11}')
@@ -54,7 +53,7 @@ def blocked(log: Log, **changes: Any) -> list[str]:
 RUNS = [one.name for one in FAULTS if one.runs]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("log", "wanted"),
     [
         (waiting(), ["stale"]),
@@ -107,7 +106,7 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("row", FAULTS, ids=lambda one: one.name)
+@each_row("row", FAULTS, ids=lambda one: one.name)
 def test_afterwards_the_card_says_what_was_real(row: Any) -> None:
     log = ended(row.name)
     page = html(log)
@@ -123,7 +122,7 @@ def test_afterwards_the_card_says_what_was_real(row: Any) -> None:
     assert replayed == str(html(log, own=False))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("log", "title", "said", "real"),
     [
         (ended("slow", REAL, text_result("Cancelled.", is_error=True)), "", "held back", True),

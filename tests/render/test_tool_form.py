@@ -14,6 +14,7 @@ from app.core.errors import BadTool
 from app.core.rows import to_data
 from app.core.tools import ANSWERED_BY, Tool
 from app.render.tool_form import ToolForm, field_of, parameters_of, tool_data, tool_form
+from tests.tables import each_row
 
 KEYS = (
     *("result", "is_error", "delay_s", "failure_rate", "failure", "sequence", "cases", "sample"),
@@ -53,7 +54,7 @@ def test_nothing_of_a_config_is_lost(kind: Any, config: dict[str, Any]) -> None:
     assert json.dumps(made, sort_keys=True) == json.dumps(config, sort_keys=True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "tool",
     [
         Tool("t", "d\n", {"type": "object"}, "python", {"file": "/f.py", "function": "g"}),
@@ -68,7 +69,7 @@ def test_a_tool_is_the_same_after_its_form(tool: Tool) -> None:
     assert {**data, "format": None} == {**to_data(tool), "config": config}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "pointer", "said"),
     [
         ({"delay_s": "soon"}, "/config/delay_s", "no number"),
@@ -90,9 +91,7 @@ def test_what_cannot_be_read_is_said_with_its_place(
     assert told.value.pointer == pointer
 
 
-@pytest.mark.parametrize(
-    "result", ['{"a": 1}', "[]", "{", "plain", 5, 1.0, True, None, {"a": 1}, ["x"], 10**30]
-)
+@each_row("result", ['{"a": 1}', "[]", "{", "plain", 5, 1.0, True, None, {"a": 1}, ["x"], 10**30])
 def test_any_result_of_a_mock_stands_in_its_field(result: Any) -> None:
     form = tool_form(Tool("t", config={"result": result}))
     assert form.result.strip()
@@ -101,7 +100,7 @@ def test_any_result_of_a_mock_stands_in_its_field(result: Any) -> None:
     assert json.dumps(made) == json.dumps({"result": result})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pointer", "kind", "field"),
     [
         ("/config/tool", "mcp", "server_tool"),

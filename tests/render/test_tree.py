@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.render.tree import nested, tree
 from app.render.view import SessionRow
+from tests.tables import each_row
 
 
 def member(name: str, parent: str = "") -> tuple[str, str, str, str, str]:
     return (name, f"Title {name}", "idle", parent, "before turn 2" if parent else "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("family", "leaves"),
     [
         ([member("a")], [("a", 0)]),
@@ -40,7 +39,7 @@ def rows(*names: str) -> list[SessionRow]:
     return [SessionRow(one, one, "idle", 0, parent=parent) for one, _, parent in pairs]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("newest_first", "drawn"),
     [
         (["a", "b"], ["a", "b"]),

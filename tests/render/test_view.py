@@ -10,9 +10,10 @@ from app.render import cards
 from app.render.view import SessionRow, View, busy_words, runnable_at_once, state_words
 from app.render.wire_rows import WireRows
 from tests.factories import Log, session, turn_with_calls
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("log", "words"),
     [
         (Log().start(), "new"),
@@ -31,7 +32,7 @@ def test_the_state_in_words(log: Log, words: str) -> None:
     assert state_words(log.session()) == words
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("running", "words"),
     [
         ((), "the model is answering"),

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from app.core.rules import Rule
 from app.render.when import Held, When, called, drawn_when, place_for, when_called
 from tests.factories import ASK_ME, WEATHER
@@ -48,7 +46,7 @@ def test_a_tool_answered_by_a_person_asks_whatever_runs() -> None:
     assert (when.action, when.choices) == ("ask", ("ask", "answer", "deny"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rules", "held", "action", "stale", "before"),
     [
         ((), (), "ask", False, ""),
@@ -69,7 +67,7 @@ def test_what_the_editor_shows(
     assert (when.action, when.stale, when.before) == (action, stale, before)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rules", "place"),
     [
         ((), 0),

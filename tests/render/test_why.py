@@ -3,8 +3,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from app.core.events import (
     CallChecked,
     CallDecided,
@@ -103,7 +101,7 @@ def test_a_call_of_an_earlier_answer_waits_for_nothing() -> None:
     assert waits_for(session, session.turns[0], session.call("1.1")) == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("log", "number", "checked", "names"),
     [
         (three(), 1, False, ["1.2", "1.3"]),
@@ -128,7 +126,7 @@ def facts(log: Log, number: int = 1) -> dict[str, str]:
     return {one.label: one.text for one in why(session.turns[0], session.call(f"1.{number}"))}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("event", "said"),
     [
         (decided(1), "You ran it on this card."),
@@ -154,7 +152,7 @@ def test_what_was_staged_is_told() -> None:
     assert "what the model read is staged. What the tool itself returned" in facts(log)["ended"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("problems", "said"),
     [
         ((), "Sound JSON; the schema is satisfied."),

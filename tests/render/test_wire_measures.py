@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.core.events import Event, PartDelta, PartStarted, ResponseEnded, ResponseFailed, Usage
 from app.render.wire_measures import Measures, limits_said, state
+from tests.tables import each_row
 
 
 def measured(*told: tuple[int, Event | int]) -> Measures:
@@ -63,7 +62,7 @@ def test_it_tells_whether_anything_is_new() -> None:
 FAILED = ResponseFailed("http", "no")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "measures", "kind", "words"),
     [
         (None, Measures(), "", ""),
@@ -84,7 +83,7 @@ def test_what_kind_of_answer_it_was(
     assert bool(words) == bool(said)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headers", "said"),
     [
         ({}, []),

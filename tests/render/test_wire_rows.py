@@ -32,6 +32,7 @@ from app.core.tools import text_result
 from app.render import wire_rows
 from app.render.wire_rows import Row, WireRows
 from tests.factories import START_MS, Log
+from tests.tables import each_row
 
 
 def sse(kind: str, **fields: object) -> bytes:
@@ -211,7 +212,7 @@ ARRAY = b"[" + b"\n,\n".join(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("protocol", "body", "labels"),
     [
         ("ollama", LINES, [("chat content", 2), ("chat done", 1)]),

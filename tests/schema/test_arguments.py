@@ -130,7 +130,7 @@ def test_malformed(case: str) -> None:
     assert problem.fix == ('{"a":1}' if case == "double-encoded" else "")
 
 
-@pytest.mark.parametrize("case", SOUND)
+@each_row("case", SOUND)
 def test_sound(case: str) -> None:
     raw, value = SOUND[case]
     arguments = read_arguments(raw)

@@ -171,7 +171,7 @@ def test_what_is_told_and_when(
     assert words in told[1].message
 
 
-@pytest.mark.parametrize("draft", NAMES)
+@each_row("draft", NAMES)
 def test_every_draft_is_judged_while_it_streams(draft: int) -> None:
     """The same alarms at the same characters; draft 4 knows no schema that is `false`."""
     schema = {"$schema": NAMES[draft], **SCHEMA}
@@ -264,7 +264,7 @@ SILENT = (
 )
 
 
-@pytest.mark.parametrize("schema", SILENT)
+@each_row("schema", SILENT)
 def test_a_schema_that_cannot_be_used_or_costs_too_much_is_not_judged(schema: Any) -> None:
     assert alarm(schema, '{"a": 12345}') is None
 
@@ -283,7 +283,7 @@ DRAFTS = (
 )
 
 
-@pytest.mark.parametrize(("draft", "inner"), DRAFTS)
+@each_row(("draft", "inner"), DRAFTS)
 def test_what_a_draft_does_not_know_is_not_held_against_a_value(draft: str, inner: Any) -> None:
     schema = {
         "$schema": draft,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from app.schema.early_spots import WORK, Spent, Spots
+from tests.tables import each_row
 
 POINT = {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}
 
@@ -19,7 +20,7 @@ def nowhere() -> tuple[str, ...]:
     return ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("inner", "value", "fits"),
     [
         ({"$ref": "#/$defs/p"}, 1, False),

@@ -16,6 +16,7 @@ from app.schema.early_text import Reader
 from app.schema.strict import MAX_BYTES, MAX_DEPTH, MAX_KEYS
 from tests.peaks import peak_of
 from tests.schema.pairs import pair, spelled
+from tests.tables import each_row
 
 
 class Noted:
@@ -103,7 +104,7 @@ CAPS = (
 )
 
 
-@pytest.mark.parametrize(("text", "offset", "words"), CAPS)
+@each_row(("text", "offset", "words"), CAPS)
 def test_the_caps_are_those_of_the_strict_parser(text: str, offset: int | None, words: str) -> None:
     _, problem, _ = read([text])
     assert problem is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -101,7 +100,7 @@ def test_a_form_becomes_json(form: dict[str, list[str]], text: str) -> None:
     assert filled.text == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("form", "pointer"),
     [
         ({"integer:/minutes": ["30x"]}, "/minutes"),
@@ -155,9 +154,7 @@ def test_digits_stay_as_they_were() -> None:
     assert value_of(EVENT, form_of(fields(EVENT, text))).text == text
 
 
-@pytest.mark.parametrize(
-    "schema", [{"type": "string"}, {"type": "integer"}, {}, True, {"enum": [1]}]
-)
+@each_row("schema", [{"type": "string"}, {"type": "integer"}, {}, True, {"enum": [1]}])
 def test_a_schema_of_no_object_has_one_field(schema: Any) -> None:
     (only,) = fields(schema)
     assert only.pointer == ""

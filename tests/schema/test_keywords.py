@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.schema.keywords import all_subschemas, is_local, pointer, resolved
+from tests.tables import each_row
 
 ROOT = {
     "$defs": {"a/b": {"type": "string"}, "c~d": {"prefixItems": [{}, {"const": 1}]}, "é %": True},
@@ -35,7 +34,7 @@ def test_subschemas_are_found_and_data_is_not() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("ref", "found"),
     [
         ("#", ROOT),
@@ -54,6 +53,6 @@ def test_resolved(ref: str, found: object) -> None:
     assert resolved(ROOT, ref) == found
 
 
-@pytest.mark.parametrize("ref", ["", "other.json", "#anchor", "https://example.com/#/x", None, 3])
+@each_row("ref", ["", "other.json", "#anchor", "https://example.com/#/x", None, 3])
 def test_not_local(ref: object) -> None:
     assert not is_local(ref)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from app.core.settings import PROTOCOLS
 from app.core.tools import FREEFORM, Tool
 from app.schema.lint import accepted, findings, gathered, of_group, weak_spots
@@ -101,7 +99,7 @@ def pair(one: str, other: str, *descriptions: str) -> list[Tool]:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tools", "words"),
     [
         (pair("get_user", "delete_user"), ""),
@@ -160,7 +158,7 @@ OPTIONAL = replace(GOOD, parameters={**closed(text=S), "required": []})
 SOME_REF = {"anyOf": [S, {"$ref": "#"}]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tool", "expected"),
     [
         (GOOD, "yyyy yyyp yyyy ypyp ynny"),

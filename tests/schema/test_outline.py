@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.schema.outline import MAX_ROWS, Row, outline, row_at
 from app.schema.outline_edits import edited
+from tests.tables import each_row
 
 EVENT: dict[str, Any] = {
     "type": "object",
@@ -48,7 +48,7 @@ def shown(root: Row) -> dict[str, str]:
     return form
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "texts", "ticks"),
     [
         ((), {"rest": '{\n  "$defs": {\n    "a": {}\n  }\n}'}, {"closed": False}),
@@ -170,7 +170,7 @@ def test_what_is_too_deep_or_too_much_is_json() -> None:
     assert "json" not in rows[MAX_ROWS - 1].texts
 
 
-@pytest.mark.parametrize(
+@each_row(
     "odd",
     [
         {"type": "string", "enum": ["a\nb"]},

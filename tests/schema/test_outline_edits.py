@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from app.schema.outline import outline, row_at
 from app.schema.outline_edits import acted, edited
 from tests.schema.test_outline import EVENT, shown
@@ -72,7 +70,7 @@ def test_what_is_typed_changes_just_that(path: Any, typed: Any, there: Any, expe
     assert len(made.schema["properties"]) == len(EVENT["properties"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "field", "text", "said"),
     [
         (TITLE, "low", "many", "no JSON value"),
@@ -104,7 +102,7 @@ def test_a_row_that_the_form_does_not_hold_stays() -> None:
 ORDER = ["title", "minutes", "color", "who", "odd", "any"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("act", "path", "order", "focus"),
     [
         ("add", (), [*ORDER, "field"], ("properties", "field")),

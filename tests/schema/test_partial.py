@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.schema.partial import MAX_PREFIX, pretty, readable_prefix
 from tests.bounded import within
 from tests.schema.test_arguments import OBJECTS
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("raw", "value"),
     [
         ("", None),
@@ -60,7 +60,7 @@ def test_pretty_keeps_digits_and_escapes() -> None:
     )
 
 
-@pytest.mark.parametrize("raw", ["", "nope", '{"a": 1', '{"a": 1, "a": 2}', '{"a": NaN}'])
+@each_row("raw", ["", "nope", '{"a": 1', '{"a": 1, "a": 2}', '{"a": NaN}'])
 def test_pretty_leaves_unsound_text_alone(raw: str) -> None:
     assert pretty(raw) == raw
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from app.schema.lint_openai import found as of_openai
 from app.schema.lint_rules import Sent
 from app.schema.rewrite import Rewrite, gemini_ready, inlined, restored, strict_ready
 from app.schema.sample import sample
+from tests.tables import each_row
 
 Json = dict[str, Any]
 
@@ -268,7 +268,7 @@ def test_strict_ready_schemas_take_the_same_values_or_say_so(schema: Json, proto
 # What each is for, one by one.
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "property_", "lost"),
     [
         (closed(x=S), S, ()),
@@ -360,7 +360,7 @@ def test_a_property_named_like_a_keyword_is_no_keyword() -> None:
     assert set(gemini_ready(schema).parameters["properties"]) == set(schema["properties"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "property_", "kept"),
     [
         ({"type": ["string", "null"]}, {"type": "string", "nullable": True}, True),

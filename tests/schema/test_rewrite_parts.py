@@ -80,7 +80,7 @@ def test_choices_that_exclude_each_other(several: list[Any], apart: bool) -> Non
     assert exclude_each_other(several[::-1]) == apart
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "other", "expected"),
     [
         *((1, 1.0, True), (1, True, False), (False, 0, False), (None, False, False)),

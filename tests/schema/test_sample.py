@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.schema.keywords import Place
 from app.schema.sample import BUDGET, _Sampler, sample
 from app.schema.validate import schema_problems
+from tests.tables import each_row
 
 Json = dict[str, Any]
 
@@ -120,7 +120,7 @@ def test_sample_satisfies_its_schema(schema: Json, seed: int) -> None:
     json.dumps(value, allow_nan=False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "value"),
     [
         ({"type": "object", "properties": {"city": {"type": "string"}}}, {"city": "Paris"}),
@@ -145,7 +145,7 @@ def test_seeds_differ_and_repeat() -> None:
     assert some == [json.dumps(sample(schema, seed)) for seed in range(20)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         {"$ref": "#"},
@@ -220,7 +220,7 @@ def test_a_sample_is_bounded_whatever_is_asked_for(schema: Json) -> None:
     assert len(json.dumps(value)) < MOST_LETTERS + 2 * len(json.dumps(schema))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         {"type": "array", "minItems": 2.0, "maxItems": 3.0},

@@ -171,7 +171,7 @@ def test_other_problems_do_not_hinder_a_fix() -> None:
     assert {p.pointer: p.fix for p in found} == {"": "", "/a": "1", "/b": ""}
 
 
-@pytest.mark.parametrize("value", [{"n": 30.0}, {"n": 10**399}, {"n": -0.0}])
+@each_row("value", [{"n": 30.0}, {"n": 10**399}, {"n": -0.0}])
 def test_numbers_that_are_integers(value: Json) -> None:
     assert schema_problems(an_object(n={"type": "integer"}), value) == ()
 
@@ -270,9 +270,7 @@ def test_a_remote_ref_is_refused_and_not_fetched() -> None:
             server.accept()
 
 
-@pytest.mark.parametrize(
-    "value", [{"a": "\ud800"}, {"a": float("inf")}, nested({}, 3_000), {"a": "x\0"}]
-)
+@each_row("value", [{"a": "\ud800"}, {"a": float("inf")}, nested({}, 3_000), {"a": "x\0"}])
 def test_odd_values_never_raise(value: Any) -> None:
     schema_problems(an_object(a=INTEGER, x={"$ref": "#"}), value)
 
@@ -392,7 +390,7 @@ def test_bad_tool(data: Any, pointer: str, words: str) -> None:
     assert str(caught.value).endswith(".")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         GOOD,
@@ -411,7 +409,7 @@ def test_good_tool(data: Json) -> None:
     assert isinstance(tool.timeout_s, float)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "words"),
     [
         ('{"name": "a",\n "strict": yes}', "Line 2, column 12"),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.core.tools import Tool
 from app.schema.verdict import verdict
+from tests.tables import each_row
 
 TOOL = Tool(
     "add_event",
@@ -17,7 +16,7 @@ TOOL = Tool(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tool", "name", "raw", "kinds"),
     [
         (TOOL, "add_event", '{"minutes": 5}', []),

@@ -215,7 +215,7 @@ def test_what_nobody_saw_is_marked() -> None:
     assert not told.value.inferred
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"[" * 100_000])
+@each_row("body", [b"", b"[]", b"{", b"[" * 100_000])
 def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(BadRequest, match="Send") as told:
         parse(body, HEADERS)
@@ -227,7 +227,7 @@ def test_the_version_header_is_needed() -> None:
         parse(json.dumps(BODY).encode(), {})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("choice", "read"),
     [
         (None, ToolChoice()),

@@ -21,6 +21,7 @@ from app.wire.protocols import CODECS
 from app.wire.told import asked_wait
 from tests.served import NO_TLS
 from tests.simulator.talking import Talk
+from tests.tables import each_row
 
 PROMPT = "What is 17*23, and the weather in Paris?"
 RESULTS = {"calculator": "391", "get_weather": '{"temperature": 18, "unit": "celsius"}'}
@@ -561,7 +562,7 @@ async def test_without_the_socket_a_fault_below_http_is_refused() -> None:
     assert "written to the socket itself" in answer.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("end", ENDS, ids=[end.name for end in ENDS])
+@each_row("end", ENDS, ids=[end.name for end in ENDS])
 def test_a_fault_is_not_played_for_the_prompt_after_it(end: End) -> None:
     """A prompt whose answer failed goes along with the next one, before it."""
     talk = Talk(end.name)

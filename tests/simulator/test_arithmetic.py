@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.simulator.arithmetic import expression, operation, value
 from tests.tables import each_row
 
@@ -30,9 +28,7 @@ def test_what_is_found_and_what_it_comes_to(text: str, found: str, worth: str) -
     assert value(found) == worth
 
 
-@pytest.mark.parametrize(
-    "text", ["1/0", "9**9**9**9", "__import__('os')", "", "1e999*10", "(" * 99]
-)
+@each_row("text", ["1/0", "9**9**9**9", "__import__('os')", "", "1e999*10", "(" * 99])
 def test_what_cannot_be_worked_out_is_empty(text: str) -> None:
     assert value(text) == ""
 

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from app.core.events import CallDecided, CallEnded, CallStarted, TaskEnded, TaskStarted
 from app.core.settings import Settings
 from app.core.tools import FREEFORM, Content, Tool, ToolChoice, ToolResult, text_result
@@ -18,6 +16,7 @@ from app.simulator.reply import Block, Reply, call
 from app.wire.protocols import CODECS
 from tests.factories import ADD_EVENT, ASK_ME, WEATHER
 from tests.simulator.talking import IMAGE, Talk
+from tests.tables import each_row
 
 LOOK = call("get_weather", {"city": "Paris"})
 WRITE = call("add_event", {"title": "Walk", "minutes": 30})
@@ -130,12 +129,12 @@ STORIES: Mapping[str, Callable[[Talk], None]] = {
         *(cut_short, invented, in_the_background),
     )
 }
-EVERY = pytest.mark.parametrize("protocol", CODECS)
+EVERY = each_row("protocol", CODECS)
 
 
 @EVERY
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("story", STORIES)
+@each_row("stream", [True, False])
+@each_row("story", STORIES)
 def test_every_canonical_session_is_taken(protocol: str, story: str, stream: bool) -> None:
     talk = Talk(protocol, stream=stream, system="Be brief.")
     STORIES[story](talk)
@@ -163,7 +162,7 @@ CHOICES = {
 
 
 @EVERY
-@pytest.mark.parametrize("name", CHOICES)
+@each_row("name", CHOICES)
 def test_every_tool_choice_is_said_or_noted(protocol: str, name: str) -> None:
     talk, choice = Talk(protocol), CHOICES[name]
     asked(talk)
@@ -193,7 +192,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
 
 
 @EVERY
-@pytest.mark.parametrize("name", SETTINGS)
+@each_row("name", SETTINGS)
 def test_every_setting_is_taken(protocol: str, name: str) -> None:
     talk = Talk(protocol)
     changes: dict[str, Any] = dict(SETTINGS[name])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import pytest
-
 from app.core.events import PartEnded, ResponseEnded, ResponseFailed
 from app.core.messages import ModelRequest
 from app.core.tools import Tool, ToolChoice
@@ -17,11 +15,12 @@ from app.simulator.model import reply
 from app.simulator.reply import Block, Reply, call
 from app.wire.protocols import CODECS
 from tests.simulator.factories import SHELF, TODAY, asking, called, results, user
+from tests.tables import each_row
 
 VERSION = {"anthropic-version": "2023-06-01"}
 SUM = ("c1", "calculator", '{"expression": "17*23"}')
 SAID = Reply((Block("text", "Grüße 世界 🌍"), call("f", {"x": "é"}), call("f", "")), "calls")
-both = pytest.mark.parametrize("end", ENDS, ids=[end.name for end in ENDS])
+both = each_row("end", ENDS, ids=[end.name for end in ENDS])
 STAMP = Stamp("s", 0)
 
 
@@ -44,7 +43,7 @@ def decoded(end: End, data: bytes, *, clean: bool = True) -> list[object]:
 
 
 @both
-@pytest.mark.parametrize("streamed", [True, False])
+@each_row("streamed", [True, False])
 def test_the_codec_reads_what_was_said(end: End, streamed: bool) -> None:
     asked = _read(end, asking(user("hi"), max_tokens=500))
     data = b"".join(frame.data for frame in frames(end, SAID))
@@ -59,7 +58,7 @@ def test_the_codec_reads_what_was_said(end: End, streamed: bool) -> None:
 
 
 @both
-@pytest.mark.parametrize(
+@each_row(
     "choice",
     [ToolChoice(), ToolChoice("required", parallel=False), ToolChoice("tool", "translate")],
 )
@@ -86,7 +85,7 @@ def _roles(request: ModelRequest) -> list[str]:
 
 
 @both
-@pytest.mark.parametrize(
+@each_row(
     ("fault", "end_as"),
     [
         ("cut-after-3", "interrupted"),
@@ -116,7 +115,7 @@ def test_a_twisted_stream_is_read_for_what_it_is(end: End, fault: str, end_as: s
 
 
 @both
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         '{"x": 1, "x": 2}',
@@ -145,7 +144,7 @@ def _unread(end: End, text: str) -> str:
 
 
 @both
-@pytest.mark.parametrize("text", ["Sure! {city", "[" * 10_000, "half \ud800"])
+@each_row("text", ["Sure! {city", "[" * 10_000, "half \ud800"])
 def test_what_is_no_json_is_a_text_in_a_json_answer(end: End, text: str) -> None:
     asked = _read(end, asking(user("hi"), max_tokens=500))
     events = decoded(end, end.whole(Reply((call("f", text),), "calls"), asked, STAMP))

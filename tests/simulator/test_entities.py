@@ -6,8 +6,6 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
-import pytest
-
 from app.simulator import entities
 from app.simulator.entities import Number, Place
 from tests.simulator.factories import TODAY
@@ -54,7 +52,7 @@ def test_finds(find: Callable[[str], Any], text: str, found: Any) -> None:
     assert ([bare(one) for one in result] if isinstance(result, list) else result) == found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "meant"),
     [
         ("tomorrow", date(2026, 11, 22)),

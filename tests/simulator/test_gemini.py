@@ -21,6 +21,7 @@ from app.simulator.reply import Block, Reply, call
 from app.wire.gemini import CODEC
 from app.wire.told import asked_wait
 from tests.served import NO_TLS
+from tests.tables import each_row
 from tests.wire.frames import end_of, events_of, parts_of
 
 PROMPT = "What is 17*23, and the weather in Paris?"
@@ -187,9 +188,7 @@ def test_only_the_third_generation_signs_and_numbers_its_calls() -> None:
         assert len(text) == 1 + signed  # the signature stands on an empty text of its own
 
 
-@pytest.mark.parametrize(
-    "raw", ["Sure! {", "[1]", "42", "null", '{"x": NaN}', '{"a": 1} {"a": 1}', "[" * 50_000]
-)
+@each_row("raw", ["Sure! {", "[1]", "42", "null", '{"x": NaN}', '{"a": 1} {"a": 1}', "[" * 50_000])
 def test_arguments_that_are_no_object_end_the_answer(raw: str) -> None:
     """As the real one: nothing of the call, but a reason and a message for it."""
     for body in both(Reply((Block("text", "So. "), call("f", raw)), "calls")):
@@ -201,7 +200,7 @@ def test_arguments_that_are_no_object_end_the_answer(raw: str) -> None:
         assert [kind for kind, _ in parts_of(told)].count("call") == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     "raw",
     ["", "{}", '{"x": 1, "x": 2}', f'{{"x": {"7" * 5000}}}', '{"x": "\\ud800"}', '{\r\n"x":\n1}'],
 )
@@ -223,9 +222,7 @@ def test_a_call_that_was_cut_by_length_is_thrown_away() -> None:
         assert [part.text for kind, part in parts_of(told) if kind == "call"] == ['{"x": 1}']
 
 
-@pytest.mark.parametrize(
-    ("stop", "raw"), [("stop", "STOP"), ("refusal", "SAFETY"), ("banana", "banana")]
-)
+@each_row(("stop", "raw"), [("stop", "STOP"), ("refusal", "SAFETY"), ("banana", "banana")])
 def test_the_finish_reason_is_in_googles_words(stop: str, raw: str) -> None:
     for body in both(Reply((Block("text", "a"),), stop)):
         assert end_of(events_of("gemini", body)).raw_reason == raw

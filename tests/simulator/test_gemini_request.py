@@ -203,7 +203,7 @@ def test_an_older_model_can_do_less(changes: dict[str, Any], words: str) -> None
         asked("gemini-2.5-x", **changes)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changes",
     [
         contents(model(fc(signature=SKIP_VALIDATOR)), person(fr())),
@@ -281,7 +281,7 @@ def test_the_path_says_model_and_method() -> None:
     assert asked(method="streamGenerateContent").stream_type == "application/json"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("config", "choice"),
     [
         ({}, ToolChoice()),

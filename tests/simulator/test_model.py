@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from app.core.messages import Message, MessagePart
 from app.core.tools import ToolChoice
 from app.simulator.model import reply as model_reply
 from app.simulator.reply import Reply
 from tests.bounded import within
 from tests.simulator.factories import SHELF, TODAY, TWO, asking, called, results, user
+from tests.tables import each_row
 
 BOTH = "What is 17*23, and the weather in Paris?"
 SUM = ("c1", "calculator", '{"expression": "17*23"}')
@@ -54,7 +53,7 @@ def test_without_parallel_calls_one_follows_the_other() -> None:
     assert "18 degrees" in last.text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("choice", "prompt", "calls"),
     [
         (ToolChoice(), BOTH, ["calculator", "get_weather"]),
@@ -109,7 +108,7 @@ def test_a_later_prompt_is_planned_for_itself() -> None:
     assert [json.loads(block.text) for block in again.calls] == [{"city": "Berlin"}]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("prompt", "word"),
     [
         ("Hello", "try"),

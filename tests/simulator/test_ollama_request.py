@@ -76,7 +76,7 @@ def test_what_is_refused_says_where_that_is_known_from(
     assert refused.value.source.startswith("https://github.com/ollama/ollama/")
 
 
-@pytest.mark.parametrize("body", [b"", b" \n", b"{", b"[]"])
+@each_row("body", [b"", b" \n", b"{", b"[]"])
 def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(BadRequest):
         parse(body, {})
@@ -120,7 +120,7 @@ def test_a_sound_request_is_read_whole() -> None:
     assert asked(options={"num_predict": -1}).request.params["max_tokens"] is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "paired"),
     [
         ([{"tool_call_id": "b"}, {"tool_call_id": "a"}], ["b", "a"]),

@@ -137,7 +137,7 @@ def test_refusals(changes: dict[str, Any], words: str, param: str | None) -> Non
         assert told.value.param == param
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("choice", "read"),
     [
         (None, ToolChoice()),

@@ -11,6 +11,7 @@ from app.simulator.end import Asked, Stamp
 from app.simulator.openai_responses import END
 from app.simulator.openai_responses_request import parse
 from app.simulator.reply import Block, Reply, call
+from tests.tables import each_row
 
 STAMP = Stamp("s", 7)
 BODY: dict[str, Any] = {
@@ -84,7 +85,7 @@ def test_every_event_is_one_of_the_official_package(stop: str) -> None:
     assert whole == found[-1]["response"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("stop", "name", "told"),
     [
         ("stop", "completed", None),

@@ -179,7 +179,7 @@ SEEN = {
 }
 
 
-@pytest.mark.parametrize(("param", "case"), SEEN.items())
+@each_row(("param", "case"), SEEN.items())
 def test_what_was_seen_cites_who_saw_it(param: str | None, case: tuple[Any, str | None]) -> None:
     with pytest.raises(BadRequest) as told:
         asked(**case[0])
@@ -191,7 +191,7 @@ def test_what_was_seen_cites_who_saw_it(param: str | None, case: tuple[Any, str 
     assert guessed.value.inferred
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("choice", "read", "offered"),
     [
         (None, ToolChoice(), ["f", "g"]),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from app.core.tools import Tool
 from app.executors.examples import EXAMPLES
 from app.simulator.plan import Background, clauses, forced, wanted
@@ -201,7 +199,7 @@ ODD = (
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("prompt", "name", "arguments"),
     [
         ("Set the bedroom to 21 degrees", "set_thermostat", {"room": "bedroom", "temperature": 21}),
@@ -234,7 +232,7 @@ COLLEAGUE = tool(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("prompt", "calls"),
     [
         (
@@ -284,7 +282,7 @@ OPERATIONS = tuple(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("prompt", "name", "a", "b"),
     [
         ("What is 17*23?", "multiply", 17, 23),

@@ -6,8 +6,6 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from app.core.faults import FAULTS
 from app.core.staging import scene, staged
 from app.core.tools import Tool, ToolResult, text_result
@@ -93,7 +91,7 @@ def test_the_second_try_may_go_well() -> None:
     assert "failed" not in last
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "tried"),
     [
         ("The tool was stopped after 30 s, its limit.", True),
@@ -123,7 +121,7 @@ def test_nothing_is_tried_again_that_is_not_on_offer() -> None:
     assert not failing(trouble, tools=(SEND,)).calls
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "state", "value", "ordered"),
     [
         ("", "empty", None, False),

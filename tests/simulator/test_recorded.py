@@ -9,6 +9,7 @@ import pytest
 
 from app.simulator.end import BadRequest
 from app.simulator.recorded import LEFT, Found, Take, Tape, found, frames, headers
+from tests.tables import each_row
 
 
 def body(*messages: Any) -> str:
@@ -46,7 +47,7 @@ TAPE = Tape(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("messages", "again", "number", "others"),
     [
         ([ASKED], 0, 1, ()),
@@ -67,7 +68,7 @@ def test_the_answer_whose_way_is_nearest(
     assert (one.take.number, one.others) == (number, others)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("messages", "words"),
     [
         ([user("Listen.")], "leaves the recording with the message “Listen.”: there the message "

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
-import pytest
-
 from app.store.excerpts import BEGIN, END, excerpts, pieces
 from app.store.query import Piece
+from tests.tables import each_row
 
 
 def test_each_text_is_marked_by_its_position_until_the_time_is_over() -> None:
@@ -23,7 +22,7 @@ def test_each_text_is_marked_by_its_position_until_the_time_is_over() -> None:
         assert excerpts(connection, '"cafe"*', [3], 0.0) == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "found"),
     [
         ("a", [Piece("a", False)]),

@@ -41,7 +41,7 @@ def test_what_is_meant(text: str) -> None:
     assert wanted(text) == CASES[text]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "told"),
     [
         ("tool:", "tool: needs a value"),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.web.headers import FRAMED, FRAMES, SANDBOXED, SECURITY_HEADERS, Headers, hardened
+from tests.tables import each_row
 
 
 def told(*theirs: tuple[bytes, bytes], static: bool = False) -> dict[bytes, bytes]:
@@ -13,7 +12,7 @@ def told(*theirs: tuple[bytes, bytes], static: bool = False) -> dict[bytes, byte
     return dict(headers)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("theirs", "policy", "framing"),
     [
         ([], b"frame-ancestors 'none'", b"DENY"),

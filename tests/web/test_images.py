@@ -14,6 +14,7 @@ from app.schema import strict
 from app.web.forms import Body, json_of
 from app.web.images import MOST_BYTES, MOST_IMAGES, images_of, media_type
 from app.web.notice import MAX_BODY
+from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +35,7 @@ def form(*files: tuple[str, bytes]) -> Body:
     return Body({}, FormData(uploads))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "kind"),
     [
         (PNG, "image/png"),

@@ -18,11 +18,12 @@ from app.web.site import Site
 from app.web.stream import Cursor, _next, message
 from tests.engine.running import asked, begun, running, until
 from tests.render.page import ENV, NOW_MS, Page
+from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "lines"),
     [
         ("a", ["data: a"]),

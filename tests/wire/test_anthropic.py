@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from app.core.events import PartEnded, ResponseEnded, ResponseFailed, Warned
 from app.wire.anthropic import label, models
 from app.wire.codec import ModelInfo
 from app.wire.decoded import decode
+from tests.tables import each_row
 from tests.wire.frames import (
     codes_of,
     end_of,
@@ -57,7 +56,7 @@ def stopped(index: int) -> dict[str, Any]:
     return event("content_block_stop", index=index)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("block", "text", "state", "raw"),
     [
         ([CALL, json_delta(""), json_delta('{"x"'), json_delta(": 1}")], '{"x": 1}', "object",
@@ -88,7 +87,7 @@ def test_input_of_a_start_keeps_its_own_text() -> None:
     assert part.text == '{"x": 1.10, "x": 9}'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("block", "kind", "text", "kept"),
     [
         ([TEXT, text_delta("a"), {"type": "citations_delta", "citation": {"n": 1}}], "text", "a",
@@ -141,7 +140,7 @@ def test_a_whole_message_yields_the_same_parts_as_its_stream() -> None:
     assert document == events_of("anthropic", message(*blocks, reason="tool_use"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("raw", "reason"),
     [
         ("end_turn", "stop"),
@@ -181,7 +180,7 @@ def test_what_was_cached_and_what_was_thought_is_counted() -> None:
     assert usage.raw == told
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("details", "words"),
     [
         ({"category": "bio", "explanation": "Not this."}, "The model refused (bio): Not this."),
@@ -243,7 +242,7 @@ def test_q45_a_restarted_message_never_grows_an_older_call() -> None:
     assert codes_of(events) == ["restarted"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "parts", "codes"),
     [
         ([grown(0, text_delta("a"))], [("text", "a")], ["no_start"]),
@@ -278,8 +277,8 @@ def test_arguments_after_the_stop_of_their_block_join_it() -> None:
     obey_the_grammar(events, len(body))
 
 
-@pytest.mark.parametrize("between", [started(1, TEXT), STOPPED[0]], ids=["block", "end"])
-@pytest.mark.parametrize("early", ["", "{}"])
+@each_row("between", [started(1, TEXT), STOPPED[0]], ids=["block", "end"])
+@each_row("early", ["", "{}"])
 def test_arguments_after_their_call_has_ended_spoil_the_answer(
     between: dict[str, Any], early: str
 ) -> None:
@@ -292,7 +291,7 @@ def test_arguments_after_their_call_has_ended_spoil_the_answer(
     obey_the_grammar(events, len(body))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tail", "ended", "codes"),
     [
         (STOPPED, "complete", []),
@@ -327,7 +326,7 @@ def test_the_type_may_be_missing_from_the_data() -> None:
     assert kind == "text"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("frame", "words"),
     [
         (grown(0, json_delta("")), "content_block_delta input_json_delta"),
@@ -366,9 +365,7 @@ def test_the_calls_of_an_abandoned_attempt_are_never_complete() -> None:
     assert isinstance(end_of(events_of("anthropic", body)), ResponseFailed)
 
 
-@pytest.mark.parametrize(
-    ("place", "whole"), [(0, True), (1, True), (2, False), (3, False), (4, False), (5, True)]
-)
+@each_row(("place", "whole"), [(0, True), (1, True), (2, False), (3, False), (4, False), (5, True)])
 def test_what_is_lost_after_a_call_is_none_of_it(place: int, whole: bool) -> None:
     call = [started(0, CALL), grown(0, json_delta('{"x": 1}')), stopped(0)]
     values: list[Any] = [START, *call, started(1, TEXT), stopped(1), *STOPPED]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import FREEFORM, Tool, ToolChoice
 from tests.tables import each_row
@@ -65,7 +63,7 @@ def test_system_tools_and_strict_only_where_set() -> None:
     assert "stream" not in body
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("choice", "expected"),
     [
         (ToolChoice(), None),
@@ -89,7 +87,7 @@ def test_a_choice_among_no_tools_is_left_out_with_a_note() -> None:
     assert len(notes(wanted)) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "expected"),
     [
         ({"temperature": 0, "top_p": 0.5}, {"temperature": 0, "top_p": 0.5, "max_tokens": 4096}),
@@ -159,7 +157,7 @@ def test_what_will_be_refused_is_said_and_sent_as_asked(
         assert body["tool_choice"]["type"] in ("any", "tool")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("thinking", "expected"),
     [
         (True, {"thinking": {"type": "adaptive"}}),
@@ -271,7 +269,7 @@ def test_an_empty_result_has_no_content_and_an_empty_error_has_words() -> None:
     assert blocks[1]["content"][1]["content"]
 
 
-@pytest.mark.parametrize("text", ["[1]", "nope", '{"x": NaN}', '"{}"'])
+@each_row("text", ["[1]", "nope", '{"x": NaN}', '"{}"'])
 def test_input_must_be_an_object(text: str) -> None:
     wanted = request(assistant(call("t1", text)), results(result("t1", "bad")))
     body, sent = encoded("anthropic", wanted)

@@ -142,8 +142,8 @@ def frames_of(protocol: str) -> list[bytes]:
     return [frame + apart for frame in body.removesuffix(apart).split(apart)]
 
 
-@pytest.mark.parametrize("protocol", CODECS)
-@pytest.mark.parametrize("broken", ['{"cut": ', "no JSON at all", '{"a": NaNa}', "\0\0"])
+@each_row("protocol", CODECS)
+@each_row("broken", ['{"cut": ', "no JSON at all", '{"a": NaNa}', "\0\0"])
 def test_an_answer_of_which_an_event_was_lost_is_interrupted(protocol: str, broken: str) -> None:
     """Wherever it stood, and whatever follows: nobody knows what it told."""
     frames = frames_of(protocol)
@@ -158,7 +158,7 @@ def test_an_answer_of_which_an_event_was_lost_is_interrupted(protocol: str, brok
     ]
 
 
-@pytest.mark.parametrize("protocol", ["anthropic", "openai_chat", "gemini"])
+@each_row("protocol", ["anthropic", "openai_chat", "gemini"])
 def test_a_finish_reason_is_an_end_though_the_connection_breaks(protocol: str) -> None:
     """But one that no rule trusts; where we hung up ourselves, it is none."""
     frames = frames_of(protocol)
@@ -175,7 +175,7 @@ def test_a_finish_reason_is_an_end_though_the_connection_breaks(protocol: str) -
     assert isinstance(stopped, ResponseFailed)
 
 
-@pytest.mark.parametrize("protocol", CODECS)
+@each_row("protocol", CODECS)
 def test_a_whole_answer_ends_well_and_warns_of_no_loss(protocol: str) -> None:
     end = end_of(events_of(protocol, b"".join(frames_of(protocol))))
     assert isinstance(end, ResponseEnded)
@@ -196,7 +196,7 @@ OPENED: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("protocol", OPENED)
+@each_row("protocol", OPENED)
 def test_a_stream_without_its_opening_is_told_once(protocol: str) -> None:
     opening, *rest = OPENED[protocol]
     for body, count in ((sse(opening, *rest, *rest), 0), (sse(*rest, *rest), 1)):
@@ -217,8 +217,8 @@ SAID: dict[str, Callable[[str], Any]] = {
 }
 
 
-@pytest.mark.parametrize("protocol", CODECS)
-@pytest.mark.parametrize(
+@each_row("protocol", CODECS)
+@each_row(
     ("pieces", "text"),
     [
         (["a\ud800b"], "a\ufffdb"),
@@ -251,7 +251,7 @@ def test_what_a_message_said_is_compared_as_it_is_shown() -> None:
     assert "item_differs" not in codes_of(events)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "packed"),
     [
         (sse(gemini.event(gemini.call(args='{"x": 1}'), reason="STOP")), True),
@@ -409,7 +409,7 @@ def test_many_arguments_in_one_document_are_linear(protocol: str) -> None:
     assert texts == ['{"x": 1}'] * 8_000
 
 
-@each_row("protocol", CODECS)
+@pytest.mark.parametrize("protocol", CODECS)
 @each_row("deep", ["error", "usage", "choices", "message", "content", "type"])
 def test_depth_is_no_way_in(protocol: str, deep: str) -> None:
     """Whatever was read must also be stored: `to_row` walks every event."""

@@ -77,14 +77,14 @@ KEYS = [
 ]
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", sse(chunk({"content": "a"}, "stop"), DONE)])
+@each_row("body", [b"", b"<html>", sse(chunk({"content": "a"}, "stop"), DONE)])
 def test_the_shape_is_always_whole_and_plain_json(body: bytes) -> None:
     facts = decode("openai_chat", body)
     assert list(facts) == KEYS
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "arguments", "state"),
     [
         ('{"a": 1}', {"a": 1}, "object"),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from app.core.events import PartDelta, PartStarted, ResponseEnded, ResponseFailed
 from app.wire.decoded import decode
 from tests.tables import each_row
@@ -27,7 +25,7 @@ from tests.wire.frames import (
 FINISH = chunk({}, "tool_calls")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tail", "clean", "ended", "code"),
     [
         ([chunk({}, "stop"), DONE], True, "complete", None),
@@ -68,7 +66,7 @@ def _is_good(body: bytes) -> bool:
 ERROR = {"message": "no", "type": "t", "code": "c"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "error"),
     [
         (sse(chunk({"content": "a"}), {"error": ERROR}), ERROR),
@@ -95,7 +93,7 @@ def test_errors_inside_a_good_status(body: bytes, error: Any) -> None:
     assert "no" in end.message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "body", "error", "words"),
     [
         (400, b'{"error": {"message": "bad field", "param": "x"}}',
@@ -116,7 +114,7 @@ def test_errors_by_status(status: int, body: bytes, error: Any, words: str) -> N
     assert words in end.message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "words"),
     [
         (b"<html>no</html>", "HTML"),
@@ -135,7 +133,7 @@ def test_what_is_no_answer_at_all(body: bytes, words: str) -> None:
     assert decode("openai_chat", body)["error"]["type"] == "not_api"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "code"),
     [
         ("nope", "bad_json"),
@@ -161,7 +159,7 @@ def test_q29_a_jump_is_one_delta_and_warnings_are_counted() -> None:
     assert len(codes_of(events)) == 20
 
 
-@pytest.mark.parametrize(
+@each_row(
     "reason", ["abort", "aborted", "cancelled", "canceled", "timeout", "expired", "Error", "failed"]
 )
 def test_a_reason_that_tells_of_trouble_is_no_answer(reason: str) -> None:
@@ -171,7 +169,7 @@ def test_a_reason_that_tells_of_trouble_is_no_answer(reason: str) -> None:
     assert (end.failure, end.raw_reason) == ("error", reason)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("between", "whole"),
     [
         (b"", True),
@@ -211,7 +209,7 @@ def test_a_call_made_from_bytes_that_are_no_utf8_is_not_complete() -> None:
             assert [part.complete for _, part in parts_of(events)] == [good]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tail", "ended"),
     [(b"]", "complete"), (b"\n]\n", "complete"), (b"", "interrupted"), (b",\n", "interrupted")],
 )

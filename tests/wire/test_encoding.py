@@ -198,7 +198,7 @@ def test_a_name_the_model_invented_goes_back_as_one_that_is_taken(
         assert len(about_names(sent)) == (name != goes_as)
 
 
-@pytest.mark.parametrize("protocol", CODECS)
+@each_row("protocol", CODECS)
 def test_the_name_of_a_tool_that_is_sent_along_stays(protocol: str) -> None:
     dotted = request(assistant(call("t1", name="a.b")), tools=(Tool("a.b"),))
     body, sent = encoded(protocol, dotted)
@@ -206,13 +206,13 @@ def test_the_name_of_a_tool_that_is_sent_along_stays(protocol: str) -> None:
     assert about_names(sent) == []
 
 
-@pytest.mark.parametrize("protocol", CODECS)
+@each_row("protocol", CODECS)
 def test_a_request_that_json_cannot_say_is_refused_with_a_sentence(protocol: str) -> None:
     with pytest.raises(BadInput, match=r"change the settings\.$"):
         encoded(protocol, request(extra={"x": float("nan")}))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "sound"), [('{"a": 1}', True), ("[]", False), ("", False), ("{" * 9, False),
                         ('{"a":' + "[" * 100_000, False), ('{"a": Infinity}', False)],
 )  # fmt: skip
@@ -223,7 +223,7 @@ def test_sound_objects(text: str, sound: bool) -> None:
 DIGITS = '{"a":1.10,"b":1e400,"c":' + "9" * 5000 + ',"d": 0.1000000000000000055511,"é":"\\ud83d"}'
 
 
-@pytest.mark.parametrize("protocol", CODECS)
+@each_row("protocol", CODECS)
 def test_arguments_are_sent_to_the_letter(protocol: str) -> None:
     """Digits, spaces and escapes; and what looks like our own mark for them does no harm."""
     mark = '{"1":0,"1":0}'
@@ -255,7 +255,7 @@ def test_arguments_that_cannot_be_sent_are_told_why(protocol: str, text: str, wr
     assert sent.notes[0] == f"The arguments of f {wrong}: sent as {{}}."
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "goes_as"),
     [
         ('{"price": 1.10}', '{"price": 1.10}'),
@@ -268,8 +268,8 @@ def test_a_result_is_spliced_or_goes_as_text(text: str, goes_as: str) -> None:
     assert f'"output":{goes_as}'.encode() in codec("gemini").encode(wanted).body
 
 
-@pytest.mark.parametrize("protocol", CODECS)
-@pytest.mark.parametrize("mode", ["auto", "required"])
+@each_row("protocol", CODECS)
+@each_row("mode", ["auto", "required"])
 def test_where_no_tool_is_allowed_it_is_said(protocol: str, mode: Any) -> None:
     body, sent = encoded(protocol, request(choice=ToolChoice(mode, allowed=())))
     assert "tools" not in body
@@ -281,7 +281,7 @@ def test_where_no_tool_is_allowed_it_is_said(protocol: str, mode: Any) -> None:
 LONG = "x" * 600
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("protocol", "who"),
     [
         ("anthropic", "Anthropic"),
@@ -300,7 +300,7 @@ def test_changed_ids_are_told_in_one_note(protocol: str, who: str) -> None:
     assert told(LONG, "a", LONG, "a") == [f"The ids of 3 calls were changed to what {who} takes."]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("protocol", "params", "extra", "name", "expected", "replaced"),
     [
         ("gemini", {"max_tokens": 9, "top_p": 1}, {"generationConfig": {"seed": 1, "topP": 0.5}},

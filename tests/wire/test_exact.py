@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.wire.exact import MOST_DEEP, Quoted, joined, parsed
+from tests.tables import each_row
 from tests.wire.frames import UNHURRIED
 
 VALUES = st.recursive(
@@ -30,7 +31,7 @@ def test_a_member_is_quoted_to_the_letter(before: Any, value: Any, indent: Any) 
     assert json.loads(found) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "path", "found"),
     [
         ('{"a": 1.10}', ("a",), "1.10"),
@@ -53,7 +54,7 @@ def test_what_is_parsed_can_be_written_again() -> None:
     assert json.loads(json.dumps(value, allow_nan=False)) == value
 
 
-@pytest.mark.parametrize("fill", ["", "0", '"[[[[{{{{\\""', '["a"], []'])
+@each_row("fill", ["", "0", '"[[[[{{{{\\""', '["a"], []'])
 def test_depth_is_what_brackets_outside_of_texts_make(fill: str) -> None:
     spare = fill.startswith("[")
     deepest = "[" * (MOST_DEEP - spare) + fill + "]" * (MOST_DEEP - spare)

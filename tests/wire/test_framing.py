@@ -139,12 +139,12 @@ def test_a_frame_is_there_as_soon_as_its_last_byte() -> None:
     assert [frame.data for frame in array.feed(b'[{"a": 1}')] == ['{"a": 1}']
 
 
-@pytest.mark.parametrize("body", [b"data: {", b'{"a"', b"dat", b"event: x\n"])
+@each_row("body", [b"data: {", b'{"a"', b"dat", b"event: x\n"])
 def test_what_the_end_cut_is_marked(body: bytes) -> None:
     assert [frame.complete for frame in frames(body)] == [False]
 
 
-@pytest.mark.parametrize("end", [b"\r\n", b"\r", b"\n"], ids=["CRLF", "CR", "LF"])
+@each_row("end", [b"\r\n", b"\r", b"\n"], ids=["CRLF", "CR", "LF"])
 def test_a_line_end_that_is_cut_in_two_is_one(end: bytes) -> None:
     """After each byte, and between each CR and its LF alone: an event of two lines stays one."""
     body = b"event: e" + end + b"data: a" + end + b"data: b" + end + end + b"data: c" + end + end
@@ -159,7 +159,7 @@ def test_what_is_no_utf8_is_marked() -> None:
     assert (frame.data, frame.sound) == ("\ufffd", False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "start"),
     [
         (b"data: a\n\ndata: " + b"x" * 200, 9),
@@ -223,7 +223,7 @@ def test_blank_lines_without_end_are_no_frames_and_cost_little(
     assert len(looked) < 20
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "unclosed"),
     [
         (b'[{"a":1}', True),

@@ -11,6 +11,7 @@ from app.core.events import ResponseEnded, ResponseFailed, Usage, Warned
 from app.core.limits import tokens, written
 from app.wire.codec import ModelInfo
 from app.wire.gemini import CODEC, label
+from tests.tables import each_row
 from tests.wire.frames import codes_of, end_of, events_of, parts_of, spanned, sse
 from tests.wire.gemini import at, call, event, growing, text
 
@@ -45,7 +46,7 @@ def test_text_and_thoughts_are_deltas_of_one_part_each() -> None:
     assert said == [("thinking", "Let me see.", {}), ("text", "It is so.", {})]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "pretty",
     [
         lambda values: json.dumps(values, indent=2),
@@ -72,7 +73,7 @@ def test_a_whole_answer_is_one_document() -> None:
 # How it ends.
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reason", "meant", "raw"),
     [
         ("STOP", "stop", "STOP"),
@@ -113,7 +114,7 @@ def test_a_reason_may_come_early_or_in_an_event_of_its_own() -> None:
     assert later.reason == "refusal"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "candidate",
     [
         {"finishReason": "STOP"},
@@ -127,7 +128,7 @@ def test_content_or_parts_may_be_missing(candidate: dict[str, Any]) -> None:
     assert ended(event(text("a")), {"candidates": [candidate]}).reason == "stop"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "reason", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MISSING_THOUGHT_SIGNATURE"]
 )
 def test_what_cannot_be_run_is_a_failure_in_its_own_words(reason: str) -> None:
@@ -206,7 +207,7 @@ def test_calls_of_one_name_without_ids_stay_apart_and_in_order() -> None:
     assert [text for _, text, _ in said] == ['{"n": 1}', '{"n": 2}', '{"n": 3}']
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("members", "text_", "absent"),
     [({}, "", True), ({"args": {}}, "{}", False), ({"args": None}, "null", False)],
 )
@@ -237,7 +238,7 @@ def test_a_call_streamed_by_path_grows_and_ends() -> None:
     assert second.name == "g"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "events",
     [
         [event(growing(name="f")), STOP],
@@ -369,7 +370,7 @@ def test_numbers_mean_what_the_server_counts_by() -> None:
     assert ended(vertex).raw_reason == "BLOCKLIST"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("frame", "said"),
     [
         (event(text("a")), "text"),
@@ -413,7 +414,7 @@ def _named(name: str) -> dict[str, str]:
     return {"name": name} if name else {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("events", "parts", "codes"),
     [
         (
@@ -470,7 +471,7 @@ def test_a_text_that_was_never_ended_leaves_its_call_unfinished() -> None:
     assert codes_of(found) == ["odd_arguments"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("first", "then", "ended"),
     [
         ("MAX_TOKENS", "STOP", "length"),

@@ -18,7 +18,7 @@ def written(*partials: dict[str, Any]) -> tuple[list[str], GrowingArguments]:
     return [*said, growing.close()], growing
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("partials", "pieces"),
     [
         ([], ["{}"]),

@@ -71,7 +71,7 @@ def test_the_least() -> None:
     assert sent.notes == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "stream", "quirks", "path"),
     [
         ("x", False, (), "/v1beta/models/x:generateContent"),
@@ -124,7 +124,7 @@ def test_a_free_form_tool_is_a_function_of_one_text() -> None:
 G = Tool("g")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("choice", "config", "noted"),
     [
         (ToolChoice(), None, ""),
@@ -274,7 +274,7 @@ def signatures(contents: list[dict[str, Any]]) -> list[str | None]:
     return [part.get("thoughtSignature") for part in parts if "functionCall" in part]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "demanded"),
     [
         ("gemini-2.5-pro", False),
@@ -311,7 +311,7 @@ def test_what_came_by_another_protocol_stays_there() -> None:
     assert "thinking parts" in notes(user("hi"), assistant(foreign))[0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "goes_as"),
     [("default_api:f.g-1", "default_api:f.g-1"), ("1f", "_1f"), ("a b", "a_b"), ("-f", "_-f")],
 )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from app.wire.gemini_words import BROKEN, REASONS, block_reason, finish_reason
 from tests.tables import each_row
 
@@ -36,7 +34,7 @@ def test_a_finish_reason_is_a_word(value: Any, studio: str, vertex: str) -> None
     assert finish_reason(value, vertex=True) == vertex
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "word"),
     [("SAFETY", "SAFETY"), ("BLOCKED_REASON_UNSPECIFIED", ""), (0, ""), (4, "PROHIBITED_CONTENT")],
 )

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from app.core.events import ResponseEnded, ResponseFailed
 from app.wire.codec import ModelInfo
 from app.wire.decoded import decode
 from app.wire.ollama import key_header, label, models
+from tests.tables import each_row
 from tests.wire.frames import codes_of, end_of, events_of, line, lines, parts_of
 
 END = line({"content": ""}, done=True, done_reason="stop", prompt_eval_count=3, eval_count=4)
@@ -57,7 +56,7 @@ def test_one_object_is_read_as_the_lines_are() -> None:
     assert facts["ended"] == "complete"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "text", "state", "raw"),
     [
         ('{"n": 1.10, "n": 12345678901234567890}', None, "object", None),
@@ -95,7 +94,7 @@ def test_ids_and_what_else_rides_on_a_call() -> None:
     assert codes_of(events) == ["odd_call", "odd_call"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("last", "reason", "raw"),
     [
         ({"done_reason": "stop"}, "stop", "stop"),
@@ -121,7 +120,7 @@ def test_a_model_that_was_only_loaded_said_nothing() -> None:
     assert codes_of(events) == ["empty_answer"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rest", "failure", "words"),
     [
         ((), "interrupted", "finish reason"),
@@ -164,7 +163,7 @@ def test_logprobs_ride_on_the_part_they_came_with() -> None:
     assert end.meta["logprobs"] == [last]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("frame", "words"),
     [
         (line({"content": "a"}), "chat content"),

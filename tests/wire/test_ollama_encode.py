@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from app.core.messages import Message, MessagePart
 from app.core.tools import FREEFORM, Tool, ToolChoice
+from tests.tables import each_row
 from tests.wire.requests import (
     IMAGE,
     assistant,
@@ -66,7 +65,7 @@ def test_system_and_tools() -> None:
 F, G = Tool("f"), Tool("g")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("choice", "names", "note"),
     [
         (ToolChoice(), ["f", "g"], None),
@@ -98,7 +97,7 @@ def test_what_a_tool_asks_for_in_vain_is_said() -> None:
     assert "free-form" in free[0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "expected", "noted"),
     [
         (
@@ -161,7 +160,7 @@ def test_a_turn_with_calls_and_its_results() -> None:
     assert "is_error" in "".join(notes(user("hi"), turn, answer))
 
 
-@pytest.mark.parametrize("text", ['{"x"', "[1]", "null", "SELECT"])
+@each_row("text", ['{"x"', "[1]", "null", "SELECT"])
 def test_arguments_must_be_an_object(text: str) -> None:
     (message,) = said(assistant(call("t1", text)))
     assert message["tool_calls"][0]["function"]["arguments"] == {}

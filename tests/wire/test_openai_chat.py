@@ -10,6 +10,7 @@ import pytest
 from app.core.events import ResponseEnded, ResponseFailed, Warned
 from app.wire.decoded import decode
 from app.wire.openai_chat import label, merged
+from tests.tables import each_row
 from tests.wire.frames import (
     DONE,
     calls,
@@ -25,7 +26,7 @@ from tests.wire.frames import (
 FINISH = chunk({}, "tool_calls")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("chunks", "text"),
     [
         ([chunk({"content": "a"}), chunk({"content": "b"}, "stop")], "ab"),
@@ -47,7 +48,7 @@ def test_text(chunks: list[Any], text: str) -> None:
     assert (facts["text"], facts["ended"], facts["tool_calls"]) == (text, "complete", [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "delta",
     [
         {"reasoning_content": "why"},
@@ -107,7 +108,7 @@ def test_q35_text_on_both_sides_of_a_call() -> None:
     assert kinds == [("text", "a"), ("call", "{}"), ("text", "b")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reasons", "called", "reason", "raw"),
     [
         (["stop"], False, "stop", "stop"),
@@ -146,7 +147,7 @@ def test_usage(usage: dict[str, Any]) -> None:
     assert end.cost == 0.5
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("more", "counts"),
     [
         ({}, (None, None, None)),
@@ -194,7 +195,7 @@ def test_logprobs_stay_on_the_part_whose_tokens_they_are() -> None:
     assert end.meta["logprobs"] == [{"token": "late", "logprob": -1}]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pieces", "found"),
     [
         (["\n<th", "ink>", "hm</think>so"], 1),
@@ -254,7 +255,7 @@ def test_other_kinds_of_calls() -> None:
     assert (call["kind"], call["id"], call["arguments_raw"]) == ("function_call", None, "{}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("frame", "words"),
     [
         (chunk({"content": "a", "role": None}), "chunk content"),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import pytest
-
 from app.wire.decoded import decode
 from tests import counted
 from tests.tables import each_row
@@ -245,7 +243,7 @@ def test_one_call_in_both_members_is_one_call() -> None:
     assert (len(parts), codes) == (2, [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("first", "then", "found", "codes"),
     [
         ('{"x":1}', {"x": 1}, ('{"x": 1}', True), []),

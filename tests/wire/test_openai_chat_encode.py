@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from app.core.messages import Message, MessagePart
 from app.core.tools import FREEFORM, Tool, ToolChoice
+from tests.tables import each_row
 from tests.wire.requests import (
     IMAGE,
     assistant,
@@ -58,7 +57,7 @@ def test_system_and_tools() -> None:
     assert "stream" not in body
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("quirk", "expected"),
     [
         ("max_completion_tokens", {"max_completion_tokens": 7}),
@@ -73,7 +72,7 @@ def test_quirks(quirk: str, expected: dict[str, Any]) -> None:
     assert "stream_options" not in body_of(quirks=("no_stream_options",))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("choice", "expected"),
     [
         (ToolChoice(), {}),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from app.wire.codec import ModelInfo
 from app.wire.openai_chat_models import models
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "expected"),
     [
         ({"id": "gpt", "object": "model", "created": 1, "owned_by": "x"}, ModelInfo("gpt")),
@@ -58,6 +57,6 @@ def test_models(entry: dict[str, Any], expected: ModelInfo) -> None:
     assert models([entry]) == (expected,)  # Together's list stands bare
 
 
-@pytest.mark.parametrize("value", [None, 1, "x", [], {}, {"data": {}}, {"data": [1, {}]}])
+@each_row("value", [None, 1, "x", [], {}, {"data": {}}, {"data": [1, {}]}])
 def test_what_is_no_list_yields_nothing(value: Any) -> None:
     assert models(value) == ()

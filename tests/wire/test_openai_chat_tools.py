@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from app.core.tools import FREEFORM, Tool, ToolChoice
 from app.wire.openai_chat_tools import QUIRKS
+from tests.tables import each_row
 from tests.wire.requests import encoded, request
 
 FREE = Tool("sql", "", FREEFORM, format={"type": "text"})
@@ -25,7 +24,7 @@ def tooled(choice: ToolChoice, *quirks: str, **changes: Any) -> tuple[list[str],
 F = {"type": "function", "function": {"name": "f"}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("choice", "quirks", "names", "said", "note"),
     [
         (ToolChoice(allowed=("f",)), (), ["f"], None, "Only the allowed tools were sent"),

@@ -278,7 +278,7 @@ def test_a_free_form_call_is_text() -> None:
 MCP = {"type": "mcp_call", "id": "m1", "name": "roll", "arguments": '{"d": 6}', "output": "3"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("item", "kind", "name", "said"),
     [
         ({"type": "web_search_call", "id": "ws_1", "status": "completed"}, "server_call", "", ""),
@@ -310,7 +310,7 @@ def test_a_list_of_a_servers_tools_is_no_call_of_the_server() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("response", "reason", "raw"),
     [
         (body(message("a")), "stop", "completed"),
@@ -365,7 +365,7 @@ FLAT = {"type": "error", "code": "c2", "message": "Flat.", "param": None, "seque
 FAILED = completed(status="failed", error={"code": "c3", "message": "Failed."})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "error", "raw", "codes"),
     [
         ((NESTED, FAILED), FAILED["response"]["error"], "failed", []),
@@ -431,7 +431,7 @@ def test_small_words() -> None:
     assert [one.id for one in models({"data": [{"id": "a"}, 3, {}]})] == ["a"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "response",
     [
         *(body(call(ARGS), status=one) for one in ("expired", "cancelled", "queued")),
@@ -447,7 +447,7 @@ def test_a_response_that_is_none_fails_whatever_it_holds(response: dict[str, Any
         assert ("boom" in bad(events).message) == ("error" in response)
 
 
-@pytest.mark.parametrize("status", ["failed", "incomplete", "cancelled"])
+@each_row("status", ["failed", "incomplete", "cancelled"])
 def test_an_item_that_came_to_no_end_is_not_complete(status: str) -> None:
     events = read(done(0, call(ARGS, status=status)), completed())
     assert seen(events) == [("call", ARGS, False)]
@@ -458,7 +458,7 @@ def test_an_item_that_came_to_no_end_is_not_complete(status: str) -> None:
 REPLAY = (added(0, call("")), args(0, ARGS), done(0, call(ARGS)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "parts", "codes"),
     [
         ((done(0, call(ARGS)), done(0, call(ARGS))), 1, ["item_again"]),
@@ -477,7 +477,7 @@ def test_a_call_that_is_done_again_counts_once(
     assert warned(events) == codes
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("listed", "codes"),
     [
         (call(ARGS), []),

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from app.core.messages import Message, MessagePart
 from app.core.tools import FREEFORM, Tool, ToolChoice
+from tests.tables import each_row
 from tests.wire import responses
 from tests.wire.requests import (
     IMAGE,
@@ -80,7 +79,7 @@ def test_system_and_tools() -> None:
 FEW = ToolChoice("required", allowed=("write", "gone"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("choice", "expected"),
     [
         (ToolChoice(), None),
@@ -128,7 +127,7 @@ def test_quirks() -> None:
     assert "free-form tool write" in notes(quirks=("no_custom_tools",), tools=(WRITER,))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "expected", "note"),
     [
         ({"max_tokens": 20, "temperature": 0}, {"max_output_tokens": 20, "temperature": 0}, ""),
@@ -214,7 +213,7 @@ HEAD: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("parts", "types", "note"),
     [
         # Nothing came of it, or what came of it cannot be sent.
@@ -262,7 +261,7 @@ def test_reasoning_in_the_open_goes_where_nothing_is_sealed() -> None:
 CUSTOM = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c", "name": "write"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("part", "quirks", "sent"),
     [
         (own_call("c", '{"input": "aé"}', "write", type="custom", block=CUSTOM), (), "custom"),
@@ -301,7 +300,7 @@ def test_an_id_goes_out_once() -> None:
     assert [item.get("id") for item in items[:3]] == ["fc_1", None, None]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "asked"),
     [("gpt-5-mini", True), ("o4-mini", True), ("gpt-4o-mini", False), ("openai/gpt-4.1", False)],
 )

@@ -13,6 +13,7 @@ import pytest
 from app.core.errors import BadInput
 from app.core.settings import PROTOCOLS
 from app.wire.params import SAME, THINKING, told_to
+from tests.tables import each_row
 from tests.wire.requests import encoded, request
 
 CONTRACT = Path(__file__).parents[2] / "docs" / "contract.md"
@@ -43,7 +44,7 @@ def test_the_names_are_those_of_the_contract() -> None:
     assert rows == [[row.get(name, "") for name in ("", *PROTOCOLS)] for row in SAME]
 
 
-@pytest.mark.parametrize("row", SAME, ids=lambda row: next(iter(row.values())))
+@each_row("row", SAME, ids=lambda row: next(iter(row.values())))
 def test_a_name_of_another_protocol_is_said_in_ones_own_or_refused(row: Mapping[str, str]) -> None:
     value: Any = ["x"] if row.get("") == "stop" else 1
     for there in set(row.values()) - {row.get("")}:
@@ -86,7 +87,7 @@ def check_wish(target: str, params: dict[str, Any], cell: str, expected: Any) ->
         assert said == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("protocol", "params", "expected"),
     [
         ("anthropic", {"top_k": 5, "metadata": {"user_id": "u"}}, None),
@@ -117,7 +118,7 @@ def test_a_protocol_s_own_are_sent_as_they_are(
     assert (expected or params).items() <= sent(protocol, params).items()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("protocol", "params", "words"),
     [
         ("gemini", {"banana": 1}, "gemini has no banana"),
