@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from tests.commands.conftest import Typed
-from tests.served import START_S, WAIT_S, Served, environment, ran, served
+from tests.served import NO_TLS, START_S, WAIT_S, Served, environment, ran, served
 
 LINE = re.compile(r"Playground on http://127\.0\.0\.1:\d+/\?token=[A-Za-z0-9._~-]{22,}\n")
 UNPRIVILEGED = """
@@ -36,7 +36,7 @@ for words in sys.argv[1:]:
 
 def asked(one: Served, path: str = "/sessions", **headers: str) -> httpx.Response:
     given = {"authorization": f"Bearer {one.token}", "accept": "application/json", **headers}
-    return httpx.get(one.url + path, headers=given, timeout=30, trust_env=False)
+    return httpx.get(one.url + path, headers=given, timeout=30, trust_env=False, verify=NO_TLS)
 
 
 def refused(typed: Typed, *words: str) -> str:
@@ -100,7 +100,7 @@ def test_a_signal_ends_it_in_order(tmp_path: Path, number: int) -> None:
     with served(tmp_path / "a.db", PLAYGROUND_PACE="0.2") as one:
         headers = {"authorization": f"Bearer {one.token}", "accept": "application/json"}
         with httpx.Client(
-            base_url=one.url, headers=headers, timeout=WAIT_S, trust_env=False
+            base_url=one.url, headers=headers, timeout=WAIT_S, trust_env=False, verify=NO_TLS
         ) as client:
             ids = []
             for prompt in ("Use stuck", "[[fault:stall-after-6]] hi"):
@@ -165,7 +165,9 @@ def test_without_a_token_on_loopback(tmp_path: Path) -> None:
     with served(tmp_path / "a.db", "--no-token") as one:
         assert one.line == f"Playground on {one.url}/\n"
         headers = {"accept": "application/json"}
-        answer = httpx.get(one.url + "/sessions", headers=headers, timeout=WAIT_S, trust_env=False)
+        answer = httpx.get(
+            one.url + "/sessions", headers=headers, timeout=WAIT_S, trust_env=False, verify=NO_TLS
+        )
         assert answer.json() == []
 
 

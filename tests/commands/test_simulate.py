@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.commands.conftest import Typed
-from tests.served import END_S, ROOT, command, environment
+from tests.served import END_S, NO_TLS, ROOT, command, environment
 
 
 def test_it_answers_and_ends(tmp_path: Path) -> None:
@@ -34,6 +34,7 @@ def test_it_answers_and_ends(tmp_path: Path) -> None:
         headers={"authorization": "Bearer any"},
         timeout=30,
         trust_env=False,
+        verify=NO_TLS,
     )
     assert answer.json()["choices"][0]["finish_reason"] == "stop"
     process.send_signal(signal.SIGTERM)

@@ -383,7 +383,7 @@ def test_each_fault_has_one_row() -> None:
     assert set(counted) == {fault.name for fault in FAULTS}
 
 
-@pytest.mark.parametrize("share", [2, pytest.param(len(CODECS), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("share", [1, pytest.param(len(CODECS), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("protocol", list(CODECS))
 async def test_each_fault_ends_as_people_expect(
     tmp_path: Path, protocol: str, share: int, caplog: pytest.LogCaptureFixture

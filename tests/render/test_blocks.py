@@ -42,7 +42,7 @@ def fresh(name: str, place: int) -> str:
     return str(at(STORIES[name], place))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=settings().max_examples // 2)
 @given(cuts())
 def test_a_page_and_its_frames_equal_a_fresh_page(case: tuple[str, list[int]]) -> None:
     name, places = case

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache, partial
 
+from app.core.events import Logged
 from app.render.pages import (
     Surroundings,
     error_page,
@@ -63,44 +66,48 @@ NEAR = Around(
 )
 
 
-def pages() -> dict[str, str]:
-    made = {
-        "welcome": welcome_page(ENV, ROWS, NOW_MS, [("weather", NASTY, NASTY)]),
-        "welcome-empty": welcome_page(ENV, [], NOW_MS, []),
-        "tools": tools_page(ENV, EDITOR, NEAR),
-        "tools-form": tools_page(ENV, replace(EDITOR, rows=outline(NESTED)), NEAR),
-        "tools-python": tools_page(
-            ENV, replace(EDITOR, form=replace(EDITOR.form, face="python"), lossy=(NASTY,)), NEAR
-        ),
-        "tools-wrong": tools_page(
-            ENV,
-            Editor(
-                ToolForm(name=NASTY, parameters=NASTY, answered_by="mcp", server=NASTY),
-                errors={"name": NASTY, "": NASTY, "parameters": NASTY},
-                line=3,
-                judged=Judged(problem=NASTY, pointer="/parameters"),
-            ),
-            Around(deleted="add_event"),
-        ),
-        "error": error_page(ENV, 409, "Too late", NASTY, "/sessions/s1"),
-    }
-    for name, events in STORIES.items():
-        live = Live(events)
-        live.go(len(events))
-        made[name] = session_page(ENV, live.view, AROUND)
-    return made
+def story_page(events: list[Logged]) -> str:
+    live = Live(events)
+    live.go(len(events))
+    return session_page(ENV, live.view, AROUND)
 
 
-PAGES = pages()
+PAGES: dict[str, Callable[[], str]] = {
+    "welcome": lambda: welcome_page(ENV, ROWS, NOW_MS, [("weather", NASTY, NASTY)]),
+    "welcome-empty": lambda: welcome_page(ENV, [], NOW_MS, []),
+    "tools": lambda: tools_page(ENV, EDITOR, NEAR),
+    "tools-form": lambda: tools_page(ENV, replace(EDITOR, rows=outline(NESTED)), NEAR),
+    "tools-python": lambda: tools_page(
+        ENV, replace(EDITOR, form=replace(EDITOR.form, face="python"), lossy=(NASTY,)), NEAR
+    ),
+    "tools-wrong": lambda: tools_page(
+        ENV,
+        Editor(
+            ToolForm(name=NASTY, parameters=NASTY, answered_by="mcp", server=NASTY),
+            errors={"name": NASTY, "": NASTY, "parameters": NASTY},
+            line=3,
+            judged=Judged(problem=NASTY, pointer="/parameters"),
+        ),
+        Around(deleted="add_event"),
+    ),
+    "error": lambda: error_page(ENV, 409, "Too late", NASTY, "/sessions/s1"),
+    **{name: partial(story_page, events) for name, events in STORIES.items()},
+}
+"""Drawn when a test asks: a worker that runs none of these draws none."""
+
+
+@cache
+def page_of(name: str) -> str:
+    return PAGES[name]()
 
 
 def tree(name: str) -> Node:
-    return parse(re.sub(r"^<!doctype html>", "", PAGES[name]))
+    return parse(re.sub(r"^<!doctype html>", "", page_of(name)))
 
 
 @each_row("name", PAGES)
 def test_a_page_is_well_formed_and_holds_no_markup_from_data(name: str) -> None:
-    PAGES[name].encode("utf-8")
+    page_of(name).encode("utf-8")
     page = tree(name)
     scripts = [node for node in page.walk() if node.name == "script"]
     assert all(

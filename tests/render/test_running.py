@@ -50,7 +50,7 @@ STORY = story()
 FIRST = next(n for n, one in enumerate(STORY) if isinstance(one.event, CallProgressed))
 
 
-@settings(deadline=None, max_examples=8, derandomize=True)
+@settings(deadline=None, max_examples=settings().max_examples // 4, derandomize=True)
 @given(st.sets(st.integers(FIRST, len(STORY)), min_size=2, max_size=6))
 def test_a_page_and_its_frames_equal_a_fresh_page(places: set[int]) -> None:
     first, *rest = [*sorted(places), len(STORY)]
