@@ -23,16 +23,15 @@ ALLOW = [{"tool": "*", "action": "run", "text": "", "words": "--allow all"}]
 
 def test_a_limit_is_told_in_every_tab_and_lifted_from_one(server: Server, new_tab: NewTab) -> None:
     one, two = new_tab(server).login(), new_tab(server).login()
-    prompt = "[[fault:loop]] Use note, and write down all that comes of it"
-    session_id = server.session(prompt, [NOTE], rules=ALLOW, max_turns=2, max_cost=0.5)
+    session_id = server.session(
+        "[[fault:loop]] Use note", [NOTE], rules=ALLOW, max_turns=2, max_cost=0.5
+    )
     for tab in (one, two):
         tab.goto(f"/sessions/{session_id}?tab=setup")
         tab.state("paused")
         expect(tab.find("#pause")).to_contain_text("2 turns were made, which is the limit")
         expect(tab.find("#limits summary")).to_contain_text("2 turns · 32 calls · $0.50")
         expect(tab.find("#head .spent")).to_contain_text("2 of 2 turns · ")
-        wide = tab.find("#head .spent").evaluate("(one) => one.clientWidth")
-        assert wide > 100, "the title yields to it"
     one.find("#limits > summary").click()
     expect(one.find("#price-unknown")).to_contain_text("The limit of money cannot hold.")
     # What is typed beside the button is kept as the new limit, and the run goes on.
