@@ -1,10 +1,14 @@
 """A function of the person's own file, in a child process. No sandbox: it runs as the user.
 
 The child is `runner.py`, which ends everything the function started as soon as its stdin closes.
-What the function prints is shown while it runs, what it tells `report` is progress. Its result
-is a text as it is, the bytes of a PNG, JPEG, WebP or GIF as an image, everything else as JSON.
+It gets its arguments as its type hints say (`conversion.py`); what it prints is shown while it
+runs, what it tells `report` is progress. Its result is a text as it is, the bytes of a PNG, JPEG,
+WebP or GIF as an image, everything else as JSON.
+One child is kept for each session, file and interpreter, for importing may take its time: what the
+file holds in memory stays between calls. A call that finds it at work has a child of its own.
 Where Linux offers namespaces it sees and can signal only its own processes (see `apart.py`).
-config: {"file", "function", "interpreter"}; `file` may be `shipped:NAME` for one of our examples.
+config: {"file", "function", "interpreter", "keep"}; `file` may be `shipped:NAME` for one of our
+examples; `keep` false gives every call a child of its own.
 In its environment a function finds which call it answers: PLAYGROUND_SESSION, PLAYGROUND_CALL,
 PLAYGROUND_ATTEMPT, and PLAYGROUND_IDEMPOTENCY_KEY, the same for all attempts at a call with the
 same arguments. Typed code (sandboxed.py) has no environment, and so none of these.
@@ -14,75 +18,196 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import codecs
 import hashlib
 import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
 
+from app.core.events import Problem
 from app.core.tools import SHIPPED, Content, Tool, ToolResult, text_result
 from app.executors import sandboxed
 from app.executors.executor import LONGEST_S, Checked, Invocation, Report
 from app.executors.images import image
-from app.executors.progress import Progress
+from app.executors.worker import Answer, Worker
 
 MISSING = "missing"
 """Stands for a file that is not there: one that appears later is not what was seen."""
 
+REST_S = 300.0
+"""How long a child is kept without a call."""
+
+MOST_KEPT = 8
+"""Children that are kept without a call, over all sessions; the longest unused ends first."""
+
 _HERE = Path(__file__).parent
-_RUNNER = _HERE / "runner.py"
 _ENVIRONMENT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR")
-_END_S = 6.0
-_LAST_WORDS_S = 1.0
-_CHUNK = 64 * 1024
+
+Key = tuple[str, str, str]
+"""Session, file and interpreter."""
+
+
+@dataclass
+class _Kept:
+    """A child that is kept. `busy` while it has a call; `over` where it is not to have another."""
+
+    worker: Worker | None = None
+    busy: bool = True
+    over: bool = False
+    rest: asyncio.TimerHandle | None = None
 
 
 class Python:
     """Code in the tool goes to the sandbox, a function of a file into a child process."""
 
+    def __init__(self) -> None:
+        self._kept: dict[Key, _Kept] = {}  # the last used last
+        self._ending: set[asyncio.Task[None]] = set()
+
     async def run(self, invocation: Invocation, report: Report) -> ToolResult:
-        typed = "code" in invocation.tool.config
-        if typed:
+        tool = invocation.tool
+        if "code" in tool.config:
             return await sandboxed.run(invocation, report, run)
-        return await run(invocation, report)
+        if not keeps(tool):
+            return await run(invocation, report)
+        key = (
+            invocation.session,
+            str(_file(str(tool.config.get("file", "")))),
+            str(tool.config.get("interpreter", "")),
+        )
+        kept = self._kept.get(key)
+        if kept is not None and kept.busy:
+            return await run(invocation, report)
+        kept = self._kept.pop(key, None) or _Kept()
+        self._kept[key] = kept
+        kept.busy = True
+        if kept.rest is not None:
+            kept.rest.cancel()
+        try:
+            return await self._run_kept(key, kept, invocation, report)
+        except BaseException:
+            kept.over = True
+            raise
+        finally:
+            kept.busy = False
+            if kept.over or kept.worker is None or not kept.worker.alive:
+                await asyncio.shield(self._end(key, kept))
+            else:
+                loop = asyncio.get_running_loop()
+                kept.rest = loop.call_later(REST_S, self._end, key, kept)
+                self._end_the_oldest()
 
     async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
-        typed = "code" in tool.config
-        return await (sandboxed.checked if typed else checked)(session, tool, arguments)
+        if "code" in tool.config:
+            return await sandboxed.checked(session, tool, arguments)
+        return await checked(session, tool, arguments)
+
+    async def forget(self, session: str) -> None:
+        """A child that has a call ends when that ends."""
+        await self._end_all([key for key in self._kept if key[0] == session])
+
+    async def close(self) -> None:
+        for kept in self._kept.values():
+            kept.busy = False  # who has a call waits for nothing any more
+        await self._end_all(list(self._kept))
+        if self._ending:
+            await asyncio.wait(list(self._ending))
+
+    async def _run_kept(
+        self, key: Key, kept: _Kept, invocation: Invocation, report: Report
+    ) -> ToolResult:
+        while True:
+            fresh = kept.worker is None or not kept.worker.alive
+            if fresh:
+                if kept.worker is not None:
+                    await _ended(kept.worker)
+                    kept.worker = None
+                started = await _started(invocation)
+                if isinstance(started, ToolResult):
+                    return started
+                kept.worker = started
+                started.ended.add_done_callback(lambda _: self._gone(key, kept))
+            assert kept.worker is not None
+            job = _job(invocation, keep=True)
+            answer = await kept.worker.call(job, invocation.max_output, report, last=False)
+            match answer.message:
+                case {"changed": str(path)} if not fresh:  # it was handed back, and is not run yet
+                    await _ended(kept.worker)
+                    kept.worker = None
+                    report(f"{Path(path).name} has changed, so its process was started anew.", None)
+                    continue
+                case None | {"over": True}:
+                    kept.over = True
+            return _verdict(answer, invocation.max_output)
+
+    def _end(self, key: Key, kept: _Kept) -> asyncio.Task[None]:
+        if self._kept.get(key) is kept:
+            del self._kept[key]
+        if kept.rest is not None:
+            kept.rest.cancel()
+        task = asyncio.ensure_future(_ended(kept.worker))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        return task
+
+    def _gone(self, key: Key, kept: _Kept) -> None:
+        """A child has ended by itself, between calls."""
+        if not kept.busy and self._kept.get(key) is kept:
+            self._end(key, kept)
+
+    async def _end_all(self, keys: list[Key]) -> None:
+        ending = []
+        for key in keys:
+            kept = self._kept[key]
+            kept.over = True
+            if not kept.busy:
+                ending.append(self._end(key, kept))
+        await asyncio.gather(*(asyncio.shield(one) for one in ending))
+
+    def _end_the_oldest(self) -> None:
+        resting = [key for key, kept in self._kept.items() if not kept.busy]
+        for key in resting[: max(0, len(resting) - MOST_KEPT)]:
+            self._end(key, self._kept[key])
 
 
 async def run(invocation: Invocation, report: Report) -> ToolResult:
-    """Run the function; cancelled, it ends the child with all its children and raises on."""
-    config = invocation.tool.config
-    file = _file(str(config.get("file", "")))
-    if not file.is_file():
-        return _failed(f"There is no file {file}; correct the tool's config.file.")
-    interpreter = str(config.get("interpreter", ""))
-    async with _channel() as (channel, theirs):
-        descriptor = theirs.fileno()
-        try:
-            process = await _started(invocation, file.parent, descriptor)
-        except OSError as error:
-            name = interpreter or sys.executable
-            return _failed(f"{name} cannot be started: {error.strerror}. Name another Python.")
-        finally:
-            theirs.close()
-        try:
-            job = _job(invocation, file, descriptor)
-            return await _Talk(process, channel, invocation, report).result(job)
-        finally:
-            # Shielded: whoever cancels twice must not leave the child behind.
-            await asyncio.shield(asyncio.ensure_future(_end(process)))
+    """Run the function in a child of its own; cancelled, it ends the child with all its children
+    and raises on."""
+    worker = await _started(invocation)
+    if isinstance(worker, ToolResult):
+        return worker
+    try:
+        job = _job(invocation, keep=False)
+        answer = await worker.call(job, invocation.max_output, report, last=True)
+    finally:
+        # Shielded: whoever cancels twice must not leave the child behind.
+        await asyncio.shield(asyncio.ensure_future(_ended(worker)))
+    return _verdict(answer, invocation.max_output)
+
+
+def keeps(tool: Tool) -> bool:
+    """Whether its child is kept for the next call. Ours import nothing, and remember nothing."""
+    file = str(tool.config.get("file", ""))
+    return tool.config.get("keep", True) is True and not file.startswith(SHIPPED)
 
 
 async def checked(session: str, tool: Tool, arguments: str) -> Checked:
     """With the bytes of the tool's file."""
-    return Checked(await asyncio.to_thread(code_of, tool), parallel_safe=tool.parallel_safe)
+    code = await asyncio.to_thread(code_of, tool)
+    problems = (_kept_note(tool),) if keeps(tool) else ()
+    return Checked(code, problems, parallel_safe=tool.parallel_safe)
+
+
+def _kept_note(tool: Tool) -> Problem:
+    name = Path(str(tool.config.get("file", ""))).name
+    said = (
+        f"State is kept between calls: one process answers this session's calls of {name}, until "
+        "Stop, a change of the file or a pause of 5 minutes. The tool's settings turn that off."
+    )
+    return Problem("note", said)
 
 
 def code_of(tool: Tool) -> str:
@@ -100,37 +225,26 @@ def code_of(tool: Tool) -> str:
         return MISSING
 
 
-@asynccontextmanager
-async def _channel() -> AsyncIterator[tuple[asyncio.StreamReader, BinaryIO]]:
-    """A pipe: our end as a stream, and the child's, to be closed as soon as the child has it."""
-    reader, writer = os.pipe()
-    with os.fdopen(reader, "rb", 0) as ours, os.fdopen(writer, "wb", 0) as theirs:
-        stream = asyncio.StreamReader()
-        pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(stream), ours
-        )
-        try:
-            yield stream, theirs
-        finally:
-            pipe.close()
-
-
-async def _started(invocation: Invocation, folder: Path, writer: int) -> asyncio.subprocess.Process:
-    interpreter = str(invocation.tool.config.get("interpreter", ""))
+async def _started(invocation: Invocation) -> Worker | ToolResult:
+    """A child for the call, or why there is none."""
+    config = invocation.tool.config
+    file = _file(str(config.get("file", "")))
+    if not file.is_file():
+        return _failed(f"There is no file {file}; correct the tool's config.file.")
+    interpreter = str(config.get("interpreter", ""))
     # Our own interpreter comes without its site-packages: nothing that we installed is a tool's.
     command = [os.path.expanduser(interpreter)] if interpreter else [sys.executable, "-S"]
-    return await asyncio.create_subprocess_exec(
-        *command,
-        "-B",
-        str(_RUNNER),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        pass_fds=(writer,),
-        start_new_session=True,
-        cwd=folder,
-        env=_environment(os.environ) | _call_of(invocation),
-    )
+    environment = _environment(os.environ) | _call_of(invocation)
+    try:
+        return await Worker.start(command, file.parent, environment)
+    except OSError as error:
+        name = interpreter or sys.executable
+        return _failed(f"{name} cannot be started: {error.strerror}. Name another Python.")
+
+
+async def _ended(worker: Worker | None) -> None:
+    if worker is not None:
+        await worker.end()
 
 
 def _file(name: str) -> Path:
@@ -158,15 +272,16 @@ def _call_of(invocation: Invocation) -> dict[str, str]:
     }
 
 
-def _job(invocation: Invocation, file: Path, channel: int) -> bytes:
+def _job(invocation: Invocation, *, keep: bool) -> bytes:
     """The line the runner reads first, then the arguments exactly as they were shown."""
     arguments = invocation.arguments.encode("utf-8")
     properties = invocation.tool.parameters.get("properties", {})
     head = {
-        "file": str(file),
+        "file": str(_file(str(invocation.tool.config.get("file", "")))),
         "code": invocation.code,
         "function": str(invocation.tool.config.get("function", "")),
-        "channel": channel,
+        "environment": _call_of(invocation),
+        "keep": keep,
         "size": len(arguments),
         "report": "report" not in properties,
         "longest_s": LONGEST_S,
@@ -175,153 +290,22 @@ def _job(invocation: Invocation, file: Path, channel: int) -> bytes:
     return json.dumps(head).encode("ascii") + b"\n" + arguments
 
 
-class _Talk:
-    """Everything that passes between one child and us while it lives."""
-
-    def __init__(
-        self,
-        process: asyncio.subprocess.Process,
-        channel: asyncio.StreamReader,
-        invocation: Invocation,
-        report: Report,
-    ) -> None:
-        self.process = process
-        self.channel = channel
-        self.most = invocation.max_output
-        self.progress = Progress(report)
-        self.printed = 0
-        self.tail = b""
-        self.answer: Mapping[str, Any] | None = None
-        self.flooded = asyncio.Event()
-
-    async def result(self, job: bytes) -> ToolResult:
-        try:
-            async with asyncio.TaskGroup() as group:
-                await self.follow(group, job)
-        finally:
-            self.progress.close()
-        if self.flooded.is_set():
-            return _too_large(
-                f"The tool printed or returned more than {self.most:,} bytes and was stopped."
-            )
-        return self.verdict(self.process.returncode)
-
-    async def follow(self, group: asyncio.TaskGroup, job: bytes) -> None:
-        """Until the child and all it started have ended, or it has said too much."""
-        stdin, stdout, stderr = _pipes(self.process)
-        readers = [
-            group.create_task(self.listen()),
-            group.create_task(self.read_prints(stdout)),
-            group.create_task(self.read_prints(stderr)),
-        ]
-        group.create_task(self.send(job, stdin))
-        ended = group.create_task(self.process.wait())
-        flooded = group.create_task(self.flooded.wait())
-        await asyncio.wait({ended, flooded}, return_when=asyncio.FIRST_COMPLETED)
-        stdin.close()
-        await ended
-        # Where a process got away (no subreaper) it may hold the pipes open: do not wait for it.
-        _, slow = await asyncio.wait(readers, timeout=_LAST_WORDS_S)
-        for task in (flooded, *slow):
-            task.cancel()
-
-    def verdict(self, code: int | None) -> ToolResult:
-        match self.answer:
-            case {"too_large": True}:
-                return _too_large(f"The result has more than {self.most:,} bytes; ask for less.")
-            case {"result": str(text), "is_error": True}:
-                return _failed(text)
-            case {"result": str(text), "form": str(form)}:
-                return _result(text, form)
-        why = f"exit code {code}"
-        if code is not None and code > 128:
-            why = signal.strsignal(code - 128) or why
-        said = self.tail.decode("utf-8", "replace").strip()
-        return _failed(f"The tool's process ended without a result ({why}).\n{said}".strip())
-
-    async def send(self, job: bytes, stdin: asyncio.StreamWriter) -> None:
-        try:
-            stdin.write(job)
-            await stdin.drain()
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # the child is gone, and `verdict` tells why
-
-    async def listen(self) -> None:
-        """Read the child's JSON lines, each at most as long as a result may be."""
-        pieces: list[bytes] = []
-        size = 0
-        while data := await self.channel.read(_CHUNK):
-            *lines, rest = data.split(b"\n")
-            for line in lines:
-                self.take(b"".join((*pieces, line)))
-                pieces, size = [], 0
-            pieces.append(rest)
-            size += len(rest)
-            if size > 6 * self.most + _CHUNK:  # JSON may spend six bytes on one
-                self.flooded.set()
-                pieces, size = [], 0
-
-    def take(self, line: bytes) -> None:
-        try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            return
-        match message:
-            case {"progress": str(text), "fraction": None | int() | float() as fraction}:
-                self.progress.tell(text, fraction)
-            case {"result": str(), "is_error": bool()}:
-                self.answer = message
-
-    async def read_prints(self, stream: asyncio.StreamReader) -> None:
-        """What is printed is shown as it comes; all of it counts against the cap on output."""
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        while data := await stream.read(_CHUNK):
-            self.printed += len(data)
-            if self.printed > self.most:
-                self.flooded.set()
-                continue
-            self.progress.printed(decoder.decode(data))
-            if stream is self.process.stderr:
-                self.tail = (self.tail + data)[-2000:]
-
-
-def _pipes(
-    process: asyncio.subprocess.Process,
-) -> tuple[asyncio.StreamWriter, asyncio.StreamReader, asyncio.StreamReader]:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    return process.stdin, process.stdout, process.stderr
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Close the lifeline and wait until the guard has ended everything; at last kill the guard.
-
-    The pipes are read to their end, for until then asyncio does not tell that a child has gone.
-    """
-    if process.returncode is not None:
-        return
-    stdin, stdout, stderr = _pipes(process)
-    stdin.close()
-    _signal(process, signal.SIGCONT)  # a tool may have stopped its guard
-    rest = asyncio.gather(process.wait(), _drain(stdout), _drain(stderr))
-    try:
-        async with asyncio.timeout(_END_S):
-            await rest
-    except TimeoutError:
-        _signal(process, signal.SIGKILL)
-
-
-def _signal(process: asyncio.subprocess.Process, number: int) -> None:
-    try:
-        process.send_signal(number)
-    except ProcessLookupError:
-        pass
-
-
-async def _drain(stream: asyncio.StreamReader) -> None:
-    while await stream.read(_CHUNK):
-        pass
+def _verdict(answer: Answer, most: int) -> ToolResult:
+    if answer.flooded:
+        return _too_large(f"The tool printed or returned more than {most:,} bytes and was stopped.")
+    match answer.message:
+        case {"too_large": True}:
+            return _too_large(f"The result has more than {most:,} bytes; ask for less.")
+        case {"result": str(text), "is_error": True} | {"changed": str(text)}:
+            return _failed(text)
+        case {"result": str(text), "form": str(form)}:
+            return _result(text, form)
+    code = answer.code
+    why = f"exit code {code}"
+    if code is not None and code > 128:
+        why = signal.strsignal(code - 128) or why
+    said = f"The tool's process ended without a result ({why}); what it had done by then stands."
+    return _failed(f"{said}\n{answer.tail}".strip())
 
 
 def _result(text: str, form: str) -> ToolResult:

@@ -101,10 +101,11 @@ def executors(
     a `workspace`."""
     mcp = mcp or Mcp(_no_servers)
     http = Http(keys or Keys())
-    by_kind: dict[str, Executor] = {"mock": Mock(), "python": Python(), "http": http, "mcp": mcp}
+    python = Python()
+    by_kind: dict[str, Executor] = {"mock": Mock(), "python": python, "http": http, "mcp": mcp}
     if workspace is None:
-        return Executors(by_kind, [mcp])
-    return Executors({**by_kind, "workspace": workspace}, [mcp, workspace])
+        return Executors(by_kind, [python, mcp])
+    return Executors({**by_kind, "workspace": workspace}, [python, mcp, workspace])
 
 
 async def _no_servers() -> Sequence[tuple[Server, Accepted]]:

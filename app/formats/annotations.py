@@ -104,6 +104,7 @@ class Types:
                     if name.startswith("_") or name == "model_config" or _is(hint, "ClassVar"):
                         continue
                     schema = self.with_default(self.schema(hint, depth + 1), value)
+                    name = _alias(hint, value) or name
                     properties[name] = schema
                     needed = _is_required(hint, value, total=total)
                     required += [name] if needed else []
@@ -300,6 +301,21 @@ def _is_total(node: ast.ClassDef) -> bool:
 
 def _is(hint: ast.expr, name: str) -> bool:
     return last_name(hint.value if isinstance(hint, ast.Subscript) else hint) == name
+
+
+def _alias(hint: ast.expr, value: ast.expr | None) -> str:
+    """The name that a pydantic member has in JSON, where its `Field` gives it another one."""
+    notes = [value]
+    match hint:
+        case ast.Subscript(value=of, slice=ast.Tuple(elts=several)) if last_name(of) == "Annotated":
+            notes += several
+    for note in notes:
+        match note:
+            case ast.Call(func=func, keywords=words) if last_name(func) == "Field":
+                said = {word.arg: literal(word.value)[1] for word in words}
+                alias = said.get("validation_alias") or said.get("alias")
+                return alias if isinstance(alias, str) else ""
+    return ""
 
 
 def _is_required(hint: ast.expr, value: ast.expr | None, *, total: bool) -> bool:

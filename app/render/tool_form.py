@@ -53,6 +53,7 @@ class ToolForm:
     file: str = ""
     function: str = ""
     interpreter: str = ""
+    fresh: bool = False
     code: str = ""
     method: str = "GET"
     url: str = ""
@@ -320,7 +321,8 @@ RESULTS: Mapping[str, Read] = {"text": lambda text: text, "json": _json_value}
 _LINE: tuple[Write, Read] = (_text, str.strip)
 _NUMBER: tuple[Write, Read] = (_number_text, _any_number)
 _TICK: tuple[Write, Read] = (_tick_text, lambda text: True)
-_TICKED = ("is_error", "private")
+_OFF: tuple[Write, Read] = (lambda value: "on" if value is False else "", lambda text: False)
+_TICKED = ("is_error", "private", "fresh")
 
 _FIELDS: Mapping[str, Mapping[str, tuple[str, Write, Read]]] = {
     "mock": {
@@ -334,6 +336,7 @@ _FIELDS: Mapping[str, Mapping[str, tuple[str, Write, Read]]] = {
         "file": ("file", *_LINE),
         "function": ("function", *_LINE),
         "interpreter": ("interpreter", *_LINE),
+        "fresh": ("keep", *_OFF),
         "code": ("code", _text, lambda text: text),
     },
     "http": {

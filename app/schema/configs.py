@@ -121,7 +121,8 @@ def _check_python(config: Mapping[str, Any]) -> None:
     if "code" in config:
         _check_code(config)
         return
-    _only(config, "python", "file", "function", "interpreter")
+    _only(config, "python", "file", "function", "interpreter", "keep")
+    _check_flag(config, "keep")
     for name, what in (("file", "the path of a .py file"), ("function", "a function in it")):
         value = config.get(name)
         if not isinstance(value, str) or not value.strip() or "\0" in value:

@@ -27,6 +27,7 @@ from app.engine.calls import MOST_BEHIND
 from app.engine.engine import Engine
 from app.executors.executor import LONGEST_S
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running, until
+from tests.executors.test_python import alive
 
 pytestmark = pytest.mark.anyio
 
@@ -69,6 +70,16 @@ async def session_of(engine: Engine, session_id: str) -> Session:
 
 async def log_of(engine: Engine, session_id: str) -> Sequence[Event]:
     return [one.event for one in await engine.log.events(session_id)]
+
+
+async def test_stop_ends_the_process_that_is_kept_for_a_file(tmp_path: Path) -> None:
+    (tmp_path / "go").touch()
+    async with running(tmp_path) as engine:
+        session_id = await under_way(engine, tmp_path)
+        await rested(engine, session_id)
+        assert alive(tmp_path)
+        await engine.driver.stop(session_id)
+        assert not alive(tmp_path)
 
 
 def call_id(session: Session) -> str:

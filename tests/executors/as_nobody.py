@@ -16,11 +16,11 @@ import os
 import sys
 from pathlib import Path
 
-from app.core.tools import Tool
+from app.core.tools import Tool, ToolResult
 from app.executors import table
 from app.executors.executor import Invocation
 from app.net import hidden
-from tests.executors.ending import TAKEN_S, over_once
+from tests.executors.ending import TAKEN_S, Report, over_once
 
 NOBODY = 65534
 
@@ -45,8 +45,15 @@ def main() -> None:
 
     long = call.timeout_s >= TAKEN_S
     report = over_once(call, "ready", told) if long else lambda text, *_: told(text)
-    result = asyncio.run(runs.run(call, report))
+    result = asyncio.run(run(runs, call, report))
     print(json.dumps([result.text, result.kind]), flush=True)
+
+
+async def run(runs: table.Executors, call: Invocation, report: Report) -> ToolResult:
+    try:
+        return await runs.run(call, report)
+    finally:
+        await runs.close()
 
 
 if __name__ == "__main__":

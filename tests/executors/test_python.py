@@ -44,8 +44,13 @@ def invocation(folder: Path, function: str, arguments: str = "{}", **more: Any) 
 
 
 async def run(call: Invocation, report: Callable[..., None] = lambda *_: None) -> ToolResult:
+    """The call alone: what is kept for the next one ends as well."""
+    executors = table.executors()
     with anyio.fail_after(30):
-        return await table.executors().run(call, report)
+        try:
+            return await executors.run(call, report)
+        finally:
+            await executors.close()
 
 
 def alive(folder: Path) -> list[int]:

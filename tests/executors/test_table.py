@@ -134,7 +134,7 @@ async def run(call: Invocation, report: Report = ignore) -> ToolResult:
             try:
                 return await EXECUTORS.run(call, report)
             finally:
-                await MCP.close()  # each test has a loop of its own
+                await EXECUTORS.close()  # each test has a loop of its own
 
 
 def test_every_built_kind_has_its_executor_and_its_cases() -> None:

@@ -69,6 +69,10 @@ class Place(Base):
     kids: list["Place"] = Field(default_factory=list)
     secret: ClassVar[int] = 1
 
+class Aliased(BaseModel):
+    zip_code: str = Field(alias="zipCode")
+    street: Annotated[str, Field(validation_alias="streetName")] = ""
+
 class Open(TypedDict, total=False):
     a: Required[int]
     b: str
@@ -99,6 +103,17 @@ class Other:
                 },
                 "required": ["id", "city"],
                 "description": "Where it is.",
+            },
+        ),
+        (
+            "Aliased",
+            {
+                "type": "object",
+                "properties": {
+                    "zipCode": {"type": "string"},
+                    "streetName": {"type": "string", "default": ""},
+                },
+                "required": ["zipCode"],
             },
         ),
         (

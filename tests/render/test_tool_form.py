@@ -19,6 +19,7 @@ from tests.tables import each_row
 KEYS = (
     *("result", "is_error", "delay_s", "failure_rate", "failure", "sequence", "cases", "sample"),
     *("file", "function", "interpreter", "code", "method", "url", "headers", "body", "private"),
+    "keep",
     *("hosts", "server", "tool", "annotations", "output_schema", "x"),
 )
 ANY = st.recursive(

@@ -69,7 +69,9 @@ Work = Callable[[], NoReturn]
 
 
 def main() -> NoReturn:
-    job, _ = runner.read_job()
+    job, _ = runner.read_job(0)
+    if job is None:
+        os._exit(0)
     runner.prctl(runner.PR_SET_CHILD_SUBREAPER, 1)
     wake = woken_by_children()
     guard = os.getpid()

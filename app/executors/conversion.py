@@ -1,0 +1,730 @@
+"""Between JSON and the types of a person's function: its arguments as its hints say, its result as
+JSON data.
+
+Arguments are converted by pydantic where the interpreter has it, else here; both refuse what does
+not fit rather than make it fit ("5" is no int). A hint that says nothing, or that cannot be read,
+leaves its argument as it is. Loaded by `runner.py`, by any Python from 3.8 on.
+https://docs.pydantic.dev/latest/concepts/conversion_table/
+"""
+
+from __future__ import annotations
+
+import base64
+import collections
+import collections.abc
+import contextlib
+import datetime
+import decimal
+import enum
+import importlib
+import inspect
+import ipaddress
+import itertools
+import json
+import pathlib
+import re
+import sys
+import types
+import typing
+import uuid
+from typing import Any, Callable  # noqa: UP035 - Python 3.8
+
+MOST_FAULTS = 10
+MOST_SHOWN = 200
+EMPTY = inspect.Parameter.empty
+
+GIVEN = ("RunContextWrapper", "ToolContext", "RunnableConfig")
+"""Types of arguments that a framework gives and that can be made without one."""
+
+
+class Wrong(ValueError):
+    """A value does not fit its hint; the sentence says which and why."""
+
+
+class TooMuch(Exception):
+    """The result has more items than its text may have bytes."""
+
+
+# -- arguments
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """Its signature, also where a hint names what is only there for a type checker."""
+    try:
+        return inspect.signature(function)
+    except NameError:  # since Python 3.14 hints are evaluated when they are asked for
+        lib: Any = importlib.import_module("annotationlib")
+        signature: Any = inspect.signature
+        made: inspect.Signature = signature(function, annotation_format=lib.Format.FORWARDREF)
+        return made
+
+
+def arguments_for(
+    function: Callable[..., Any], given: dict[str, Any], ours: dict[str, Any], model: Any = None
+) -> dict[str, Any]:
+    """`given` as the function's hints say, `ours` as it is, and what a framework would fill in.
+    `model` is the class of the arguments where the tool names one. Wrong, with a sentence, where
+    it does not fit."""
+    signature = signature_of(function)
+    if model is not None:
+        given = members_of(model, given, signature)
+    hints = hints_of(function)
+    ours = {**filled(signature, hints, {**given, **ours}), **ours}
+    try:
+        signature.bind(**given, **ours)
+    except TypeError as error:
+        raise Wrong(f"{error}{unfilled(signature, given)}") from None
+    if model is not None:
+        return {**given, **ours}
+    faults: list[str] = []
+    made: dict[str, Any] = {}
+    rest = next((one for one in signature.parameters.values() if one.kind is one.VAR_KEYWORD), None)
+    for name, value in given.items():
+        parameter = signature.parameters.get(name)
+        hint = hints.get(name, EMPTY)
+        if parameter is None or parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            parameter, hint = None, hint_of_rest(hints, rest, name)
+        try:
+            made[name] = one_argument(hint, parameter, value, name)
+        except Wrong as error:
+            faults += str(error).split("\n")
+    if faults:
+        more = f"\n… and {len(faults) - MOST_FAULTS} more" if len(faults) > MOST_FAULTS else ""
+        raise Wrong("\n".join(faults[:MOST_FAULTS]) + more)
+    return {**made, **ours}
+
+
+def one_argument(hint: Any, parameter: inspect.Parameter | None, value: Any, name: str) -> Any:
+    default = EMPTY if parameter is None else parameter.default
+    if hint is EMPTY or (value is None and default is None):
+        return value
+    if is_field(default):
+        hint = annotated(hint, default)
+    return fit(hint, value, name)
+
+
+def members_of(model: Any, given: dict[str, Any], signature: inspect.Signature) -> dict[str, Any]:
+    """The arguments as the members of the tool's own class for them, defaults included."""
+    made = fit(model, given, "arguments")
+    fields = getattr(model, "model_fields", None) or getattr(model, "__fields__", {})
+    takes_all = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
+    names = [name for name in fields if takes_all or name in signature.parameters]
+    return {name: getattr(made, name) for name in names}
+
+
+def filled(
+    signature: inspect.Signature, hints: dict[str, Any], given: dict[str, Any]
+) -> dict[str, Any]:
+    """What was not given and is no default of Python's own: a pydantic Field's default, and the
+    context that a framework gives when its agent runs without one."""
+    made: dict[str, Any] = {}
+    for name, parameter in signature.parameters.items():
+        if name in given:
+            continue
+        if is_field(parameter.default):
+            if not parameter.default.is_required():
+                made[name] = parameter.default.get_default(call_default_factory=True)
+            else:
+                raise Wrong(f"missing a required argument: {name!r}")
+        elif parameter.default is EMPTY:
+            context = context_of(hints.get(name))
+            if context is not None:
+                made[name] = context
+    return made
+
+
+def context_of(hint: Any) -> Any:
+    """What openai-agents and LangChain give where nobody gave anything; None for other types."""
+    if typing_origin(hint) is typing_annotated():
+        hint = hint.__origin__
+    kind = typing_origin(hint) or hint
+    name = getattr(kind, "__name__", "")
+    if name not in GIVEN:
+        return None
+    if name == "RunnableConfig":
+        return {}
+    words = {"context": None, "tool_name": "", "tool_call_id": "", "tool_arguments": "{}"}
+    try:
+        wanted = inspect.signature(kind).parameters
+        return kind(**{word: value for word, value in words.items() if word in wanted})
+    except Exception:  # another version of it: the sentence of `unfilled` is true
+        return None
+
+
+def unfilled(signature: inspect.Signature, given: dict[str, Any]) -> str:
+    """What is said beside Python's own words where an argument of a framework is missing."""
+    for name, parameter in signature.parameters.items():
+        if name in given or parameter.default is not EMPTY or parameter.annotation is EMPTY:
+            continue
+        said = str(getattr(parameter.annotation, "__name__", parameter.annotation))
+        if re.search(r"Context|Runtime|Injected|Config\b", said):
+            return f" ({said}, which its framework fills in while an agent runs; nobody does here)"
+    return ""
+
+
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The hints of a function's arguments, by name; those that cannot be read are left out."""
+    inner = inspect.unwrap(function)
+    while hasattr(inner, "func") and not isinstance(inner, types.FunctionType):
+        inner = inspect.unwrap(inner.func)  # functools.partial
+    if isinstance(inner, type):
+        inner = inner.__init__  # type: ignore[misc]
+    elif not isinstance(inner, (types.FunctionType, types.MethodType)):
+        inner = type(inner).__call__
+    return read_hints(inner)
+
+
+def read_hints(owner: Any) -> dict[str, Any]:
+    """typing.get_type_hints, hint by hint where one of them names what is not there."""
+    more: Any = {"include_extras": True} if sys.version_info >= (3, 9) else {}
+    try:
+        return typing.get_type_hints(owner, **more)
+    except Exception:
+        found: dict[str, Any] = {}
+    try:
+        raw = dict(owner.__annotations__)
+    except Exception:  # Python 3.14
+        lib: Any = importlib.import_module("annotationlib")
+        raw = lib.get_annotations(owner, format=lib.Format.FORWARDREF)
+    holder = sys.modules.get(getattr(owner, "__module__", "") or "")
+    names = getattr(owner, "__globals__", None) or vars(holder or types)
+    for name, hint in raw.items():
+        with contextlib.suppress(Exception):
+            found[name] = eval(hint, dict(names)) if isinstance(hint, str) else hint
+    return found
+
+
+def hint_of_rest(hints: dict[str, Any], rest: Any, name: str) -> Any:
+    """The hint of one of `**rest`: its own of a TypedDict, or that of them all."""
+    hint: Any = EMPTY if rest is None else hints.get(rest.name, EMPTY)
+    if named(typing_origin(hint)) == "Unpack":
+        return read_hints(hint.__args__[0]).get(name, EMPTY)
+    return hint
+
+
+def is_field(default: Any) -> bool:
+    """Whether an argument's default is pydantic's `Field(...)`."""
+    kind = type(default)
+    return kind.__name__ == "FieldInfo" and kind.__module__.startswith("pydantic")
+
+
+def annotated(hint: Any, note: Any) -> Any:
+    kind: Any = typing_annotated()
+    return hint if kind is None else kind[hint, note]
+
+
+# -- one value
+
+
+def fit(hint: Any, value: Any, where: str) -> Any:
+    """`value`, as JSON has it, as `hint` says. Wrong where it does not fit."""
+    if is_plain(hint):
+        return by_hand(hint, value, where)
+    try:
+        pydantic = importlib.import_module("pydantic")
+        adapter = pydantic.TypeAdapter(hint)
+    except Exception:  # none here, an old one, or a class that it does not know
+        return by_hand(hint, value, where)
+    return by_pydantic(adapter, value, where)
+
+
+PLAIN = (str, int, float, bool, dict, list, object, type(None))
+
+
+def is_plain(hint: Any) -> bool:
+    """Whether JSON has the very values of `hint`, so that nothing is needed to convert them."""
+    if hint is None or hint is Any or hint is EMPTY or any(hint is one for one in PLAIN):
+        return True
+    origin, inside = typing_origin(hint), getattr(hint, "__args__", ())
+    if origin is not None and origin is typing_annotated():
+        return all(isinstance(one, str) for one in hint.__metadata__) and is_plain(hint.__origin__)
+    if origin is typing.Literal:
+        return not any(isinstance(one, enum.Enum) for one in inside)
+    return (is_union(origin) or origin in (list, dict)) and all(map(is_plain, inside))
+
+
+def by_pydantic(adapter: Any, value: Any, where: str) -> Any:
+    """Strictly, as JSON: what JSON has no word for comes from its text, nothing else is made up."""
+    pydantic: Any = importlib.import_module("pydantic")
+    try:
+        try:
+            made = validated(adapter.validate_json, json_text(value), strict=True)
+        except pydantic.ValidationError as error:
+            first = error
+            whole = json_text(value, whole=True)  # 1.0 is an integer in JSON Schema
+            made = validated(adapter.validate_json, whole, strict=True)
+        # It fits. Of a number with more digits than a float has, JSON as it is read there loses
+        # some.
+        return validated(adapter.validate_python, value) if has_long_number(value) else made
+    except pydantic.ValidationError:
+        raise Wrong("\n".join(faults_of(first, where))) from None
+    except (TypeError, RecursionError) as error:
+        raise Wrong(f"{where}: {error}") from None
+
+
+def validated(validate: Any, value: Any, **words: Any) -> Any:
+    try:
+        # A schema may have been written by the names of the members, or by their aliases.
+        return validate(value, by_alias=True, by_name=True, **words)
+    except TypeError as error:  # pydantic before 2.11
+        if "by_alias" not in str(error) and "by_name" not in str(error):
+            raise
+        return validate(value, **words)
+
+
+def has_long_number(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(has_long_number, value.values()))
+    if isinstance(value, list):
+        return any(map(has_long_number, value))
+    return isinstance(value, decimal.Decimal)
+
+
+def faults_of(error: Any, where: str) -> list[str]:
+    found = []
+    for one in error.errors(include_url=False):
+        place = ".".join([where, *(str(step) for step in one["loc"])])
+        found.append(f"{place}: {one['msg']}, not {shown(one.get('input'))}")
+    return found
+
+
+def json_text(value: Any, whole: bool = False) -> str:
+    """JSON with every digit; `whole` writes a float without a fraction as an integer."""
+    if isinstance(value, dict):
+        inside = (json.dumps(key) + ":" + json_text(one, whole) for key, one in value.items())
+        return "{" + ",".join(inside) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(json_text(one, whole) for one in value) + "]"
+    if isinstance(value, decimal.Decimal):
+        return str(value)
+    if whole and isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return json.dumps(value)
+
+
+def by_hand(hint: Any, value: Any, where: str) -> Any:
+    """The same without pydantic."""
+    hint = bare(hint)
+    origin = typing_origin(hint) or hint
+    inside = tuple(getattr(hint, "__args__", None) or ())
+    if hint is EMPTY or hint is Any or isinstance(hint, (str, typing.TypeVar, typing.ForwardRef)):
+        return value
+    if hint is None or hint is type(None):
+        return value if value is None else refuse(where, "null", value)
+    if is_union(origin):
+        return one_of(inside, value, where)
+    if origin is typing.Literal:
+        return literal(inside, value, where)
+    if not isinstance(origin, type):
+        return value
+    for kinds, convert in TABLE:
+        if issubclass(origin, kinds):
+            return convert(origin, inside, value, where)
+    if origin in (collections.abc.Mapping, collections.abc.MutableMapping):
+        return mapping(dict, inside, value, where)
+    if origin in ABSTRACT:
+        return several(origin, inside, value, where)
+    if is_record(origin):
+        return record(origin, value, where)
+    return value
+
+
+def bare(hint: Any) -> Any:
+    """`hint` without what only tells more of it: Annotated, Required, NewType, an alias."""
+    while True:
+        origin = typing_origin(hint)
+        if origin is not None and origin is typing_annotated():
+            hint = hint.__origin__
+        elif named(origin) in ("Required", "NotRequired", "ReadOnly", "Final"):
+            hint = hint.__args__[0]
+        elif hasattr(hint, "__supertype__"):
+            hint = hint.__supertype__
+        elif type(hint).__name__ == "TypeAliasType":
+            hint = hint.__value__
+        else:
+            return hint
+
+
+def one_of(inside: tuple[Any, ...], value: Any, where: str) -> Any:
+    """A union: a text or a number as it is where that is allowed, else the first that fits."""
+    fitting: list[Any] = []
+    faults: list[str] = []
+    for one in inside:
+        try:
+            made = by_hand(one, value, where)
+        except Wrong as error:
+            faults.append(str(error))
+            continue
+        if made is value and not isinstance(value, (dict, list)):
+            return value
+        fitting.append(made)
+    if fitting:
+        return fitting[0]
+    raise Wrong("\n".join(dict.fromkeys(faults)))
+
+
+def literal(inside: tuple[Any, ...], value: Any, where: str) -> Any:
+    for one in inside:
+        said = one.value if isinstance(one, enum.Enum) else one
+        if said == value and isinstance(said, bool) == isinstance(value, bool):
+            return one
+    words = ", ".join(repr(getattr(one, "value", one)) for one in inside)
+    return refuse(where, f"one of {words}", value)
+
+
+def boolean(kind: Any, inside: Any, value: Any, where: str) -> Any:
+    return value if isinstance(value, bool) else refuse(where, "true or false", value)
+
+
+def integer(kind: Any, inside: Any, value: Any, where: str) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1:
+        return refuse(where, "an integer", value)
+    return value if isinstance(value, int) else int(value)
+
+
+def number(kind: Any, inside: Any, value: Any, where: str) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float, decimal.Decimal)):
+        return refuse(where, "a number", value)
+    try:
+        return value if isinstance(value, float) else float(value)
+    except OverflowError:
+        return refuse(where, "a number that a float can be", value)
+
+
+def exact_number(kind: Any, inside: Any, value: Any, where: str) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float, decimal.Decimal, str)):
+        return refuse(where, "a decimal number", value)
+    try:
+        return decimal.Decimal(str(value))
+    except decimal.InvalidOperation:
+        return refuse(where, "a decimal number", value)
+
+
+def member(kind: Any, inside: Any, value: Any, where: str) -> Any:
+    for one in kind:
+        if one.value == value and isinstance(one.value, bool) == isinstance(value, bool):
+            return one
+    words = ", ".join(repr(one.value) for one in kind)
+    return refuse(where, f"one of {words}", value)
+
+
+def text(kind: Any, inside: Any, value: Any, where: str) -> Any:
+    return value if isinstance(value, str) else refuse(where, "a text", value)
+
+
+def from_text(what: str, read: Callable[[Any, str], Any]) -> Callable[..., Any]:
+    """The conversion of a type that JSON writes as a text."""
+
+    def convert(kind: Any, inside: Any, value: Any, where: str) -> Any:
+        if not isinstance(value, str):
+            return refuse(where, what, value)
+        try:
+            return read(kind, value)
+        except (ValueError, TypeError, re.error):
+            return refuse(where, what, value)
+
+    return convert
+
+
+def moment(kind: Any, said: str) -> Any:
+    # Before Python 3.11 a Z is not read, nor a fraction of another length than 3 or 6.
+    said = re.sub(r"[zZ]$", "+00:00", said.strip())
+    said = re.sub(r"\.(\d{1,9})", lambda found: "." + (found[1] + "00000")[:6], said)
+    return kind.fromisoformat(said)
+
+
+DURATION = re.compile(
+    r"([+-])?P(?:(\d+(?:\.\d+)?)W)?(?:(\d+(?:\.\d+)?)D)?"
+    r"(?:T(?:(\d+(?:\.\d+)?)H)?(?:(\d+(?:\.\d+)?)M)?(?:(\d+(?:\.\d+)?)S)?)?"
+)
+CLOCK = re.compile(r"([+-])?(?:(\d+) days?,? ?)?(\d+):(\d\d)(?::(\d\d(?:\.\d+)?))?")
+
+
+def duration(kind: Any, said: str) -> Any:
+    found = DURATION.fullmatch(said)
+    if found and said[-1] not in "PT":
+        weeks, days, hours, minutes, seconds = (float(one or 0) for one in found.groups()[1:])
+        made = datetime.timedelta(days, seconds, 0, 0, minutes, hours, weeks)
+        return -made if found[1] == "-" else made
+    found = CLOCK.fullmatch(said)
+    if not found:
+        raise ValueError(said)
+    days, hours, minutes, seconds = (float(one or 0) for one in found.groups()[1:])
+    made = datetime.timedelta(days, seconds, 0, 0, minutes, hours)
+    return -made if found[1] == "-" else made
+
+
+def several(kind: Any, inside: Any, value: Any, where: str) -> Any:
+    """Lists, sets and the like, of the class that is named where it is one."""
+    if not isinstance(value, list):
+        return refuse(where, "an array", value)
+    hint = inside[0] if inside else EMPTY
+    items = [by_hand(hint, one, f"{where}[{place}]") for place, one in enumerate(value)]
+    if issubclass(kind, collections.abc.Iterator):
+        return iter(items)
+    made: Any = kind
+    if kind in ABSTRACT:
+        made = set if issubclass(kind, collections.abc.Set) else list
+    try:
+        return made(items)
+    except TypeError:
+        return refuse(where, "an array of what a set can hold", value)
+
+
+def row(kind: Any, inside: Any, value: Any, where: str) -> Any:
+    """A tuple: of one kind, or of a kind for each place. A NamedTuple is a record."""
+    if hasattr(kind, "_fields"):
+        if isinstance(value, list) and len(value) <= len(kind._fields):
+            value = dict(zip(kind._fields, value))  # noqa: B905
+        return record(kind, value, where)
+    if not isinstance(value, list):
+        return refuse(where, "an array", value)
+    if len(inside) == 2 and inside[1] is Ellipsis:
+        inside = (inside[0],) * len(value)
+    elif inside == ((),):  # Tuple[()] before Python 3.11
+        inside = ()
+    elif inside and len(inside) != len(value):
+        return refuse(where, f"an array of {len(inside)}", value)
+    hints = inside or (EMPTY,) * len(value)
+    pairs = enumerate(zip(hints, value))  # noqa: B905
+    return tuple(by_hand(hint, one, f"{where}[{place}]") for place, (hint, one) in pairs)
+
+
+def mapping(kind: Any, inside: Any, value: Any, where: str) -> Any:
+    if not isinstance(value, dict):
+        return refuse(where, "an object", value)
+    if is_typed_dict(kind):
+        return typed_dict(kind, value, where)
+    keys, values = inside if len(inside) == 2 else (EMPTY, EMPTY)
+    made = {}
+    for name, one in value.items():
+        here = f"{where}.{name}"
+        key = name
+        if bare(keys) in (int, float):  # a key of JSON is always a text
+            try:
+                key = json.loads(name)
+            except ValueError:
+                pass
+        made[by_hand(keys, key, here)] = by_hand(values, one, here)
+    if kind is collections.OrderedDict:
+        return collections.OrderedDict(made)
+    same = all(one is value.get(key, EMPTY) for key, one in made.items())
+    return value if same else made
+
+
+def typed_dict(kind: Any, value: Any, where: str) -> Any:
+    hints = read_hints(kind)
+    # What the class says of itself is wrong where its hints were written as texts.
+    free = [name for name, hint in hints.items() if named(typing_origin(hint)) == "NotRequired"]
+    total = hints if kind.__total__ else ()
+    told = getattr(kind, "__required_keys__", total)  # since Python 3.9
+    needed = [one for one in hints if one in told and one not in free]
+    needed += [name for name, hint in hints.items() if named(typing_origin(hint)) == "Required"]
+    lacking = [name for name in dict.fromkeys(needed) if name not in value]
+    if lacking:
+        raise Wrong("\n".join(f"{where}.{name}: is missing" for name in lacking))
+    return {
+        name: by_hand(hints.get(name, EMPTY), one, f"{where}.{name}") for name, one in value.items()
+    }
+
+
+def is_typed_dict(kind: Any) -> bool:
+    return hasattr(kind, "__total__")
+
+
+def is_record(kind: Any) -> bool:
+    marks = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__", "__fields__")
+    return any(hasattr(kind, mark) for mark in marks)
+
+
+def record(kind: Any, value: Any, where: str) -> Any:
+    """An object of a class of typed members: a dataclass, a NamedTuple, an older pydantic model."""
+    if not isinstance(value, dict):
+        return refuse(where, "an object", value)
+    try:
+        if hasattr(kind, "parse_obj"):
+            return kind.parse_obj(value)
+        hints, known = read_hints(kind), inspect.signature(kind).parameters
+        faults = [f"{where}.{name}: is not known" for name in value if name not in known]
+        made = {}
+        for name, one in known.items():
+            if name in value:
+                try:
+                    made[name] = by_hand(hints.get(name, EMPTY), value[name], f"{where}.{name}")
+                except Wrong as error:
+                    faults.append(str(error))
+            elif one.default is EMPTY and one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL):
+                faults.append(f"{where}.{name}: is missing")
+        if faults:
+            raise Wrong("\n".join(faults))
+        return kind(**made)
+    except Wrong:
+        raise
+    except Exception as error:  # of the class itself, which judges its members
+        raise Wrong(f"{where}: {error}") from None
+
+
+TABLE: tuple[tuple[Any, Callable[..., Any]], ...] = (
+    (enum.Enum, member),
+    (bool, boolean),
+    (int, integer),
+    (float, number),
+    (decimal.Decimal, exact_number),
+    (str, text),
+    (datetime.datetime, from_text("a date and time", moment)),
+    (datetime.date, from_text("a date", lambda kind, said: kind.fromisoformat(said))),
+    (datetime.time, from_text("a time", moment)),
+    (datetime.timedelta, from_text("a duration", duration)),
+    ((bytes, bytearray), from_text("a text", lambda kind, said: kind(said.encode("utf-8")))),
+    (uuid.UUID, from_text("a UUID", lambda kind, said: kind(said))),
+    (pathlib.PurePath, from_text("a path", lambda kind, said: kind(said))),
+    (ipaddress._IPAddressBase, from_text("an address", lambda kind, said: kind(said))),
+    (re.Pattern, from_text("a pattern", lambda kind, said: re.compile(said))),
+    (tuple, row),
+    (dict, mapping),
+    ((list, set, frozenset, collections.deque), several),
+)
+"""By class, in this order: a bool is an int, and a datetime a date. An Enum of texts is a str."""
+
+ABSTRACT = (
+    *(collections.abc.Set, collections.abc.MutableSet, collections.abc.Sequence),
+    *(collections.abc.MutableSequence, collections.abc.Collection, collections.abc.Iterable),
+    *(collections.abc.Iterator, collections.abc.Generator),
+)
+
+
+def refuse(where: str, what: str, value: Any) -> Any:
+    raise Wrong(f"{where}: must be {what}, not {shown(value)}")
+
+
+def shown(value: Any) -> str:
+    said = json.dumps(value, ensure_ascii=False, default=str)
+    return said if len(said) <= MOST_SHOWN else said[:MOST_SHOWN] + "…"
+
+
+# -- results
+
+
+def data_of(value: Any, most: int) -> Any:
+    """`value` as JSON data, by what it is: models, dataclasses, enums, dates, sets, generators.
+    TooMuch where it has more than `most` items; what nobody knows is its text."""
+    left = [most]
+    return plain(value, left)
+
+
+def plain(value: Any, left: list[int]) -> Any:
+    left[0] -= 1
+    if left[0] < 0:
+        raise TooMuch
+    if isinstance(value, enum.Enum):
+        return plain(value.value, left)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, dict):
+        return {key_of(key): plain(one, left) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(one, left) for one in value]
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return text_of(bytes(value))
+    if isinstance(value, datetime.timedelta):
+        return spelled(value)
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, type):
+        return str(value)
+    inside = members(value)
+    if inside is not EMPTY:
+        return plain(inside, left)
+    if isinstance(value, (set, frozenset)):
+        return plain(ordered(value), left)
+    if isinstance(value, collections.abc.Mapping):
+        return {key_of(key): plain(value[key], left) for key in value}
+    if isinstance(value, ITERATED):
+        several: Any = value
+        return [plain(one, left) for one in itertools.islice(several, left[0] + 1)]
+    return str(value)
+
+
+ITERATED = (
+    *(collections.abc.Iterator, collections.abc.Sequence, collections.abc.Set),
+    collections.abc.MappingView,
+)
+"""What becomes an array. A table of pandas can be gone through as well, but gives only names."""
+
+
+def ordered(value: Any) -> list[Any]:
+    """A set in an order that is the same each time."""
+    try:
+        return sorted(value)
+    except TypeError:
+        return sorted(value, key=str)
+
+
+def members(value: Any) -> Any:
+    """What an object of typed members holds, or EMPTY."""
+    kind = type(value)
+    if hasattr(kind, "__pydantic_serializer__"):
+        try:
+            return kind.__pydantic_serializer__.to_python(value, mode="json", fallback=str)
+        except ValueError:  # bytes that are no text
+            return kind.__pydantic_serializer__.to_python(value)
+    if hasattr(kind, "__fields__") and hasattr(kind, "parse_obj"):
+        return value.dict()
+    for mark in ("__dataclass_fields__", "__struct_fields__"):
+        if hasattr(kind, mark):
+            return {name: getattr(value, name) for name in getattr(kind, mark)}
+    if hasattr(kind, "__attrs_attrs__"):
+        return {one.name: getattr(value, one.name) for one in kind.__attrs_attrs__}
+    if kind.__module__.partition(".")[0] == "numpy" and hasattr(value, "tolist"):
+        return value.tolist()
+    return EMPTY
+
+
+def key_of(key: Any) -> str:
+    """A member's name as json.dumps writes it, and of what it does not take the text."""
+    key = key.value if isinstance(key, enum.Enum) else key
+    if isinstance(key, str):
+        return key
+    if key is None or isinstance(key, (bool, int, float)):
+        return json.dumps(key)
+    made = plain(key, [1000])
+    return made if isinstance(made, str) else json.dumps(made)
+
+
+def text_of(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return base64.b64encode(data).decode("ascii")
+
+
+def spelled(value: datetime.timedelta) -> str:
+    """A duration as ISO 8601 writes it, and `duration` reads it."""
+    sign, value = ("-", -value) if value < datetime.timedelta() else ("", value)
+    seconds = f"{value.seconds}.{value.microseconds:06}".rstrip("0").rstrip(".")
+    days = f"{value.days}D" if value.days else ""
+    return f"{sign}P{days}" + (f"T{seconds}S" if seconds != "0" or not days else "")
+
+
+# -- of `typing`, which differs from version to version
+
+
+def typing_origin(hint: Any) -> Any:
+    """`list` of `list[int]`; Annotated itself of an annotated hint."""
+    if typing_annotated() is not None and hasattr(hint, "__metadata__"):
+        return typing_annotated()
+    return getattr(hint, "__origin__", None) or (
+        type(hint) if type(hint).__name__ == "UnionType" else None
+    )
+
+
+def named(origin: Any) -> str:
+    return str(getattr(origin, "_name", "") or getattr(origin, "__name__", ""))
+
+
+def typing_annotated() -> Any:
+    return getattr(typing, "Annotated", None)
+
+
+def is_union(origin: Any) -> bool:
+    return origin is typing.Union or getattr(origin, "__name__", "") == "UnionType"
