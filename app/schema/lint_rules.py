@@ -64,10 +64,11 @@ class Node:
         found = self.keys.get("properties")
         return found if isinstance(found, Mapping) else {}
 
-    @property
-    def required(self) -> Sequence[Any]:
+    @cached_property
+    def required(self) -> frozenset[str]:
         found = self.keys.get("required")
-        return found if isinstance(found, list) else []
+        names = found if isinstance(found, list) else []
+        return frozenset(name for name in names if isinstance(name, str))
 
     @property
     def is_object(self) -> bool:

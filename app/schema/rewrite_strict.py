@@ -174,7 +174,9 @@ class Strict:
         """Every property required, null for one that was optional, and no others."""
         given = node.get("properties")
         properties = dict(given) if isinstance(given, Mapping) else {}
-        required = [name for name in node.get("required") or () if isinstance(name, str)]
+        required = dict.fromkeys(
+            name for name in node.get("required") or () if isinstance(name, str)
+        )
         for name in required:
             if name not in properties:
                 self.losses.add(f"{name!r} is required and was not described", place)

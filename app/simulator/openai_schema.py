@@ -120,9 +120,11 @@ def _of_object(one: Mapping[str, Any], where: str) -> Iterator[tuple[str, Source
             f"{where}, 'additionalProperties' is required to be supplied and to be false.",
             _CLOSED,
         )
-    required = one.get("required")
+    listed = one.get("required")
+    listed = listed if isinstance(listed, list) else []
+    required = {name for name in listed if isinstance(name, str)}
     for name in properties:
-        if name not in (required if isinstance(required, list) else ()):
+        if name not in required:
             yield (
                 f"{where}, 'required' is required to be supplied and to be an array including "
                 f"every key in properties. Missing '{name}'.",

@@ -63,8 +63,9 @@ def _loose(schema: Any, all_required: bool, depth: int) -> Iterator[str]:
     if schema.get("type") == "object" or properties:
         if schema.get("additionalProperties") is not False:
             yield "an object in its schema is without additionalProperties: false"
-        required = schema.get("required")
-        required = required if isinstance(required, list) else []
+        listed = schema.get("required")
+        listed = listed if isinstance(listed, list) else []
+        required = {name for name in listed if isinstance(name, str)}
         for name in properties if all_required else ():
             if name not in required:
                 yield f"{str(name)[:80]!r} is not among its required properties"

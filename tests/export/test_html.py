@@ -71,7 +71,9 @@ def unpressed() -> list[Logged]:
     return log.request().part(0, "text", "Done").end("stop").events
 
 
-@pytest.mark.parametrize("name", [*STORIES, "long", "unpressed"])
+@pytest.mark.parametrize(
+    "name", [*STORIES, pytest.param("long", marks=pytest.mark.slow), "unpressed"]
+)
 def test_the_file_is_inert_and_no_larger_than_its_data_and_a_bit(name: str) -> None:
     more = {"long": long_story, "unpressed": unpressed}
     one = kept(STORIES[name] if name in STORIES else more[name]())

@@ -67,6 +67,7 @@ def index() -> Iterator[sqlite3.Connection]:
         yield connection
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(
     some=st.lists(
         st.one_of(
