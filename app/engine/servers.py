@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
@@ -18,17 +18,15 @@ from app.core.servers import Accepted, Server, fingerprint
 from app.core.tools import Tool
 from app.executors.mcp import Mcp
 from app.executors.mcp_launch import NAME as VARIABLE
-from app.executors.mcp_launch import REFERENCE
 from app.executors.mcp_results import Listed, legal_name
-from app.formats.secrets import in_word
-from app.net.keys import LIKE_SECRET, origin
+from app.formats.servers import literal_keys
+from app.net.keys import origin
 from app.net.mask import Masker
 from app.schema.validate import check_tool
 from app.store.library import Library
 
 NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,64}")
 HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
-SECRET_HEADER = re.compile(r"authorization|cookie|auth", re.I)
 MOST_TEXT = 8_192
 MOST_WORDS = 256
 TAIL = 8 * 1024
@@ -116,6 +114,11 @@ class Servers:
                 await self._library.delete_server(original)
         await self._mcp.stop(original or server.name)
 
+    async def honest(self, name: str) -> set[str]:
+        """The values of a kept server that look like keys and stay: the person put them back."""
+        kept = (server for server, _ in await self._library.servers() if server.name == name)
+        return {value for server in kept for _, value in literal_keys(server)}
+
     async def accept(self, name: str, print_: str) -> None:
         """The person has seen the server with this print. Conflict where it is another now."""
         async with self._changing:
@@ -171,9 +174,11 @@ class Servers:
         await self._library.delete_server(name)
         await self._mcp.stop(name)
 
-    def checked(self, data: Mapping[str, Any]) -> Server:
-        """The server that `data` describes; BadInput, with what to do, where it may not be kept."""
+    def checked(self, data: Mapping[str, Any], honest: Collection[str] = ()) -> Server:
+        """The server that `data` describes; BadInput, with what to do, where it may not be kept.
+        `honest` are values that look like keys and of which the person says that they are none."""
         server = _server(data)
+        _check_secrets(server, honest)
         masker = self._masker()
         if masker.holds([to_data(server)]):
             raise BadInput(
@@ -308,22 +313,14 @@ def _server(data: Mapping[str, Any]) -> Server:
         origin(server.url)
     if server.cwd and not server.cwd.startswith(("/", "~/")):
         raise BadInput("The working directory is an absolute path, like /home/you/project.")
-    _check_secrets(server)
     return server
 
 
-def _check_secrets(server: Server) -> None:
+def _check_secrets(server: Server, honest: Collection[str]) -> None:
     """BadInput where a literal looks like a key: keys go by the names of their variables."""
-    places = [*server.env.items(), *server.headers.items()]
-    before = ""
-    for word in (*server.args, *server.url.split("?")[1:]):
-        flag, equals, value = word.partition("=")
-        places.append((flag if equals else before, value if equals else word))
-        before = word if word.startswith("-") else ""
-    for name, value in places:
-        secret = LIKE_SECRET.search(name) or (SECRET_HEADER.search(name) and server.headers)
-        if value and not REFERENCE.search(value) and (secret or in_word(value)):
-            said = f"The value of {name}" if name else "One of the arguments"
+    for name, value in literal_keys(server):
+        if value not in honest:
+            said = f"The value of {name}" if name else "One of its values"
             raise BadInput(
                 f"{said} looks like a key. Write ${{NAME}} in its place and set NAME in the"
                 " environment of the playground: keys are not kept here."

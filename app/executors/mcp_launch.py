@@ -27,16 +27,19 @@ Lookup = Callable[[str, str], str | None]
 
 
 def filled(text: str, lookup: Lookup, url: str = "") -> str:
-    """`text` with its `${NAME}` filled in. BadInput names what is missing, never a value."""
+    """`text` with its `${NAME}` filled in, and `${NAME:-default}` by its default where the variable
+    is not set. BadInput names what is missing, never a value."""
 
     def value(match: re.Match[str]) -> str:
-        name = match.group(1)
+        name, falls_back, default = match.group(1).partition(":-")
         if not NAME.fullmatch(name):
             raise BadInput(
                 f"{match.group(0)} cannot be filled in; write ${{NAME}} with the name of a"
                 " variable of the environment."
             )
         found = lookup(name, url)
+        if falls_back and not found:
+            return default
         if found is None:
             raise BadInput(
                 f"There is no {name} in the environment, which this server needs; set it and"
@@ -48,10 +51,10 @@ def filled(text: str, lookup: Lookup, url: str = "") -> str:
 
 
 def references(server: Server) -> tuple[str, ...]:
-    """The names in all its `${NAME}`, each once."""
+    """The names in all its `${NAME}`, each once; not those that have a default."""
     texts = (server.command, *server.args, server.url)
     whole = " ".join((*texts, *server.env.values(), *server.headers.values()))
-    return tuple(dict.fromkeys(REFERENCE.findall(whole)))
+    return tuple(dict.fromkeys(one for one in REFERENCE.findall(whole) if ":-" not in one))
 
 
 def launch_of(server: Server, environment: Mapping[str, str], lookup: Lookup) -> Launch:

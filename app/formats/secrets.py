@@ -1,73 +1,323 @@
-"""Literal values that may be a key, and the name of a variable put in their place.
+"""Which values of a configuration may be keys, and the names of variables put in their place.
 
-Knows no key: it goes by names and by looks, and takes too many rather than too few.
+Knows no key. A value is one by what it begins with (the keys of a known make), by its name (a whole
+word of it, as in MY_API_KEY), by its place (a password in an address, what follows Bearer), or
+because it was drawn by lot. Ordinary values are left alone: a region, a path, a package, an id.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, count
 
-from app.net.looks import BEGINS
+from app.net.looks import BEGINS, keys, long_opaque, opaque
 
-_NAME = re.compile(r"key|token|secret|passw|pwd|auth|credential|cookie|session|bearer|sig", re.I)
-_PREFIX = re.compile(
-    rf"(?:{'|'.join(map(re.escape, BEGINS))}|(?:secret|key)[-_.])[-_.A-Za-z0-9]{{8,}}"
+PREFIX = "it begins like a key"
+NAME = "its name is that of a key"
+PLACE = "it stands where a key stands"
+RANDOM = "it looks random"
+
+# -- names
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_STRONG = _set(
+    "token secret secrets password passwords passwd passphrase passcode credential "
+    "credentials creds authorization bearer mnemonic"
 )
-_HARMLESS = re.compile(
-    r"(?i:true|false|yes|no|on|off|info|debug|error|warn|warning|production|development|stdio|test)"
-    r"|[0-9.]{1,12}|[a-z]{1,12}|(?:/|~/|\./|[A-Za-z]:\\)[^\s?#=]{0,400}"
-    r"|https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?"
+"""Words of a name that say so wherever they stand."""
+_LAST = _set("pass pwd pw pat jwt auth cookie cookies psk")
+"""Words that say so at the end of a name alone."""
+_WEAK = _set("session sid sig signature code nonce salt seed webhook")
+"""Words of a name whose value must look like a key, too."""
+_COMPOUND = re.compile(
+    r".*(?:token|secret|password|passwd|passphrase)"
+    r"|.*(?:api|access|secret|private|auth|master|license|service|app|account|user|client|admin)key"
 )
-_REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
-_QUERY = re.compile(r"([?&;])([^=&#]*)=([^&#]*)")
-_USER = re.compile(r"^([a-z]+://)[^/@]*@", re.I)
-_LONG = re.compile(r"(?=[^\s]*[0-9])(?=[^\s]*[A-Za-z])[A-Za-z0-9_+/=.-]{24,}")
+_NO_KEY = _set(
+    "public primary foreign sort partition cache idempotency project issue space host object "
+    "registry index map hot short feature file lookup group row column dedup routing press "
+    "answer"
+)
+"""What stands before a "key" that is none: a primary key, the key of a project."""
+_NO_TOKEN = _set(
+    "max min minimum maximum num number total page next sync continuation cursor no disable "
+    "without skip require use csrf"
+)
+_ABOUT = _set(
+    "file files path paths dir directory folder location url uri endpoint host port domain "
+    "name names type types mode method header headers prefix suffix provider providers "
+    "enabled disabled required timeout ttl expiry expires expiration lifetime limit limits "
+    "max min size count length budget usage scope scopes env var variable format algorithm "
+    "alg region manager store storage backend server service user username email id ids "
+    "rotation policy source helper command cmd audience issuer from through version engine "
+    "cache strategy flow callback redirect"
+)
+"""What stands after such a word where the value is about a key, and is none."""
+_ITSELF = _set(
+    "value string text raw plain hex base64 b64 encoded json prod production dev development "
+    "staging stage test testing live sandbox main primary secondary backup old new default "
+    "here v"
+)
+_IDENTIFIES = _set(
+    "id ids ref sha sha256 hash digest address commit checksum uuid guid arn account tenant "
+    "project image model revision version profile branch tag container session workspace"
+)
+"""Last words of a name whose value is drawn by lot and no secret."""
+
+# -- values
+
+_PLAIN = re.compile(
+    r"(?i:true|false|yes|no|on|off|null|none|nil|undefined|default|auto|enabled|disabled)"
+    r"|-?[0-9](?:\.[0-9]+)?"
+    r"|(?:~|\.{1,2})?[/\\][^\s?#=]{0,400}|[A-Za-z]:[/\\][^?#=]{0,400}"
+    r"|[\w./\\-]+\.(?:json|ya?ml|toml|txt|env|ini|cfg|conf|pem|crt|cer|key|p12|pfx|jks|js|ts|py|db)"
+    r"|[a-z][a-z0-9+.-]*://\S*"
+)
+"""Values that are no key, whatever they are called. Of an address its parts are looked at."""
+_KIND = re.compile(r"(?i:bearer|basic|digest|token|api[-_ ]?key|oauth ?2?)|[a-z][a-z_-]{0,24}")
+"""Values of `auth` and the like that say which kind there is."""
+_REFERENCE = re.compile(
+    r"\$\{[^{}]*\}|\{env:[^{}]*\}|(?<![\w$])\$[A-Z_][A-Z0-9_]*(?!\w)|%[A-Z_][A-Z0-9_()]*%|\{\{[^{}]*\}\}"
+)
+_SCHEME = re.compile(r"(?i:bearer|basic|token|digest|apikey|bot) +")
+_AUTHORIZED = re.compile(r"(?i)\b(?:bearer|basic) +([^\s\"',;]{6,})")
+_WORD = re.compile(r"[a-z]+")
+_USER = re.compile(
+    r"(?i)(?<![\w+.-])[a-z][a-z0-9+.-]*://(?P<user>[^\s/?#@:\"']*)"
+    r"(?::(?P<password>[^\s\"'/?#]*(?=@)|(?![0-9]{1,5}[/?#])[^\s\"'@]*(?=@)))?@"
+)
+_PAIR = re.compile(
+    r"(?<![\w./@:-])(?P<flag>--?[A-Za-z][\w-]*)(?:=|[ \t]+)"
+    r"(?P<shell>\"[^\"]+\"|'[^']+'|[^\s\"'-]\S*)"
+    r"|(?<![\w/@.-])(?P<name>[A-Za-z][\w.-]*)(?P<sign>=|\\?[\"'] *: *\\?[\"']|: +|:(?![/\\]))"
+    r"(?P<value>\"[^\"]+\"|'[^']+'|(?:(?i:bearer|basic|token|digest) +)?[^\s\"'&;,|}\]\\]+)"
+)
+_PEM = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
+)
+_MORE = (
+    *("sbp_", "sb_secret_", "secret_", "dapi", "glsa_", "fc-", "ctx7sk-", "apify_api_", "tskey-"),
+    *("rnd_", "nfp_", "dckr_pat_", "ATATT", "hvs.", "ops_", "e2b_", "jina_", "key-", "ocpat_"),
+)
+_UNMISTAKABLE = ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "sk-ant-")
+_BEGINS = re.compile(
+    rf"(?<![A-Za-z0-9_-])({'|'.join(map(re.escape, sorted((*BEGINS, *_MORE), key=len)[::-1]))})"
+    r"([-_.A-Za-z0-9+/=]{6,})"
+)
+_RUN = re.compile(r"[A-Za-z0-9]+")
+_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_UUID = re.compile(r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+_JSON = re.compile(r"\s*[{\[]")
+_HEX = re.compile(r"(?:0x)?(?:[0-9a-f]{32,}|[0-9A-F]{32,})")
+_ATOM = re.compile(r"[^\s\"'=,;&|<>()\[\]{}\\]+=*")
+_NAMED = re.compile(r"[\w.-]+(?==\Z)")
+_LONGEST_NAME = 100
+_LOCAL = re.compile(r"~|\.{0,2}/|[A-Za-z]:")
+_MOST_READ = 8_192
+LONG = 20
+"""Characters of the shortest word that is looked at for how random it is."""
 
 
-def is_reference(value: str) -> bool:
-    """Whether a value says nothing but the names of variables (and words like Bearer)."""
-    rest = _REFERENCE.sub("", value)
-    return rest != value and re.fullmatch(r"(?i:bearer|basic|token)?[\s:]*", rest) is not None
+@dataclass(frozen=True)
+class Spot:
+    """Where in a text a key may stand; `word` is what it is called there, "" for nothing."""
+
+    start: int
+    end: int
+    word: str
+    why: str
 
 
-def may_be_key(name: str, value: str) -> bool:
-    """Whether a literal value of a variable or a header may be a secret."""
-    if not value or is_reference(value):
+def secrets_in(text: str, name: str = "") -> list[Spot]:
+    """Where in the value called `name` keys may stand, in order and apart from each other."""
+    if not text or len(text) > _MOST_READ:
+        return []
+    taken = bytearray(len(text))
+    for match in _REFERENCE.finditer(text):
+        taken[match.start() : match.end()] = b"\1" * len(match[0])
+    found: list[Spot] = []
+    for spot in (*_by_name(text, name), *_by_looks(text), *_by_place(text), *_by_lot(text, name)):
+        if spot.start < spot.end and 1 not in taken[spot.start : spot.end]:
+            taken[spot.start : spot.end] = b"\1" * (spot.end - spot.start)
+            found.append(spot)
+    return sorted(found, key=lambda one: one.start)
+
+
+def names_key(name: str, value: str) -> bool:
+    """Whether `name` says that `value` is a key: a whole word of it does, and nothing after it
+    says that it is only about one."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    places = [place for place in range(len(words)) if _says(words, place)]
+    if not places:
+        weak = bool(words) and (words[-1] in _WEAK or words[-2:] in (["session", "id"],))
+        return weak and long_opaque(value)
+    last, after = words[places[-1]], words[places[-1] + 1 :]
+    if after == ["id"]:
+        return last in ("key", "accesskey") and opaque(value)
+    if any(word in _ABOUT for word in after):
         return False
-    if _NAME.search(name) or _PREFIX.search(value):
-        return True
-    return _HARMLESS.fullmatch(value) is None
+    if last in ("auth", "bearer", "credential", "credentials", "creds", "cookie", "cookies"):
+        return not _KIND.fullmatch(value)
+    return all(word in _ITSELF or word.isdigit() for word in after) or opaque(value)
 
 
-def in_word(value: str) -> bool:
-    """Whether an argument of a command shows a secret by its looks alone."""
-    return bool(_PREFIX.search(value) or _LONG.fullmatch(value)) and "/" not in value
+def _says(words: list[str], place: int) -> bool:
+    word, before = words[place], words[place - 1] if place else ""
+    if word in ("key", "keys"):
+        return before not in _NO_KEY and (word == "key" or before in ("api", "access", "secret"))
+    if word == "tokens":
+        return before in ("access", "api", "auth", "bot", "refresh")
+    if before in _NO_TOKEN:
+        return False
+    if word in _LAST:
+        return all(one in _ITSELF or one.isdigit() for one in words[place + 1 :])
+    return word in _STRONG or _COMPOUND.fullmatch(word) is not None
 
 
-def names_key(flag: str) -> bool:
-    """Whether the word before or in an argument says that a secret follows."""
-    return bool(_NAME.search(flag))
+def _by_name(text: str, name: str) -> Iterator[Spot]:
+    """The whole value, behind the scheme that it may begin with; of one that refers to variables
+    what stands beside them, where that looks like a key by itself."""
+    scheme = _SCHEME.match(text)
+    start = scheme.end() if scheme else 0
+    value = text[start:]
+    if not name or _PLAIN.fullmatch(value) or not names_key(name, value):
+        return
+    if _JSON.match(value) and any(_by_place(value)):
+        return  # what is called a key in there is one
+    if not _REFERENCE.search(value):
+        yield Spot(start, len(text), name, NAME)
+        return
+    beside = _REFERENCE.sub(lambda one: " " * len(one[0]), text)
+    for match in re.finditer(r"[^\s{}$:,;]{8,}", beside):
+        if opaque(match[0]):
+            yield Spot(*match.span(), name, NAME)
+
+
+def _by_looks(text: str) -> Iterator[Spot]:
+    for match in _PEM.finditer(text):
+        yield Spot(match.start(), match.end(), "", PREFIX)
+    for start, end in keys(text):
+        yield Spot(start, end, "", PREFIX)
+    for match in _BEGINS.finditer(text):
+        rest = match[2].rstrip(".")
+        sure = match[0].startswith(_UNMISTAKABLE) and len(rest) >= 8
+        if sure or any(_is_mixed(run) for run in _RUN.findall(rest)):
+            yield Spot(match.start(), match.start() + len(match[1]) + len(rest), "", PREFIX)
+
+
+def _is_mixed(run: str) -> bool:
+    """Whether letters and digits, or a long row of letters, make one run that is no word."""
+    digits = sum(one.isdigit() for one in run)
+    return len(run) >= 12 or (len(run) >= 8 and digits >= 2)
+
+
+def _by_place(text: str) -> Iterator[Spot]:
+    for match in _USER.finditer(text):
+        if match["password"]:
+            yield Spot(*match.span("password"), "password", PLACE)
+        elif _drawn(match["user"]):
+            yield Spot(*match.span("user"), "", RANDOM)
+    for match in _PAIR.finditer(text):
+        group = "shell" if match["flag"] else "value"
+        word = match["flag"] or match["name"]
+        start, end = match.span(group)
+        if text[start] in "\"'":
+            start, end = start + 1, end - 1
+        if scheme := _SCHEME.match(text, start, end):
+            start = scheme.end()
+        sign = match["sign"] or "="
+        if sign == ":" and not re.search(r"[-_]|^(?i:authorization|cookie)$", word):
+            continue  # an image and its tag
+        value = text[start:end]
+        if not _PLAIN.fullmatch(value) and names_key(word, value):
+            yield Spot(start, end, word, NAME)
+    for match in _AUTHORIZED.finditer(text):
+        if not _WORD.fullmatch(match[1]):
+            yield Spot(*match.span(1), "", PLACE)
+
+
+def _by_lot(text: str, name: str) -> Iterator[Spot]:
+    """What is random, piece by piece; no place of a file, no digest, and nothing whose name says
+    that it identifies."""
+    if "git+" in text or ".git" in text:
+        return
+    for match in _ATOM.finditer(text):
+        atom, start = match[0], match.start()
+        if len(atom) < LONG:
+            continue
+        named = _NAMED.search(text[max(0, start - _LONGEST_NAME) : start])
+        words = [word.lower() for word in _WORDS.findall(named[0] if named else name)]
+        if (words and words[-1] in _IDENTIFIES) or "sha256:" in atom or "sha512-" in atom:
+            continue
+        if "://" in atom:
+            host = atom.index("://") + 3
+            begin = atom.find("/", host)
+            pieces = re.finditer(r"[^/?#]+", atom[begin:]) if begin > 0 else iter(())
+            start += max(begin, 0)
+        elif _LOCAL.match(atom) or "%PATH%" in atom:
+            continue
+        else:
+            pieces = re.finditer(r"[^:@]+", atom)
+        for piece in pieces:
+            if _drawn(piece[0]):
+                yield Spot(start + piece.start(), start + piece.end(), "", RANDOM)
+
+
+def _drawn(word: str) -> bool:
+    """Whether a word was drawn by lot: long, and its letters, sizes and digits change all the time,
+    which no name of words does. Ids with their usual dashes are none."""
+    if len(word) < LONG or _UUID.search(word) or re.search(r"[^A-Za-z0-9+/=._~%-]", word):
+        return False
+    if _HEX.fullmatch(word):
+        return any(one.isdigit() for one in word) and any(one.isalpha() for one in word[2:])
+    runs = _RUN.findall(word)
+    longest = max(runs, key=len, default="")
+    if len(set(longest)) < 8:
+        return False
+    digits = any(one.isdigit() for one in longest)
+    if len(longest) >= LONG:
+        return _length_of_pieces([longest]) < (3.3 if digits else 2.3)
+    every = "".join(runs)
+    sizes = (str.isdigit, str.isupper, str.islower)
+    mixed = all(any(is_one(char) for char in every) for is_one in sizes)
+    most = 2.8 if len(every) >= 32 else 2.4
+    return len(every) >= LONG and len(longest) >= 8 and mixed and _length_of_pieces(runs) < most
+
+
+def _length_of_pieces(runs: Iterable[str]) -> float:
+    """How long a word of camelCase, or a number, is in the mean."""
+    pieces = [piece for run in runs for piece in _PIECE.findall(run)]
+    return sum(map(len, pieces)) / max(len(pieces), 1)
+
+
+# -- variables
 
 
 def variable(*words: str) -> str:
     """The name of a key's variable made of words: ("my-server", "X-Key") is MY_SERVER_X_KEY."""
     name = re.sub(r"[^A-Za-z0-9]+", "_", "_".join(words)).strip("_").upper()[:64]
-    name = name if any(word in name for word in ("KEY", "TOKEN", "SECRET")) else f"{name}_KEY"
+    said = any(word in name for word in ("KEY", "TOKEN", "SECRET", "PASS"))
+    name = name if said else f"{name}_KEY"
     return name if not name[0].isdigit() else f"MY_{name}"
 
 
-def reference(value: str, name: str) -> str:
-    """`${NAME}` in the place of `value`, behind the scheme that a header may begin with."""
-    scheme = re.match(r"(?i:bearer|basic|token) +", value)
-    return f"{scheme[0] if scheme else ''}${{{name}}}"
+class Variables:
+    """The variables of one file: each value its own, and none that the file refers to itself."""
 
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._values: dict[str, str | None] = dict.fromkeys(taken, None)
 
-def url_without(url: str, name: str) -> str:
-    """`url` with a user and the values of suspicious query members replaced by `${NAME}`."""
-
-    def member(match: re.Match[str]) -> str:
-        if may_be_key(match[2], match[3]):
-            return f"{match[1]}{match[2]}=${{{name}}}"
-        return match[0]
-
-    return _QUERY.sub(member, _USER.sub(rf"\g<1>${{{name}}}@", url))
+    def of(self, value: str, *names: str) -> str:
+        """The first of `names`, or the last with a number, that stands for nothing else."""
+        numbered = (f"{names[-1]}_{number}" for number in count(2))
+        free = (one for one in chain(names, numbered) if self._values.get(one, value) == value)
+        name = next(free)
+        self._values[name] = value
+        return name

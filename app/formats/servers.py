@@ -1,48 +1,58 @@
 """MCP servers as other programs keep them. Read and shown; nothing is started or contacted.
 
-Known: `mcpServers` (Claude Desktop, Cursor, Windsurf, Gemini CLI), `servers` with `inputs` (VS
-Code), `mcp_servers` in TOML (Codex). A literal that may be a key becomes the name of a variable.
+Known: `mcpServers` (Claude Desktop, Cursor, Windsurf, Cline, Gemini CLI), `servers` with `inputs`
+(VS Code), `mcp_servers` in TOML (Codex), `context_servers` (Zed), `mcp` (opencode), and servers by
+name alone. A literal that may be a key becomes the name of a variable: secrets.py.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.core.servers import Server
 from app.formats.entry import clipped, left_out, snake, texts
-from app.formats.found import FoundServer
-from app.formats.secrets import (
-    in_word,
-    is_reference,
-    may_be_key,
-    names_key,
-    reference,
-    url_without,
-    variable,
-)
+from app.formats.found import FoundServer, Replaced
+from app.formats.secrets import Variables, secrets_in, variable
 
 NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,64}")
 MOST_TEXT = 8_192
+MOST_WORDS = 256
 
-_KEYS = ("mcpServers", "mcp_servers", "servers")
-_URLS = ("url", "httpUrl", "serverUrl")
+_KEYS = ("mcpServers", "mcp_servers", "servers", "context_servers")
+_URLS = ("url", "httpUrl", "serverUrl", "serverURL")
 _TRUST = ("autoApprove", "alwaysAllow", "trust", "autoAllow", "always_allow", "auto_approve")
 _KNOWN = (
-    *("command", "args", "env", "cwd", "type", "transport", "description", "name"),
+    *("command", "args", "env", "environment", "cwd", "type", "transport", "transportType"),
+    *("description", "name", "source"),
     *_URLS,
     *("headers", "http_headers", "env_http_headers", "bearer_token_env_var", "env_vars"),
     *_TRUST,
     *("disabled", "enabled"),
 )
+_BESIDE = ("$schema", "inputs", "version", "name", "description")
+"""What may stand beside servers that are in no object of their own."""
+_OF_TOOLS = (
+    *("parameters", "properties", "input_schema", "inputSchema", "function", "answered_by"),
+    *("model", "messages"),
+)
+"""What a tool or a request has, and no server."""
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACE = re.compile(
     r"\$\{(?:(?P<kind>env|input):)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)(?P<default>:-[^}]*)?\}"
-    r"|\$(?P<bare>[A-Za-z_][A-Za-z0-9_]*)"
+    r"|\{env:(?P<held>[A-Za-z_][A-Za-z0-9_]*)\}"
+    r"|(?<![\w$\\])\$(?P<bare>[A-Z_][A-Z0-9_]*)(?!\w)"
 )
+_EDITORS = (
+    *("workspaceFolder", "workspaceFolderBasename", "workspaceRoot", "userHome", "pathSeparator"),
+    *("CLAUDE_PLUGIN_ROOT", "CLAUDE_PROJECT_DIR", "__dirname"),
+)
+"""Variables that an editor fills in."""
+_SHELLS = ("sh", "bash", "zsh", "dash", "fish", "ash")
 _STARTERS = ("PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "NODE_OPTIONS", "PYTHONPATH", "BASH_ENV")
 
 
@@ -52,36 +62,132 @@ class _Bad(ValueError):
 
 @dataclass
 class _Read:
-    """One server while it is read."""
+    """One server while it is read. `variables` are those of its whole file."""
 
     name: str
+    variables: Variables
     notes: list[str] = field(default_factory=list)
-    hidden: list[str] = field(default_factory=list)
+    replaced: list[Replaced] = field(default_factory=list)
+
+    def hidden(self, text: str, name: str, part: str, key: str | int = "") -> str:
+        """`text` with a variable for all that may be a key. `name` is what the text is called."""
+        made, end = "", 0
+        for spot in secrets_in(text, name):
+            value = text[spot.start : spot.end]
+            named = variable(self.name, spot.word or "key")
+            own = (str(key), named) if part == "env" and value == text else (named,)
+            var = self.variables.of(value, *own)
+            self.replaced.append(Replaced(part, key, var, spot.why, value))
+            made, end = f"{made}{text[end : spot.start]}${{{var}}}", spot.end
+        return made + text[end:]
 
 
-def of(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The servers that `entry` holds by name, or None where it is no such file."""
+def of(entry: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
+    """The servers that `entry` holds, each with its name, or None where it is no such file."""
     inner = entry.get("mcp")
     for holder in (entry, inner if isinstance(inner, Mapping) else {}):
         for key in _KEYS:
             value = holder.get(key)
-            if isinstance(value, Mapping) and all(isinstance(v, Mapping) for v in value.values()):
-                return value
-    if isinstance(entry.get("command"), str) and "parameters" not in entry:
-        return {str(entry.get("name") or entry["command"]): entry}
+            if isinstance(value, Mapping) and any(isinstance(v, Mapping) for v in value.values()):
+                return list(value.items())
+            if key == "mcpServers" and isinstance(value, list) and any(map(_is_server, value)):
+                return [(_named(one), one) for one in value]
+    if isinstance(inner, Mapping) and any(map(_is_server, inner.values())):
+        return list(inner.items())
+    if _is_server(entry):
+        return [(_named(entry), entry)]
+    alone = [(name, one) for name, one in entry.items() if name not in _BESIDE]
+    if alone and all(_is_server(one) for _, one in alone):
+        return alone
     return None
 
 
-def servers(told: Mapping[str, Any]) -> Iterator[FoundServer]:
+def _is_server(entry: Any) -> bool:
+    """Whether `entry` says what is started or asked, as a server does."""
+    if not isinstance(entry, Mapping) or not entry.keys().isdisjoint(_OF_TOOLS):
+        return False
+    command = entry.get("command")
+    if isinstance(command, Mapping):
+        return isinstance(command.get("path"), str)
+    if isinstance(command, list):
+        return bool(command) and all(isinstance(word, str) for word in command)
+    return isinstance(command, str) or any(
+        isinstance(entry.get(key), str) and "://" in entry[key] for key in _URLS
+    )
+
+
+def _named(entry: Any) -> str:
+    """What a server is called that has no name in its file."""
+    if not isinstance(entry, Mapping):
+        return ""
+    if isinstance(entry.get("name"), str) and entry["name"].strip():
+        return str(entry["name"])
+    command = entry.get("command")
+    url = next((entry[key] for key in _URLS if isinstance(entry.get(key), str)), "")
+    host = re.match(r"[a-z]+://([^/:?#@]+)", url)
+    return command if isinstance(command, str) and command else (host[1] if host else "server")
+
+
+def servers(told: Iterable[tuple[str, Any]]) -> Iterator[FoundServer]:
     """Each of the servers by name."""
-    for name, entry in told.items():
-        reading = _Read(snake(name)[:64])
+    told = list(told)
+    variables = Variables(_referred_to(told))
+    for name, entry in told:
+        reading = _Read(snake(name)[:64], variables)
         try:
-            server = _server(name, entry, reading)
+            if not isinstance(entry, Mapping):
+                raise _Bad("This is no object with a command or a url; it was left out.")
+            server = _server(name, _plain(entry), reading)
         except _Bad as error:
             yield FoundServer(None, clipped(name), tuple(reading.notes), str(error))
             continue
-        yield FoundServer(server, server.name, tuple(reading.notes))
+        replaced = tuple(reading.replaced)
+        yield FoundServer(server, server.name, tuple(reading.notes), replaced=replaced)
+
+
+def literal_keys(server: Server) -> Iterator[tuple[str, str]]:
+    """(what it is called, the value) of each literal in a server that may be a key."""
+    places = [(server.command, ""), (server.cwd, ""), (server.url, "")]
+    places += [(word, _flag(server.args, place)) for place, word in enumerate(server.args)]
+    places += [(text, name) for held in (server.env, server.headers) for name, text in held.items()]
+    for text, name in places:
+        for spot in secrets_in(text, name):
+            yield spot.word, text[spot.start : spot.end]
+
+
+def with_values(server: Server, back: Iterable[Replaced]) -> Server:
+    """`server` with the values of `back` in their places again."""
+    for one in back:
+        held, var = getattr(server, one.part), f"${{{one.variable}}}"
+        match held:
+            case str():
+                held = held.replace(var, one.value)
+            case Mapping():
+                held = {**held, one.key: held[one.key].replace(var, one.value)}
+            case _:
+                words = list(held)
+                words[int(one.key)] = words[int(one.key)].replace(var, one.value)
+                held = tuple(words)
+        server = replace(server, **{one.part: held})
+    return server
+
+
+def _referred_to(told: Any) -> set[str]:
+    """All variables that the texts refer to: none of them is given to another value."""
+    return set(re.findall(r"\$\{?(?:env:)?([A-Za-z_]\w*)", json.dumps(told, default=str)))
+
+
+def _plain(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`entry` with its command as one word: Zed has an object there, opencode a list of words."""
+    match entry.get("command"):
+        case {"path": path, **rest}:
+            entry = {**entry, **{str(key): one for key, one in rest.items()}, "command": path}
+        case [first, *words]:
+            args = entry.get("args")
+            entry = {**entry, "command": first, "args": [*words, *(args or [])]}
+    if "environment" in entry and "env" not in entry:
+        entry = {**entry, "env": entry["environment"]}
+    return entry
 
 
 def _server(name: str, entry: Mapping[str, Any], reading: _Read) -> Server:
@@ -95,16 +201,18 @@ def _server(name: str, entry: Mapping[str, Any], reading: _Read) -> Server:
         raise _Bad("A server has either a command or a url; write one of them.")
     if urls and not re.match(r"https?://[^/\s]", urls[0]):
         raise _Bad("The url of a server begins with http:// or https://; correct it.")
-    url = _url(urls[0], reading) if urls else ""
-    server = Server(
-        reading.name,
-        command=_referred(command, reading),
-        args=_args(entry.get("args"), reading) if command else (),
-        env=_env(entry, reading) if command else {},
-        cwd=_referred(_text(entry, "cwd"), reading) if command else "",
-        url=url,
-        headers=_headers(entry, reading) if url else {},
-    )
+    server = Server(reading.name)
+    if command:
+        server = replace(
+            server,
+            command=reading.hidden(_referred(command, reading), "", "command"),
+            args=_args(entry.get("args"), command, reading),
+            env=_env(entry, reading),
+            cwd=reading.hidden(_referred(_text(entry, "cwd"), reading), "", "cwd"),
+        )
+    else:
+        url = reading.hidden(_referred(urls[0], reading), "", "url")
+        server = replace(server, url=url, headers=_headers(entry, reading))
     _note_rest(entry, server, reading)
     return server
 
@@ -116,17 +224,22 @@ def _note_rest(entry: Mapping[str, Any], server: Server, reading: _Read) -> None
             notes.append(f"{key} was not taken over: every call asks until you make a rule.")
     if entry.get("disabled") is True or entry.get("enabled") is False:
         notes.append("It was switched off there; here nothing starts before you accept it.")
-    kinds = {str(entry.get(key, "")).lower() for key in ("type", "transport")}
-    if "sse" in kinds or ("url" in entry and "httpUrl" in entry):
+    kinds = {str(entry.get(key, "")).lower() for key in ("type", "transport", "transportType")}
+    if server.url and ("sse" in kinds or ("url" in entry and "httpUrl" in entry)):
         notes.append("It was asked by SSE there; here it is asked by streamable HTTP.")
-    if reading.hidden:
-        names = ", ".join(dict.fromkeys(reading.hidden))
+    hidden = list(dict.fromkeys(one.variable for one in reading.replaced))
+    if hidden:
         notes.append(
-            f"What may be a key was not kept: set {names} in the environment or in .env instead."
+            f"What may be a key was not kept: set {', '.join(hidden)} in the environment or in .env"
+            " instead."
         )
-    told = [server.url, *server.args, *server.env.values(), *server.headers.values()]
-    given = dict.fromkeys(re.findall(r"\$\{(\w+)\}", " ".join(told)))
-    if own := [name for name in given if name not in reading.hidden]:
+    told = [server.command, *server.args, *server.env.values(), server.cwd, server.url]
+    whole = " ".join((*told, *server.headers.values()))
+    given = dict.fromkeys(re.findall(r"\$\{(\w+)(?::-[^}]*)?\}", whole))
+    if editors := [name for name in given if name in _EDITORS]:
+        said = ", ".join(f"${{{name}}}" for name in editors)
+        notes.append(f"An editor fills in {said}, which means nothing here; write the path there.")
+    if own := [name for name in given if name not in (*hidden, *editors)]:
         notes.append(f"It is given {', '.join(own)} of your environment once you accept it.")
     if found := [name for name in server.env if name.upper() in _STARTERS]:
         notes.append(f"It sets {', '.join(found)}, which decides what is started.")
@@ -142,65 +255,68 @@ def _text(entry: Mapping[str, Any], key: str) -> str:
     return value
 
 
-def _referred(text: str, reading: _Read) -> str:
-    """`${env:NAME}`, `${input:name}`, `${NAME:-default}` and `$NAME` as `${NAME}`."""
+def _referred(text: str, reading: _Read, name: str = "") -> str:
+    """`${env:NAME}`, `{env:NAME}`, `${input:name}` and `$NAME` as `${NAME}`."""
 
     def place(match: re.Match[str]) -> str:
-        name = match["name"] or match["bare"]
+        called = match["name"] or match["held"] or match["bare"]
+        default = match["default"] or ""
         if match["kind"] == "input":
-            name = variable(reading.name, name)
-            reading.notes.append(f"What was asked for there is the variable {name} here.")
-        elif not _VARIABLE.fullmatch(name):
-            name = variable(name)
-        elif name in ("workspaceFolder", "userHome", "workspaceRoot", "pathSeparator"):
-            reading.notes.append(f"${{{name}}} means nothing here; write the path in its place.")
-        if match["default"]:
-            reading.notes.append(f"The default of ${{{name}}} was left out; set the variable.")
-        return f"${{{name}}}"
+            called = variable(reading.name, called)
+            reading.notes.append(f"What was asked for there is the variable {called} here.")
+        elif not _VARIABLE.fullmatch(called):
+            called = variable(called)
+        if default and secrets_in(default[2:], name or called):
+            reading.notes.append(f"The default of ${{{called}}} may be a key and was left out.")
+            default = ""
+        return f"${{{called}{default}}}"
 
     return _PLACE.sub(place, text)
 
 
-def _args(value: Any, reading: _Read) -> tuple[str, ...]:
-    value = [] if value is None else value
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+def _args(value: Any, command: str, reading: _Read) -> tuple[str, ...]:
+    words = [] if value is None else value
+    if not isinstance(words, list) or not all(_is_word(one) for one in words):
         raise _Bad("args is a list of texts; put each argument in quotes.")
-    if len(value) > 200 or sum(map(len, value)) > MOST_TEXT or any("\0" in one for one in value):
+    words = [_as_text(one) for one in words]
+    if len(words) > 200 or sum(map(len, words)) > MOST_TEXT or any("\0" in one for one in words):
         raise _Bad(f"args has at most 200 texts of together {MOST_TEXT:,} characters.")
+    in_shell = re.split(r"[/\\]", command)[-1] in _SHELLS
     made: list[str] = []
-    for place, word in enumerate(value):
-        before = value[place - 1] if place else ""
-        made.append(_arg(_referred(word, reading), before, reading))
+    for place, word in enumerate(words):
+        flag = _flag(words, place)
+        # A script has variables of its own.
+        word = word if in_shell and " " in word else _referred(word, reading, flag)
+        made.append(reading.hidden(word, flag, "args", place))
     return tuple(made)
 
 
-def _arg(word: str, before: str, reading: _Read) -> str:
-    """One argument; `--token x`, `--token=x`, `NAME=x`, `Authorization: x` hide their x."""
-    match = re.match(r"([^=:\s]+)(=|: ?)(?!//)(.+)", word, re.DOTALL)
-    if match and names_key(match[1]) and not is_reference(match[3]):
-        name = variable(reading.name, match[1].strip("-"))
-        reading.hidden.append(name)
-        return f"{match[1]}{match[2]}{reference(match[3], name)}"
-    follows = before.startswith("-") and "=" not in before and names_key(before)
-    if (follows and not word.startswith("-") and not is_reference(word)) or in_word(word):
-        name = variable(reading.name, before.strip("-") if follows else "key")
-        reading.hidden.append(name)
-        return reference(word, name)
-    return _url(word, reading) if re.match(r"[a-z][a-z0-9+.-]*://", word, re.I) else word
+def _flag(words: Sequence[str], place: int) -> str:
+    """The flag whose value the word at `place` is, or ""; a further flag is no value."""
+    before = words[place - 1] if place else ""
+    is_flag = before.startswith("-") and "=" not in before and not words[place].startswith("-")
+    return before if is_flag else ""
 
 
-def _url(url: str, reading: _Read) -> str:
-    name = variable(reading.name, "key")
-    url = _referred(url, reading)
-    made = url_without(url, name)
-    reading.hidden += [name] if made != url else []
-    return made
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str | int | float)
+
+
+def _as_text(value: Any) -> str:
+    """A text, a number or a boolean as other programs hand it on."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _env(entry: Mapping[str, Any], reading: _Read) -> dict[str, str]:
-    given = texts(entry.get("env") or {})
-    if given is None:
+    told = entry.get("env") or {}
+    values = told.values() if isinstance(told, Mapping) else [[]]
+    if not all(one is None or _is_word(one) for one in values):
         raise _Bad("env is an object of texts; put each value in quotes.")
+    if len(told) > MOST_WORDS:
+        raise _Bad(f"env has more than {MOST_WORDS} variables; bring a part of them.")
+    if empty := [clipped(name, 40) for name, value in told.items() if value is None]:
+        reading.notes.append(f"{', '.join(empty[:8])} had no value and was left out.")
+    given = {name: _as_text(value) for name, value in told.items() if value is not None}
     names = entry.get("env_vars") or []
     if isinstance(names, list):
         given = {**{one: f"${{{one}}}" for one in names if isinstance(one, str)}, **given}
@@ -208,11 +324,7 @@ def _env(entry: Mapping[str, Any], reading: _Read) -> dict[str, str]:
     for name, value in given.items():
         if not _VARIABLE.fullmatch(name) or len(value) > MOST_TEXT or "\0" in value:
             raise _Bad(f"{clipped(name)!a} in env is no variable that can be set; correct it.")
-        value = _referred(value, reading)
-        if may_be_key(name, value):
-            reading.hidden.append(name)
-            value = f"${{{name}}}"
-        made[name] = value
+        made[name] = reading.hidden(_referred(value, reading, name), name, "env", name)
     return made
 
 
@@ -220,7 +332,7 @@ def _headers(entry: Mapping[str, Any], reading: _Read) -> dict[str, str]:
     given: dict[str, str] = {}
     for key in ("headers", "http_headers"):
         some = texts(entry.get(key) or {})
-        if some is None:
+        if some is None or len(some) > MOST_WORDS:
             raise _Bad(f"{key} is an object of texts; put each value in quotes.")
         given |= some
     made = {}
@@ -229,12 +341,7 @@ def _headers(entry: Mapping[str, Any], reading: _Read) -> dict[str, str]:
             raise _Bad(f"{clipped(name)!a} is no header that can be sent; correct it.")
         if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", value):
             raise _Bad(f"The header {name} holds a character that no header may hold.")
-        value = _referred(value, reading)
-        if may_be_key(name, value):
-            variable_name = variable(reading.name, name)
-            reading.hidden.append(variable_name)
-            value = reference(value, variable_name)
-        made[name] = value
+        made[name] = reading.hidden(_referred(value, reading, name), name, "headers", name)
     named = dict(texts(entry.get("env_http_headers") or {}) or {})
     bearer = entry.get("bearer_token_env_var")
     for name, scheme, from_env in [

@@ -15,6 +15,7 @@ from jinja2 import Environment
 from app.core.rows import to_data
 from app.core.servers import Server
 from app.core.tools import Tool
+from app.formats.found import Replaced
 
 _KINDS = {
     "mock": "Nothing runs: a made-up result.",
@@ -30,7 +31,9 @@ _KINDS = {
 class Row:
     """One tool or server. `called` is its name in what was brought, `kind` the format, `problem`
     why it cannot be taken. `name` is the one it would get, `taken` that of one that is there
-    already ("" where there is none). `error` is about the person's own choice."""
+    already ("" where there is none). `replaced` are the values of a server that may be keys, kept
+    in memory under `held`; `back` are the places of those among them that the person wants to have
+    back. `error` is about the person's own choice."""
 
     number: int
     source: str
@@ -47,6 +50,9 @@ class Row:
     take: bool = True
     on: bool = False
     error: str = ""
+    replaced: tuple[Replaced, ...] = ()
+    held: str = ""
+    back: frozenset[int] = frozenset()
 
     @property
     def carried(self) -> str:
@@ -55,7 +61,7 @@ class Row:
         if self.tool is not None:
             data |= {"tool": to_data(self.tool), "kind": self.kind}
         if self.server is not None:
-            data |= {"server": to_data(self.server)}
+            data |= {"server": to_data(self.server), "held": self.held}
         return json.dumps(data)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,6 +14,7 @@ from app.core.errors import StoreGone
 from app.core.state import Session, snapshot
 from app.engine.engine import Engine
 from app.engine.hub import Live
+from app.formats.found import Replaced
 from app.render.always import lets_through
 from app.render.cards import Shown
 from app.render.view import SessionRow, View
@@ -24,6 +26,9 @@ from app.web.reels import Reels
 
 LISTED = 100
 """Sessions that the list shows at first, and with each "Show more"."""
+MOST_HELD = 1_000
+MOST_VALUES = 4 * 1024 * 1024
+"""Servers on import pages whose values are kept, and characters of these."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,8 @@ class Site:
 
     `changing` is held from reading settings until they are saved: of two changes at once none is
     lost. `deleted` are tools that can be had back: their versions, and whether they were on.
-    `reels` are the sessions that are being replayed.
+    `reels` are the sessions that are being replayed. `values` are those that may be keys of servers
+    on import pages, by a word of the page's own: they are in no page, no log and no database.
     """
 
     engine: Engine
@@ -55,6 +61,7 @@ class Site:
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
     deleted: dict[str, tuple[list[Version], bool]] = field(default_factory=dict)
     reels: Reels = field(default_factory=Reels)
+    values: dict[str, tuple[Replaced, ...]] = field(default_factory=dict)
 
     def store_now(self) -> Store:
         """Whether anything can be saved, and what is kept meanwhile."""
@@ -70,6 +77,15 @@ class Site:
             copy=isinstance(hub.health.trouble, StoreGone),
             unsaved=self.engine.client.unsaved,
         )
+
+    def hold(self, replaced: tuple[Replaced, ...]) -> str:
+        """Keep the values until others are too many; what they are asked for by."""
+        held = secrets.token_urlsafe(12)
+        self.values[held] = replaced
+        size = sum(len(one.value) for many in self.values.values() for one in many)
+        while len(self.values) > 1 and (size > MOST_VALUES or len(self.values) > MOST_HELD):
+            size -= sum(len(one.value) for one in self.values.pop(next(iter(self.values))))
+        return held
 
     def close(self) -> None:
         """Let the streams end."""

@@ -23,6 +23,9 @@ def lookup(name: str, url: str) -> str | None:
         ("${SECRET_KEY}", "canary"),
         ("Bearer ${env:SECRET_KEY}!", "Bearer canary!"),
         ("${EMPTY}", ""),
+        ("${SECRET_KEY:-other}", "canary"),
+        ("${NOT_THERE:-a b}/c", "a b/c"),
+        ("${EMPTY:-}${NOT_THERE:-}", ""),
         ("$HOME {HOME}", "$HOME {HOME}"),
     ],
 )
@@ -35,7 +38,7 @@ def test_references_are_filled_in(text: str, made: str) -> None:
     [
         ("${NOT_THERE}", "There is no NOT_THERE in the environment"),
         ("${input:key}", r"\$\{input:key\} cannot be filled in"),
-        ("${A:-x}", "cannot be filled in"),
+        ("${A B:-x}", "cannot be filled in"),
         ("${}", "cannot be filled in"),
     ],
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +25,7 @@ from app.engine.engine import Engine
 from app.formats.entry import MOST_TOOLS
 from app.formats.found import Brought, Found, FoundServer
 from app.formats.read import read
-from app.formats.servers import NAME
+from app.formats.servers import NAME, with_values
 from app.formats.shapes import OWN
 from app.net.mask import Masker
 from app.render.filters import plural
@@ -34,7 +35,7 @@ from app.schema.validate import check_tool
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.notice import MAX_BODY
 from app.web.pages import tools
-from app.web.site import site_of
+from app.web.site import Site, site_of
 
 MOST_FILES = 20
 MOST_SHOWN = 500
@@ -76,7 +77,7 @@ async def look(request: Request) -> Response:
     if wants(request) == "json":
         whole = [_told(one) for _, one in brought]
         return as_json(whole[0] if len(whole) == 1 else whole)
-    rows = await _rows(site.engine, brought)
+    rows = await _rows(site, brought)
     said = [
         (name, sentence, sentence == one.problem)
         for name, one in brought
@@ -90,7 +91,7 @@ async def look(request: Request) -> Response:
 async def take(request: Request) -> Response:
     """POST /import/take: save what is ticked, off but for what is switched on."""
     site, body = site_of(request), await body_of(request)
-    rows, ticked = _posted(site.engine, body), set(body.all("take"))
+    rows, ticked = _posted(site, body), set(body.all("take"))
     if not any(str(row.number) in ticked for row in rows):
         raise BadInput("Nothing is ticked; go back and tick what you want to take.")
     taking = await _taking(site.engine, rows, ticked, body)
@@ -198,8 +199,9 @@ async def _sources(body: Body) -> list[tuple[str, str, str]]:
     return found
 
 
-async def _rows(engine: Engine, brought: Sequence[tuple[str, Brought]]) -> list[Row]:
+async def _rows(site: Site, brought: Sequence[tuple[str, Brought]]) -> list[Row]:
     """A row for each tool and server, with a name that is free."""
+    engine = site.engine
     masker = engine.keys.masker()
     names = {entry.tool.name for entry in await engine.library.entries()}
     servers = {server.name for server, _ in await engine.library.servers()}
@@ -211,6 +213,8 @@ async def _rows(engine: Engine, brought: Sequence[tuple[str, Brought]]) -> list[
             rows.append(_named(row, names, there) if row.tool else row)
         for server in one.servers:
             row = _server_row(len(rows), source, _keepable(engine, server))
+            if row.server and row.replaced:
+                row = replace(row, held=site.hold(row.replaced))
             rows.append(_named(row, servers, servers_there) if row.server else row)
     return rows
 
@@ -238,6 +242,7 @@ def _server_row(number: int, source: str, found: FoundServer) -> Row:
         server=found.server,
         is_server=True,
         name=found.name,
+        replaced=found.replaced,
     )
 
 
@@ -289,6 +294,10 @@ def _told(brought: Brought) -> dict[str, Any]:
                 "server": to_data(one.server) if one.server else None,
                 "notes": list(one.notes),
                 "problem": one.problem,
+                "replaced": [
+                    {"place": value.place, "variable": value.variable, "why": value.why}
+                    for value in one.replaced
+                ],
             }
             for one in brought.servers
         ],
@@ -310,7 +319,7 @@ class _Taking:
     replaced: Collection[str]
 
 
-def _posted(engine: Engine, body: Body) -> list[Row]:
+def _posted(site: Site, body: Body) -> list[Row]:
     """The rows that the form carried, checked anew; BadInput where they are no rows of ours."""
     rows = []
     for key in body.data:
@@ -319,11 +328,11 @@ def _posted(engine: Engine, body: Body) -> list[Row]:
         number = key.removeprefix("row:")
         if not (number.isascii() and number.isdigit() and len(number) < 6):
             raise BadInput("This form is not one of ours; bring it again.")
-        rows.append(_row(engine, int(number), body.text(key)))
+        rows.append(_row(site, int(number), body.text(key)))
     return rows
 
 
-def _row(engine: Engine, number: int, carried: str) -> Row:
+def _row(site: Site, number: int, carried: str) -> Row:
     try:
         data = strict.parse(carried, MAX_BODY)
         source, notes = str(data["source"]), tuple(str(note) for note in data["notes"])
@@ -331,8 +340,10 @@ def _row(engine: Engine, number: int, carried: str) -> Row:
             tool = check_tool(data["tool"])
             found = Found(tool, tool.name, kind=str(data["kind"]), notes=notes)
             return _tool_row(number, source, found)
-        server = engine.servers.checked(data["server"])
-        return _server_row(number, source, FoundServer(server, server.name, notes))
+        server = site.engine.servers.checked(data["server"])
+        held = str(data.get("held", ""))
+        one = FoundServer(server, server.name, notes, replaced=site.values.get(held, ()))
+        return replace(_server_row(number, source, one), held=held)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise BadInput("This form is not one of ours; bring it again.") from None
 
@@ -354,6 +365,9 @@ async def _taking(engine: Engine, rows: Iterable[Row], ticked: set[str], body: B
             take=number in ticked,
             on=number in on,
             replace=body.flag(f"replace:{number}"),
+            back=frozenset(
+                int(one) for one in body.all(f"back:{number}") if re.fullmatch("[0-9]{1,5}", one)
+            ),
             name=body.text(f"as:{number}", row.name).strip(),
             taken=row.called if row.called in _those(row, there, servers_there) else "",
         )
@@ -364,14 +378,28 @@ async def _taking(engine: Engine, rows: Iterable[Row], ticked: set[str], body: B
             if row.tool is not None:
                 tools.append(replace(row.tool, name=name))
                 switched += [name] if row.on else []
-                held = masker.holds(to_data(tools[-1]))
+                row = replace(row, error=_HOLDS_KEY if masker.holds(to_data(tools[-1])) else "")
             else:
                 assert row.server is not None
                 servers.append(replace(row.server, name=name, private=False))
-                held = masker.holds(to_data(servers[-1]))
-            row = replace(row, error=_HOLDS_KEY if held else "")
+                try:
+                    servers[-1] = _with_back(engine, servers[-1], row)
+                except BadInput as error:
+                    row = replace(row, error=str(error))
         made.append(row)
     return _Taking(made, tools, servers, switched, servers_there)
+
+
+def _with_back(engine: Engine, server: Server, row: Row) -> Server:
+    """`server` with the values that the person put back. BadInput where it may not be kept so."""
+    if row.back and max(row.back) >= len(row.replaced):
+        raise BadInput("What was replaced is not known any more; bring the file again.")
+    back = [row.replaced[place] for place in sorted(row.back)]
+    try:
+        server = with_values(server, back)
+    except (KeyError, IndexError):
+        raise BadInput("This form is not one of ours; bring it again.") from None
+    return engine.servers.checked(to_data(server), {one.value for one in back})
 
 
 def _those(row: Row, tools: set[str], servers: set[str]) -> set[str]:

@@ -52,7 +52,9 @@ async def save(request: Request) -> Response:
     site, body = site_of(request), await body_of(request)
     engine, original = site.engine, "" if body.is_json else body.text("original")
     try:
-        kept = engine.servers.checked(body.data if body.is_json else _from_form(body))
+        data = body.data if body.is_json else _from_form(body)
+        honest = await engine.servers.honest(original or str(data.get("name", "")))
+        kept = engine.servers.checked(data, honest)
         await engine.servers.save(kept, kept.name if body.is_json else original)
     except (BadInput, Conflict) as error:
         if wants(request) != "page":

@@ -152,6 +152,52 @@ async def test_servers_arrive_not_accepted_and_start_nothing(
     assert not marker.exists()
 
 
+async def test_each_replaced_value_is_shown_and_can_be_put_back(
+    page: httpx.AsyncClient, script: httpx.AsyncClient
+) -> None:
+    args = ["--key", "task-board", "--token", "real-secret-1", "https://h.example/?token=t-2"]
+    text = {"mcpServers": {"board": {"command": "npx", "args": args}}}
+    html, fields = await looked(page, text)
+    shown = " ".join(re.sub("<[^>]*>", " ", unescape(html)).split())
+    for place, variable in (("2", "KEY"), ("4", "TOKEN"), ("5", "TOKEN_2")):
+        assert f"argument {place} " in shown
+        assert f"becomes ${{BOARD_{variable}}}" in shown
+    for value in ("task-board", "real-secret-1", "t-2"):
+        assert value not in html
+    assert "back:0" not in fields  # nothing is put back but by the person
+    lost = await taken(page, {**fields, "back:0": ["7"]})
+    assert "bring the file again" in lost.text
+    answer = await taken(page, {**fields, "back:0": ["0", "2"]})
+    assert answer.status_code == 303, answer.text
+    kept = (await script.get("/servers/board")).json()
+    assert kept["args"] == ["--key", "task-board", "--token", "${BOARD_TOKEN}", args[4]]
+    # It can be edited on, and another value that looks like a key is refused as ever.
+    form = {"name": "board", "original": "board", "line": "npx --key task-board --mode fast"}
+    assert (await page.post("/servers", data=form)).status_code == 303
+    form["line"] = "npx --key other-board"
+    assert "looks like a key" in (await page.post("/servers", data=form)).text
+
+
+async def test_a_known_key_cannot_be_put_back(page: httpx.AsyncClient) -> None:
+    text = {"mcpServers": {"known": {"command": "npx", "env": {"A_KEY": KEY}}}}
+    html, fields = await looked(page, text)
+    assert KEY not in html
+    answer = await taken(page, {**fields, "back:0": ["0"]})
+    assert answer.status_code == 422
+    assert "holds the value of a key" in answer.text
+    assert KEY not in answer.text
+    assert 'name="back:0" value="0" checked' in answer.text
+
+
+async def test_a_script_is_told_what_was_replaced(script: httpx.AsyncClient) -> None:
+    text = json.dumps({"mcpServers": {"s": {"command": "x", "env": {"A_KEY": "secret-1"}}}})
+    answer = await script.post("/import", json={"text": text})
+    [server] = answer.json()["servers"]
+    why = "its name is that of a key"
+    assert server["replaced"] == [{"place": "variable A_KEY", "variable": "A_KEY", "why": why}]
+    assert "secret-1" not in answer.text
+
+
 async def test_a_known_key_is_not_kept_and_not_shown(page: httpx.AsyncClient) -> None:
     html, fields = await looked(page, anthropic("leak", description=f"Use {KEY}."))
     assert "holds the value of a key" in html
