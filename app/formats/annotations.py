@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+ANYTHING = "anything is allowed there."
 MOST_DEPTH = 24
 MOST_NODES = 5_000
 _MOST_QUOTED = 2_000
@@ -228,7 +229,7 @@ class Types:
         return schema
 
     def _unknown(self, what: str) -> Schema:
-        self.notes.append(f"The type {what!r} is not known here, so anything is allowed there.")
+        self.notes.append(f"The type {what!r} is not known here, so {ANYTHING}")
         return {}
 
 

@@ -21,12 +21,26 @@ _COUNTS = (
 _SILENT = ("propertyOrdering", "discriminator", "xml", "externalDocs", "example", "nullable")
 """Words that are no JSON Schema and allow or forbid no value by themselves."""
 
+_WRITTEN = {
+    **dict.fromkeys(("dict", "Dict", "HashMap", "Hashtable", "Map", "Object", "mapping"), "object"),
+    **dict.fromkeys(("list", "List", "tuple", "Tuple", "set", "Array", "ArrayList"), "array"),
+    **dict.fromkeys(("Queue", "Stack", "Set"), "array"),
+    **dict.fromkeys(("float", "double", "Float", "Double", "Number", "decimal"), "number"),
+    **dict.fromkeys(("int", "long", "short", "byte", "Integer", "Long", "Bigint"), "integer"),
+    **dict.fromkeys(("str", "char", "String", "Char", "text"), "string"),
+    **dict.fromkeys(("bool", "Boolean", "Bool"), "boolean"),
+    **dict.fromkeys(("None", "NoneType"), "null"),
+    **dict.fromkeys(("any", "Any"), ""),
+}
+"""Types as Python, Java and JavaScript call them; "" for any."""
+
 _SNAKE: dict[str, str] = {
     re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): name
     for name in (*_COUNTS, "anyOf", "propertyOrdering", "additionalProperties")
 }
 _ONE = ("items", "not", "additionalProperties")
 _MANY = ("anyOf", "oneOf", "allOf")
+_NAMED = ("properties", "$defs", "definitions", "patternProperties")
 
 
 def json_schema(schema: Any, depth: int = 0) -> Any:
@@ -53,6 +67,32 @@ def json_schema(schema: Any, depth: int = 0) -> Any:
             made[key] = value
     _exclusive(made)
     return _nullable(made) if schema.get("nullable") is True else made
+
+
+def with_types(schema: Any, changed: dict[str, str], depth: int = 0) -> Any:
+    """`schema` with the types of JSON where it has those of a language. `changed` collects what
+    became what."""
+    if not isinstance(schema, Mapping) or depth > MOST_DEPTH:
+        return schema
+    made: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "type" and isinstance(value, str) and value in _WRITTEN:
+            changed[value] = _WRITTEN[value]
+            if _WRITTEN[value]:
+                made[key] = _WRITTEN[value]
+        elif key == "type" and isinstance(value, list):
+            kinds = [one for one in value if isinstance(one, str) and _WRITTEN.get(one)]
+            changed |= {one: _WRITTEN[one] for one in kinds}
+            made[key] = [_WRITTEN[one] if one in kinds else one for one in value]
+        elif key in _ONE:
+            made[key] = with_types(value, changed, depth + 1)
+        elif key in _MANY and isinstance(value, list):
+            made[key] = [with_types(one, changed, depth + 1) for one in value]
+        elif key in _NAMED and isinstance(value, Mapping):
+            made[key] = {name: with_types(one, changed, depth + 1) for name, one in value.items()}
+        else:
+            made[key] = value
+    return made
 
 
 def _lower(kind: str) -> str:

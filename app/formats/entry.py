@@ -13,6 +13,7 @@ from typing import Any
 
 from app.core.errors import BadTool
 from app.core.tools import NAME
+from app.formats.dialect import with_types
 from app.formats.found import Found
 from app.schema import soundness
 from app.schema.keywords import all_subschemas
@@ -114,6 +115,11 @@ def _parameters(parameters: Any, notes: list[str]) -> dict[str, Any]:
     if isinstance(parameters, Mapping) and "type" not in parameters:
         notes.append('Its parameters had no "type"; arguments are an object, so that was added.')
         parameters = {"type": "object", **parameters}
+    changed: dict[str, str] = {}
+    parameters = with_types(parameters, changed)
+    if changed:
+        said = ", ".join(f"{was} is {now or 'anything'}" for was, now in changed.items())
+        notes.append(f"Its types are those of a programming language; in JSON Schema {said}.")
     return {"parameters": parameters}
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import docstring_parser
 
 from app.formats.annotations import (
+    ANYTHING,
     Schema,
     TooLarge,
     Types,
@@ -84,7 +85,7 @@ def tools(source: str, file: str = "") -> Iterator[Found]:
 def functions(source: str) -> list[Function]:
     """The functions at the top of `source`; where there are none, its pydantic models and the
     like. Unreadable, with the line, where it is no Python, and where all are methods."""
-    tree = _parsed(source)
+    tree = parsed(source)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     aliases = {}
     for node in tree.body:
@@ -121,7 +122,8 @@ def _is_tool(node: Def) -> bool:
     return bool(_decorator(node)[0]) or not node.name.startswith("_")
 
 
-def _parsed(source: str) -> ast.Module:
+def parsed(source: str) -> ast.Module:
+    """The syntax tree; Unreadable, with the line, where it is no Python."""
     if len(source) > MOST_BYTES:
         raise Unreadable(
             f"Python of more than {MOST_BYTES // 1024} kB is not read; split the file."
@@ -249,7 +251,7 @@ def _hinted(name: str, hint: ast.expr | None, types: Types, told: _Told) -> Sche
         return types.schema(hint)
     if name in told.types:
         return types.schema(ast.Constant(value=told.types[name]))
-    types.notes.append(f"{name} has no type, so anything is allowed there.")
+    types.notes.append(f"{name} has no type, so {ANYTHING}")
     return {}
 
 

@@ -6,15 +6,18 @@ library: nothing is fetched, started or run, and nothing is saved.
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from app.formats import python_source
-from app.formats.entry import MOST_TOOLS, refused
+from app.formats import notebook, python_source, python_values
+from app.formats.annotations import ANYTHING
+from app.formats.entry import MOST_TOOLS, UNANSWERED, refused
 from app.formats.found import Brought, Found, FoundServer
-from app.formats.shapes import found_in
+from app.formats.shapes import CASE, found_in
 from app.formats.text import (
     MOST_BYTES,
     Unreadable,
@@ -29,7 +32,10 @@ __all__ = ["Brought", "Found", "FoundServer", "read"]
 _COMMENT = re.compile(r"(?:\s++|//[^\n]*+|/\*(?>[^*]+|\*(?!/))*+\*/)*+")
 _FENCE = "```"
 _TOML = re.compile(r"(?m)^\[\[?[A-Za-z0-9_\"'][^\],\n]*\]\]?[ \t\r]*(?:#.*)?$")
-_PYTHON = re.compile(r"(?m)^(?:async def |def |class |import |from [\w.]+ import |@[A-Za-z_])")
+_PYTHON = re.compile(
+    r"(?m)^(?:async def |def |class |import |from [\w.]+ import |@[A-Za-z_]"
+    r"|[A-Za-z_]\w*[ \t]*(?::[^\n=]*)?=[ \t]*[\[{])"
+)
 _YAML = re.compile(r"(?m)^(?:---|- |[\"']?[\w$.-]+[\"']?:(?:[ \t\r]|$))")
 
 _FORMS = (
@@ -44,7 +50,7 @@ class _Read:
 
     kind: str
     found: Iterable[Found | FoundServer]
-    note: str = ""
+    notes: Sequence[str] = ()
 
 
 def read(text: str, name: str = "", most: int = MOST_TOOLS) -> Brought:
@@ -66,6 +72,11 @@ def _read(text: str, name: str) -> _Read:
     start = _start(text)
     if not start:
         raise Unreadable(f"There is nothing in it; bring {_FORMS}.")
+    if start == "<":
+        raise Unreadable(
+            "This is a page or XML, which holds no tools; a shared session is brought where the"
+            " sessions are, at Import a session."
+        )
     if start == "`" or (ending == ".md" and start not in ("{", "[")):
         return _read(_fenced(text), "")
     if start in "{[" and not (start == "[" and _is_toml(text, ending)):
@@ -73,7 +84,7 @@ def _read(text: str, name: str) -> _Read:
     if ending == ".toml" or (ending not in (".py", ".yaml", ".yml") and _is_toml(text, ending)):
         return _Read("TOML", found_in(toml_value(text), name))
     if ending == ".py" or (ending not in (".yaml", ".yml") and _PYTHON.search(text)):
-        return _Read("Python", python_source.tools(text, name))
+        return _python(text, name)
     if ending in (".yaml", ".yml") or _YAML.search(text):
         return _Read("YAML", found_in(yaml_value(text), name))
     raise Unreadable(f"This is in no form that is known here; bring {_FORMS}.")
@@ -105,10 +116,80 @@ def _json(text: str, name: str) -> _Read:
         value, note = json_value(text)
     except Unreadable:
         lines = _lines(text, name)
-        if lines is None:
+        if lines is not None:
+            return _Read("JSON Lines", lines)
+        if (was := _literal(text)) is not None:
+            return was
+        raise
+    if notebook.is_notebook(value):
+        return _notebook(value)
+    return _Read("JSON", found_in(value, name), [note] if note else [])
+
+
+def _literal(text: str) -> _Read | None:
+    """What a list or an object holds that is written as Python writes it, with True and 'a'; None
+    where it is JSON, however unsound."""
+    try:
+        json.loads(text)
+    except RecursionError:
+        return None
+    except ValueError:
+        pass
+    else:
+        return None
+    try:
+        was = _python(f"tools = {text.lstrip()}", "")
+    except Unreadable:
+        return None
+    return _Read("Python", was.found, [*was.notes, "It was read as Python."]) if was.found else None
+
+
+def _notebook(value: Any) -> _Read:
+    code, notes = notebook.code_of(value)
+    was = _python(code, "")
+    notes += ["To have a function of it run, save it in a .py file."] if was.found else []
+    return _Read("Notebook", was.found, [*notes, *was.notes])
+
+
+def _python(text: str, name: str) -> _Read:
+    """The functions of a file, and the tools among its values: of one name they are one, with the
+    function to run and the schema that was written for it."""
+    tree = python_source.parsed(text)
+    listed = python_values.listed(tree)
+    told = [
+        one for _, value in listed.tools for one in found_in(value, name) if isinstance(one, Found)
+    ]
+    try:
+        functions = list(python_source.tools(text, name))
+    except Unreadable:
+        if not told:
             raise
-        return _Read("JSON Lines", lines)
-    return _Read("JSON", found_in(value, name), note)
+        functions = []
+    if told:  # models are the schemas of these, and no tools by themselves
+        functions = [one for one in functions if one.form["line"]]
+    found = []
+    for function in functions:
+        same = next((one for one in told if one.tool and one.name == function.name), None)
+        found.append(_merged(function, same))
+        told = [one for one in told if one is not same]
+    rest = [one for one in told if one.tool is not None or not functions]
+    return _Read("Python", [*found, *rest], listed.notes)
+
+
+def _merged(function: Found, told: Found | None) -> Found:
+    """`function` with the description and the parameters of the tool of its name."""
+    if told is None or told.tool is None or function.tool is None:
+        return function
+    tool = replace(
+        function.tool,
+        description=told.tool.description,
+        parameters=told.tool.parameters,
+        strict=told.tool.strict,
+    )
+    note = "Its description and parameters are those of the tool of this name in the file."
+    notes = [one for one in told.notes if one != UNANSWERED or one in function.notes]
+    notes += [one for one in function.notes if not one.endswith(ANYTHING)]
+    return replace(function, tool=tool, notes=(note, *dict.fromkeys(notes)))
 
 
 def _lines(text: str, name: str) -> Iterator[Found | FoundServer] | None:
@@ -131,14 +212,46 @@ def _each_line(text: str, name: str) -> Iterator[Found | FoundServer]:
 def _brought(was: _Read, most: int) -> Brought:
     tools: list[Found] = []
     servers: list[FoundServer] = []
-    notes = [was.note] if was.note else []
-    more = False
+    notes = list(was.notes)
+    more, again = False, _Again()
     for one in was.found:
+        if isinstance(one, Found) and again.has(one):
+            continue
         full = tools if isinstance(one, Found) else servers
         if more := len(full) == most:
             notes.append(f"Only the first {most:,} are read; bring the rest by themselves.")
             break
         tools.append(one) if isinstance(one, Found) else servers.append(one)
+    notes += again.notes()
     kinds = sorted({one.kind for one in tools if one.kind} | {"MCP servers" for _ in servers})
     said = "" if tools or servers else f"It holds no tools and no servers; bring {_FORMS}."
     return Brought(tuple(tools), tuple(servers), " and ".join(kinds), said, tuple(notes), more)
+
+
+@dataclass
+class _Again:
+    """The functions of a benchmark, many of which stand in many of its cases."""
+
+    seen: set[str] = field(default_factory=set)
+    same: int = 0
+    empty: int = 0
+
+    def has(self, one: Found) -> bool:
+        """Whether it was there before; of cases without functions one speaks for all."""
+        if one.kind != CASE:
+            return False
+        key = json.dumps(one.form, sort_keys=True) if one.tool is not None else one.problem and ""
+        if key not in self.seen:
+            self.seen.add(key)
+            return False
+        self.same += bool(key)
+        self.empty += not key
+        return True
+
+    def notes(self) -> list[str]:
+        notes = []
+        if self.same:
+            notes.append(f"Taken once what stands there again, word for word: {self.same:,} times.")
+        if self.empty:
+            notes.append(f"Cases that name no functions, too: {self.empty:,}.")
+        return notes

@@ -18,6 +18,7 @@ from app.formats.found import Found, FoundServer
 from app.schema.validate import check_tool
 
 OWN = "our own form"
+CASE = "BFCL"
 
 _OURS = {one.name for one in fields(Tool)}
 _OURS_ALONE = _OURS - {"name", "description", "parameters", "strict", "format"}
@@ -49,6 +50,9 @@ def _in_object(entry: Mapping[str, Any], file: str, depth: int) -> Iterator[Foun
     if openapi.is_document(entry):
         yield from openapi.tools(entry)
         return
+    if is_case(entry):
+        yield from _of_case(entry, file, depth)
+        return
     told = servers.of(entry)
     if told is not None:
         yield from servers.servers(told)
@@ -61,6 +65,28 @@ def _in_object(entry: Mapping[str, Any], file: str, depth: int) -> Iterator[Foun
         yield from gemini.tools(entry)
     elif told is None and not lists:
         yield _one(entry, file)
+
+
+def is_case(entry: Mapping[str, Any]) -> bool:
+    """Whether `entry` is a case of a benchmark (BFCL): what is asked, and the functions for it."""
+    return "question" in entry and "id" in entry and "name" not in entry
+
+
+def _of_case(entry: Mapping[str, Any], file: str, depth: int) -> Iterator[Found | FoundServer]:
+    called = clipped(entry.get("id")) or "the case"
+    functions = entry.get("function")
+    listed = [functions] if isinstance(functions, Mapping) else functions
+    if not isinstance(listed, list):
+        said = (
+            f"The case {called} names no functions of its own; bring the file of functions that it"
+            " is about."
+        )
+        yield refused(entry, CASE, called, said)
+        return
+    for found in found_in(listed, file, depth + 1):
+        if isinstance(found, Found):
+            note = f"Of the case {called} the question and what else it holds were left out."
+            yield replace(found, kind=CASE, notes=(note, *found.notes))
 
 
 def _is_named(entry: Mapping[str, Any]) -> bool:

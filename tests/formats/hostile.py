@@ -92,6 +92,31 @@ PYTHON: dict[str, tuple[str, str]] = {
     "digits": ("def f(a=" + "9" * 5000 + "): pass", "too many digits"),
     "classes that fan out": (_CLASSES + "def f(a: A0): pass", "too large"),
     "classes in a mesh": (_LINE + "class A60(BaseModel):\n y: int\ndef f(a: A0): pass", ""),
+    "values that double": (
+        "import os\na0 = 'x' * 9\nb0 = 'x'\n"
+        + "".join(f"b{i + 1} = b{i} + b{i}\n" for i in range(60))
+        + "t = {'name': b60, 'parameters': {}}",
+        "It holds no tools",
+    ),
+    "values that fan out": (
+        "import os\nb0 = [1]\n"
+        + "".join(f"b{i + 1} = [b{i}, b{i}]\n" for i in range(60))
+        + "t = {'name': 't', 'parameters': {'enum': b60}}",
+        "It holds no tools",
+    ),
+    "names in a ring": (
+        "import os\na = b\nb = a\nt = {'name': a, 'parameters': {}}",
+        "It holds no tools",
+    ),
+    "values that would run": (
+        "import os\nt = {'name': os.system('touch never'), 'parameters': {}}",
+        "It holds no tools",
+    ),
+    "a deep notebook": (
+        '{"nbformat": 4, "cells": [{"cell_type": "code", "source": "x = ' + "(" * _SIZE + '"}]}',
+        "It holds no tools",
+    ),
+    "a web page": ("<!doctype html><script>alert(1)</script>", "holds no tools"),
     "itself": ('class A(BaseModel):\n a: "A"\ndef f(a: A): pass', ""),
     "runs nothing": (
         "import os\n@os.system('touch never')\ndef f(a=os.system('touch never')):\n  '\\d'",

@@ -134,8 +134,9 @@ SHAPES: dict[str, str] = {
       "AWS_REGION": "us-east-1", "FILE_PATH": "task.json", "TASK_MASTER_TOOLS": "core"}}}}""",
     "two values of one URL": """{"mcpServers": {"two": {"url":
       "https://host.example/sse?api_key=«k-one»&profile=me&token=«t-two»"}}}""",
-    "user and password": """{"mcpServers": {"pg": {"command": "docker", "args": ["run", "-i", "--rm",
-      "-e", "DATABASE_URI", "-e", "PGPASSWORD=«pw1»", "-e", "MODE=fast", "mcp/postgres:latest"],
+    "user and password": """{"mcpServers": {"pg": {"command": "docker", "args": ["run",
+      "-i", "--rm", "-e", "DATABASE_URI", "-e", "PGPASSWORD=«pw1»", "-e", "MODE=fast",
+      "mcp/postgres:latest"],
       "env": {"DATABASE_URI": "postgresql://me:«p@ss1»@localhost:5432/db?sslmode=require"}}}}""",
     "headers inside of a variable": """{"mcpServers": {"notion": {"command": "npx",
       "args": ["-y", "@notionhq/notion-mcp-server"], "env": {"OPENAPI_MCP_HEADERS":
@@ -147,7 +148,8 @@ SHAPES: dict[str, str] = {
       "npx -y @smithery/cli@latest run exa --key «0000-1111» --profile my-own"]}}}""",
     "VS Code": """{"inputs": [{"type": "promptString", "id": "key", "password": true}],
       "servers": {"vs": {"type": "stdio", "command": "docker", "args": ["run", "--rm", "-e",
-      "API_KEY=${input:key}", "-v", "${workspaceFolder}/c.yaml:/app/c.yaml", "ghcr.io/a/b:latest"]}}}""",
+      "API_KEY=${input:key}", "-v", "${workspaceFolder}/c.yaml:/app/c.yaml",
+      "ghcr.io/a/b:latest"]}}}""",
     "settings of VS Code": """{"editor.tabSize": 2, "mcp": {"servers": {"s": {"url":
       "http://localhost:7007/mcp", "headers": {"Authorization": "Bearer ${env:A_TOKEN}"}}}}}""",
     "Cursor, by name alone": """{"linear": {"url": "https://mcp.linear.app/mcp"},

@@ -148,3 +148,57 @@ def test_a_title_of_the_arguments_is_left_out_of_a_tool_of_langchain_with_a_note
     same = found({"name": "f", "description": "D.", "args_schema": schema})
     other = found({"name": "f", "description": "D.", "args_schema": {**schema, "title": "FArgs"}})
     assert [any("title" in note for note in one.notes) for one in (same, other)] == [False, True]
+
+
+CASE = {
+    "id": "simple_0",
+    "question": [[{"role": "user", "content": "Where?"}]],
+    "function": [
+        {
+            "name": "geo.find",
+            "description": "d",
+            "parameters": {
+                "type": "dict",
+                "properties": {
+                    "at": {"type": "tuple", "items": {"type": "float"}},
+                    "any": {"type": "any", "description": "e"},
+                    "java": {"type": "HashMap", "properties": {"n": {"type": "Integer"}}},
+                    "either": {"anyOf": [{"type": "String"}, {"type": ["bool", "null"]}]},
+                },
+                "required": ["at"],
+            },
+        }
+    ],
+}
+
+
+def test_a_case_of_a_benchmark_brings_its_functions_in_json_schema() -> None:
+    one = found(CASE)
+    assert one.tool is not None, one.problem
+    assert (one.name, one.kind) == ("geo.find", "BFCL")
+    assert one.tool.parameters == {
+        "type": "object",
+        "properties": {
+            "at": {"type": "array", "items": {"type": "number"}},
+            "any": {"description": "e"},
+            "java": {"type": "object", "properties": {"n": {"type": "integer"}}},
+            "either": {"anyOf": [{"type": "string"}, {"type": ["boolean", "null"]}]},
+        },
+        "required": ["at"],
+    }
+    said = " ".join(one.notes)
+    assert "Of the case simple_0 the question" in said
+    assert "dict is object, tuple is array, float is number, any is anything" in said
+
+
+def test_a_file_of_cases_brings_each_function_once() -> None:
+    other = {**CASE, "id": "simple_1"}
+    lone = {**CASE, "id": "simple_2", "function": {"name": "lone", "parameters": {"type": "dict"}}}
+    turns = [{"id": f"multi_{n}", "question": [[]], "path": ["a.b"]} for n in range(3)]
+    text = "\n".join(map(json.dumps, [CASE, other, lone, *turns]))
+    brought = read(text, "BFCL_v4_simple.json")
+    assert [one.name for one in brought.tools if one.tool] == ["geo.find", "lone"]
+    [refused] = [one for one in brought.tools if one.problem]
+    assert "multi_0 names no functions of its own" in refused.problem
+    assert any("word for word: 1 times" in note for note in brought.notes)
+    assert "Cases that name no functions, too: 2." in brought.notes

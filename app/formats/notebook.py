@@ -1,0 +1,51 @@
+"""The code of a Jupyter notebook as one Python text, each cell where it stands. Nothing is run.
+
+https://nbformat.readthedocs.io/en/latest/format_description.html
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+MOST_CELLS = 2_000
+_MAGIC = re.compile(r"(?m)^([ \t]*)(?:[%!?]|[^\n#'\"=]*\?{1,2}[ \t]*$|\w[\w, ]*=[ \t]*[!%]).*$")
+
+
+def is_notebook(value: Any) -> bool:
+    return isinstance(value, Mapping) and "nbformat" in value and isinstance(value["cells"], list)
+
+
+def code_of(value: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """(the code of all cells that are sound Python, sentences on the others)."""
+    pieces: list[str] = []
+    unsound: list[str] = []
+    cells = value["cells"]
+    for number, cell in enumerate(cells[:MOST_CELLS], 1):
+        if not isinstance(cell, Mapping) or cell.get("cell_type") != "code":
+            continue
+        source = cell.get("source")
+        text = "".join(map(str, source)) if isinstance(source, list) else str(source or "")
+        if text.lstrip().startswith("%%"):
+            continue  # of another language, or timed
+        text = _MAGIC.sub(r"\1pass", text)
+        pieces.append(text) if _is_sound(text) else unsound.append(str(number))
+    notes = []
+    if unsound:
+        notes.append(f"No sound Python, and left out: cell {', '.join(unsound[:10])}.")
+    if len(cells) > MOST_CELLS:
+        notes.append(f"Only the first {MOST_CELLS:,} cells are read.")
+    return "\n\n".join(pieces), notes
+
+
+def _is_sound(text: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
