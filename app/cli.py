@@ -264,9 +264,9 @@ def _import(commands: argparse._SubParsersAction[_Parser]) -> None:
     one = commands.add_parser(
         "import",
         help="bring a session, a request, a curl command or a HAR",
-        description="Keep a session that was exported as jsonl, the body of a request (OpenAI, "
-        "Anthropic, Gemini, Ollama), a curl command or an HTTP archive (HAR) to be read; nothing "
-        "of it is run, asked or applied. Prints its new id.",
+        description="Keep a session that was exported as jsonl or html, the body of a request "
+        "(OpenAI, Anthropic, Gemini, Ollama), a curl command or an HTTP archive (HAR) to be read; "
+        "nothing of it is run, asked or applied. Prints its new id.",
     )
     one.add_argument("file", type=Path, metavar="FILE")
     one.add_argument("--json", action="store_true", help="one object")

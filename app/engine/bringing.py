@@ -17,6 +17,7 @@ from app.engine.closing import cut_off
 from app.engine.engine import Engine, new_id
 from app.engine.settings import sound_params, unnamed_profile
 from app.engine.summaries import summary_of, title_of
+from app.export import html
 from app.export.jsonl import read
 from app.export.kept import Kept, Piece, Recording
 from app.export.redact import redacted
@@ -27,18 +28,22 @@ from app.formats.text import Unreadable
 from app.store.batch import Batch, Chunk, Closed
 
 WHAT = (
-    "a session that was exported as JSON Lines, the body of a request to OpenAI, Anthropic, Gemini "
-    "or Ollama, a curl command, or an HTTP archive (HAR)"
+    "a session that was exported as JSON Lines or shared as HTML, the body of a request to OpenAI, "
+    "Anthropic, Gemini or Ollama, a curl command, or an HTTP archive (HAR)"
 )
 """What can be brought."""
 
 
 async def bring(engine: Engine, data: bytes) -> str:
-    """The id under which what somebody brings is kept, read-only: a session as JSON Lines, or a
-    request as its body, a curl command or an HTTP archive. BadInput says why it cannot be read (of
-    a session, in which line), and nothing is kept then."""
+    """The id under which what somebody brings is kept, read-only: a session as JSON Lines or as a
+    shared page, or a request as its body, a curl command or an HTTP archive. BadInput says why it
+    cannot be read (of a session, in which line), and nothing is kept then."""
     # A large file takes seconds, hence the other thread.
-    reads = _read if data.lstrip().startswith(b'{"playground"') else _read_request
+    reads = _read_request
+    if html.is_page(data):
+        data, reads = await asyncio.to_thread(html.lines_of, data), _read
+    elif data.lstrip().startswith(b'{"playground"'):
+        reads = _read
     try:
         kept = await asyncio.to_thread(reads, engine, data)
     except Unreadable as error:

@@ -3,14 +3,17 @@ behind it. It acts on nothing and asks for nothing; its own CSP says so.
 
 The page's own blocks are drawn once more; the frames of the replay, the bytes and the images ride
 along compressed, for the same HTML comes again and again (DecompressionStream, Compression
-Standard, https://compression.spec.whatwg.org).
+Standard, https://compression.spec.whatwg.org). The session itself rides along, too, for who imports
+the page; no script reads that.
 """
 
 from __future__ import annotations
 
 import base64
+import binascii
 import hashlib
 import json
+import lzma
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,13 +22,18 @@ from typing import Any
 
 from markupsafe import Markup
 
+from app.core.errors import BadInput
 from app.core.events import RequestSent
+from app.export import jsonl
 from app.export.kept import Kept, Written
 from app.export.naming import file_name
 from app.render.blocks import ancestors, block
 from app.render.lanes import drawing
 from app.render.reel import reel
 from app.render.replay import Fixed, Player, replay
+
+MOST_MEMORY = 64 * 1024 * 1024
+_LINES = b'<script type="text/plain" id="lines">'
 
 _IMAGE = re.compile(r'(<img [^>]*?)src="(data:[^"]*)"')
 _CODE = re.compile(r'(<div (?:id="[^"]*" )?class="code[^>]*)>((?:(?!</?div)[^\0]){1000,}?)</div>')
@@ -84,9 +92,45 @@ def write(kept: Kept) -> Written:
         styles=Markup(look.styles),
         script=Markup(look.script),
         data=base64.b64encode(zlib.compress(_json(payload), 9)).decode("ascii"),
+        lines=_packed(jsonl.write(kept).data),
     )
     name = file_name(kept.title, "html")
     return Written(name, "text/html", html.encode("utf-8", "replace"))
+
+
+def lines_of(page: bytes) -> bytes:
+    """The session's JSON Lines that a page of ours bears; nothing else of it is read, and nothing
+    run. BadInput where there are none."""
+    _, found, rest = page.partition(_LINES)
+    if not found:
+        old = b'<body class="shared">' in page
+        raise BadInput(
+            "This shared page bears no session to import; share the session anew, or as JSON Lines."
+            if old
+            else "This is a web page, and no shared session; share one as HTML or as JSON Lines."
+        )
+    try:
+        packed = base64.b64decode(rest.partition(b"<")[0], validate=True)
+        unpacking = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MOST_MEMORY)
+        data = unpacking.decompress(packed, jsonl.MAX_BYTES + 1)
+    except (binascii.Error, lzma.LZMAError):
+        raise BadInput("The session in this shared page is damaged; share it anew.") from None
+    if not unpacking.eof and len(data) <= jsonl.MAX_BYTES:
+        raise BadInput("The session in this shared page is cut off; share it anew.")
+    return data
+
+
+def is_page(data: bytes) -> bool:
+    """Whether somebody brings a web page."""
+    start = data[:1_000].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    return start.startswith((b"<!doctype html", b"<html"))
+
+
+def _packed(lines: bytes) -> str:
+    """For who imports the page again; what would be too large for that is left out."""
+    if len(lines) > jsonl.MAX_BYTES:
+        return ""
+    return base64.b64encode(lzma.compress(lines, preset=2)).decode("ascii")
 
 
 def _frames(made: Sequence[Mapping[str, Any]], long: dict[str, int]) -> list[list[Any]]:

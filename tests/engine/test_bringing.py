@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import lzma
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
@@ -31,10 +34,11 @@ from app.engine.bringing import bring
 from app.engine.decisions import Asked
 from app.engine.decoded_again import Difference
 from app.engine.engine import Engine
-from app.engine.exporting import kept
+from app.engine.exporting import kept, look
 from app.engine.forking import Place, fork
 from app.engine.purging import purge
 from app.engine.verifying import verify
+from app.export import html
 from app.export.jsonl import write
 from app.export.kept import Kept
 from tests.engine.running import ALLOW_ALL, asked, older, rested, running
@@ -48,6 +52,10 @@ def lines(data: bytes) -> list[Any]:
     """Without the ids, the one thing in which an export of an import may differ."""
     first, *rest = [json.loads(line) for line in data.splitlines()]
     return [{**first, "session": {**first["session"], "id": ""}}, *rest]
+
+
+async def page_of(engine: Engine, session_id: str) -> bytes:
+    return html.write(replace(await kept(engine, session_id), look=look())).data
 
 
 async def exported(engine: Engine, session_id: str) -> bytes:
@@ -295,3 +303,18 @@ async def test_one_that_an_earlier_version_took_for_running_is_put_right(tmp_pat
         await engine.driver.delete(session_id)
         await purge(engine, [session_id])
         assert await engine.log.summary(session_id) is None
+
+
+async def test_a_shared_page_brings_its_session_back(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session_id = (await asked(engine, "What is 2 + 2?", "calculator", rules=ALLOW_ALL)).id
+        page = await page_of(engine, session_id)
+        again = await bring(engine, b"\xef\xbb\xbf\n" + page)
+        assert again != session_id
+        assert lines(await exported(engine, again)) == lines(await exported(engine, session_id))
+        assert await exported(engine, again) != b""
+        hostile = base64.b64encode(lzma.compress(b'{"playground": 1}\n[1]\n'))
+        cut = re.sub(rb'(id="lines">)[^<]+', rb"\1" + hostile, page)
+        with pytest.raises(BadInput, match="Line 1"):
+            await bring(engine, cut)
+        assert len(await engine.log.summaries()) == 2

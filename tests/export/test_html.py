@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import lzma
 import random
 import re
 import string
@@ -12,15 +13,17 @@ from typing import Any
 
 import pytest
 
+from app.core.errors import BadInput
 from app.core.events import CallEnded, Logged
 from app.core.fold import fold
 from app.core.rows import to_row
 from app.core.tools import Content, ToolResult
 from app.engine.exporting import look
-from app.export import html
+from app.export import html, jsonl
 from app.export.kept import Kept, Piece, Recording
 from tests.factories import Log
 from tests.render.logs import STORIES
+from tests.tables import each_row
 
 ROOM = 150_000
 """Bytes that the file may be larger than what is kept of its session."""
@@ -120,3 +123,34 @@ def test_an_image_is_in_the_file_once() -> None:
     told = unpacked(file.data.decode())
     assert told["long"].count(f"data:image/png;base64,{data}") == 1
     assert data not in file.data.decode()
+
+
+def packed(data: bytes) -> str:
+    return base64.b64encode(lzma.compress(data, preset=2)).decode()
+
+
+@each_row(
+    ("block", "said"),
+    [
+        ("", "bears no session to import"),
+        (None, "This is a web page, and no shared session"),
+        ("{{", "is damaged"),
+        (base64.b64encode(b"no lzma at all").decode(), "is damaged"),
+        (packed(b"{}" * 2_000)[:60], "is cut off"),
+    ],
+)
+def test_a_page_that_bears_no_session_says_so(block: str | None, said: str) -> None:
+    held = f'<script type="text/plain" id="lines">{block}</script>' if block else ""
+    body = '<body class="shared">' if block is not None else "<body>"
+    page = f"\n<!DOCTYPE html>\n<html>{body}{held}</html>".encode()
+    assert html.is_page(page)
+    with pytest.raises(BadInput, match=said):
+        html.lines_of(page)
+
+
+def test_what_a_page_bears_is_unpacked_as_far_as_a_file_may_be_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    page = f'<script type="text/plain" id="lines">{packed(b" " * 100_000)}</script>'.encode()
+    monkeypatch.setattr(jsonl, "MAX_BYTES", 1_000)
+    assert len(html.lines_of(page)) == 1_001
