@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from app import __version__
 from app.core.errors import PlaygroundError
 from app.core.tools import ToolResult, text_result
-from app.executors.mcp_results import Listed, listed, result_of
+from app.executors.mcp_results import Listed, asked_for, input_wanted, listed, result_of
 from app.executors.mcp_stdio import Words
 from app.executors.progress import Progress
 
@@ -196,13 +196,11 @@ class Connection:
             if self._closing.is_set() or self._task.done():
                 raise Gone(self.words.fault or f"The connection ended ({error}).") from None
             said = f"The server answered with an error: {error} (code {error.code})."
-            raise Refusal(said) from None
+            asks = asked_for(str(error))
+            raise Refusal(f"{asks} {said}" if asks else said) from None
         except ValueError as error:
-            told = str(error).splitlines()[0][:300]
-            raise Gone(
-                "Its answer is none that MCP knows, or asks for input in the middle of a call,"
-                f" which is not offered: {told}"
-            ) from None
+            told = f"Its answer is none that MCP knows: {str(error).splitlines()[0][:300]}"
+            raise Gone(input_wanted(error) or told) from None
         finally:
             if not asked.done():
                 asked.cancel()

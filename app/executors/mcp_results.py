@@ -99,26 +99,85 @@ def result_of(result: types.CallToolResult) -> ToolResult:
     same once more."""
     pieces = tuple(_piece(block) for block in result.content)
     structured = result.structured_content
-    if structured is not None and not _said(structured, result.content):
-        text = json.dumps(structured, ensure_ascii=False)
-        pieces = (*(() if _repeats(structured, pieces) else pieces), _json(text))
+    if structured is not None:
+        texts = [block.text for block in result.content if block.type == "text"]
+        if any(same_json(_value(text), structured) for text in texts):
+            # Of JSON that stands alone it is known that it is JSON.
+            pieces = (
+                (_json(json.dumps(structured, ensure_ascii=False)),) if len(pieces) == 1 else pieces
+            )
+        elif not _wraps(structured, result.content, texts):
+            pieces = (*pieces, _json(json.dumps(structured, ensure_ascii=False)))
+    if result.is_error and (asks := asked_for(" ".join(one.text for one in pieces))):
+        pieces = (Content(text=f"{asks} What the tool says of it:"), *pieces)
     return ToolResult(pieces, is_error=result.is_error, kind="failed" if result.is_error else "")
 
 
-def _repeats(structured: Any, pieces: tuple[Content, ...]) -> bool:
-    """Whether the text is the structured content, written out as JSON."""
-    return len(pieces) == 1 and pieces[0].type == "text" and _value(pieces[0].text) == structured
-
-
-def _said(structured: Any, blocks: Sequence[types.ContentBlock]) -> bool:
-    """Whether the blocks say all of `structured`, which only wraps them: a value that is no
-    object is sent as {"result": value}."""
-    texts = [block.text for block in blocks if block.type == "text"]
+def _wraps(structured: Any, blocks: Sequence[types.ContentBlock], texts: Sequence[str]) -> bool:
+    """Whether the blocks say all of `structured`, which only wraps them: as {"result": value} or
+    {"content": text}, or {"content": the blocks}."""
     match structured:
-        case {"result": inner, **others} if not others and len(texts) == len(blocks):
-            values = [_value(text) for text in texts]
-            return inner in ("\n".join(texts), values) or (len(values) == 1 and inner == values[0])
+        case {**members} if len(members) == 1:
+            inner = next(iter(members.values()))
+        case _:
+            return False
+    told = [block.model_dump(by_alias=True, exclude_none=True, mode="json") for block in blocks]
+    if same_json(inner, told) or same_json([inner], told):
+        return True
+    values = [_value(text) for text in texts]
+    same = ("\n".join(texts), list(texts), values, *(values if len(values) == 1 else ()))
+    return len(texts) == len(blocks) and any(same_json(inner, one) for one in same)
+
+
+def same_json(one: Any, other: Any) -> bool:
+    """Whether two values are the same JSON: true is not 1, 1.0 is."""
+    match one, other:
+        case bool() | None | str(), _:
+            return type(one) is type(other) and bool(one == other)
+        case int() | float(), int() | float() if not isinstance(other, bool):
+            return one == other
+        case list(), list():
+            pairs = zip(one, other, strict=False)
+            return len(one) == len(other) and all(same_json(a, b) for a, b in pairs)
+        case Mapping(), Mapping():
+            return one.keys() == other.keys() and all(same_json(one[k], other[k]) for k in one)
     return False
+
+
+_ASKS = (
+    ("elicit", "asks the person for input in the middle of a call (elicitation)"),
+    ("sampling", "asks for an answer of a model in the middle of a call (sampling)"),
+    ("roots", "asks for the person's folders in the middle of a call (roots)"),
+)
+_REFUSED = re.compile(
+    r"(?i)(?:elicitation|sampling|list.?roots) (?:is )?(?:not |un)supported"
+    r"|(?:elicitation/create|sampling/createMessage|roots/list)[^\n]{0,80}?not (?:found|supported)"
+    r"|client[^\n]{0,40}?(?:not|n't) (?:support|declare|have|advertise)[^\n]{0,40}?"
+    r"(?:elicitation|sampling|roots)"
+)
+_MOST_SAID = 4_000
+
+
+def asked_for(said: str) -> str:
+    """A sentence where `said` tells, in words of the protocol, that a server's request to us was
+    refused; "" otherwise."""
+    found = _REFUSED.search(said[:_MOST_SAID])
+    word = found[0].lower() if found is not None else ""
+    return next(
+        (f"This tool {asks}; that is not offered here." for key, asks in _ASKS if key in word), ""
+    )
+
+
+def input_wanted(error: ValueError) -> str:
+    """The same of an answer that is no result but asks by itself; `error` says that it is none."""
+    told = [one.get("input") for one in error.errors()] if hasattr(error, "errors") else []
+    requests = next((one.get("inputRequests") for one in told if isinstance(one, Mapping)), None)
+    if not isinstance(requests, Mapping):
+        return ""
+    methods = [one.get("method") for one in requests.values() if isinstance(one, Mapping)]
+    named = (asks for key, asks in _ASKS if any(key in str(one) for one in methods))
+    asks = next(named, "asks for input in the middle of a call")
+    return f"This tool {asks}; that is not offered here."
 
 
 def _value(text: str) -> Any:

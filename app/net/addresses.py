@@ -22,6 +22,8 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host, by its name and port; OSError where it has none."""
 
 MOST_ADDRESSES = 4
+MAY_REACH = "may reach this computer and its network"
+"""What every page calls it where a person allows private addresses."""
 """How many of a host's addresses are worth a try."""
 
 _PRIVATE = tuple(
@@ -213,8 +215,8 @@ def _own_fault(address: IPAddress, private: bool) -> str:
 
 def _closed(host: str, why: str) -> str:
     return (
-        f"{host} was not contacted: it is {why}. Where this is meant, a person may allow private "
-        "addresses for this tool (config.private)."
+        f"{host} was not contacted: it is {why}. Where this is meant, tick “{MAY_REACH}” for it"
+        " (in JSON: private)."
         if "private network" in why or "this machine" in why
         else f"{host} was not contacted: it is {why}. Name a public host."
     )

@@ -107,7 +107,7 @@ class Way:
                 if number == len(place.addresses):
                     raise
         assert response is not None
-        await _check(response, self._origin)
+        await _check(request, response, self._origin)
         if _streams(response):
             response.stream = _counted(response.stream, self._heard)
         return response
@@ -123,8 +123,9 @@ class Way:
         await self._inner.__aexit__(*error)
 
 
-async def _check(response: httpx2.Response, place: str) -> None:
-    """Refused for a redirect, a login that is wanted, a compressed answer, one without measure."""
+async def _check(request: httpx2.Request, response: httpx2.Response, place: str) -> None:
+    """Refused for a redirect, a login that is wanted, an address that takes no message, a
+    compressed answer, one without measure."""
     status = response.status_code
     coding = response.headers.get("content-encoding", "").strip().lower()
     said = ""
@@ -136,6 +137,13 @@ async def _check(response: httpx2.Response, place: str) -> None:
             f"{place} refuses us (HTTP {status}). Name the variable of its key in a header, like"
             " Authorization: Bearer ${NAME}; a login in the browser (OAuth) is not offered."
         )
+    elif _is_no_endpoint(request, response):
+        said = (
+            f"{place} takes no message at {request.url.path[:200]} (HTTP {status}): it is no"
+            " streamable HTTP endpoint. A server of the older kind (HTTP with SSE, often at /sse)"
+            " is not supported; give the URL of its newer endpoint, often /mcp, or start it by its"
+            " command."
+        )
     elif coding not in ("", "identity"):
         # What is measured is what comes; unpacked, a thousand times as much could follow.
         said = (
@@ -146,6 +154,14 @@ async def _check(response: httpx2.Response, place: str) -> None:
         raise Refused(said)
     if not _streams(response):
         response.stream = _measured(response.stream, place)
+
+
+def _is_no_endpoint(request: httpx2.Request, response: httpx2.Response) -> bool:
+    """Whether a first message was refused by the web server, as one with SSE alone does: 404 later
+    on is the end of a session, and in JSON it is an answer."""
+    kind: str = response.headers.get("content-type", "")
+    first = request.method == "POST" and "mcp-session-id" not in request.headers
+    return first and response.status_code in (404, 405) and not kind.startswith("application/json")
 
 
 def _streams(response: httpx2.Response) -> bool:

@@ -149,7 +149,9 @@ def misbehave(word: str, message: dict[str, Any]) -> None:
         case "nonsense":
             answer(message, {"surprise": 1})
         case "asks":
-            answer(message, {"resultType": "input_required", "inputRequests": {}})
+            form = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}}
+            wanted = {"one": {"method": "elicitation/create", "params": form}}
+            answer(message, {"resultType": "input_required", "inputRequests": wanted})
         case _:
             print("a print between messages", flush=True)
             told(message, "fine")

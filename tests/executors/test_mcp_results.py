@@ -94,6 +94,46 @@ CONTENTS: list[tuple[dict[str, Any], list[Content]]] = [
         [Content(text="5"), Content(text="6")],
     ),
     (
+        {"content": [text("long " * 9)], "structuredContent": {"content": "long " * 9}},
+        [Content(text="long " * 9)],
+    ),
+    (
+        {"content": [text("a")], "structuredContent": {"content": [text("a")]}},
+        [Content(text="a")],
+    ),
+    (
+        {"content": [text("a")], "structuredContent": {"content": text("a")}},
+        [Content(text="a")],
+    ),
+    (
+        {
+            "content": [{"type": "image", "mimeType": "image/png", "data": PNG}],
+            "structuredContent": {
+                "content": [{"type": "image", "mimeType": "image/png", "data": PNG}]
+            },
+        },
+        [Content("image", media_type="image/png", data=PNG)],
+    ),
+    (
+        {
+            "content": [text('{"a": 1}'), text('{"a": 2}')],
+            "structuredContent": {"items": [{"a": 1.0}, {"a": 2}]},
+        },
+        [Content(text='{"a": 1}'), Content(text='{"a": 2}')],
+    ),
+    (
+        {"content": [text(json.dumps(OBJECT)), text("Done.")], "structuredContent": OBJECT},
+        [Content(text=json.dumps(OBJECT)), Content(text="Done.")],
+    ),
+    (
+        {"content": [text("true")], "structuredContent": {"result": 1}},
+        [Content(text="true"), Content(text='{"result": 1}', media_type="application/json")],
+    ),
+    (
+        {"content": [text("a")], "structuredContent": {"content": "b"}},
+        [Content(text="a"), Content(text='{"content": "b"}', media_type="application/json")],
+    ),
+    (
         {"content": [text("5")], "structuredContent": {"result": 6}},
         [Content(text="5"), Content(text='{"result": 6}', media_type="application/json")],
     ),
@@ -111,6 +151,32 @@ def test_an_error_of_the_tool_is_an_error_result() -> None:
     told = {"content": [text("no")], "isError": True}
     result = called(told)
     assert (result.is_error, result.kind, result.text) == (True, "failed", "no")
+
+
+@each_row(
+    ("said", "asks"),
+    [
+        ("Error executing tool ask: Elicitation not supported", "(elicitation)"),
+        ("MCP error -32601: Client does not support elicitation", "(elicitation)"),
+        ("Client does not support form elicitation.", "(elicitation)"),
+        ("Error executing tool t: Sampling not supported", "(sampling)"),
+        ("sampling/createMessage: Method not found", "(sampling)"),
+        ("Client doesn't support sampling (required for sampling/createMessage)", "(sampling)"),
+        ("List roots not supported", "(roots)"),
+        ("The sample was not found", ""),
+        ("Unsupported city", ""),
+        ("The support of elicitation is fine.", ""),
+    ],
+)
+def test_what_a_server_asks_of_us_is_told_in_plain_words(said: str, asks: str) -> None:
+    result = called({"content": [text(said)], "isError": True})
+    assert result.is_error
+    assert result.content[-1].text == said
+    assert len(result.content) == (2 if asks else 1)
+    if asks:
+        assert asks in result.content[0].text
+        assert "not offered here" in result.content[0].text
+    assert len(called({"content": [text(said)]}).content) == 1  # of a success nothing is said
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from app.core.errors import Refused
-from app.net.addresses import Place, checked_address
+from app.net.addresses import MAY_REACH, Place, checked_address
 from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
@@ -198,14 +199,20 @@ async def test_no_more_addresses_than_are_worth_a_try() -> None:
 
 async def test_the_sentence_says_what_to_do() -> None:
     for url, said in [
-        ("http://127.0.0.1", "config.private"),
-        ("http://evil.example", "config.private"),
-        ("http://localhost", "config.private"),
+        ("http://127.0.0.1", MAY_REACH),
+        ("http://evil.example", MAY_REACH),
+        ("http://localhost", MAY_REACH),
         ("http://169.254.169.254", "Name a public host"),
         ("http://127.1", "odd spelling"),
     ]:
         with pytest.raises(Refused, match=said):
             await checked_address(url, private=False, resolve=Resolver())
+
+
+def test_the_pages_call_it_as_the_sentence_does() -> None:
+    templates = Path(__file__).parents[2] / "templates"
+    for name in ("_tool_config.html", "server.html", "server_form.html"):
+        assert MAY_REACH in (templates / name).read_text("utf-8"), name
 
 
 @each_row(

@@ -61,6 +61,8 @@ async def test_another_origin_than_the_accepted_one_is_refused() -> None:
         ("302 Found", "it is not followed"),
         ("401 Unauthorized", "HTTP 401"),
         ("403 Forbidden", "HTTP 403"),
+        ("404 Not Found", r"HTTP 404\): it is no streamable HTTP endpoint"),
+        ("405 Method Not Allowed", "older kind .HTTP with SSE, often at /sse. is not supported"),
     ],
 )
 async def test_redirects_and_logins_are_told(status: str, words: str) -> None:
@@ -69,6 +71,16 @@ async def test_redirects_and_logins_are_told(status: str, words: str) -> None:
         with pytest.raises(Refused, match=words):
             await asked(url, Way(url, private=True))
         assert len(server.seen) == 1, "within the origin it is not followed either"
+
+
+async def test_a_404_of_a_session_or_in_json_is_an_answer() -> None:
+    for answer, headers in (
+        (answered(b"{}", "Content-Type: application/json", status="404 Not Found"), {}),
+        (answered(b"", status="404 Not Found"), {"mcp-session-id": "a"}),
+    ):
+        async with serving(answer) as server:
+            url = f"http://127.0.0.1:{server.port}/mcp"
+            assert (await asked(url, Way(url, private=True), headers=headers)).status_code == 404
 
 
 async def test_an_answer_has_a_measure(monkeypatch: pytest.MonkeyPatch) -> None:
