@@ -4,7 +4,7 @@
 import {
   EditorState, EditorView, HighlightStyle, LRLanguage, bracketMatching, codeFolding, defaultKeymap, drawSelection,
   ensureSyntaxTree, foldGutter, foldInside, foldKeymap, foldNodeProp, highlightActiveLine, highlightSpecialChars,
-  history, historyKeymap, indentOnInput, indentUnit, indentWithTab, json, keymap, lineNumbers, lintGutter, lintKeymap,
+  history, historyKeymap, indentNodeProp, indentOnInput, indentUnit, indentWithTab, json, keymap, lineNumbers, lintGutter, lintKeymap,
   pythonParser, setDiagnostics, syntaxHighlighting, tags,
 } from "./vendor/codemirror-6.min.js";
 
@@ -42,9 +42,26 @@ const theme = EditorView.theme({
   ".cm-foldPlaceholder": { backgroundColor: "var(--faint)", border: "1px solid var(--line)", color: "var(--muted)" },
 });
 
+// Python says by its indentation what belongs together: a new line stands as the one above, and
+// deeper behind a colon or an open bracket, until that is closed.
+function asAbove(context) {
+  const { doc } = context.state;
+  let { number, text, from } = doc.lineAt(context.pos);
+  text = context.simulatedBreak === null ? "" : text.slice(0, context.pos - from);
+  while (!text.trim() && number > 1) text = doc.line(--number).text;
+  const deeper = /[:([{]\s*(#.*)?$/.test(text) - /^\s*[)\]}]/.test(context.textAfter);
+  return Math.max(0, /^\s*/.exec(text)[0].length + deeper * context.unit);
+}
+
 const python = LRLanguage.define({
   name: "python",
-  parser: pythonParser.configure({ props: [foldNodeProp.add({ Body: foldInside, ArrayExpression: foldInside, ParamList: foldInside })] }),
+  languageData: { indentOnInput: /^\s*[)\]}]$/ },
+  parser: pythonParser.configure({
+    props: [
+      foldNodeProp.add({ Body: foldInside, ArrayExpression: foldInside, ParamList: foldInside }),
+      indentNodeProp.add(() => asAbove),
+    ],
+  }),
 });
 
 export const views = new Map(); // the textarea's id -> its view

@@ -28,14 +28,37 @@ def parsed(arguments: str) -> dict[str, Any]:
     return value
 
 
-def filled(template: Any, arguments: dict[str, Any]) -> Any:
-    """`template` with its places filled; one that the call does not fill stays as it is written."""
+def filled(template: Any, arguments: dict[str, Any], known: Collection[str] = ()) -> Any:
+    """`template` with its places filled. One that the call leaves out is an empty text where its
+    argument is one of `known`, which a call may have, and stays as it is written elsewhere."""
 
     def kept(place: re.Match[str]) -> Any:
-        found = at(arguments, steps_of(place))
-        return place[0] if found is ABSENT else found
+        steps = steps_of(place)
+        found = at(arguments, steps)
+        if found is not ABSENT:
+            return found
+        return "" if steps and steps[0] in known else place[0]
 
     return _filled(template, kept)
+
+
+def left_empty(template: Any, arguments: dict[str, Any], known: Collection[str]) -> list[str]:
+    """The places that `filled` makes an empty text of, each once, as they are written."""
+    match template:
+        case str():
+            places = [(place[0], steps_of(place)) for place in PLACE.finditer(template)]
+            empty = [
+                text
+                for text, steps in places
+                if steps and steps[0] in known and at(arguments, steps) is ABSENT
+            ]
+            return list(dict.fromkeys(empty))
+        case dict():
+            return left_empty(list(template.values()), arguments, known)
+        case list():
+            every = (left_empty(item, arguments, known) for item in template)
+            return list(dict.fromkeys(text for several in every for text in several))
+    return []
 
 
 def filled_or_absent(template: Any, arguments: dict[str, Any]) -> Any:

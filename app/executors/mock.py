@@ -15,14 +15,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from app.core.events import Problem
 from app.core.matching import fits
 from app.core.tools import Content, ResultKind, Tool, ToolResult, text_result
 from app.executors.executor import Checked, Invocation, Report
-from app.executors.filling import as_json, filled, parsed
+from app.executors.filling import as_json, filled, left_empty, parsed
 from app.schema.sample import sample
 
 _STEPS = 10
@@ -46,17 +47,23 @@ class Mock:
         chosen = self._chosen(config, invocation)
         if chosen is None:
             return _staged(NO_CASE, failed=True)
-        result = filled(chosen.get("result"), parsed(invocation.arguments))
+        result = filled(chosen.get("result"), parsed(invocation.arguments), _known(invocation.tool))
         return _staged(result, failed=bool(chosen.get("is_error", False)))
 
     async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
-        return Checked(parallel_safe=tool.parallel_safe)
+        """With a note on the places of its result that the call leaves empty."""
+        try:
+            empty = _left_empty(tool, arguments)
+        except (ValueError, RecursionError):  # no sound arguments, of which the verdict tells
+            empty = []
+        said = f"The call leaves out what its result names: {', '.join(empty[:5])} is empty there."
+        problems = (Problem("note", said),) if empty else ()
+        return Checked(problems=problems, parallel_safe=tool.parallel_safe)
 
     def _chosen(self, config: Mapping[str, Any], invocation: Invocation) -> Any:
         """What to answer: {"result", "is_error"}, or None."""
-        for case in config.get("cases", ()):
-            if fits(case["when"], invocation.arguments):
-                return case
+        if (case := _case(config, invocation.arguments)) is not None:
+            return case
         if sequence := config.get("sequence"):
             return self._next(sequence, bool(config.get("cycle", False)), invocation)
         if config.get("sample", False):
@@ -73,6 +80,26 @@ class Mock:
         so_far = sum(tool == name for tool, _ in places)
         place = places.setdefault((name, invocation.call), so_far)
         return sequence[place % len(sequence) if cycle else min(place, len(sequence) - 1)]
+
+
+def _case(config: Mapping[str, Any], arguments: str) -> Any:
+    """The first case that fits, or None."""
+    return next((one for one in config.get("cases", ()) if fits(one["when"], arguments)), None)
+
+
+def _left_empty(tool: Tool, arguments: str) -> list[str]:
+    """What would be empty in the result of a call; of a sequence, in any of its results."""
+    given, known = parsed(arguments), _known(tool)
+    if not known or not isinstance(given, dict):
+        return []
+    chosen = _case(tool.config, arguments)
+    several = tool.config.get("sequence") if chosen is None else None
+    return left_empty(list(several or [(chosen or tool.config).get("result")]), given, known)
+
+
+def _known(tool: Tool) -> Collection[str]:
+    properties = tool.parameters.get("properties")
+    return properties if isinstance(properties, Mapping) else ()
 
 
 def fails(rate: float, key: str) -> bool:

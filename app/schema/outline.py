@@ -119,7 +119,7 @@ class _Outliner:
         if not isinstance(properties, dict) or not isinstance(required, list):
             return ()
         del rest["properties"]
-        if "required" in rest and set(map(str, required)) <= set(properties) and required:
+        if "required" in rest and set(map(str, required)) <= set(properties):
             del rest["required"]
         rows = [
             self.row(

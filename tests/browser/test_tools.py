@@ -138,6 +138,20 @@ def test_each_face_shows_what_was_typed_in_another(server: Server, tab: Tab) -> 
     expect(tab.find("[id='2.type']")).to_have_value("integer")
 
 
+def test_a_line_of_python_begins_where_it_belongs(server: Server, tab: Tab) -> None:
+    saved(server, "indents")
+    tab.goto("/tools/indents?face=python")
+    tab.find(FACE).fill("")
+    tab.find(FACE).focus()
+    for line in ("def f(", "a: str,", "b: int = 1", "):", '"""Says it.', "", "Args:", "a: One."):
+        tab.page.keyboard.type(line)
+        tab.page.keyboard.press("Enter")
+    lines = tab.find("#source").input_value().split("\n")
+    assert lines[:5] == ["def f(", "    a: str,", "    b: int = 1", "):", '    """Says it.']
+    assert lines[6:] == ["    Args:", "        a: One.", "        "]
+    tab.forgive("beforeunload")
+
+
 def test_what_is_broken_stays_on_its_face_with_every_letter(server: Server, tab: Tab) -> None:
     saved(server, "broken_json")
     tab.goto("/tools/broken_json")

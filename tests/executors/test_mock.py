@@ -60,6 +60,45 @@ async def test_result(template: Any, text: str) -> None:
     assert not result.is_error
 
 
+@each_row(
+    ("config", "text", "noted"),
+    [
+        ({"result": "{{ args.unit }}"}, "", "{{ args.unit }} is empty there"),
+        ({"result": "in {{ args.city }}: 5{{ args.unit }}"}, "in Kraków: 5", "{{ args.unit }} is"),
+        ({"result": {"u": "{{ args.unit }}", "x": 1}}, '{"u": "", "x": 1}', "{{ args.unit }} is"),
+        (
+            {"result": "{{ args.city.0 }} {{ args.other }}"},
+            " {{ args.other }}",
+            "{{ args.city.0 }}",
+        ),
+        ({"result": "{{ args.city }}"}, "Kraków", ""),
+        ({"sequence": [{"result": "a"}, {"result": "{{ args.unit }}"}]}, "a", "{{ args.unit }} is"),
+        (
+            {"cases": [{"when": {"/n": 2}, "result": "{{ args.unit }}"}], "result": "else"},
+            "else",
+            "",
+        ),
+        (
+            {"cases": [{"when": {}, "result": "{{ args.unit }}"}], "result": "else"},
+            "",
+            "{{ args.unit }} is",
+        ),
+    ],
+)
+async def test_an_optional_argument_that_is_left_out_is_an_empty_text_and_a_note(
+    config: dict[str, Any], text: str, noted: str
+) -> None:
+    properties = {name: {"type": "string"} for name in ("city", "unit")}
+    asked = invocation(config)
+    tool = replace(asked.tool, parameters={"type": "object", "properties": properties})
+    checked = await Mock().checked("s", tool, ARGUMENTS)
+    assert [one.kind for one in checked.problems] == ["note"] * bool(noted)
+    assert noted in "".join(one.message for one in checked.problems)
+    assert (await Mock().run(replace(asked, tool=tool), lambda *_: None)).text == text
+    for unsound in ("{", "[1]", ""):
+        assert (await Mock().checked("s", tool, unsound)).problems == ()
+
+
 async def test_error() -> None:
     call = invocation({"result": "no {{ args.city }}", "is_error": True})
     result = await Mock().run(call, lambda *_: None)

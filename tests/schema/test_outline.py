@@ -186,3 +186,10 @@ def test_what_a_field_would_give_back_otherwise_stands_in_the_rest(odd: dict[str
     (keyword,) = set(odd) - {"type"}
     assert json.loads(row.texts["rest"]) == {keyword: odd[keyword]}
     assert row.texts.get(keyword, "") == ""
+
+
+def test_that_nothing_is_required_leaves_nothing_over_and_stays_as_it_is() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": []}
+    root = outline(schema)
+    assert root.texts["rest"] == ""
+    assert edited(schema, shown(root)).schema == schema
