@@ -31,6 +31,37 @@ class Server:
 
 
 @dataclass(frozen=True)
+class Replaced:
+    """A value of a server that may be a key, and the `${variable}` that stands there now: at
+    `part` of the server ("env", "args" ...), of several the one `key` names. `why` is a reason, and
+    `place` and `hint` are for a person; the value itself is told to nobody."""
+
+    part: str
+    key: str | int
+    variable: str
+    why: str
+    value: str = field(repr=False)
+
+    @property
+    def place(self) -> str:
+        match self.part:
+            case "env":
+                return f"variable {self.key}"
+            case "headers":
+                return f"header {self.key}"
+            case "args":
+                return f"argument {int(self.key) + 1}"
+            case part:
+                return {"cwd": "folder"}.get(part, part)
+
+    @property
+    def hint(self) -> str:
+        """How it begins, and how long it is."""
+        shown = self.value[: min(4, len(self.value) // 4)]
+        return f"{shown}… ({len(self.value)} characters)"
+
+
+@dataclass(frozen=True)
 class Accepted:
     """What a person has agreed to: the `fingerprint` of the server ("" for none), and of each of
     its tools by name. What differs from it asks again."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.core.servers import Server
+from app.core.servers import Replaced, Server
 from app.core.tools import Tool
 
 
@@ -30,37 +30,6 @@ class Found:
     problem: str = ""
     pointer: str = ""
     refers: bool = False
-
-
-@dataclass(frozen=True)
-class Replaced:
-    """A value of a server that may be a key, and the `${variable}` that stands there now: at
-    `part` of the server ("env", "args" ...), of several the one `key` names. `why` is a reason, and
-    `place` and `hint` are for a person; the value itself is told to nobody."""
-
-    part: str
-    key: str | int
-    variable: str
-    why: str
-    value: str = field(repr=False)
-
-    @property
-    def place(self) -> str:
-        match self.part:
-            case "env":
-                return f"variable {self.key}"
-            case "headers":
-                return f"header {self.key}"
-            case "args":
-                return f"argument {int(self.key) + 1}"
-            case part:
-                return {"cwd": "folder"}.get(part, part)
-
-    @property
-    def hint(self) -> str:
-        """How it begins, and how long it is."""
-        shown = self.value[: min(4, len(self.value) // 4)]
-        return f"{shown}… ({len(self.value)} characters)"
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.core.servers import Server
+from app.core.servers import Replaced, Server
 from app.formats.entry import clipped, left_out, snake, texts
-from app.formats.found import FoundServer, Replaced
+from app.formats.found import FoundServer
 from app.formats.secrets import Variables, secrets_in, variable
 
 NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,64}")

@@ -13,9 +13,8 @@ from typing import Any
 from jinja2 import Environment
 
 from app.core.rows import to_data
-from app.core.servers import Server
+from app.core.servers import Replaced, Server
 from app.core.tools import Tool
-from app.formats.found import Replaced
 
 _KINDS = {
     "mock": "Nothing runs: a made-up result.",

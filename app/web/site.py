@@ -11,10 +11,10 @@ from jinja2 import Environment
 from starlette.requests import Request
 
 from app.core.errors import StoreGone
+from app.core.servers import Replaced
 from app.core.state import Session, snapshot
 from app.engine.engine import Engine
 from app.engine.hub import Live
-from app.formats.found import Replaced
 from app.render.always import lets_through
 from app.render.cards import Shown
 from app.render.view import SessionRow, View
