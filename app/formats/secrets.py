@@ -57,7 +57,8 @@ _ABOUT = _set(
     "max min size count length budget usage scope scopes env var variable format algorithm "
     "alg region manager store storage backend server service user username email id ids "
     "rotation policy source helper command cmd audience issuer from through version engine "
-    "cache strategy flow callback redirect"
+    "cache strategy flow callback redirect "
+    "vault pair ring space address addresses contract symbol decimals list arn"
 )
 """What stands after such a word where the value is about a key, and is none."""
 _ITSELF = _set(
@@ -187,7 +188,8 @@ def _by_name(text: str, name: str) -> Iterator[Spot]:
     scheme = _SCHEME.match(text)
     start = scheme.end() if scheme else 0
     value = text[start:]
-    if not name or _PLAIN.fullmatch(value) or not names_key(name, value):
+    plain = _PLAIN.fullmatch(value) and not _drawn(value)
+    if not name or plain or not names_key(name, value):
         return
     if _JSON.match(value) and any(_by_place(value)):
         return  # what is called a key in there is one
