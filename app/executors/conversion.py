@@ -60,16 +60,20 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def arguments_for(
-    function: Callable[..., Any], given: dict[str, Any], ours: dict[str, Any], model: Any = None
+    function: Callable[..., Any],
+    given: dict[str, Any],
+    ours: dict[str, Any],
+    model: Any = None,
+    report: Any = None,
 ) -> dict[str, Any]:
     """`given` as the function's hints say, `ours` as it is, and what a framework would fill in.
-    `model` is the class of the arguments where the tool names one. Wrong, with a sentence, where
-    it does not fit."""
+    `model` is the class of the arguments where the tool names one; `report` tells of progress.
+    Wrong, with a sentence, where it does not fit."""
     signature = signature_of(function)
     if model is not None:
         given = members_of(model, given, signature)
     hints = hints_of(function)
-    ours = {**filled(signature, hints, {**given, **ours}), **ours}
+    ours = {**filled(signature, hints, {**given, **ours}, report), **ours}
     try:
         signature.bind(**given, **ours)
     except TypeError as error:
@@ -113,7 +117,7 @@ def members_of(model: Any, given: dict[str, Any], signature: inspect.Signature) 
 
 
 def filled(
-    signature: inspect.Signature, hints: dict[str, Any], given: dict[str, Any]
+    signature: inspect.Signature, hints: dict[str, Any], given: dict[str, Any], report: Any
 ) -> dict[str, Any]:
     """What was not given and is no default of Python's own: a pydantic Field's default, and the
     context that a framework gives when its agent runs without one."""
@@ -126,20 +130,24 @@ def filled(
                 made[name] = parameter.default.get_default(call_default_factory=True)
             else:
                 raise Wrong(f"missing a required argument: {name!r}")
-        elif parameter.default is EMPTY:
-            context = context_of(hints.get(name))
+        else:
+            context = context_of(hints.get(name), report, parameter.default is EMPTY)
             if context is not None:
                 made[name] = context
     return made
 
 
-def context_of(hint: Any) -> Any:
-    """What openai-agents and LangChain give where nobody gave anything; None for other types."""
-    if typing_origin(hint) is typing_annotated():
-        hint = hint.__origin__
+def context_of(hint: Any, report: Any, needed: bool) -> Any:
+    """What an MCP server gives, and what openai-agents and LangChain give where nobody gave
+    anything, if that is `needed`; None for other types."""
+    hint = bare(hint)
+    if is_union(typing_origin(hint)):
+        hint = next((one for one in hint.__args__ if one is not type(None)), hint)
     kind = typing_origin(hint) or hint
-    name = getattr(kind, "__name__", "")
-    if name not in GIVEN:
+    name, package = (getattr(kind, one, "") for one in ("__name__", "__module__"))
+    if name == "Context" and package.partition(".")[0] in ("mcp", "fastmcp") and report:
+        return McpContext(report)
+    if name not in GIVEN or not needed:
         return None
     if name == "RunnableConfig":
         return {}
@@ -149,6 +157,37 @@ def context_of(hint: Any) -> Any:
         return kind(**{word: value for word, value in words.items() if word in wanted})
     except Exception:  # another version of it: the sentence of `unfilled` is true
         return None
+
+
+class McpContext:
+    """The context of a function of an MCP server, where no server runs: what it logs is printed,
+    what it reports is progress, and it has nothing else."""
+
+    def __init__(self, report: Any) -> None:
+        self._report = report
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"the context has {name!r} only while an MCP server runs")
+
+    async def log(self, level: str, message: str, *_: Any, **__: Any) -> None:
+        print(f"{level}: {message}", file=sys.stderr, flush=True)
+
+    async def debug(self, message: str, *_: Any, **__: Any) -> None:
+        await self.log("debug", message)
+
+    async def info(self, message: str, *_: Any, **__: Any) -> None:
+        await self.log("info", message)
+
+    async def warning(self, message: str, *_: Any, **__: Any) -> None:
+        await self.log("warning", message)
+
+    async def error(self, message: str, *_: Any, **__: Any) -> None:
+        await self.log("error", message)
+
+    async def report_progress(
+        self, progress: float, total: Any = None, message: Any = None
+    ) -> None:
+        self._report(message or "", progress / total if total else None)
 
 
 def unfilled(signature: inspect.Signature, given: dict[str, Any]) -> str:

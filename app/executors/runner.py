@@ -343,9 +343,10 @@ def result_of(job: dict[str, Any], arguments: dict[str, Any], file: File) -> dic
 def called(job: dict[str, Any], function: Any, model: Any, arguments: dict[str, Any]) -> Any:
     """What the function returns; of one that waits or yields, what comes of that."""
     reports = job["report"] and "report" in conversion.signature_of(function).parameters
-    more = {"report": reporter(job["channel"])} if reports else {}
+    report = reporter(job["channel"])
+    more = {"report": report} if reports else {}
     try:
-        arguments = conversion.arguments_for(function, arguments, more, model)
+        arguments = conversion.arguments_for(function, arguments, more, model, report)
     except conversion.Wrong as error:
         raise Misfit(f"{job['function']}() does not take these arguments: {error}") from None
     value = function(**arguments)

@@ -12,6 +12,7 @@ import datetime
 import decimal
 import enum
 import functools
+import inspect
 import itertools
 import json
 import sys
@@ -370,6 +371,27 @@ def test_every_fault_is_told_at_once() -> None:
     said = str(caught.value)
     for place in ("trip.city", "trip.day", "trip.seats", "colour"):
         assert f"{place}: " in said
+
+
+@pytest.mark.anyio
+async def test_a_function_of_an_mcp_server_has_a_context(capfd: pytest.CaptureFixture[str]) -> None:
+    told: list[tuple[str, float | None]] = []
+    kind = type("Context", (), {"__module__": "mcp.server.fastmcp.server"})
+    for hint, default in ((kind, {}), (kind | None, {"default": object()})):
+
+        def search(ctx: Any, city: str) -> None: ...
+
+        search.__annotations__["ctx"] = hint
+        one = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=hint, **default)
+        other = inspect.Parameter("city", inspect.Parameter.KEYWORD_ONLY, annotation=str)
+        search.__signature__ = inspect.Signature([one, other])  # type: ignore[attr-defined]
+        made = arguments_for(search, {"city": "a"}, {}, report=lambda *said: told.append(said))
+        await made["ctx"].info("one")
+        await made["ctx"].report_progress(1, 4, message="begun")
+        with pytest.raises(AttributeError, match="only while an MCP server runs"):
+            _ = made["ctx"].session
+    assert told == [("begun", 0.25)] * 2
+    assert capfd.readouterr().err == "info: one\n" * 2
 
 
 def test_what_a_framework_would_fill_in_is_named() -> None:

@@ -197,15 +197,18 @@ RUN: list[tuple[str, str]] = [
 ]
 
 
+JOB = {"code": "", "report": True, "keep": False, "max_output": 1000, "channel": -1}
+
+
 @each_row("name, result", RUN)
 def test_a_decorated_function_runs(name: str, result: str, file: runner.File) -> None:
-    job = {"function": name, "code": "", "report": True, "keep": False, "max_output": 1000}
+    job = {**JOB, "function": name}
     said = runner.result_of(job, {"day": "2026-05-04"}, file)
     assert (said["result"], said["is_error"]) == (result, False)
 
 
 def test_what_is_no_function_is_said(file: runner.File) -> None:
-    job = {"function": "settings", "code": "", "report": True, "keep": False, "max_output": 1000}
+    job = {**JOB, "function": "settings"}
     with pytest.raises(runner.Misfit, match=r"settings of .* is no function but a dict"):
         runner.result_of(job, {}, file)
     with pytest.raises(runner.Misfit, match=r"has no function absent; it has: .*agents, .*plain"):
@@ -234,10 +237,11 @@ REAL: dict[str, str] = {
     "def f(day: date) -> str:\n    'Doc.'\n    return day.isoformat()\n",
     "semantic_kernel": "from semantic_kernel.functions import kernel_function\n@kernel_function\n"
     "def f(day: date) -> date:\n    return day\n",
-    "mcp": "from mcp.server.fastmcp import FastMCP\nmcp = FastMCP('a')\n@mcp.tool()\n"
-    "def f(day: date) -> date:\n    return day\n",
-    "fastmcp": "from fastmcp import FastMCP\nmcp = FastMCP('a')\n@mcp.tool\n"
-    "def f(day: date) -> date:\n    return day\n",
+    "mcp": "from mcp.server.fastmcp import Context, FastMCP\nmcp = FastMCP('a')\n@mcp.tool()\n"
+    "async def f(day: date, ctx: Context) -> date:\n    await ctx.info('x')\n    return day\n",
+    "fastmcp": "from fastmcp import Context, FastMCP\nmcp = FastMCP('a')\n@mcp.tool\n"
+    "async def f(day: date, ctx: Context | None = None) -> date:\n"
+    "    await ctx.report_progress(1, 2)\n    return day\n",
     "pydantic_ai": "from pydantic_ai import Agent\nagent = Agent('test')\n@agent.tool_plain\n"
     "def f(day: date) -> date:\n    return day\n",
     "llama_index": "from llama_index.core.tools import FunctionTool\n"
