@@ -18,7 +18,14 @@ from app.core.errors import BadInput
 from app.formats.dialect import json_schema
 from app.formats.found import Found
 from app.schema.lint import Finding, Fix, findings
-from app.schema.rewrite import STRICT_PROTOCOLS, Rewrite, gemini_ready, inlined, strict_ready
+from app.schema.rewrite import (
+    STRICT_PROTOCOLS,
+    Rewrite,
+    gemini_ready,
+    inlined,
+    strict_ready,
+    without_refused,
+)
 
 _SCHEMA = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema")
 _SNAKE = {"parametersJsonSchema": "parameters_json_schema"}
@@ -76,7 +83,7 @@ def _fixes(one: Found, protocols: Sequence[str]) -> list[Fix]:
     form = one.form if one.protocol else None
     told = findings(one.tool, protocols, form=form, form_protocol=one.protocol)
     needed = {finding.fix for finding in told if _is_asked(finding)}
-    order: tuple[Fix, ...] = ("inline", "gemini", "strict")
+    order: tuple[Fix, ...] = ("inline", "gemini", "drop", "strict")
     return [fix for fix in order if fix in needed]
 
 
@@ -134,6 +141,8 @@ def _made(fix: Fix, schema: Mapping[str, Any], protocols: Sequence[str]) -> Rewr
             return inlined(schema)
         case "gemini":
             return gemini_ready(schema)
+        case "drop":
+            return without_refused(schema, protocols)
     strict = [name for name in protocols if name in STRICT_PROTOCOLS]
     return strict_ready(schema, strict[0] if len(strict) == 1 else "")
 

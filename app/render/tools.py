@@ -45,6 +45,7 @@ FIXES = {
     "strict": "make strict-ready",
     "gemini": "make Gemini-ready",
     "inline": "inline references",
+    "drop": "leave out what is refused",
 }
 
 Diff = Sequence[tuple[str, str]]

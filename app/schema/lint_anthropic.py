@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from app.core import tool_limits as limits
 from app.schema import soundness
 from app.schema.keywords import pointer
 from app.schema.lint_finding import Finding, Severity
@@ -25,9 +25,6 @@ from app.schema.lint_rules import (
     root_has,
 )
 
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-MOST_STRICT, MOST_OPTIONAL, MOST_UNIONS = 20, 24, 16
 FORMATS = (
     *("date-time", "time", "date", "duration", "email"),
     *("hostname", "uri", "ipv4", "ipv6", "uuid"),
@@ -45,12 +42,10 @@ LIMITS = "recordings of rig, anthropic/strict_schema_limits (docs/wire.md, secti
 MANY = "https://github.com/camel-ai/camel/pull/4171"
 COMPLEX = "https://github.com/genkit-ai/genkit/issues/5230"
 
-_ANCHORED = re.compile(r"\(\?<?[=!]|\\[1-9bBk]")
-
 
 def _odd_pattern(node: Node) -> bool:
     pattern = node.keys.get("pattern")
-    return isinstance(pattern, str) and bool(_ANCHORED.search(pattern))
+    return isinstance(pattern, str) and bool(limits.ANTHROPIC_UNCOMPILED.search(pattern))
 
 
 def _many_items(node: Node) -> bool:
@@ -108,7 +103,7 @@ RULES: tuple[Rule, ...] = (
 
 def found(sent: Sent) -> Iterator[Finding]:
     """What this protocol refuses of a tool."""
-    if not NAME.fullmatch(sent.name):
+    if not limits.ANTHROPIC_NAME.fullmatch(sent.name):
         said = "takes names of 1 to 128 letters, digits, underscores and hyphens"
         yield _finding(f"Anthropic {said}, not {sent.name[:80]!r}.", "/name", NAMES)
     if not isinstance(sent.schema, Mapping):
@@ -137,7 +132,7 @@ def _finding(
 def _keys(sent: Sent) -> Iterator[Finding]:
     properties = sent.schema.get("properties")
     for name in properties if isinstance(properties, Mapping) else ():
-        if not KEY.fullmatch(name):
+        if not limits.ANTHROPIC_KEY.fullmatch(name):
             said = "takes names of parameters of 1 to 64 letters, digits, _, . and -"
             where = sent.where + pointer(("properties", name))
             yield _finding(f"Anthropic {said}, not {name[:80]!r}.", where, KEYS)
@@ -150,8 +145,8 @@ def _compiled(sent: Sent, all_nodes: Sequence[Node]) -> Iterator[Finding]:
         yield _finding(said, sent.where, MATRIX, strict=sent.strict)
     optional, unions = counted(all_nodes)
     for count, most, what in (
-        (optional, MOST_OPTIONAL, "parameters that are not required"),
-        (unions, MOST_UNIONS, "parameters with several types"),
+        (optional, limits.ANTHROPIC_MOST_OPTIONAL, "parameters that are not required"),
+        (unions, limits.ANTHROPIC_MOST_UNIONS, "parameters with several types"),
     ):
         if count >= most:
             said = f"Anthropic's strict mode takes fewer than {most} {what}, not {count}."

@@ -8,7 +8,7 @@ from typing import Literal
 Severity = Literal["refused", "ignored", "strict", "weak"]
 """A request would fail (400); accepted and not obeyed; strict mode would refuse; models stumble."""
 
-Fix = Literal["", "strict", "gemini", "inline"]
+Fix = Literal["", "strict", "gemini", "inline", "drop"]
 """Which rewrite of `rewrite.py` makes it good."""
 
 Verdict = Literal["yes", "no", "partly", "unknown"]

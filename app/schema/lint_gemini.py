@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from app.core import tool_limits as limits
 from app.schema.keywords import Place, pointer
-from app.schema.lint_finding import Finding
+from app.schema.lint_finding import Finding, Fix
 from app.schema.lint_rules import (
     MOST_OF_A_RULE,
     Rule,
@@ -21,9 +22,6 @@ from app.schema.lint_rules import (
     recursive_refs,
     ref_beside,
 )
-
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
-MOST_TOOLS = 512
 
 NAMES = "https://github.com/google-gemini/gemini-cli/issues/9535"
 BESIDE = "https://github.com/anomalyco/opencode/issues/12295"
@@ -38,6 +36,16 @@ ENUMS = "https://github.com/decolua/9router/pull/380"
 ITEMS = "https://github.com/cline/cline/issues/7339"
 ALONE = "https://github.com/vercel/ai/pull/19000"
 REFERENCE = "https://ai.google.dev/api/caching#FunctionDeclaration"
+SCHEMA = "https://ai.google.dev/api/caching#Schema"
+FORMATS = "https://github.com/google-gemini/gemini-cli/issues/2237"
+NO_FORMATS = "https://github.com/home-assistant/core/pull/122403"
+EMPTY_ENUMS = "https://github.com/elastic/kibana/pull/286302"
+EMPTY_VALUES = "https://github.com/sbroenne/mcp-server-excel/issues/607"
+EMPTY_OBJECTS = "https://github.com/vercel/ai/issues/3371"
+NO_OBJECTS = "https://github.com/anomalyco/opencode/issues/11889"
+NO_ARRAYS = "https://github.com/NousResearch/hermes-agent/pull/38972"
+ROOTS = "https://github.com/diegosouzapw/OmniRoute/pull/3360"
+STATES = "https://github.com/googleapis/python-genai/issues/2170"
 
 KNOWN = frozenset(
     (
@@ -92,13 +100,34 @@ def found(sent: Sent) -> Iterator[Finding]:
         said = "Gemini has no free-form tools: it is given a function with one text."
         yield Finding("ignored", said, "/format", "gemini", source=FREEFORM)
     yield from judged(RULES, nodes(sent.schema), sent, "gemini", "Gemini")
+    yield from _states(sent.schema, sent.where, "drop")
     for ref in sorted(recursive_refs(sent.schema))[:5]:
         said = f"Gemini unrolls a schema that refers to itself ({ref}) to a limited depth."
         yield Finding("ignored", said, sent.where, "gemini", source=SUBSET)
 
 
+def too_many_items(schema: Any) -> tuple[int, bool] | None:
+    """(items in all, whether that is inferred) where they are more than Gemini serves. The sum over
+    lists was measured; that lists in lists count each time is its own words ("especially when
+    nested").
+    """
+    count, most = limits.items_in_all(schema), limits.GEMINI_MOST_ITEMS
+    if count <= most:
+        return None
+    return count, limits.items_in_all(schema, nested=False) <= most
+
+
+def _states(schema: Any, where: str, fix: Fix) -> Iterator[Finding]:
+    """Whether the schema is too complex to serve, as far as a measure of it is known."""
+    if (found := too_many_items(schema)) is not None:
+        count, inferred = found
+        said = f"Gemini takes lists of about {limits.GEMINI_MOST_ITEMS} items in all, not {count:,}"
+        said += ": lower their maxItems, or leave some out."
+        yield Finding("refused", said, where, "gemini", source=STATES, inferred=inferred, fix=fix)
+
+
 def _name(sent: Sent) -> Iterator[Finding]:
-    if not NAME.fullmatch(sent.name):
+    if not limits.GEMINI_NAME.fullmatch(sent.name):
         said = (
             "takes names of 1 to 128 letters, digits, _, ., : and - that begin with a letter or _"
         )
@@ -121,6 +150,7 @@ def found_in_form(entry: Mapping[str, Any], name: str) -> Iterator[Finding]:
         yield from found(Sent(name, str(given.get("description") or ""), schema))
         return
     yield from _name(Sent(name, "", {}))
+    yield from _states(given["parameters"], "/parameters", "gemini")
     told: dict[str, int] = {}
     for finding in _plain(given["parameters"], ()):
         told[finding.source] = told.get(finding.source, 0) + 1
@@ -158,36 +188,78 @@ def _of_one(given: Mapping[str, Any], here: Place) -> Iterator[Finding]:
         if key not in KNOWN:
             yield _refused(f"knows no `{key[:80]}` in parameters", (*here, key), UNKNOWN, told=here)
     kind = given.get("type")
+    named = str(kind).lower()
     if isinstance(kind, list):
         yield _refused("takes one type, no list", (*here, "type"), LISTS, told=here)
-    elif kind is not None and str(kind).lower() not in TYPE_NAMES:
+    elif kind is not None and named not in TYPE_NAMES:
         yield _refused(f"knows no type {str(kind)[:40]!r}", (*here, "type"), TYPES, told=here)
+    elif not here and kind is not None and named != "object":
+        yield _refused("needs `type: object` at the root of parameters", (*here, "type"), ROOTS)
+    yield from _of_format(given, named, here)
     yield from _of_enum(given, here)
-    if str(kind).lower() == "array" and "items" not in given:
+    if named == "array" and "items" not in given:
         yield _refused("needs `items` of every array", here, ITEMS)
+    elif "items" in given and named != "array":
+        yield _refused("takes `items` beside `type: array` alone", here, NO_ARRAYS)
     if "anyOf" in given and len(given) > 1:
         yield _refused("takes nothing beside an `anyOf` in parameters", here, ALONE)
+    yield from _of_object(given, named, here)
+
+
+def _of_object(given: Mapping[str, Any], named: str, here: Place) -> Iterator[Finding]:
     properties = given.get("properties")
     names = properties if isinstance(properties, Mapping) else {}
     required = given.get("required")
+    if named == "object" and not names:
+        rest = "name some, or use parametersJsonSchema" if here else "leave parameters out"
+        said = f"takes no object without properties in parameters ({rest})"
+        yield _refused(said, here, EMPTY_OBJECTS)
+    if named != "object" and (names or required):
+        said = "takes properties and required beside `type: object` alone"
+        yield _refused(said, here, NO_OBJECTS)
     for name in required if isinstance(required, list) else ():
         if name not in names:
             said = f"takes no required property that is not defined, as {str(name)[:40]!r}"
             yield _refused(said, (*here, "required"), REFERENCE, told=here)
 
 
+def _of_format(given: Mapping[str, Any], named: str, here: Place) -> Iterator[Finding]:
+    known, place = limits.GEMINI_FORMATS.get(named), (*here, "format")
+    if "format" not in given:
+        return
+    if known is None:
+        said = "takes a format of texts and numbers alone"
+        yield _refused(said, place, NO_FORMATS, told=here)
+    elif given["format"] not in known:
+        said = f"takes no format but {' and '.join(known)} of the type {named}"
+        source, inferred = (FORMATS, False) if named == "string" else (SCHEMA, True)
+        yield _refused(said, place, source, told=here, inferred=inferred)
+    elif given["format"] == "enum" and not given.get("enum"):
+        yield _refused("needs an enum with values beside `format: enum`", here, EMPTY_ENUMS)
+
+
+def texts_of(values: Any) -> list[str]:
+    """The texts among the values of an enum."""
+    return [one for one in values if isinstance(one, str)] if isinstance(values, list) else []
+
+
 def _of_enum(given: Mapping[str, Any], here: Place) -> Iterator[Finding]:
     values = given.get("enum")
-    if not isinstance(values, list):
+    if not isinstance(values, list) or not values:
         return
     if not all(isinstance(value, str) for value in values):
         yield _refused("takes texts alone in an enum", (*here, "enum"), NUMBERS, told=here)
+    if "" in values:
+        said = "takes no empty text in an enum"
+        yield _refused(said, (*here, "enum"), EMPTY_VALUES, told=here)
     if str(given.get("type")).lower() != "string":
         said = "takes an enum beside `type: string` alone"
         yield _refused(said, (*here, "enum"), ENUMS, told=here)
 
 
-def _refused(says: str, place: Place, source: str, *, told: Place | None = None) -> Finding:
+def _refused(
+    says: str, place: Place, source: str, *, told: Place | None = None, inferred: bool = False
+) -> Finding:
     where = "/parameters" + pointer(place)
     said = f"Gemini {says}{at(place if told is None else told)}."
-    return Finding("refused", said, where, "gemini", source=source, fix="gemini")
+    return Finding("refused", said, where, "gemini", source=source, inferred=inferred, fix="gemini")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from app.core import tool_limits as limits
 from app.core.tools import Tool
 from app.schema import lint_anthropic as anthropic
 from app.schema import lint_gemini as gemini
-from app.schema import lint_openai as openai
 from app.schema.lint_finding import Finding, Severity
 from app.schema.lint_rules import nodes
 from app.schema.lint_weak import too_many, twins
@@ -17,7 +17,10 @@ TWICE = "https://github.com/continuedev/continue/issues/10200"
 TOO_MANY_OPENAI = "https://github.com/vishalmysore/Tools4AI/issues/16"
 TOO_MANY_GEMINI = "https://github.com/google-gemini/gemini-cli/issues/19083"
 OPTIONAL = "https://github.com/elie222/inbox-zero/issues/2323"
+FORCED = "https://github.com/googleapis/python-genai/issues/2133"
 
+MANY_LETTERS = 3000
+"""Between what was taken and what was refused there: 240 values of one word, and of two."""
 _REFUSES_TWINS = ("anthropic", "openai_responses", "gemini")
 
 
@@ -42,9 +45,12 @@ def _twice(tools: Sequence[Tool], protocol: str) -> Iterator[Finding]:
 def _limits(tools: Sequence[Tool], protocol: str) -> Iterator[Finding]:
     match protocol:
         case "openai_chat" | "openai_responses":
-            yield from _too_many(tools, openai.MOST_TOOLS, "OpenAI", protocol, TOO_MANY_OPENAI)
+            most = limits.OPENAI_MOST_TOOLS
+            yield from _too_many(tools, most, "OpenAI", protocol, TOO_MANY_OPENAI)
         case "gemini":
-            yield from _too_many(tools, gemini.MOST_TOOLS, "Gemini", protocol, TOO_MANY_GEMINI)
+            most = limits.GEMINI_MOST_TOOLS
+            yield from _too_many(tools, most, "Gemini", protocol, TOO_MANY_GEMINI)
+            yield from _states(tools)
         case "anthropic":
             yield from _strict_ones(tools)
 
@@ -62,11 +68,16 @@ def _strict_ones(tools: Sequence[Tool]) -> Iterator[Finding]:
     counts = [anthropic.counted(nodes(tool.parameters)) for tool in strict]
     optional, unions = sum(one for one, _ in counts), sum(other for _, other in counts)
     for count, most, what, source in (
-        (len(strict), anthropic.MOST_STRICT, "strict tools", anthropic.MANY),
-        (optional, anthropic.MOST_OPTIONAL, "optional parameters of strict tools", OPTIONAL),
+        (len(strict), limits.ANTHROPIC_MOST_STRICT, "strict tools", anthropic.MANY),
+        (
+            optional,
+            limits.ANTHROPIC_MOST_OPTIONAL,
+            "optional parameters of strict tools",
+            OPTIONAL,
+        ),
         (
             unions,
-            anthropic.MOST_UNIONS,
+            limits.ANTHROPIC_MOST_UNIONS,
             "parameters of several types in strict tools",
             anthropic.LIMITS,
         ),
@@ -74,3 +85,24 @@ def _strict_ones(tools: Sequence[Tool]) -> Iterator[Finding]:
         if count > most:
             said = f"Anthropic takes {most} {what} in a request, not {count}."
             yield Finding("refused", said, "/strict", "anthropic", source=source)
+
+
+def _states(tools: Sequence[Tool]) -> Iterator[Finding]:
+    """What Gemini compiles of all the schemas together; a tool that is too large by itself has a
+    finding of its own."""
+    counts = [limits.items_in_all(tool.parameters) for tool in tools]
+    count, most = sum(counts), limits.GEMINI_MOST_ITEMS
+    if count > most and max(counts) <= most:
+        said = f"Gemini takes lists of about {most} items in all in a request, not {count:,}: "
+        said += "lower their maxItems, or leave some out."
+        yield Finding("refused", said, "", "gemini", source=gemini.STATES, inferred=True)
+    letters = sum(
+        len(value)
+        for tool in tools
+        for node in nodes(tool.parameters)
+        for value in gemini.texts_of(node.keys.get("enum"))
+    )
+    if letters > MANY_LETTERS:
+        said = f"The enums of these tools have {letters:,} letters: Gemini may refuse a forced "
+        said += "choice (mode ANY) among them as too complex; allow fewer tools or shorten them."
+        yield Finding("weak", said, "", "gemini", source=FORCED, inferred=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
+from app.core import tool_limits as limits
 from app.schema import soundness
 from app.schema.lint_finding import Finding, Severity
 from app.schema.lint_rules import (
@@ -22,16 +23,21 @@ from app.schema.lint_rules import (
     root_has,
 )
 
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-MOST_TOOLS = 128
-DEEPEST, MOST_PROPERTIES, MOST_ENUM, MOST_LETTERS = 10, 5000, 1000, 120_000
 LONG_DESCRIPTION = 1024
 FORMATS = (
     *("date-time", "time", "date", "duration", "email"),
     *("hostname", "ipv4", "ipv6", "uuid"),
 )
 
-NAMES = "OpenAI API reference: function names, types of openai-python"
+NAMES: Mapping[str, str] = {
+    "openai_chat": "https://github.com/home-assistant/core/issues/121325",
+    "openai_responses": "https://github.com/CommandCodeAI/command-code/issues/778",
+}
+SHORT_NAMES = "https://github.com/anomalyco/opencode/issues/43714"
+LOOKAROUND = "https://github.com/vercel/ai/pull/21037"
+NEWER_LOOKAROUND = "https://github.com/decolua/9router/issues/1556"
+REGEX = "https://github.com/BerriAI/litellm/pull/40485"
+ENUMS = "https://community.openai.com/t/500-enums-limitation-in-structured-output/974416"
 TOP = "https://github.com/langchain-ai/langchainjs/issues/9804"
 ITEMS = "https://github.com/sigoden/aichat/pull/1049"
 PROPERTIES = "https://github.com/spring-projects/spring-ai/issues/4776"
@@ -61,7 +67,35 @@ def _is_typeless(node: Node) -> bool:
 
 
 def _is_deep(node: Node) -> bool:
-    return node.depth == DEEPEST + 1  # what is deeper still needs no telling
+    return node.depth == limits.OPENAI_DEEPEST + 1  # what is deeper still needs no telling
+
+
+def _looks_around(node: Node) -> bool:
+    return any(map(limits.has_lookaround, _patterns(node)))
+
+
+def _is_no_regex(node: Node) -> bool:
+    return not all(map(limits.is_python_regex, _patterns(node)))
+
+
+def _patterns(node: Node) -> list[str]:
+    """The regular expressions that stand at a node."""
+    named = node.keys.get("patternProperties")
+    several = [node.keys.get("pattern"), *(named if isinstance(named, Mapping) else ())]
+    return [one for one in several if isinstance(one, str)]
+
+
+def large_enum(schema: Any) -> tuple[int, int] | None:
+    """(values, letters) of an enum of texts that is too large for strict mode."""
+    values = schema.get("enum") if isinstance(schema, Mapping) else None
+    if not isinstance(values, list) or len(values) <= limits.OPENAI_LARGE_ENUM:
+        return None
+    letters = sum(len(one) for one in values if isinstance(one, str))
+    return (len(values), letters) if letters > limits.OPENAI_MOST_ENUM_LETTERS else None
+
+
+def _has_large_enum(node: Node) -> bool:
+    return large_enum(node.schema) is not None
 
 
 def _no(names: Sequence[str], source: str, *, inferred: bool = False) -> Iterator[Rule]:
@@ -76,6 +110,12 @@ RULES: tuple[Rule, ...] = (
         TOP,
     ),
     Rule("needs `items` of every array", bare_array, ITEMS),
+    Rule(
+        "takes no pattern that is none in Python, as \\p{..} and (?<name>..) are",
+        _is_no_regex,
+        REGEX,
+        fix="drop",
+    ),
     Rule(
         "needs `additionalProperties: false` of every object",
         is_open,
@@ -101,15 +141,41 @@ RULES: tuple[Rule, ...] = (
     Rule("needs a `type`", _is_typeless, TYPELESS, False, "strict", "strict"),
     Rule("takes no true or false for a schema", is_boolean, TYPELESS, True, "strict"),
     Rule("takes nothing beside a `$ref`", ref_beside(), BESIDE, False, "strict", "inline"),
-    Rule(f"takes {DEEPEST} levels of nesting", _is_deep, DEEP, True, "strict"),
+    Rule(f"takes {limits.OPENAI_DEEPEST} levels of nesting", _is_deep, DEEP, True, "strict"),
+    Rule(
+        f"takes no enum of more than {limits.OPENAI_LARGE_ENUM} values with more than "
+        f"{limits.OPENAI_MOST_ENUM_LETTERS:,} letters in all",
+        _has_large_enum,
+        DOCS,
+        True,
+        "strict",
+    ),
 )
+
+
+def _no_lookaround(sent: Sent, protocol: str) -> Rule:
+    """Strict tools never may look around, others not for newer models; seen with Responses."""
+    return Rule(
+        "takes no lookahead or lookbehind in a pattern",
+        _looks_around,
+        LOOKAROUND if sent.strict else NEWER_LOOKAROUND,
+        inferred=protocol == "openai_chat" and not sent.strict,
+        fix="drop",
+        family="gpt-5.5 and later",
+    )
 
 
 def found(sent: Sent, protocol: str) -> Iterator[Finding]:
     """What this protocol refuses of a tool."""
-    if not NAME.fullmatch(sent.name):
-        said = "takes names of 1 to 64 letters, digits, underscores and hyphens"
-        yield _finding(f"OpenAI {said}, not {sent.name[:80]!r}.", "/name", protocol, NAMES)
+    longest = limits.OPENAI_LONGEST_NAME[protocol]
+    if not limits.OPENAI_NAME[protocol].fullmatch(sent.name):
+        said = f"takes names of 1 to {longest} letters, digits, underscores and hyphens"
+        source = NAMES[protocol]
+        yield _finding(f"OpenAI {said}, not {sent.name[:80]!r}.", "/name", protocol, source)
+    elif len(sent.name) > min(limits.OPENAI_LONGEST_NAME.values()):
+        said = "Other servers that speak Responses take names of 64 letters; this one has "
+        said += f"{len(sent.name)}."
+        yield Finding("weak", said, "/name", protocol, source=SHORT_NAMES)
     if protocol == "openai_chat" and len(sent.description) > LONG_DESCRIPTION:
         yield Finding(
             "weak",
@@ -137,7 +203,8 @@ def found(sent: Sent, protocol: str) -> Iterator[Finding]:
         said = f"OpenAI takes JSON Schema draft 2020-12 alone, whatever $schema says. {wrong[0]}"
         yield _finding(said, sent.where + wrong[1], protocol, NO_SCHEMA, inferred=True)
     all_nodes = nodes(schema)
-    yield from judged(RULES, all_nodes, sent, protocol, "OpenAI")
+    rules = (*RULES, _no_lookaround(sent, protocol))
+    yield from judged(rules, all_nodes, sent, protocol, "OpenAI")
     yield from _large(sent, protocol, all_nodes)
 
 
@@ -156,15 +223,34 @@ def _finding(
 
 def _large(sent: Sent, protocol: str, all_nodes: Sequence[Node]) -> Iterator[Finding]:
     """The limits of strict mode on a whole schema."""
-    names = [name for node in all_nodes for name in node.properties]
-    enums = [node.keys["enum"] for node in all_nodes if isinstance(node.keys.get("enum"), list)]
-    values = [value for enum in enums for value in enum]
-    letters = sum(len(text) for text in (*names, *(v for v in values if isinstance(v, str))))
-    for count, most, what in (
-        (len(names), MOST_PROPERTIES, "properties"),
-        (len(values), MOST_ENUM, "values of enums"),
-        (letters, MOST_LETTERS, "letters in names and enums"),
+    properties, values, letters = counted(node.schema for node in all_nodes)
+    for count, most, what, source, inferred in (
+        (properties, limits.OPENAI_MOST_PROPERTIES, "properties", DOCS, True),
+        (values, limits.OPENAI_MOST_ENUM, "values of enums", ENUMS, False),
+        (letters, limits.OPENAI_MOST_LETTERS, "letters in names and values", DOCS, True),
     ):
         if count > most:
             said = f"OpenAI's strict mode takes {most:,} {what}, not {count:,}."
-            yield _finding(said, sent.where, protocol, DOCS, strict=sent.strict, inferred=True)
+            yield _finding(
+                said, sent.where, protocol, source, strict=sent.strict, inferred=inferred
+            )
+
+
+def counted(schemas: Iterable[Any]) -> tuple[int, int, int]:
+    """(properties, values of enums, letters) of all the schemas written in one. Letters are those
+    of the names of properties and definitions, of enums and of consts.
+    """
+    names = values = letters = 0
+    for schema in schemas:
+        if not isinstance(schema, Mapping):
+            continue
+        for key in ("properties", "$defs", "definitions"):
+            named = schema.get(key)
+            if isinstance(named, Mapping):
+                names += len(named) if key == "properties" else 0
+                letters += sum(map(len, named))
+        enum = schema.get("enum")
+        enum = enum if isinstance(enum, list) else []
+        values += len(enum)
+        letters += sum(len(one) for one in (*enum, schema.get("const")) if isinstance(one, str))
+    return names, values, letters

@@ -77,7 +77,9 @@ class Node:
 
 @dataclass(frozen=True)
 class Rule:
-    """`says` stands between the provider's name and the place: "takes no `oneOf`"."""
+    """`says` stands between the provider's name and the place: "takes no `oneOf`". `family` are
+    the models it holds for where the tool is not strict, "" for all.
+    """
 
     says: str
     hit: Callable[[Node], bool]
@@ -85,6 +87,7 @@ class Rule:
     inferred: bool = False
     severity: Severity = "refused"
     fix: Fix = ""
+    family: str = ""
 
 
 def nodes(schema: Any) -> list[Node]:
@@ -105,6 +108,8 @@ def judged(
     for rule in rules:
         severity = "refused" if rule.severity == "strict" and sent.strict else rule.severity
         mode = f"{who}'s strict mode" if rule.severity == "strict" else who
+        family = "" if sent.strict else rule.family
+        mode = f"{mode} ({family})" if family else mode
         hits = [node for node in all_nodes if rule.hit(node)]
         for number, node in enumerate(hits[:MOST_OF_A_RULE], 1):
             more = len(hits) - number if number == MOST_OF_A_RULE else 0
@@ -114,6 +119,7 @@ def judged(
                 f"{mode} {rule.says}{at(node.place)}{rest}.",
                 sent.where + pointer(node.place),
                 protocol,
+                family=family,
                 source=rule.source,
                 inferred=rule.inferred,
                 fix=rule.fix,

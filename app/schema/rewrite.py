@@ -6,15 +6,17 @@ of `rewrite_inline`. The input is a schema that passes `soundness`, and so does 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from app.core.settings import PROTOCOLS
 from app.schema import soundness
 from app.schema.keywords import is_local, pointer, resolved
+from app.schema.lint_gemini import too_many_items
 from app.schema.rewrite_gemini import Gemini
 from app.schema.rewrite_inline import MOST_NODES, TooLarge, inline
-from app.schema.rewrite_parts import Losses, branches_of
+from app.schema.rewrite_parts import Losses, branches_of, without_items, without_patterns
 from app.schema.rewrite_strict import Strict
 
 STRICT_PROTOCOLS = ("anthropic", "openai_chat", "openai_responses")
@@ -51,6 +53,19 @@ def gemini_ready(schema: Mapping[str, Any]) -> Rewrite:
         made = Gemini(losses).whole(schema)
     except TooLarge:
         return _too_large(schema)
+    return _checked(schema, made, losses)
+
+
+def without_refused(schema: Mapping[str, Any], protocols: Sequence[str] = PROTOCOLS) -> Rewrite:
+    """`schema` without the patterns that OpenAI cannot compile and, where its lists are too many
+    for Gemini, without their maxItems; for `protocols` alone. Both are told in descriptions.
+    """
+    losses = Losses()
+    made: Mapping[str, Any] = schema
+    if not {"openai_chat", "openai_responses"}.isdisjoint(protocols):
+        made = without_patterns(made, losses)
+    if "gemini" in protocols and too_many_items(made) is not None:
+        made = without_items(made, losses)
     return _checked(schema, made, losses)
 
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
+from app.core import tool_limits as limits
 from app.schema.keywords import Place
-from app.schema.lint_gemini import KNOWN
+from app.schema.lint_gemini import KNOWN, found_in_form, too_many_items
 from app.schema.rewrite_inline import inline
 from app.schema.rewrite_parts import (
     UNJUDGED,
@@ -21,6 +22,7 @@ from app.schema.rewrite_parts import (
     same,
     spread,
     types_of,
+    without_items,
 )
 
 _NULL = {"type": "null"}
@@ -39,7 +41,12 @@ class Gemini:
             if key in root:
                 self.losses.add(f"{key} at the top level is dropped", ())
                 del root[key]
-        return self.of({**root, "type": "object"}, ())
+        done = self.of({**root, "type": "object"}, ())
+        if too_many_items(done) is not None:
+            done = without_items(done, self.losses)
+        for one in found_in_form({"parameters": done}, "x"):
+            self.losses.add(f"Still refused: {one.message.rstrip('.')}", ())
+        return done
 
     def of(self, schema: Any, place: Place) -> dict[str, Any]:
         if not isinstance(schema, Mapping):
@@ -57,7 +64,17 @@ class Gemini:
         if nullable:
             node["nullable"] = True
         self.inner(node, place)
+        self.format(node, told, place)
         return described(node, told)
+
+    def format(self, node: dict[str, Any], told: dict[str, Any], place: Place) -> None:
+        """A format that its type does not have is told in the description."""
+        form = node.get("format")
+        known = limits.GEMINI_FORMATS.get(str(node.get("type")), ())
+        if form is None or (form in known and (form != "enum" or node.get("enum"))):
+            return
+        told["format"] = node.pop("format")
+        self.losses.add("format is no longer checked", place)
 
     def folded(self, schema: Mapping[str, Any], place: Place) -> dict[str, Any]:
         node, complete = folded(schema)
@@ -90,6 +107,9 @@ class Gemini:
             return
         kinds = types_of(node) if "type" in node else None
         values = [one for one in values if kinds is None or kind_of(one) in _widened(kinds)]
+        if "" in values:
+            self.losses.add("The empty text in an enum is no longer taken", place)
+            values = [one for one in values if one != ""]
         del node["enum"]
         texts = [one for one in values if isinstance(one, str)]
         choices: list[dict[str, Any]] = [{"type": "string", "enum": texts}] if texts else []
@@ -182,16 +202,26 @@ class Gemini:
         return {"anyOf": [*made, dict(_NULL)] if nullable else made}
 
     def inner(self, node: dict[str, Any], place: Place) -> None:
-        if node.get("type") == "array" or "items" in node:
-            node["items"] = self.of(node.get("items", {}), (*place, "items"))
-        given = node.get("properties")
+        """The items of arrays and the properties of objects; of no other type are there any."""
+        given = node.pop("properties", None)
         properties = dict(given) if isinstance(given, Mapping) else {}
         for name in node.get("required") or ():
             properties.setdefault(name, {})
-        if given is not None or properties:
-            node["properties"] = {
-                name: self.of(one, (*place, "properties", name)) for name, one in properties.items()
-            }
+        if "type" not in node and (properties or "items" in node):
+            node["type"] = kind = "object" if properties else "array"
+            self.losses.add(f"Nothing but an {kind} is taken", place)
+        if node.get("type") == "array":
+            node["items"] = self.of(node.get("items", {}), (*place, "items"))
+        else:
+            node.pop("items", None)
+        if node.get("type") == "object":
+            if given is not None or properties:
+                node["properties"] = {
+                    name: self.of(one, (*place, "properties", name))
+                    for name, one in properties.items()
+                }
+        else:
+            node.pop("required", None)
 
 
 def _widened(kinds: frozenset[str]) -> frozenset[str]:

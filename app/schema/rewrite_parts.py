@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from app.schema.keywords import Place
+from app.core.tool_limits import openai_takes
+from app.schema.keywords import Place, subschemas
 from app.schema.lint_rules import at
 
 ANNOTATIONS = (
@@ -45,6 +46,58 @@ def described(schema: dict[str, Any], dropped: Mapping[str, Any]) -> dict[str, A
     said = f"({'; '.join(words)})"
     before = schema.get("description")
     return {**schema, "description": f"{before} {said}" if isinstance(before, str) else said}
+
+
+def without_items(schema: Mapping[str, Any], losses: Losses) -> dict[str, Any]:
+    """`schema` without any maxItems, which is told in descriptions."""
+    return changed_within(schema, lambda node, place: _no_most(node, losses, place))
+
+
+def _no_most(node: dict[str, Any], losses: Losses, place: Place) -> dict[str, Any]:
+    if "maxItems" not in node:
+        return node
+    losses.add("maxItems is no longer checked", place)
+    return described(node, {"maxItems": node.pop("maxItems")})
+
+
+def without_patterns(schema: Mapping[str, Any], losses: Losses) -> dict[str, Any]:
+    """`schema` without the patterns that OpenAI refuses, which are told in descriptions."""
+    return changed_within(schema, lambda node, place: _no_pattern(node, losses, place))
+
+
+def _no_pattern(node: dict[str, Any], losses: Losses, place: Place) -> dict[str, Any]:
+    named, pattern = node.get("patternProperties"), node.get("pattern")
+    if isinstance(named, Mapping) and not all(map(openai_takes, named)):
+        losses.add("patternProperties is no longer checked", place)
+        node["patternProperties"] = {key: one for key, one in named.items() if openai_takes(key)}
+    if not isinstance(pattern, str) or openai_takes(pattern):
+        return node
+    losses.add("pattern is no longer checked", place)
+    return described(node, {"pattern": node.pop("pattern")})
+
+
+def changed_within(
+    schema: Mapping[str, Any],
+    change: Callable[[dict[str, Any], Place], dict[str, Any]],
+    place: Place = (),
+) -> dict[str, Any]:
+    """`schema` with each schema written in it changed, the inner before the outer. Refs are not
+    followed, and a schema that is no object stays as it is."""
+    made = dict(schema)
+    for inner, one in subschemas(schema, place):
+        if not isinstance(one, Mapping):
+            continue
+        keyword, steps = str(inner[len(place)]), inner[len(place) + 1 :]
+        below = changed_within(one, change, inner)
+        match steps:
+            case ():
+                made[keyword] = below
+            case (int() as index,):
+                made[keyword] = [*made[keyword]]
+                made[keyword][index] = below
+            case (name,):
+                made[keyword] = {**made[keyword], name: below}
+    return change(made, place)
 
 
 def types_of(schema: Any) -> frozenset[str]:

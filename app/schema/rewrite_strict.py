@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from app.core import tool_limits as limits
 from app.schema import lint_anthropic, lint_openai
 from app.schema.keywords import Place, all_subschemas
 from app.schema.lint_rules import Sent
@@ -127,10 +128,15 @@ class Strict:
         if "format" in node and node["format"] not in self.formats:
             told["format"] = node.pop("format")
             self.losses.add("format is no longer checked", place)
-        if self.anthropic and lint_anthropic._ANCHORED.search(str(node.get("pattern", ""))):
+        if not self.keeps_pattern(str(node.get("pattern", ""))):
             told["pattern"] = node.pop("pattern")
             self.losses.add("pattern is no longer checked", place)
         return told
+
+    def keeps_pattern(self, pattern: str) -> bool:
+        if self.anthropic and limits.ANTHROPIC_UNCOMPILED.search(pattern):
+            return False
+        return not self.openai or limits.openai_takes(pattern)
 
     def choices(self, node: dict[str, Any], place: Place) -> None:
         """`oneOf` becomes `anyOf`, which is the same where the choices exclude each other."""

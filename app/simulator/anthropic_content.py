@@ -14,8 +14,9 @@ from hashlib import blake2b
 from typing import Any
 
 from app.core.messages import MessagePart
+from app.core.tool_limits import ANTHROPIC_NAME
 from app.core.tools import Content
-from app.simulator.anthropic_tools import NAME, NAMES, check_cache
+from app.simulator.anthropic_tools import NAMES, check_cache
 from app.simulator.end import Source, compact
 
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
@@ -186,7 +187,7 @@ def _tool_use(block: Mapping[str, Any], where: str) -> MessagePart:
             raise _REFERENCE.refusal(f"{where}.{name}: Field required")
     if not isinstance(block["id"], str) or not _ID.fullmatch(block["id"]):
         raise _REFERENCE.refusal(f"{where}.id: String should match pattern '^[a-zA-Z0-9_-]+$'")
-    if not isinstance(block["name"], str) or not NAME.fullmatch(block["name"]):
+    if not isinstance(block["name"], str) or not ANTHROPIC_NAME.fullmatch(block["name"]):
         raise NAMES.refusal(f"{where}.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'")
     if not isinstance(block["input"], dict):
         raise _INPUT.refusal(f"{where}.input: Input should be a valid dictionary")

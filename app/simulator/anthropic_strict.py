@@ -5,16 +5,15 @@ https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-sc
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.core import tool_limits as limits
 from app.core.tools import Tool
+from app.schema import lint_anthropic
 from app.simulator.end import Source
 from app.simulator.words import spaced
 from app.simulator.written import all_written, inner, pointed
-
-_MOST_STRICT, _MOST_OPTIONAL, _MOST_UNIONS = 20, 24, 16
 
 _ROOT = Source("recordings of rig, anthropic/strict_schema_matrix (docs/wire.md, section 1)")
 _LIMITS = Source("recordings of rig, anthropic/strict_schema_limits (docs/wire.md, section 1)")
@@ -33,9 +32,7 @@ _UNKNOWN = spaced(
     maxProperties dependentSchemas dependentRequired dependencies unevaluatedProperties
     unevaluatedItems"""
 )
-_FORMATS = spaced("date-time time date duration email hostname uri ipv4 ipv6 uuid")
 _TYPED = spaced("type $ref anyOf oneOf allOf enum const not")
-_UNCOMPILED = re.compile(r"\(\?(?:=|!|<=|<!)|\\[bB1-9k]")
 
 
 def check(schema: Mapping[str, Any], place: str) -> None:
@@ -74,9 +71,9 @@ def _check_one(one: Mapping[str, Any], path: Sequence[str], place: str) -> None:
         raise _DOCS.refusal(f"{place}: allOf with $ref is not supported")
     if any(isinstance(value, dict | list) for value in one.get("enum", ())):
         raise _DOCS.refusal(f"{place}: Complex types within enums are not supported")
-    if "format" in one and one["format"] not in _FORMATS:
+    if "format" in one and one["format"] not in lint_anthropic.FORMATS:
         raise _ASSUMED.refusal(f"{place}: format '{one['format']}' is not supported")
-    if _UNCOMPILED.search(str(one.get("pattern", ""))):
+    if limits.ANTHROPIC_UNCOMPILED.search(str(one.get("pattern", ""))):
         raise _DOCS.refusal(f"{place}: the pattern uses an unsupported feature")
     if not _TYPED & one.keys():
         raise _ASSUMED.refusal(f"{place}: a schema must have a type, enum, const, anyOf or allOf")
@@ -120,26 +117,29 @@ def _references(schema: Any) -> list[str]:
 def check_all(tools: Sequence[Tool]) -> None:
     """The limits on all strict tools of one request, and on one schema among them."""
     strict = [tool for tool in tools if tool.strict]
-    if len(strict) > _MOST_STRICT:
+    if len(strict) > limits.ANTHROPIC_MOST_STRICT:
         raise _MANY.refusal(
             f"Too many strict tools ({len(strict)}). The maximum number of strict tools supported "
-            f"is {_MOST_STRICT}. Try reducing the number of tools marked as strict."
+            f"is {limits.ANTHROPIC_MOST_STRICT}. Try reducing the number of tools marked as strict."
         )
     counts = [_counted(tool.parameters) for tool in strict]
     optional, unions = sum(one for one, _ in counts), sum(other for _, other in counts)
-    if optional > _MOST_OPTIONAL:
+    if optional > limits.ANTHROPIC_MOST_OPTIONAL:
         raise _OPTIONAL.refusal(
             f"Schemas contains too many optional parameters ({optional}), which would make grammar "
             "compilation inefficient. Reduce the number of optional parameters in your tool "
-            f"schemas (limit: {_MOST_OPTIONAL})."
+            f"schemas (limit: {limits.ANTHROPIC_MOST_OPTIONAL})."
         )
-    if unions > _MOST_UNIONS:
+    if unions > limits.ANTHROPIC_MOST_UNIONS:
         raise _LIMITS.refusal(
             f"Schemas contains too many parameters with union types ({unions} parameters with type "
             "arrays or anyOf). Reduce the number of nullable or union-typed parameters (limit: "
-            f"{_MOST_UNIONS})."
+            f"{limits.ANTHROPIC_MOST_UNIONS})."
         )
-    if any(one >= _MOST_OPTIONAL or other >= _MOST_UNIONS for one, other in counts):
+    if any(
+        one >= limits.ANTHROPIC_MOST_OPTIONAL or other >= limits.ANTHROPIC_MOST_UNIONS
+        for one, other in counts
+    ):
         raise _COMPLEX.refusal(
             "Schema is too complex for compilation. Try reducing the number of tools or "
             "simplifying tool schemas."

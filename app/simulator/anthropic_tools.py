@@ -5,23 +5,21 @@ https://platform.claude.com/docs/en/agents-and-tools/tool-use/strict-tool-use
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jsonschema_rs
 
+from app.core import tool_limits as limits
 from app.core.tools import Tool, ToolChoice
 from app.simulator import anthropic_strict
 from app.simulator.end import Source
 from app.simulator.words import spaced
 
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _KNOWN = spaced(
     """type name description input_schema strict eager_input_streaming input_examples defer_loading
     allowed_callers cache_control"""
 )
-_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 _REFERENCE = Source("Anthropic API reference: Messages, tools")
@@ -55,7 +53,7 @@ def _tool(entry: Mapping[str, Any], place: str) -> Tool:
     name, schema = entry.get("name"), entry.get("input_schema")
     if not isinstance(name, str):
         raise _REFERENCE.refusal(f"{place}.name: Field required")
-    if not NAME.fullmatch(name):
+    if not limits.ANTHROPIC_NAME.fullmatch(name):
         raise NAMES.refusal(f"{place}.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'")
     if schema is None:
         raise _REFERENCE.refusal(f"{place}.input_schema: Field required")
@@ -76,7 +74,9 @@ def _tool(entry: Mapping[str, Any], place: str) -> Tool:
             "2020-12 (https://json-schema.org/draft/2020-12)."
         )
     properties = schema.get("properties")
-    if not all(map(_KEY.fullmatch, properties if isinstance(properties, dict) else ())):
+    if not all(
+        map(limits.ANTHROPIC_KEY.fullmatch, properties if isinstance(properties, dict) else ())
+    ):
         raise _KEYS.refusal(
             f"{place}.input_schema.properties: Property keys should match pattern "
             "'^[a-zA-Z0-9_.-]{1,64}$'"

@@ -5,11 +5,12 @@ https://ai.google.dev/api/caching#FunctionDeclaration
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.core import tool_limits as limits
 from app.core.tools import Tool, ToolChoice
+from app.schema import lint_gemini
 from app.simulator.gemini_fields import (
     fields,
     inside,
@@ -21,18 +22,8 @@ from app.simulator.gemini_fields import (
 from app.simulator.words import spaced
 from app.simulator.written import all_written
 
-REFERENCE = "https://ai.google.dev/api/caching#FunctionDeclaration"
-NAMES = "https://github.com/google-gemini/gemini-cli/issues/9535"
-ITEMS = "https://github.com/cline/cline/issues/7339"
-LISTS = "https://github.com/zed-industries/zed/issues/53919"
-ENUMS = "https://github.com/decolua/9router/pull/380"
-ALONE = "https://github.com/vercel/ai/pull/19000"
-BESIDE = "https://github.com/anomalyco/opencode/issues/12295"
 MANY = "https://github.com/google-gemini/gemini-cli/issues/19083"
 
-_MOST = 512
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
 _TOOL = spaced(
     """functionDeclarations googleSearch googleSearchRetrieval codeExecution urlContext computerUse
     fileSearch googleMaps mcpServers retrieval enterpriseWebSearch parallelAiSearch"""
@@ -58,39 +49,62 @@ def tools_of(value: Any) -> tuple[Tool, ...]:
         where = f"tools[{place}]"
         given = fields(entry, _TOOL, where)
         declared = typed(given, "functionDeclarations", list, where) or []
-        if len(declared) > _MOST:
-            said = f"[FIELD_INVALID] At most {_MOST} function declarations can be specified."
+        if len(declared) > limits.GEMINI_MOST_TOOLS:
+            most = limits.GEMINI_MOST_TOOLS
+            said = f"[FIELD_INVALID] At most {most} function declarations can be specified."
             raise invalid(f"{where}.function_declarations", said, MANY)
         for number, one in enumerate(declared):
             tools.append(_tool(one, f"{where}.function_declarations[{number}]"))
     names = [tool.name for tool in tools]
     for name in names:
         if names.count(name) > 1:
-            raise refused(f"Duplicate function declaration found: {name}", REFERENCE, inferred=True)
+            raise refused(
+                f"Duplicate function declaration found: {name}",
+                lint_gemini.REFERENCE,
+                inferred=True,
+            )
+    _check_states(tools)
     return tuple(tools)
+
+
+def _check_states(tools: Sequence[Tool]) -> None:
+    """Refuses schemas that are too complex to serve, as far as a measure of it is known."""
+    large = [lint_gemini.too_many_items(tool.parameters) for tool in tools]
+    found = next((one for one in large if one is not None), None)
+    total = sum(limits.items_in_all(tool.parameters) for tool in tools)
+    if found is not None or total > limits.GEMINI_MOST_ITEMS:
+        raise refused(
+            "The specified schema produces a constraint that has too many states for serving. "
+            "Typical causes of this error are schemas with lots of text (for example, very long "
+            "property or enum names), schemas with long array length limits (especially when "
+            "nested), or schemas using complex value matchers (for example, integers or numbers "
+            "with minimum/maximum bounds or strings with complex formats like date-time)",
+            lint_gemini.STATES,
+            inferred=found is None or found[1],
+        )
 
 
 def _tool(entry: Any, where: str) -> Tool:
     given = fields(entry, _DECLARATION, where)
     name = typed(given, "name", str, where) or ""
-    if not _NAME.fullmatch(name):
+    if not limits.GEMINI_NAME.fullmatch(name):
         raise invalid(
             f"{where}.name",
             "Invalid function name. Must start with a letter or an underscore. Must be alphameric "
             "(a-z, A-Z, 0-9), underscores (_), dots (.), colons (:), or dashes (-), with a maximum "
             "length of 128.",
-            NAMES,
+            lint_gemini.NAMES,
         )
     if "parameters" in given and "parametersJsonSchema" in given:
         raise invalid(
             where,
             "parameters and parameters_json_schema are mutually exclusive.",
-            REFERENCE,
+            lint_gemini.REFERENCE,
             inferred=True,
         )
     schema: Any = given.get("parametersJsonSchema", {"type": "object", "properties": {}})
     if "parameters" in given:
-        schema = _plain(given["parameters"], f"{where}.parameters")
+        schema = _plain(given["parameters"], f"{where}.parameters", root=True)
     elif not isinstance(schema, dict):
         raise wrong_type(schema, f"{where}.parameters_json_schema", "a JSON Schema")
     else:
@@ -108,11 +122,11 @@ def _check_references(schema: Any) -> None:
             raise refused(
                 f"$ref '{name}' was set alongside unsupported fields. If a schema node has $ref "
                 "set, then only description and default can be set alongside it",
-                BESIDE,
+                lint_gemini.BESIDE,
             )
 
 
-def _plain(schema: Any, where: str) -> dict[str, Any]:
+def _plain(schema: Any, where: str, *, root: bool = False) -> dict[str, Any]:
     """A schema in OpenAPI's words as the JSON Schema it means."""
     given = fields(schema, _SCHEMA, where)
     kind = given.get("type")
@@ -120,26 +134,25 @@ def _plain(schema: Any, where: str) -> dict[str, Any]:
         raise refused(
             f"Invalid JSON payload received. Unknown name \"type\" at '{where}': Proto field is "
             "not repeating, cannot start list.",
-            LISTS,
+            lint_gemini.LISTS,
             field=where,
         )
     if kind is not None and (not isinstance(kind, str) or kind.upper() not in _TYPES):
         raise wrong_type(kind, f"{where}.type", _TYPE)
     if kind is not None:
         given["type"] = kind.lower()
-    for place, value in enumerate(typed(given, "enum", list, where) or []):
-        if not isinstance(value, str):
-            raise wrong_type(value, f"{where}.enum[{place}]", "TYPE_STRING")
-    if "enum" in given and given.get("type") != "string":
-        raise invalid(f"{where}.enum", "only allowed for STRING type", ENUMS)
+    if root and kind is not None and given["type"] != "object":
+        raise refused(
+            "functionDeclaration parameters schema should be of type OBJECT.", lint_gemini.ROOTS
+        )
+    _check_values(given, where)
     if "anyOf" in given and len(given) > 1:
         raise refused(
             f"{where} schema specified other fields alongside any_of. When using any_of, it must "
             "be the only field set.",
-            ALONE,
+            lint_gemini.ALONE,
         )
-    if given.get("type") == "array" and "items" not in given:
-        raise invalid(f"{where}.items", "missing field.", ITEMS)
+    _check_children(given, where)
     if "items" in given:
         given["items"] = _plain(given["items"], f"{where}.items")
     if "properties" in given:
@@ -156,8 +169,54 @@ def _plain(schema: Any, where: str) -> dict[str, Any]:
     known = given.get("properties", {})
     for place, name in enumerate(typed(given, "required", list, where) or []):
         if name not in known:
-            raise invalid(f"{where}.required[{place}]", "property is not defined", REFERENCE)
+            raise invalid(
+                f"{where}.required[{place}]", "property is not defined", lint_gemini.REFERENCE
+            )
     return given
+
+
+def _check_values(given: Mapping[str, Any], where: str) -> None:
+    """The enum and the format of a schema, against its type."""
+    kind, form = given.get("type"), typed(given, "format", str, where)
+    values = typed(given, "enum", list, where) or []
+    for place, value in enumerate(values):
+        if not isinstance(value, str):
+            raise wrong_type(value, f"{where}.enum[{place}]", "TYPE_STRING")
+    if values and kind != "string":
+        raise invalid(f"{where}.enum", "only allowed for STRING type", lint_gemini.ENUMS)
+    if "" in values:
+        said = "cannot be empty"
+        raise invalid(f"{where}.enum[{values.index('')}]", said, lint_gemini.EMPTY_VALUES)
+    if form is None:
+        return
+    known = limits.GEMINI_FORMATS.get(str(kind))
+    if known is None:
+        said = "format is only supported for NUMBER, INTEGER and STRING type"
+        raise invalid(f"{where}.format", said, lint_gemini.NO_FORMATS)
+    if form not in known:
+        said = f"only {' and '.join(map(repr, known))} are supported for {str(kind).upper()} type"
+        source = lint_gemini.FORMATS if kind == "string" else lint_gemini.SCHEMA
+        raise invalid(f"{where}.format", said, source, inferred=kind != "string")
+    if form == "enum" and not values:
+        said = "should be non-empty for STRING type with enum format"
+        raise invalid(f"{where}.enum", said, lint_gemini.EMPTY_ENUMS)
+
+
+def _check_children(given: Mapping[str, Any], where: str) -> None:
+    """What stands beside a type that has no such thing, or is missing beside one that has."""
+    kind = given.get("type")
+    if kind == "array" and "items" not in given:
+        raise invalid(f"{where}.items", "missing field.", lint_gemini.ITEMS)
+    if kind != "array" and "items" in given:
+        said = "field predicate failed: $type == Type.ARRAY"
+        raise invalid(f"{where}.items", said, lint_gemini.NO_ARRAYS)
+    for key in ("properties", "required"):
+        if kind != "object" and given.get(key):
+            said = "only allowed for OBJECT type"
+            raise invalid(f"{where}.{key}", said, lint_gemini.NO_OBJECTS)
+    if kind == "object" and not given.get("properties"):
+        said = "should be non-empty for OBJECT type"
+        raise invalid(f"{where}.properties", said, lint_gemini.EMPTY_OBJECTS)
 
 
 def choice_of(value: Any, tools: Sequence[Tool]) -> ToolChoice:
@@ -176,13 +235,16 @@ def choice_of(value: Any, tools: Sequence[Tool]) -> ToolChoice:
     mode = mode.upper()
     if typed(given, "streamFunctionCallArguments", bool, where):
         raise invalid(
-            where, "stream_function_call_arguments is for Vertex.", REFERENCE, inferred=True
+            where,
+            "stream_function_call_arguments is for Vertex.",
+            lint_gemini.REFERENCE,
+            inferred=True,
         )
     allowed = typed(given, "allowedFunctionNames", list, where) or []
     if mode == "ANY" and not tools:
         raise refused(
             "Function calling config is set without function_declarations.",
-            REFERENCE,
+            lint_gemini.REFERENCE,
             inferred=True,
         )
     return _choice(mode, allowed, tools, f"{where}.allowed_function_names")
@@ -191,13 +253,19 @@ def choice_of(value: Any, tools: Sequence[Tool]) -> ToolChoice:
 def _choice(mode: str, allowed: Sequence[Any], tools: Sequence[Tool], where: str) -> ToolChoice:
     if allowed and mode not in ("ANY", "VALIDATED"):
         raise invalid(
-            where, "should be set only when function calling mode is ANY.", REFERENCE, inferred=True
+            where,
+            "should be set only when function calling mode is ANY.",
+            lint_gemini.REFERENCE,
+            inferred=True,
         )
     declared = {tool.name for tool in tools}
     for name in allowed:
         if name not in declared:
             raise invalid(
-                where, f"{name} is not one of the function_declarations.", REFERENCE, inferred=True
+                where,
+                f"{name} is not one of the function_declarations.",
+                lint_gemini.REFERENCE,
+                inferred=True,
             )
     names = tuple(allowed) or None
     match mode:

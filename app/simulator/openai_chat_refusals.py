@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from app.core.tool_limits import OPENAI_LONGEST_NAME
+from app.schema import lint_openai
 from app.simulator.end import BadRequest, Source
 
 REFERENCE = Source("OpenAI API reference: create a chat completion")
@@ -16,13 +18,14 @@ UNANSWERED = Source("https://github.com/BerriAI/litellm/issues/10083")
 NO_CALL = Source("https://github.com/miurla/morphic/issues/136")
 OTHER_CALL = Source("docs/wire.md, section 2: results answer the calls before", inferred=True)
 TOO_MANY = Source("https://github.com/vishalmysore/Tools4AI/issues/16")
-NAMES = Source("OpenAI API reference: function names, types of openai-python")
+NAMES = Source(lint_openai.NAMES["openai_chat"])
 MAX_TOKENS = Source("https://github.com/sipeed/picoclaw/issues/16")
 ONLY_DEFAULT = Source("recordings of vercel/ai, openai errors (docs/wire.md, section 2)")
 TOOL_CONTENT = Source("recordings of pydantic-ai, test_multimodal_tool_return_matrix")
 IMAGES = Source("OpenAI guide to images", inferred=True)
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
+_LONGEST = OPENAI_LONGEST_NAME["openai_chat"]
 
 
 def wrong_type(param: str, wanted: str, value: Any) -> BadRequest:
@@ -64,11 +67,11 @@ def check_name(name: Any, place: str) -> str:
             "'^[a-zA-Z0-9_-]+$'.",
             NAMES,
         )
-    if len(name) > 64:
-        raise invalid(
-            place,
-            "string too long. Expected a string with maximum length 64, but got a string with "
-            f"length {len(name)} instead.",
-            NAMES,
+    if len(name) > _LONGEST:
+        raise NAMES.refusal(
+            f"Invalid '{place}': string too long. Expected a string with maximum length "
+            f"{_LONGEST}, but got a string with length {len(name)} instead.",
+            param=place,
+            code="string_above_max_length",
         )
     return name

@@ -52,7 +52,7 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
     if not isinstance(model, str) or not model:
         raise refusals.REFERENCE.refusal("you must provide a model parameter")
     legacy = "functions" in data
-    tools = functions_of(data["functions"]) if legacy else tools_of(data.get("tools"))
+    tools = functions_of(data["functions"], model) if legacy else tools_of(data.get("tools"), model)
     _check_flags(data, bool(tools))
     if legacy:
         choice = function_choice_of(data.get("function_call"), tools)

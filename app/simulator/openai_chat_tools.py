@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from app.core.tool_limits import OPENAI_MOST_TOOLS
 from app.core.tools import FREEFORM, Tool, ToolChoice
 from app.simulator import openai_chat_refusals as refusals
 from app.simulator import openai_schema
@@ -20,11 +21,9 @@ from app.simulator.openai_chat_refusals import (
     wrong_type,
 )
 
-_MOST_TOOLS = 128
 
-
-def tools_of(value: Any) -> tuple[Tool, ...]:
-    """The tools that `tools` holds."""
+def tools_of(value: Any, model: str) -> tuple[Tool, ...]:
+    """The tools that `tools` holds, as `model` takes them."""
     if value is None:
         return ()
     tools = []
@@ -34,7 +33,7 @@ def tools_of(value: Any) -> tuple[Tool, ...]:
             case None:
                 raise missing(f"tools[{place}].type")
             case "function":
-                tools.append(_tool(entry.get("function"), f"tools[{place}].function"))
+                tools.append(_tool(entry.get("function"), f"tools[{place}].function", model))
             case "custom":
                 tools.append(_custom(entry.get("custom"), f"tools[{place}].custom"))
             case _:
@@ -42,12 +41,12 @@ def tools_of(value: Any) -> tuple[Tool, ...]:
     return tuple(tools)
 
 
-def functions_of(value: Any) -> tuple[Tool, ...]:
+def functions_of(value: Any, model: str) -> tuple[Tool, ...]:
     """The tools of the older dialect, which calls them functions."""
     if value is None:
         return ()
     entries = enumerate(_entries(value, "functions"))
-    return tuple(_tool(entry, f"functions[{place}]") for place, entry in entries)
+    return tuple(_tool(entry, f"functions[{place}]", model) for place, entry in entries)
 
 
 def _entries(value: Any, name: str) -> list[Any]:
@@ -55,17 +54,17 @@ def _entries(value: Any, name: str) -> list[Any]:
         raise wrong_type(name, "an array of objects", value)
     if not value:
         raise invalid(name, "empty array. Expected an array with minimum length 1.")
-    if len(value) > _MOST_TOOLS:
+    if len(value) > OPENAI_MOST_TOOLS:
         raise refusals.TOO_MANY.refusal(
             f"Invalid '{name}': array too long. Expected an array with maximum length "
-            f"{_MOST_TOOLS}, but got an array with length {len(value)} instead.",
+            f"{OPENAI_MOST_TOOLS}, but got an array with length {len(value)} instead.",
             param=name,
             code="array_above_max_length",
         )
     return value
 
 
-def _tool(function: Any, place: str) -> Tool:
+def _tool(function: Any, place: str, model: str) -> Tool:
     if not isinstance(function, dict):
         raise missing(place)
     name = check_name(function.get("name"), f"{place}.name")
@@ -79,6 +78,7 @@ def _tool(function: Any, place: str) -> Tool:
         raise wrong_type(f"{place}.strict", "a boolean", strict)
     for said, source in openai_schema.errors(schema, strict=strict is True):
         raise _bad_schema(name, place, said, source)
+    openai_schema.check_lookaround(schema, model, strict=strict is True, seen=False)
     return Tool(name, str(function.get("description") or ""), schema, strict=strict is True)
 
 

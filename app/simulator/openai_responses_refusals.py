@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from app.core.tool_limits import OPENAI_LONGEST_NAME
+from app.schema import lint_openai
 from app.simulator.end import BadRequest
 
 REFERENCE = "OpenAI API reference: create a response"
-NAMES = "OpenAI API reference: function names, types of openai-python"
+NAMES = lint_openai.NAMES["openai_responses"]
 NO_OUTPUT = "https://github.com/openai/codex/issues/93"
 NO_CALL = "https://github.com/continuedev/continue/issues/10092"
 NO_FOLLOWER = "https://github.com/continuedev/continue/issues/8933"
@@ -69,31 +71,31 @@ def unsupported(param: str, value: Any, known: tuple[str, ...]) -> BadRequest:
     )
 
 
-def too_long(param: str, most: int, length: int) -> BadRequest:
+def too_long(param: str, most: int, length: int, source: str = TOO_LONG) -> BadRequest:
     return refusal(
         f"Invalid '{param}': string too long. Expected a string with maximum length {most}, but "
         f"got a string with length {length} instead.",
         param,
         "string_above_max_length",
-        source=TOO_LONG,
+        source=source,
         inferred=False,
     )
 
 
-def text_of(value: Any, param: str, most: int = 0) -> str:
+def text_of(value: Any, param: str, most: int = 0, source: str = TOO_LONG) -> str:
     """`value` as a text of `most` letters at most (0: any)."""
     if value is None:
         raise missing(param)
     if not isinstance(value, str):
         raise wrong_type(param, "a string", value)
     if most and len(value) > most:
-        raise too_long(param, most, len(value))
+        raise too_long(param, most, len(value), source)
     return value
 
 
 def name_of(value: Any, param: str) -> str:
     """`value` as the name of a tool."""
-    name = text_of(value, param, 64)
+    name = text_of(value, param, OPENAI_LONGEST_NAME["openai_responses"], NAMES)
     if not name:
         raise refusal(
             f"Invalid '{param}': empty string. Expected a string with minimum length 1, but got "

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.core.messages import ModelRequest
+from app.core.tool_limits import OPENAI_MOST_TOOLS
 from app.core.tools import FREEFORM, Tool, ToolChoice
 from app.simulator import openai_responses_refusals as refusals
 from app.simulator import openai_schema
@@ -29,7 +30,6 @@ from app.simulator.openai_responses_refusals import (
 from app.simulator.reply import tokens
 from app.simulator.words import spaced
 
-_MOST_TOOLS = 128
 _KNOWN = spaced(
     """background context_management conversation include input instructions max_output_tokens
     max_tool_calls metadata model parallel_tool_calls previous_response_id prompt prompt_cache_key
@@ -71,7 +71,7 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
     data = object_of(body)
     _check_members(data)
     model = text_of(data.get("model"), "model")
-    tools, choosable = _tools(data.get("tools"))
+    tools, choosable = _tools(data.get("tools"), model)
     store = data.get("store") is not False
     messages, system = read_input(data.get("input"), store)
     instructions = data.get("instructions")
@@ -169,16 +169,16 @@ def _thinking(value: Any) -> bool:
     return summary is not None and effort != "none"
 
 
-def _tools(value: Any) -> tuple[tuple[Tool, ...], frozenset[str]]:
+def _tools(value: Any, model: str) -> tuple[tuple[Tool, ...], frozenset[str]]:
     """The tools that are the client's to run, and the types of the hosted ones."""
     if value is None:
         return (), frozenset()
     if not isinstance(value, list):
         raise wrong_type("tools", "an array of objects", value)
-    if len(value) > _MOST_TOOLS:
+    if len(value) > OPENAI_MOST_TOOLS:
         raise refusal(
-            f"Invalid 'tools': array too long. Expected an array with maximum length {_MOST_TOOLS},"
-            f" but got an array with length {len(value)} instead.",
+            "Invalid 'tools': array too long. Expected an array with maximum length "
+            f"{OPENAI_MOST_TOOLS}, but got an array with length {len(value)} instead.",
             "tools",
             "array_above_max_length",
         )
@@ -191,7 +191,7 @@ def _tools(value: Any) -> tuple[tuple[Tool, ...], frozenset[str]]:
             case None:
                 raise missing(f"{where}.type")
             case "function":
-                tools.append(_function(entry, where))
+                tools.append(_function(entry, where, model))
             case "custom":
                 tools.append(_custom(entry, where))
             case str() if kind.startswith(_HOSTED):
@@ -210,7 +210,7 @@ def _described(entry: Mapping[str, Any], where: str) -> str:
     return "" if value is None else text_of(value, f"{where}.description")
 
 
-def _function(entry: Mapping[str, Any], where: str) -> Tool:
+def _function(entry: Mapping[str, Any], where: str, model: str) -> Tool:
     for member in entry:
         if member == "function":
             # The form of Chat Completions: its members stand at the top here.
@@ -227,6 +227,7 @@ def _function(entry: Mapping[str, Any], where: str) -> Tool:
     # Without a word on it the real one makes a schema strict by itself and refuses none.
     for said, source in openai_schema.errors(schema, strict=strict is True):
         raise _bad_schema(name, where, said, source)
+    openai_schema.check_lookaround(schema, model, strict=strict is True, seen=True)
     return Tool(name, _described(entry, where), schema, strict=strict is True)
 
 

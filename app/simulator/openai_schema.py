@@ -10,11 +10,12 @@ from typing import Any
 
 import jsonschema_rs
 
-from app.simulator.end import Source
+from app.core import tool_limits as limits
+from app.schema import lint_openai
+from app.simulator.end import BadRequest, Source
 from app.simulator.words import spaced
 from app.simulator.written import Path, all_written
 
-_DEEPEST, _MOST_PROPERTIES, _MOST_ENUM, _MOST_LETTERS = 10, 5000, 1000, 120_000
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 _TOP = Source("https://github.com/langchain-ai/langchainjs/issues/9804")
@@ -29,6 +30,8 @@ _TYPELESS = Source("https://github.com/can1357/oh-my-pi/issues/211")
 _BOOLEAN = Source(_TYPELESS.words, inferred=True)
 _BESIDE = Source("https://github.com/camel-ai/camel/issues/3001")
 _DEEP = Source("https://github.com/tidyverse/ellmer/issues/671", inferred=True)
+_REGEX = Source(lint_openai.REGEX)
+_ENUMS = Source(lint_openai.ENUMS)
 
 _TOP_LEVEL = spaced("oneOf anyOf allOf enum const not")
 _NOT_PERMITTED: Mapping[str, Source] = {
@@ -48,7 +51,6 @@ _NOT_PERMITTED: Mapping[str, Source] = {
         _ASSUMED,
     ),
 }
-_FORMATS = spaced("date-time time date duration email hostname ipv4 ipv6 uuid")
 
 
 def errors(schema: Mapping[str, Any], *, strict: bool) -> Iterator[tuple[str, Source]]:
@@ -82,6 +84,9 @@ def _of_any(one: Mapping[str, Any], path: Path) -> Iterator[tuple[str, Source]]:
     is_array = "array" in kind if isinstance(kind, list) else kind == "array"
     if is_array and "items" not in one:
         yield f"{_where(path)}, array schema missing items.", _ITEMS
+    for pattern in _patterns(one):
+        if not limits.is_python_regex(pattern):
+            yield f"'{pattern}' is not a 'regex'.", _REGEX
 
 
 def _of_strict(one: Any, path: Path, depth: int) -> Iterator[tuple[str, Source]]:
@@ -91,8 +96,8 @@ def _of_strict(one: Any, path: Path, depth: int) -> Iterator[tuple[str, Source]]
         yield f"{where}, {one} is not of type 'object'.", _BOOLEAN
     if not isinstance(one, Mapping):
         return
-    if depth > _DEEPEST:
-        yield f"{where}, {depth} levels of nesting exceeds limit of {_DEEPEST}.", _DEEP
+    if depth > limits.OPENAI_DEEPEST:
+        yield f"{where}, {depth} levels of nesting exceeds limit of {limits.OPENAI_DEEPEST}.", _DEEP
         return
     yield from _of_object(one, where)
     if not one.keys() & {"type", "$ref", "anyOf"}:
@@ -104,7 +109,7 @@ def _of_strict(one: Any, path: Path, depth: int) -> Iterator[tuple[str, Source]]
     for key in one:
         if key in _NOT_PERMITTED:
             yield f"{where}, '{key}' is not permitted.", _NOT_PERMITTED[key]
-    if "format" in one and one["format"] not in _FORMATS:
+    if "format" in one and one["format"] not in lint_openai.FORMATS:
         yield f"{where}, '{one['format']}' is not a valid format.", _FORMAT
 
 
@@ -132,22 +137,52 @@ def _of_object(one: Mapping[str, Any], where: str) -> Iterator[tuple[str, Source
             )
 
 
+def _patterns(one: Any) -> list[str]:
+    """The regular expressions that stand in a schema itself."""
+    if not isinstance(one, Mapping):
+        return []
+    named = one.get("patternProperties")
+    several = [one.get("pattern"), *(named if isinstance(named, Mapping) else ())]
+    return [each for each in several if isinstance(each, str)]
+
+
+def check_lookaround(schema: Mapping[str, Any], model: str, *, strict: bool, seen: bool) -> None:
+    """Refuse a pattern that looks around, which older models take of tools that are not strict.
+    `seen` is whether that was seen of tools that are not, by this protocol."""
+    if not strict and limits.takes_lookaround(model):
+        return
+    for path, one, _ in all_written(schema):
+        if any(map(limits.has_lookaround, _patterns(one))):
+            place = "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in path)
+            raise BadRequest(
+                "Invalid JSON schema: regex lookaround is not supported. Found at "
+                f"${place}.pattern.",
+                param="tools",
+                code="invalid_json_schema",
+                source=lint_openai.LOOKAROUND if strict else lint_openai.NEWER_LOOKAROUND,
+                inferred=not strict and not seen,
+            )
+
+
 def _too_large(schema: Mapping[str, Any]) -> Iterator[tuple[str, Source]]:
-    properties, values = 0, 0
-    letters = 0
-    for _, one, _ in all_written(schema):
-        if not isinstance(one, Mapping):
-            continue
-        if isinstance(one.get("properties"), Mapping):
-            properties += len(one["properties"])
-            letters += sum(map(len, one["properties"]))
-        if isinstance(one.get("enum"), list):
-            values += len(one["enum"])
-            letters += sum(len(value) for value in one["enum"] if isinstance(value, str))
+    written = [one for _, one, _ in all_written(schema)]
+    properties, values, letters = lint_openai.counted(written)
     for count, most, what in (
-        (properties, _MOST_PROPERTIES, "properties"),
-        (values, _MOST_ENUM, "enum values"),
-        (letters, _MOST_LETTERS, "characters in names and enum values"),
+        (properties, limits.OPENAI_MOST_PROPERTIES, "object properties"),
+        (letters, limits.OPENAI_MOST_LETTERS, "characters in names and values"),
     ):
         if count > most:
             yield f"the schema has {count} {what}, more than the limit of {most}.", _ASSUMED
+    if values > limits.OPENAI_MOST_ENUM:
+        yield (
+            f"Expected at most {limits.OPENAI_MOST_ENUM} enum values in total within a single "
+            f"schema when using structured outputs, but received {values}. Consider reducing the "
+            "number of enums, or use 'strict: false' to opt out of structured outputs.",
+            _ENUMS,
+        )
+    for large in filter(None, map(lint_openai.large_enum, written)):
+        yield (
+            f"an enum has {large[0]} values with {large[1]} characters, more than the limit of "
+            f"{limits.OPENAI_MOST_ENUM_LETTERS} for more than {limits.OPENAI_LARGE_ENUM} values.",
+            _ASSUMED,
+        )

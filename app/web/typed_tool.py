@@ -35,6 +35,7 @@ REWRITES = {
     "strict": rewrite.strict_ready,
     "gemini": rewrite.gemini_ready,
     "inline": rewrite.inlined,
+    "drop": rewrite.without_refused,
 }
 
 

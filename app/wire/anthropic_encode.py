@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from app.core import tool_limits as limits
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content, Tool, ToolChoice
 from app.wire.codec import WireRequest
@@ -62,7 +63,12 @@ LEAST_TOP_P = 0.95
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST_NAME = 128
-_TAKES = Takes("Anthropic", re.compile(r"[a-zA-Z0-9_-]{1,128}"), most_strict=20, strict="closed")
+_TAKES = Takes(
+    "Anthropic",
+    limits.ANTHROPIC_NAME,
+    most_strict=limits.ANTHROPIC_MOST_STRICT,
+    strict="closed",
+)
 _CHOICES = {"auto": "auto", "required": "any", "none": "none", "tool": "tool"}
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from app.core import tool_limits as limits
 from app.core.tools import Tool
 from app.wire.encoding import Notes
 
@@ -22,8 +23,10 @@ class Takes:
     """What `provider` takes: names, so many tools and strict ones; 0 is any number.
 
     `strict` is what its strict mode asks of an object: "closed" (no more properties than those
-    named), "required" (closed, and every property required), or "" for nothing. `sure` is whether
-    all who speak the protocol refuse the rest.
+    named), "required" (closed, and every property required), or "" for nothing. `patterns` is
+    whether those of schemas are compiled as OpenAI does, `most_items` what
+    `tool_limits.items_in_all` may come to over all tools. `sure` is whether all who speak the
+    protocol refuse the rest.
     """
 
     provider: str
@@ -31,17 +34,28 @@ class Takes:
     most: int = 0
     most_strict: int = 0
     strict: str = ""
+    patterns: bool = False
+    most_items: int = 0
     sure: bool = True
 
 
-def foretell(tools: Sequence[Tool], takes: Takes, notes: Notes) -> None:
-    """Note what will be refused of `tools`."""
+def foretell(tools: Sequence[Tool], takes: Takes, notes: Notes, model: str = "") -> None:
+    """Note what will be refused of `tools`; `model` is whom they are sent to."""
     who, refused = takes.provider, "will be refused" if takes.sure else "may be refused"
     for tool in tools:
         if not takes.name.fullmatch(tool.name):
             notes.add(f"{who} takes no tool named {tool.name[:80]!r}: the request {refused}.")
     if takes.most and len(tools) > takes.most:
         notes.add(f"{who} takes {takes.most} tools, not {len(tools)}: the request {refused}.")
+    for tool in tools if takes.patterns else ():
+        if why := next(_refused_patterns(tool, model), ""):
+            notes.add(f"A pattern of the tool {tool.name[:80]!r} {refused}: {why}.")
+    items = sum(limits.items_in_all(tool.parameters) for tool in tools)
+    if takes.most_items and items > takes.most_items:
+        notes.add(
+            f"{who} takes lists of about {takes.most_items} items in all, not {items:,}: "
+            f"the request {refused}; lower their maxItems."
+        )
     strict = [tool for tool in tools if tool.strict and tool.format is None]
     if takes.most_strict and len(strict) > takes.most_strict:
         notes.add(
@@ -52,6 +66,22 @@ def foretell(tools: Sequence[Tool], takes: Takes, notes: Notes) -> None:
         wrong = next(_loose(tool.parameters, takes.strict == "required", 0), "")
         if wrong:
             notes.add(f"The strict tool {tool.name[:80]!r} {refused}: {wrong}.")
+
+
+def _refused_patterns(tool: Tool, model: str) -> Iterator[str]:
+    """Why each pattern is refused that is."""
+    around = not tool.strict and limits.takes_lookaround(model)
+    todo: list[tuple[Any, int]] = [(tool.parameters, 0)]
+    for schema, depth in todo:
+        if not isinstance(schema, Mapping) or depth > _MOST_DEEP:
+            continue
+        pattern = schema.get("pattern")
+        if isinstance(pattern, str):
+            if not limits.is_python_regex(pattern):
+                yield "it is no regular expression of Python"
+            elif not around and limits.has_lookaround(pattern):
+                yield "it looks ahead or behind"
+        todo += [(one, depth + 1) for one in _within(schema)]
 
 
 def _loose(schema: Any, all_required: bool, depth: int) -> Iterator[str]:

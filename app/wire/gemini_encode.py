@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from app.core import tool_limits as limits
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content, Tool
 from app.wire.codec import WireRequest
@@ -45,7 +46,12 @@ BUDGETS = {"minimal": 512, "low": 1024, "medium": 4096, "high": 16384}
 """Thinking tokens for the words of Gemini 3, where a model before it is asked."""
 
 _MOST_NAME = 128
-_TAKES = Takes("Gemini", re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}"))
+_TAKES = Takes(
+    "Gemini",
+    limits.GEMINI_NAME,
+    most=limits.GEMINI_MOST_TOOLS,
+    most_items=limits.GEMINI_MOST_ITEMS,
+)
 _ODD = re.compile(r"[^A-Za-z0-9_.:-]")
 _NUMBERED = re.compile(r"gemini-(\d+)")
 _MODES = {"auto": "AUTO", "required": "ANY", "tool": "ANY", "none": "NONE"}

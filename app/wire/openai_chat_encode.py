@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from app.core import tool_limits as limits
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content
 from app.wire.codec import WireRequest
@@ -29,7 +30,7 @@ PROTOCOL = "openai_chat"
 PATH = "/chat/completions"
 _ID = re.compile(r".{1,512}", re.DOTALL)
 _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
-_MOST_NAME = 64
+_MOST_NAME = limits.OPENAI_LONGEST_NAME[PROTOCOL]
 _BRIDGE = "Understood."
 _SEALED = frozenset(("reasoning_details", "extra_content"))
 

@@ -6,11 +6,11 @@ and noted; nothing is changed unseen.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from app.core import tool_limits as limits
 from app.core.messages import ModelRequest
 from app.core.tools import Tool, ToolChoice
 from app.wire.encoding import Notes, freeform_note, no_tools_note
@@ -18,9 +18,10 @@ from app.wire.foretold import Takes, foretell
 
 _TAKES = Takes(
     "OpenAI's format",
-    re.compile(r"[a-zA-Z0-9_-]{1,64}"),
-    most=128,
+    limits.OPENAI_NAME["openai_chat"],
+    most=limits.OPENAI_MOST_TOOLS,
     strict="required",
+    patterns=True,
     sure=False,
 )
 """OpenAI's own rules. Other servers keep most of them."""
@@ -54,7 +55,8 @@ def add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> None
         return
     tools, said = _chosen(request, notes)
     body["tools"] = [_tool(tool, quirks, notes) for tool in tools]
-    foretell(tools, replace(_TAKES, strict="") if "no_strict" in quirks else _TAKES, notes)
+    takes = replace(_TAKES, strict="") if "no_strict" in quirks else _TAKES
+    foretell(tools, takes, notes, request.model)
     if said is not None:
         body["tool_choice"] = said
     if not choice.parallel and "no_parallel" in quirks:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from app.core import tool_limits as limits
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content, Tool, ToolChoice
 from app.wire.codec import WireRequest
@@ -40,8 +41,15 @@ QUIRKS: Mapping[str, str] = {
 }
 
 _ID = re.compile(r".{1,64}", re.DOTALL)
-_MOST_NAME = 64
-_TAKES = Takes("OpenAI", re.compile(r"[a-zA-Z0-9_-]{1,64}"), most=128, strict="required")
+_MOST_NAME = min(limits.OPENAI_LONGEST_NAME.values())
+"""Of a name that the model invented: other servers of this protocol take no more."""
+_TAKES = Takes(
+    "OpenAI",
+    limits.OPENAI_NAME[PROTOCOL],
+    most=limits.OPENAI_MOST_TOOLS,
+    strict="required",
+    patterns=True,
+)
 _MOST_ID = 64
 _UNTHINKING = re.compile(r"(?:.*[/:])?(?:gpt-4|gpt-3\.5|chatgpt-4|gpt-5-chat)")
 """Models that refuse to be asked for reasoning: https://github.com/pydantic/pydantic-ai/issues/2865
@@ -82,7 +90,7 @@ def _add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> Non
     if choice.mode == "tool" and not any(tool.name == choice.name for tool in sent):
         sent = request.tools
     body["tools"] = [_tool(tool, request, notes) for tool in sent]
-    foretell(sent, _TAKES, notes)
+    foretell(sent, _TAKES, notes, request.model)
     said = _choice(choice, request, limited=native and choice.allowed is not None)
     if said != "auto":
         body["tool_choice"] = said

@@ -264,6 +264,25 @@ def test_fix_makes_gemini_parameters_ready(typed: Typed, tmp_path: Path) -> None
     assert "additionalProperties" not in one["parameters"]
 
 
+def test_fix_leaves_out_a_pattern_that_openai_refuses(typed: Typed, tmp_path: Path) -> None:
+    """Of a tool that is not strict, which stays as open as it was."""
+    texts = {"type": "string", "pattern": "^(?!a)b"}
+    loose = {"type": "object", "properties": {"text": texts, "more": {"type": "string"}}}
+    path = put(tmp_path, "t.json", chat(loose))
+    code, out, told = typed("lint", "t.json", "--for", "openai_responses")
+    assert (code, told) == (1, "")
+    assert "refused: OpenAI (gpt-5.5 and later) takes no lookahead" in out
+    code, _, told = typed("lint", "t.json", "--fix", "--for", "openai_responses")
+    assert code == 0
+    assert "could not keep: pattern is no longer checked at /properties/text." in told
+    fixed = json.loads(path.read_text())["function"]["parameters"]
+    assert fixed["properties"]["text"] == {
+        "type": "string",
+        "description": '(pattern: "^(?!a)b")',
+    }
+    assert fixed.keys() == loose.keys()
+
+
 def test_fix_changes_nothing_where_nothing_was_asked_for(typed: Typed, tmp_path: Path) -> None:
     """A tool that is not strict is not made so, and a name is no schema."""
     path = put(tmp_path, "t.json", [{**SOUND, "parameters": OPEN}, {**SOUND, "name": "a.b"}])

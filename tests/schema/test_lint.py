@@ -190,3 +190,99 @@ def test_the_same_of_several_protocols_is_gathered_into_one() -> None:
     assert [one.severity for one in told] == sorted(
         (one.severity for one in told), key=["refused", "ignored", "strict", "weak"].index
     )
+
+
+# What generators of schemas write: pydantic 2.14, Zod 4.4 and zod-to-json-schema 3.
+
+DAYS = r"(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)"
+LEAP = r"\d\d[2468][048]|\d\d[13579][26]|\d\d0[48]|[02468][048]00|[13579][26]00"
+INNER = {
+    "properties": {
+        "x": {"minimum": 0, "title": "X", "type": "integer"},
+        "y": {"anyOf": [{"type": "number"}, {"type": "null"}], "default": None, "title": "Y"},
+    },
+    "required": ["x"],
+    "title": "Inner",
+    "type": "object",
+}
+OPENAI = ("openai_chat", "openai_responses")
+
+
+@each_row(
+    ("schema", "refused"),
+    [
+        ({"format": "uuid", "title": "U", "type": "string"}, ()),
+        ({"format": "uri", "minLength": 1, "title": "Url", "type": "string"}, ()),
+        ({"format": "ipvanyaddress", "title": "Ip", "type": "string"}, ()),
+        ({"additionalProperties": {"type": "integer"}, "title": "M", "type": "object"}, ()),
+        ({"items": {"$ref": "#/$defs/Inner"}, "maxItems": 50, "type": "array"}, ()),
+        ({"anyOf": [{"$ref": "#/$defs/Inner"}, {"type": "null"}], "default": None}, ()),
+        ({"items": {"type": "string"}, "type": "array", "uniqueItems": True}, ()),
+        ({"anyOf": [{"type": "number"}, {"type": "string"}], "title": "Decimal"}, ()),
+        (
+            {
+                "type": "string",
+                "format": "email",
+                "pattern": r"^(?:[A-Za-z0-9_'+\-]+\.)*[A-Za-z0-9_+-]@"
+                r"(?:[A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$",
+            },
+            (),
+        ),
+        (
+            {
+                "type": "string",
+                "format": "date",
+                "pattern": rf"^(?:(?:{LEAP})-02-29|\d{{4}}-(?:{DAYS}|(?:02)-(?:0[1-9]|1\d)))$",
+            },
+            (),
+        ),
+        ({"type": "string", "format": "starts_with", "pattern": r"^a\/b.*"}, ()),
+        ({"type": "integer", "exclusiveMinimum": 0, "maximum": 9007199254740991}, ()),
+        ({"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}, ()),
+        (
+            {
+                "type": "object",
+                "propertyNames": {"type": "string"},
+                "additionalProperties": {"type": "string"},
+            },
+            (),
+        ),
+        (
+            {
+                "type": "string",
+                "format": "duration",
+                "pattern": r"^P(?:(\d+W)|(?!.*W)(?=\d|T\d)(\d+Y)?(\d+M)?(\d+D)?)$",
+            },
+            OPENAI,
+        ),
+        (
+            {"type": "string", "pattern": r"^(\p{Extended_Pictographic}|\p{Emoji_Component})+$"},
+            OPENAI,
+        ),
+        ({"type": "string", "pattern": r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$"}, OPENAI),
+    ],
+)
+def test_what_generators_write_is_refused_where_it_is_and_nowhere_else(
+    schema: Json, refused: tuple[str, ...]
+) -> None:
+    whole = {"type": "object", "properties": {"text": schema}, "required": ["text"]}
+    found = findings(replace(GOOD, parameters={**whole, "$defs": {"Inner": INNER}}))
+    told = {one.protocol for one in found if one.severity == "refused"}
+    assert told == set(refused)
+    assert all(one.fix == "drop" for one in found if one.severity == "refused")
+
+
+def test_a_name_that_only_openai_itself_takes_in_responses_is_a_note() -> None:
+    found = findings(replace(GOOD, name="n" * 65), ("openai_responses",))
+    assert [(one.severity, one.pointer) for one in found] == [("weak", "/name")]
+    assert "take names of 64 letters; this one has 65" in found[0].message
+
+
+@pytest.mark.parametrize(("word", "told"), [("pending", False), ("changes_requested", True)])
+def test_enums_that_gemini_may_not_force_are_a_note(word: str, told: bool) -> None:
+    """240 values, as they were measured."""
+    values = {f"e{n}": {"type": "string", "enum": [f"{word}{v}" for v in "abc"]} for n in range(4)}
+    schema = {"type": "object", "properties": values}
+    tools = [replace(GOOD, name=f"tool_{n}_up", parameters=schema) for n in range(20)]
+    found = [one for one in of_group(tools, "gemini") if "mode ANY" in one.message]
+    assert [one.severity for one in found] == (["weak"] if told else [])

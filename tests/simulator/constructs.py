@@ -65,9 +65,24 @@ def nested(levels: int) -> Json:
     return schema
 
 
+def long_enum(values: int, letters: int) -> Json:
+    return {"type": "string", "enum": [f"{n:0{letters}}" for n in range(values)]}
+
+
+def grid(rows: int, columns: int) -> Json:
+    row = {"type": "array", "items": I, "maxItems": columns}
+    return {"type": "array", "items": row, "maxItems": rows}
+
+
 def defined(x: Any, **definitions: Any) -> Json:
     return {**closed(x=x), "$defs": definitions}
 
+
+ZOD_EMAIL = (
+    r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@"
+    r"([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$"
+)
+PYDANTIC_DECIMAL = r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$"
 
 TREE = {**closed(child={"anyOf": [{"$ref": "#/$defs/tree"}, NULL]})}
 OPTIONAL = {"type": "object", "properties": {"x": S}, "additionalProperties": False}
@@ -90,6 +105,9 @@ CONSTRUCTS: tuple[Construct, ...] = (
     has("enum without a type", {"enum": ["a", "b"]}, "+ss++"),
     has("enum with an object", {"type": "object", "enum": [{}], **closed()}, "s++++"),
     has("enum of a thousand and one", {"type": "integer", "enum": list(range(1001))}, "+ss++"),
+    has("enum of 251 long texts", long_enum(251, 60), "+ss++"),
+    has("enum of 250 long texts", long_enum(250, 70), "+++++"),
+    has("enum of 251 short texts", long_enum(251, 59), "+++++"),
     has("const", {"type": "string", "const": "a"}, "+++~~"),
     has("const without a type", {"const": "a"}, "+ss~~"),
     has("default", {"type": "string", "default": "a"}, "+ss+~"),
@@ -98,7 +116,16 @@ CONSTRUCTS: tuple[Construct, ...] = (
     has("minLength", {"type": "string", "minLength": 1}, "sss~~"),
     has("maxLength", {"type": "string", "maxLength": 9}, "sss~~"),
     has("pattern", {"type": "string", "pattern": "^[a-z]+$"}, "+++~~"),
-    has("pattern with lookahead", {"type": "string", "pattern": "^(?=a)b"}, "s++~~"),
+    has("pattern with lookahead", {"type": "string", "pattern": "^(?=a)b"}, "sxx~~"),
+    has("pattern with lookbehind", {"type": "string", "pattern": "a(?<!b)c"}, "sxx~~"),
+    has("Zod's email", {"type": "string", "format": "email", "pattern": ZOD_EMAIL}, "sxx~~"),
+    has("pydantic's Decimal", {"type": "string", "pattern": PYDANTIC_DECIMAL}, "sxx~~"),
+    has("pattern of letters around a group", {"type": "string", "pattern": "^(?:a|b)+$"}, "+++~~"),
+    has("pattern with (?= in a class", {"type": "string", "pattern": r"^[(?=!]\(\?=$"}, "s++~~"),
+    has("pattern with \\p", {"type": "string", "pattern": r"^[^\p{Cc}]{1,200}$"}, "+xx~~"),
+    has(
+        "pattern with a named group", {"type": "string", "pattern": "^(?<year>[0-9]{4})$"}, "+xx~~"
+    ),
     has("format date-time", {"type": "string", "format": "date-time"}, "++++~"),
     has("format uri", {"type": "string", "format": "uri"}, "+ss+~"),
     has("format unknown", {"type": "string", "format": "color"}, "sss+~"),
@@ -121,6 +148,9 @@ CONSTRUCTS: tuple[Construct, ...] = (
     has("minItems 1", {"type": "array", "items": S, "minItems": 1}, "++++~"),
     has("minItems 2", {"type": "array", "items": S, "minItems": 2}, "s+++~"),
     has("maxItems", {"type": "array", "items": S, "maxItems": 9}, "s+++~"),
+    has("maxItems 961", {"type": "array", "items": S, "maxItems": 961}, "s++x~"),
+    has("lists of 30 in lists of 31", grid(31, 30), "s++x~"),
+    has("a board of 9 by 9", grid(9, 9), "s+++~"),
     has("uniqueItems", {"type": "array", "items": S, "uniqueItems": True}, "sss~~"),
     has("contains", {"type": "array", "items": S, "contains": S}, "sss~~"),
     has("unevaluatedItems", {"type": "array", "items": S, "unevaluatedItems": False}, "sss~~"),
@@ -209,6 +239,13 @@ CONSTRUCTS: tuple[Construct, ...] = (
     whole(
         "15 unions", closed(**{f"p{n}": {"type": ["string", "null"]} for n in range(15)}), "+++++"
     ),
+    whole("names of 120,001 letters", closed(**{"p" * 60_000: S, "q" * 60_001: S}), "xss++"),
+    whole(
+        "definitions of 120,001 letters",
+        {**closed(x=S), "$defs": {"d" * 120_000: S}},
+        "+ss++",
+    ),
+    has("const of 120,001 letters", {"type": "string", "const": "c" * 120_001}, "+ss~~"),
     whole("5001 properties", closed(**{f"p{n}": I for n in range(5001)}), "+ss++"),
     # Names.
     named("get_weather", "+++++"),
@@ -217,8 +254,9 @@ CONSTRUCTS: tuple[Construct, ...] = (
     named("-x", "+++x+"),
     named("a.b", "xxx++"),
     named("n" * 64, "+++++"),
-    named("n" * 65, "+xx++"),
-    named("n" * 128, "+xx++"),
+    named("n" * 65, "+x+++"),
+    named("n" * 128, "+x+++"),
+    named("n" * 129, "xxxx+"),
     # Kinds of tools.
     Construct("free-form tool", tool(FREEFORM, format={"type": "text"}), "~~+~~"),
     Construct("eager tool", tool(closed(), eager=True), "+~~~~"),

@@ -36,15 +36,15 @@ NAMED = [f"{one.about}-{protocol}" for one, protocol in CELLS]
 STRICT_MODES = ("anthropic", "openai_chat", "openai_responses")
 
 
-def sent(protocol: str, *tools: Tool) -> WireRequest:
+def sent(protocol: str, *tools: Tool, model: str = "m") -> WireRequest:
     """What our encoder sends with these tools."""
     asks = Message("user", (MessagePart("text", "Go."),))
-    return CODECS[protocol].encode(ModelRequest("m", "", (asks,), tools, ToolChoice()))
+    return CODECS[protocol].encode(ModelRequest(model, "", (asks,), tools, ToolChoice()))
 
 
-def refusal(protocol: str, *tools: Tool) -> BadRequest | None:
+def refusal(protocol: str, *tools: Tool, model: str = "m") -> BadRequest | None:
     try:
-        accepted(protocol, sent(protocol, *tools))
+        accepted(protocol, sent(protocol, *tools, model=model))
     except BadRequest as told:
         return told
     return None
@@ -108,6 +108,30 @@ def check_sources(refused: BadRequest | None, told: list[Finding]) -> None:
         assert any(inferred == refused.inferred for _, inferred in known), (refused, known)
 
 
+@each_row(
+    ("protocol", "model", "refused"),
+    [
+        ("openai_chat", "gpt-4o", False),
+        ("openai_chat", "gpt-5.5", True),
+        ("openai_responses", "gpt-5.4-mini", False),
+        ("openai_responses", "gpt-5.6-sol", True),
+    ],
+)
+def test_older_models_take_lookaround_but_of_strict_tools(
+    protocol: str, model: str, refused: bool
+) -> None:
+    texts = {"type": "array", "items": {"anyOf": [{"type": "string", "pattern": "^(?=a)b"}, NULL]}}
+    one = tool(closed(x=texts))
+    told = refusal(protocol, one, model=model)
+    assert (told is not None) == refused
+    told = refusal(protocol, replace(one, strict=True), model=model)
+    assert told is not None
+    assert (told.code, told.param) == ("invalid_json_schema", "tools")
+    assert "lookaround is not supported. Found at $.properties.x.items.anyOf[0].pattern" in str(
+        told
+    )
+
+
 @pytest.mark.parametrize("protocol", ["gemini", "ollama"])
 def test_strict_where_there_is_none_is_ignored_and_noted(protocol: str) -> None:
     one = tool(closed(x=S), strict=True)
@@ -160,6 +184,8 @@ UNIONS = closed(**{f"p{n}": {"anyOf": [S, NULL]} for n in range(4)})
         (many(4, schema=UNIONS, strict=True), ""),
         (many(5, schema=UNIONS, strict=True), "anthropic"),
         ([tool(closed()), tool(closed())], "anthropic openai_responses gemini"),
+        (many(4, schema=closed(x={"type": "array", "items": S, "maxItems": 240})), ""),
+        (many(5, schema=closed(x={"type": "array", "items": S, "maxItems": 240})), "gemini"),
     ],
 )
 def test_several_tools_in_one_request(tools: list[Tool], refused: str) -> None:
@@ -230,6 +256,34 @@ FORMS: list[tuple[Any, bool]] = [
     (properties({"type": "ARRAY", "items": {"type": "STRING"}, "uniqueItems": True}), False),
     (properties({"type": "OBJECT", "patternProperties": {}}), False),
     (properties(True), False),
+    (properties({"type": "STRING", "format": "uri"}), False),
+    (properties({"type": "STRING", "format": "email"}), False),
+    (properties({"type": "STRING", "format": "enum", "enum": ["a"]}), True),
+    (properties({"type": "STRING", "format": "enum", "enum": []}), False),
+    (properties({"type": "STRING", "format": "enum"}), False),
+    (properties({"type": "STRING", "enum": []}), True),
+    (properties({"type": "STRING", "enum": ["a", ""]}), False),
+    (properties({"type": "INTEGER", "format": "int64"}), True),
+    (properties({"type": "INTEGER", "format": "uint32"}), False),
+    (properties({"type": "NUMBER", "format": "double"}), True),
+    (properties({"type": "NUMBER", "format": "int32"}), False),
+    (properties({"type": "BOOLEAN", "format": "int32"}), False),
+    (properties({"type": "ARRAY", "items": {"type": "STRING"}, "format": "enum"}), False),
+    (properties({"type": "OBJECT", "properties": {}}), False),
+    (properties({"type": "OBJECT"}), False),
+    (properties({"type": "OBJECT", "properties": {"y": {"type": "STRING"}}}), True),
+    (properties({"properties": {"y": {"type": "STRING"}}}), False),
+    (properties({"type": "STRING", "properties": {"y": {"type": "STRING"}}}), False),
+    (properties({"type": "STRING", "required": ["y"]}), False),
+    (properties({"type": "STRING", "items": {"type": "STRING"}}), False),
+    (properties({"items": {"type": "STRING"}}), False),
+    (properties({"type": "ARRAY", "items": {"type": "STRING"}, "maxItems": 960}), True),
+    (properties({"type": "ARRAY", "items": {"type": "STRING"}, "maxItems": 961}), False),
+    (properties({"type": "ARRAY", "items": {"type": "STRING"}, "max_items": 961}), False),
+    ({"type": "STRING"}, False),
+    ({"type": "OBJECT", "properties": {}}, False),
+    ({"type": "OBJECT"}, False),
+    ({}, True),
     (properties({"type": "STRING"}, property_ordering=["x"]), True),
 ]
 
