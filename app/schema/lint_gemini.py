@@ -41,7 +41,8 @@ FORMATS = "https://github.com/google-gemini/gemini-cli/issues/2237"
 NO_FORMATS = "https://github.com/home-assistant/core/pull/122403"
 EMPTY_ENUMS = "https://github.com/elastic/kibana/pull/286302"
 EMPTY_VALUES = "https://github.com/sbroenne/mcp-server-excel/issues/607"
-EMPTY_OBJECTS = "https://github.com/vercel/ai/issues/3371"
+EMPTY_ROOTS = "https://github.com/vercel/ai/issues/3371"
+EMPTY_OBJECTS = "https://github.com/home-assistant/core/pull/122403"
 NO_OBJECTS = "https://github.com/anomalyco/opencode/issues/11889"
 NO_ARRAYS = "https://github.com/NousResearch/hermes-agent/pull/38972"
 ROOTS = "https://github.com/diegosouzapw/OmniRoute/pull/3360"
@@ -56,9 +57,11 @@ KNOWN = frozenset(
     )
 )
 """The members of a schema in `parameters`."""
-TYPE_NAMES = frozenset(
-    ("type_unspecified", "string", "number", "integer", "boolean", "array", "object", "null")
+TYPES_BY_NUMBER = (
+    *("type_unspecified", "string", "number", "integer"),
+    *("boolean", "array", "object", "null"),
 )
+"""In the order of Google's enum: a request may give the number for the name."""
 _DECLARATION = (
     *("name", "description", "parameters", "parametersJsonSchema"),
     *("response", "responseJsonSchema", "behavior"),
@@ -188,10 +191,10 @@ def _of_one(given: Mapping[str, Any], here: Place) -> Iterator[Finding]:
         if key not in KNOWN:
             yield _refused(f"knows no `{key[:80]}` in parameters", (*here, key), UNKNOWN, told=here)
     kind = given.get("type")
-    named = str(kind).lower()
+    named = type_name(kind)
     if isinstance(kind, list):
         yield _refused("takes one type, no list", (*here, "type"), LISTS, told=here)
-    elif kind is not None and named not in TYPE_NAMES:
+    elif kind is not None and named not in TYPES_BY_NUMBER:
         yield _refused(f"knows no type {str(kind)[:40]!r}", (*here, "type"), TYPES, told=here)
     elif not here and kind is not None and named != "object":
         yield _refused("needs `type: object` at the root of parameters", (*here, "type"), ROOTS)
@@ -206,14 +209,24 @@ def _of_one(given: Mapping[str, Any], here: Place) -> Iterator[Finding]:
     yield from _of_object(given, named, here)
 
 
+def type_name(kind: Any) -> str:
+    """The name of a type in small letters, which may be given as its number."""
+    if isinstance(kind, int) and not isinstance(kind, bool) and 0 <= kind < len(TYPES_BY_NUMBER):
+        return TYPES_BY_NUMBER[kind]
+    return str(kind).lower()
+
+
 def _of_object(given: Mapping[str, Any], named: str, here: Place) -> Iterator[Finding]:
     properties = given.get("properties")
     names = properties if isinstance(properties, Mapping) else {}
     required = given.get("required")
-    if named == "object" and not names:
-        rest = "name some, or use parametersJsonSchema" if here else "leave parameters out"
-        said = f"takes no object without properties in parameters ({rest})"
-        yield _refused(said, here, EMPTY_OBJECTS)
+    if named == "object" and not names and here:
+        said = "takes no object without properties within parameters"
+        yield _refused(f"{said}: name some, or use parametersJsonSchema", here, EMPTY_OBJECTS)
+    elif named == "object" and not names:
+        said = "Older models of Gemini refuse parameters without properties: leave parameters out."
+        where, family = "/parameters", "gemini-2.0 and older"
+        yield Finding("weak", said, where, "gemini", family=family, source=EMPTY_ROOTS)
     if named != "object" and (names or required):
         said = "takes properties and required beside `type: object` alone"
         yield _refused(said, here, NO_OBJECTS)
@@ -252,7 +265,7 @@ def _of_enum(given: Mapping[str, Any], here: Place) -> Iterator[Finding]:
     if "" in values:
         said = "takes no empty text in an enum"
         yield _refused(said, (*here, "enum"), EMPTY_VALUES, told=here)
-    if str(given.get("type")).lower() != "string":
+    if type_name(given.get("type")) != "string":
         said = "takes an enum beside `type: string` alone"
         yield _refused(said, (*here, "enum"), ENUMS, told=here)
 

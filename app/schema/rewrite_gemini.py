@@ -45,7 +45,8 @@ class Gemini:
         if too_many_items(done) is not None:
             done = without_items(done, self.losses)
         for one in found_in_form({"parameters": done}, "x"):
-            self.losses.add(f"Still refused: {one.message.rstrip('.')}", ())
+            if one.severity == "refused":
+                self.losses.add(f"Still refused: {one.message.rstrip('.')}", ())
         return done
 
     def of(self, schema: Any, place: Place) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
     assert found is not None
     model, stream = unquote(found[1]), found[2] == "streamGenerateContent"
     data = fields(object_of(body), _KNOWN, "")
-    tools = tools_of(data.get("tools"))
+    tools = tools_of(data.get("tools"), model)
     choice = choice_of(data.get("toolConfig"), tools)
     params = _config(data.get("generationConfig", {}), model)
     contents = typed(data, "contents", list, "") or []

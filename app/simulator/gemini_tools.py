@@ -5,12 +5,14 @@ https://ai.google.dev/api/caching#FunctionDeclaration
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.core import tool_limits as limits
 from app.core.tools import Tool, ToolChoice
 from app.schema import lint_gemini
+from app.simulator.end import BadRequest
 from app.simulator.gemini_fields import (
     fields,
     inside,
@@ -36,13 +38,16 @@ _SCHEMA = spaced(
     minProperties maxProperties minimum maximum minLength maxLength pattern example anyOf
     propertyOrdering default"""
 )
-_TYPES = spaced("TYPE_UNSPECIFIED STRING NUMBER INTEGER BOOLEAN ARRAY OBJECT NULL")
+_OLDER = re.compile(r"(?:models/)?gemini-(?:1|2\.0|pro)")
+"""How the names of models begin that take no `parameters` without properties. 2.5 does, as a
+recorded answer to llm-gemini shows."""
 _TYPE = "type.googleapis.com/google.ai.generativelanguage.v1beta.Type"
 _MODES = spaced("MODE_UNSPECIFIED AUTO ANY NONE VALIDATED")
 
 
-def tools_of(value: Any) -> tuple[Tool, ...]:
-    """The functions that are declared; what Google runs itself is its own affair."""
+def tools_of(value: Any, model: str = "") -> tuple[Tool, ...]:
+    """The functions that are declared, as `model` takes them; what Google runs itself is its own
+    affair."""
     tools: list[Tool] = []
     entries = typed({"tools": value}, "tools", list, "") or []
     for place, entry in enumerate(entries):
@@ -54,7 +59,7 @@ def tools_of(value: Any) -> tuple[Tool, ...]:
             said = f"[FIELD_INVALID] At most {most} function declarations can be specified."
             raise invalid(f"{where}.function_declarations", said, MANY)
         for number, one in enumerate(declared):
-            tools.append(_tool(one, f"{where}.function_declarations[{number}]"))
+            tools.append(_tool(one, f"{where}.function_declarations[{number}]", model))
     names = [tool.name for tool in tools]
     for name in names:
         if names.count(name) > 1:
@@ -84,7 +89,7 @@ def _check_states(tools: Sequence[Tool]) -> None:
         )
 
 
-def _tool(entry: Any, where: str) -> Tool:
+def _tool(entry: Any, where: str, model: str) -> Tool:
     given = fields(entry, _DECLARATION, where)
     name = typed(given, "name", str, where) or ""
     if not limits.GEMINI_NAME.fullmatch(name):
@@ -105,6 +110,8 @@ def _tool(entry: Any, where: str) -> Tool:
     schema: Any = given.get("parametersJsonSchema", {"type": "object", "properties": {}})
     if "parameters" in given:
         schema = _plain(given["parameters"], f"{where}.parameters", root=True)
+        if schema.get("type") == "object" and not schema.get("properties") and _OLDER.match(model):
+            raise _empty(f"{where}.parameters", lint_gemini.EMPTY_ROOTS)
     elif not isinstance(schema, dict):
         raise wrong_type(schema, f"{where}.parameters_json_schema", "a JSON Schema")
     else:
@@ -137,10 +144,10 @@ def _plain(schema: Any, where: str, *, root: bool = False) -> dict[str, Any]:
             lint_gemini.LISTS,
             field=where,
         )
-    if kind is not None and (not isinstance(kind, str) or kind.upper() not in _TYPES):
-        raise wrong_type(kind, f"{where}.type", _TYPE)
     if kind is not None:
-        given["type"] = kind.lower()
+        given["type"] = lint_gemini.type_name(kind)
+        if given["type"] not in lint_gemini.TYPES_BY_NUMBER:
+            raise wrong_type(kind, f"{where}.type", _TYPE)
     if root and kind is not None and given["type"] != "object":
         raise refused(
             "functionDeclaration parameters schema should be of type OBJECT.", lint_gemini.ROOTS
@@ -152,7 +159,7 @@ def _plain(schema: Any, where: str, *, root: bool = False) -> dict[str, Any]:
             "be the only field set.",
             lint_gemini.ALONE,
         )
-    _check_children(given, where)
+    _check_children(given, where, root)
     if "items" in given:
         given["items"] = _plain(given["items"], f"{where}.items")
     if "properties" in given:
@@ -202,7 +209,7 @@ def _check_values(given: Mapping[str, Any], where: str) -> None:
         raise invalid(f"{where}.enum", said, lint_gemini.EMPTY_ENUMS)
 
 
-def _check_children(given: Mapping[str, Any], where: str) -> None:
+def _check_children(given: Mapping[str, Any], where: str, root: bool) -> None:
     """What stands beside a type that has no such thing, or is missing beside one that has."""
     kind = given.get("type")
     if kind == "array" and "items" not in given:
@@ -214,9 +221,12 @@ def _check_children(given: Mapping[str, Any], where: str) -> None:
         if kind != "object" and given.get(key):
             said = "only allowed for OBJECT type"
             raise invalid(f"{where}.{key}", said, lint_gemini.NO_OBJECTS)
-    if kind == "object" and not given.get("properties"):
-        said = "should be non-empty for OBJECT type"
-        raise invalid(f"{where}.properties", said, lint_gemini.EMPTY_OBJECTS)
+    if kind == "object" and not given.get("properties") and not root:
+        raise _empty(where, lint_gemini.EMPTY_OBJECTS)
+
+
+def _empty(where: str, source: str) -> BadRequest:
+    return invalid(f"{where}.properties", "should be non-empty for OBJECT type", source)
 
 
 def choice_of(value: Any, tools: Sequence[Tool]) -> ToolChoice:

@@ -196,7 +196,7 @@ def test_the_same_of_several_protocols_is_gathered_into_one() -> None:
 
 DAYS = r"(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)"
 LEAP = r"\d\d[2468][048]|\d\d[13579][26]|\d\d0[48]|[02468][048]00|[13579][26]00"
-INNER = {
+NESTED: Json = {
     "properties": {
         "x": {"minimum": 0, "title": "X", "type": "integer"},
         "y": {"anyOf": [{"type": "number"}, {"type": "null"}], "default": None, "title": "Y"},
@@ -266,7 +266,7 @@ def test_what_generators_write_is_refused_where_it_is_and_nowhere_else(
     schema: Json, refused: tuple[str, ...]
 ) -> None:
     whole = {"type": "object", "properties": {"text": schema}, "required": ["text"]}
-    found = findings(replace(GOOD, parameters={**whole, "$defs": {"Inner": INNER}}))
+    found = findings(replace(GOOD, parameters={**whole, "$defs": {"Inner": NESTED}}))
     told = {one.protocol for one in found if one.severity == "refused"}
     assert told == set(refused)
     assert all(one.fix == "drop" for one in found if one.severity == "refused")

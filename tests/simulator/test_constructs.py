@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -132,6 +134,19 @@ def test_older_models_take_lookaround_but_of_strict_tools(
     )
 
 
+@pytest.mark.parametrize(
+    ("model", "refused"), [("gemini-2.0-flash", True), ("gemini-2.5-flash", False)]
+)
+def test_older_models_of_gemini_take_no_parameters_without_properties(
+    model: str, refused: bool
+) -> None:
+    entry = {"name": "look", "parameters": {"type": "OBJECT", "properties": {}}}
+    assert (taken("gemini", entry, model) is not None) == refused
+    told = findings(tool(closed()), ("gemini",), form=entry, form_protocol="gemini")
+    notes = [(one.severity, one.family) for one in told if one.protocol]
+    assert notes == [("weak", "gemini-2.0 and older")]
+
+
 @pytest.mark.parametrize("protocol", ["gemini", "ollama"])
 def test_strict_where_there_is_none_is_ignored_and_noted(protocol: str) -> None:
     one = tool(closed(x=S), strict=True)
@@ -203,9 +218,9 @@ def test_several_tools_in_one_request(tools: list[Tool], refused: str) -> None:
 # Files in a protocol's own form are judged as they stand.
 
 
-def taken(protocol: str, entry: Any) -> BadRequest | None:
+def taken(protocol: str, entry: Any, model: str = "m") -> BadRequest | None:
     """What the end says of a request whose tools were written by hand."""
-    request = sent(protocol, tool(closed()))
+    request = sent(protocol, tool(closed()), model=model)
     body = json.loads(request.body)
     body["tools"] = [{"functionDeclarations": [entry]}] if protocol == "gemini" else [entry]
     written = replace(request, body=json.dumps(body).encode())
@@ -281,9 +296,11 @@ FORMS: list[tuple[Any, bool]] = [
     (properties({"type": "ARRAY", "items": {"type": "STRING"}, "maxItems": 961}), False),
     (properties({"type": "ARRAY", "items": {"type": "STRING"}, "max_items": 961}), False),
     ({"type": "STRING"}, False),
-    ({"type": "OBJECT", "properties": {}}, False),
-    ({"type": "OBJECT"}, False),
+    ({"type": "OBJECT", "properties": {}}, True),
+    ({"type": "OBJECT"}, True),
     ({}, True),
+    ({"type": 6, "properties": {"x": {"type": 1}}}, True),
+    ({"type": 6, "properties": {"x": {"type": 8}}}, False),
     (properties({"type": "STRING"}, property_ordering=["x"]), True),
 ]
 
@@ -345,6 +362,44 @@ def test_other_forms_are_judged_as_they_stand(protocol: str, entry: Json, sound:
     answer = taken(protocol, entry)
     assert (answer is None) == sound, answer
     assert (not refused) == sound, refused
+
+
+# What real ones took is taken here.
+
+RECORDED = Path(__file__).parents[2] / os.environ.get(
+    "PLAYGROUND_RECORDINGS", "../shared/recordings"
+)
+
+
+def recorded() -> Iterator[tuple[str, str, list[Any]]]:
+    """(protocol, model, tools) of the recorded requests that were answered."""
+    for path in sorted(RECORDED.glob("*/meta.json")):
+        meta = json.loads(path.read_text("utf-8"))
+        asked = json.loads(path.with_name("request.json").read_text("utf-8"))
+        body = asked.get("body")
+        if meta["http_status"] != 200 or not isinstance(body, dict) or not body.get("tools"):
+            continue
+        model = body.get("model") or str(asked["path"]).rpartition("/")[2].partition(":")[0]
+        yield meta["protocol"], model, body["tools"]
+
+
+def test_the_tools_of_recorded_requests_are_taken() -> None:
+    several = list(recorded())
+    if not several:
+        pytest.skip(f"No recordings in {RECORDED}: set PLAYGROUND_RECORDINGS to their folder.")
+    for protocol, model, tools in several:
+        request = sent(protocol, tool(closed()), model=model)
+        body = json.loads(request.body)
+        written = replace(request, body=json.dumps({**body, "tools": tools}).encode())
+        assert isinstance(accepted(protocol, written), Asked)
+        forms = [one for each in tools for one in each.get("functionDeclarations", [each])]
+        for form in forms:
+            if form.get("type", "function") not in ("function", "custom") or "name" not in str(
+                form
+            ):
+                continue
+            told = findings(tool(closed()), (protocol,), form=form, form_protocol=protocol)
+            assert not [one for one in told if one.severity == "refused"], form
 
 
 # The same table for a reader.
