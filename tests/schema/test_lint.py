@@ -278,7 +278,7 @@ def test_a_name_that_only_openai_itself_takes_in_responses_is_a_note() -> None:
     assert "take names of 64 letters; this one has 65" in found[0].message
 
 
-@pytest.mark.parametrize(("word", "told"), [("pending", False), ("changes_requested", True)])
+@each_row(("word", "told"), [("pending", False), ("changes_requested", True)])
 def test_enums_that_gemini_may_not_force_are_a_note(word: str, told: bool) -> None:
     """240 values, as they were measured."""
     values = {f"e{n}": {"type": "string", "enum": [f"{word}{v}" for v in "abc"]} for n in range(4)}
