@@ -208,7 +208,7 @@ def _server(name: str, entry: Mapping[str, Any], reading: _Read) -> Server:
             command=reading.hidden(_referred(command, reading), "", "command"),
             args=_args(entry.get("args"), command, reading),
             env=_env(entry, reading),
-            cwd=reading.hidden(_referred(_text(entry, "cwd"), reading), "", "cwd"),
+            cwd=_folder(_text(entry, "cwd"), reading),
         )
     else:
         url = reading.hidden(_referred(urls[0], reading), "", "url")
@@ -272,6 +272,17 @@ def _referred(text: str, reading: _Read, name: str = "") -> str:
         return f"${{{called}{default}}}"
 
     return _PLACE.sub(place, text)
+
+
+def _folder(text: str, reading: _Read) -> str:
+    """The working directory, where it does not count from a project that is not known here."""
+    if text and not text.startswith(("/", "~/")):
+        reading.notes.append(
+            f"Its folder {clipped(text)!a} was left out: it counts from a project or is of another"
+            " system. Write it as an absolute path on the server's page."
+        )
+        return ""
+    return reading.hidden(_referred(text, reading), "", "cwd")
 
 
 def _args(value: Any, command: str, reading: _Read) -> tuple[str, ...]:

@@ -247,6 +247,24 @@ def test_what_refers_to_a_variable(command: str, text: str, expected: str) -> No
 
 
 @each_row(
+    ("cwd", "kept"),
+    [
+        ("/home/me/a", "/home/me/a"),
+        ("~/a", "~/a"),
+        ("./a", ""),
+        (".", ""),
+        ("${workspaceFolder}/a", ""),
+        ("C:\\\\a", ""),
+    ],
+)
+def test_a_folder_that_counts_from_a_project_is_left_out_and_said(cwd: str, kept: str) -> None:
+    one = found({"command": "x", "cwd": cwd})
+    assert one.server is not None
+    assert one.server.cwd == kept
+    assert any("was left out: it counts from a project" in note for note in one.notes) != bool(kept)
+
+
+@each_row(
     "text",
     [
         '{"a": {"type": "string"}, "url": {"type": "string"}}',
