@@ -21,6 +21,10 @@ from app.formats.secrets import Variables, secrets_in, variable
 NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,64}")
 MOST_TEXT = 8_192
 MOST_WORDS = 256
+MOST_REPLACED = 200
+"""Values of one server."""
+MOST_LOOKED = 256 * 1024
+"""Characters of all values of one file: each is looked through for keys."""
 
 _KEYS = ("mcpServers", "mcp_servers", "servers", "context_servers")
 _URLS = ("url", "httpUrl", "serverUrl", "serverURL")
@@ -61,22 +65,39 @@ class _Bad(ValueError):
 
 
 @dataclass
+class _File:
+    """What the servers of one file share: the variables, and how much may still be read."""
+
+    variables: Variables
+    left: int = MOST_LOOKED
+
+
+@dataclass
 class _Read:
-    """One server while it is read. `variables` are those of its whole file."""
+    """One server while it is read."""
 
     name: str
-    variables: Variables
+    file: _File
     notes: list[str] = field(default_factory=list)
     replaced: list[Replaced] = field(default_factory=list)
 
     def hidden(self, text: str, name: str, part: str, key: str | int = "") -> str:
         """`text` with a variable for all that may be a key. `name` is what the text is called."""
+        self.file.left -= len(text)
+        if self.file.left < 0:
+            most = f"{MOST_LOOKED // 1024} kB"
+            raise _Bad(f"The values of this file are longer than {most} together; bring a part.")
+        spots = secrets_in(text, name)
+        if len(self.replaced) + len(spots) > MOST_REPLACED:
+            raise _Bad(
+                f"More than {MOST_REPLACED} of its values may be keys; write variables there."
+            )
         made, end = "", 0
-        for spot in secrets_in(text, name):
+        for spot in spots:
             value = text[spot.start : spot.end]
             named = variable(self.name, spot.word or "key")
             own = (str(key), named) if part == "env" and value == text else (named,)
-            var = self.variables.of(value, *own)
+            var = self.file.variables.of(value, *own)
             self.replaced.append(Replaced(part, key, var, spot.why, value))
             made, end = f"{made}{text[end : spot.start]}${{{var}}}", spot.end
         return made + text[end:]
@@ -131,9 +152,9 @@ def _named(entry: Any) -> str:
 def servers(told: Iterable[tuple[str, Any]]) -> Iterator[FoundServer]:
     """Each of the servers by name."""
     told = list(told)
-    variables = Variables(_referred_to(told))
+    file = _File(Variables(_referred_to(told)))
     for name, entry in told:
-        reading = _Read(snake(name)[:64], variables)
+        reading = _Read(snake(name)[:64], file)
         try:
             if not isinstance(entry, Mapping):
                 raise _Bad("This is no object with a command or a url; it was left out.")

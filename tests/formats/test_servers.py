@@ -332,6 +332,15 @@ def test_a_server_that_cannot_be_is_said(entry: Any, said: str) -> None:
     assert said in one.problem
 
 
+def test_values_without_end_are_looked_through_to_a_bound() -> None:
+    entry = {"command": "x", "env": {f"V{n}": "a b " * 2_000 for n in range(20)}}
+    told = dict.fromkeys("abc", entry)
+    first, *rest = read(json.dumps({"mcpServers": told})).servers
+    assert first.server is not None
+    assert ["longer than 256 kB together" in one.problem for one in rest] == [True, True]
+    assert "More than 200 of its values" in found({"command": "p://a:b@h " * 201}).problem
+
+
 def test_what_decides_what_is_started_is_told() -> None:
     one = found({"command": "x", "env": {"PATH": "/evil"}})
     assert any("It sets PATH" in note for note in one.notes)
