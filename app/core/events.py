@@ -83,8 +83,19 @@ class SettingsChanged:
 
 @dataclass(frozen=True)
 class PromptAdded:
+    """What is said to the model: by the user, or by the `system` in the course of a conversation.
+
+    `form` is how a request that was brought wrote it, {} where nothing is lost without: the
+    `protocol`; the `role` in that protocol's own word; `pieces` in order, of which {"chars": n} is
+    the next n characters of `text` (two line ends stand between), {"image": true} the next image,
+    each with what stood beside it (`own`), and {"other": ...} what has no word of ours, as it came;
+    `own`, what stood beside the whole. All of it goes back to that protocol alone.
+    """
+
     text: str
     images: tuple[Content, ...] = ()
+    role: Literal["user", "system"] = "user"
+    form: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -108,11 +108,12 @@ def _apply(session: Session, logged: Logged) -> None:
         case SettingsChanged(settings=settings):
             session.settings = settings
             session.settings_at.append((logged.seq, settings))
-        case PromptAdded(text=text, images=images):
+        case PromptAdded(text=text, images=images, role=role, form=form):
             _require(not session.waits, "Decide the waiting calls first, or stop the run.")
             _require(session.state != "running", "This session is still running; stop it or wait.")
             session.prompts += 1
-            session.items.append(Prompt(session.prompts, text, logged.seq, at_ms, images))
+            prompt = Prompt(session.prompts, text, logged.seq, at_ms, images, role, form)
+            session.items.append(prompt)
             session.stopped, session.paused, session.paused_because = False, "", ""
             session.retries = 0
         case RequestSent():

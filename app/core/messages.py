@@ -11,14 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from app.core.settings import Settings
 from app.core.state import Call, Prompt, Session, Task, Turn
-from app.core.tools import Content, Tool, ToolChoice, text_result
+from app.core.tools import Content, Tool, ToolChoice, ToolResult, text_result
 
-Role = Literal["user", "assistant", "results"]
+Role = Literal["user", "system", "assistant", "results"]
 Origin = Literal["", "protocol", "address", "model"]
 """What is another one now than when a part came: "" where nothing is."""
 
@@ -34,7 +34,9 @@ class MessagePart:
     its turn did.
     `call`: `name`, `call_id` (the provider's id, or ours where it sent none), `text` the arguments
     as JSON text. `result`: `call_id`, `name`, `content`, `is_error`. `image`: one piece of
-    `content`, in a prompt.
+    `content`, in a prompt. Of a prompt and of a result that were brought, `meta` is what stood
+    beside (of an `other` one the whole of it), and goes back by `protocol` alone; `pieces` are
+    those of a result's `content`, each with what stood beside it, and (None, what came) for others.
     """
 
     kind: str
@@ -47,14 +49,20 @@ class MessagePart:
     protocol: str = ""
     origin: Origin = ""
     complete: bool = True
+    pieces: tuple[tuple[Content | None, Mapping[str, Any]], ...] = ()
 
 
 @dataclass(frozen=True)
 class Message:
-    """role `user` (prompts), `assistant` (a turn), `results` (the answers to its calls)."""
+    """role `user` (prompts), `system` (what it says in the course of a conversation), `assistant`
+    (a turn), `results` (the answers to its calls). `word` is what a protocol called the role of a
+    message that was brought, where that has several; "" for the usual one. `own` is what stood
+    beside such a message, and goes back by the `protocol` of its parts alone."""
 
     role: Role
     parts: tuple[MessagePart, ...]
+    word: str = ""
+    own: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -108,10 +116,9 @@ def _messages(session: Session) -> Iterator[Message]:
         while over and (until is None or over[0].ended_seq < until):
             yield Message("user", _told(over.pop(0)))
         if isinstance(item, Prompt):
-            parts = tuple(MessagePart("image", content=(image,)) for image in item.images)
-            if item.text.strip() or not parts:
-                parts += (MessagePart("text", item.text),)
-            yield Message("user", parts)
+            word = item.form.get("role")
+            word = word if isinstance(word, str) else ""
+            yield Message(item.role, _prompt_parts(item), word, _mapping(item.form.get("own")))
         elif not item.dropped:
             parts = tuple(_assistant_parts(item, origin(item, session.settings)))
             if not parts:
@@ -121,6 +128,40 @@ def _messages(session: Session) -> Iterator[Message]:
                 yield Message("results", tuple(_result(call) for call in item.calls))
     for task in over:
         yield Message("user", _told(task))
+
+
+def _prompt_parts(prompt: Prompt) -> tuple[MessagePart, ...]:
+    """The images and the text; or the pieces that a request which was brought had them in."""
+    written = tuple(_pieces(prompt))
+    shown = [part for part in written if part.kind == "image"]
+    text = "\n\n".join(part.text for part in written if part.kind == "text")
+    # What a form says must be all that is shown, and nothing else: it may come from anybody.
+    if (
+        written
+        and text == prompt.text
+        and [p.content for p in shown] == [(image,) for image in prompt.images]
+    ):
+        return written
+    protocol = str(prompt.form.get("protocol") or "")
+    parts = tuple(MessagePart("image", content=(image,)) for image in prompt.images)
+    if prompt.text.strip() or not parts:
+        parts += (MessagePart("text", prompt.text, protocol=protocol),)
+    return parts
+
+
+def _pieces(prompt: Prompt) -> Iterator[MessagePart]:
+    """The pieces as `prompt.form` tells them, as far as it can be read."""
+    protocol, images, start = str(prompt.form.get("protocol") or ""), iter(prompt.images), 0
+    for piece in _listed(prompt.form):
+        own = _mapping(piece.get("own"))
+        match piece:
+            case {"chars": int(length)} if length > 0:
+                text, start = prompt.text[start : start + length], start + length + 2
+                yield MessagePart("text", text, meta=own, protocol=protocol)
+            case {"image": True} if (image := next(images, None)) is not None:
+                yield MessagePart("image", content=(image,), meta=own, protocol=protocol)
+            case {"other": Mapping() as block}:
+                yield MessagePart("other", meta=block, protocol=protocol)
 
 
 def _dropped(item: Prompt | Turn) -> bool:
@@ -161,8 +202,9 @@ def _merged(messages: Iterator[Message]) -> Iterator[Message]:
     """Two messages of one role in a row (a prompt after a cut turn) become one."""
     held: Message | None = None
     for message in messages:
-        if held is not None and held.role == message.role:
-            held = Message(held.role, held.parts + message.parts)
+        alike = held is not None and (held.role, held.word) == (message.role, message.word)
+        if held is not None and alike and not held.own and not message.own:
+            held = replace(held, parts=held.parts + message.parts)
             continue
         if held is not None:
             yield held
@@ -244,7 +286,31 @@ def _result(call: Call) -> MessagePart:
         call_id=wire_id(call),
         content=result.content,
         is_error=result.is_error,
+        meta=_mapping(result.form.get("own")),
+        protocol=str(result.form.get("protocol") or ""),
+        pieces=tuple(_result_pieces(result)),
     )
+
+
+def _result_pieces(result: ToolResult) -> Iterator[tuple[Content | None, Mapping[str, Any]]]:
+    """None where the form does not tell of each piece."""
+    listed, content = _listed(result.form), iter(result.content)
+    if sum("other" not in piece for piece in listed) != len(result.content):
+        return
+    for piece in listed:
+        if "other" in piece:
+            yield None, _mapping(piece["other"])
+        else:
+            yield next(content), _mapping(piece.get("own"))
+
+
+def _listed(form: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    pieces = form.get("pieces")
+    return [_mapping(one) for one in pieces] if isinstance(pieces, list | tuple) else []
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def arguments_object(text: str) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ import json
 import sys
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -311,11 +311,27 @@ class Task:
 
 @dataclass
 class Prompt:
+    """`role` and `form` as in PromptAdded."""
+
     number: int
     text: str
     seq: int
     at_ms: int
     images: tuple[Content, ...] = ()
+    role: Literal["user", "system"] = "user"
+    form: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def others(self) -> list[str]:
+        """What of its form is not shown: kinds of pieces that are neither text nor image, and what
+        stood beside it."""
+        listed = self.form.get("pieces")
+        pieces = listed if isinstance(listed, list | tuple) else ()
+        blocks = [one.get("other") for one in pieces if isinstance(one, Mapping)]
+        known = [one for one in blocks if isinstance(one, Mapping)]
+        own = self.form.get("own")
+        beside = [str(name) for name in own] if isinstance(own, Mapping) else []
+        return [*(str(one.get("type") or next(iter(one), "empty")) for one in known), *beside]
 
 
 @dataclass

@@ -36,6 +36,7 @@ class Tool:
     "grammar", "syntax": "lark" | "regex", "definition": ...}`; its parameters are FREEFORM.
     `eager` asks for its arguments as they are written, unchecked (Claude's eager streaming).
     `read_only` says that it changes nothing; of an MCP tool it is its server's word.
+    `extra` holds members of its definition by protocol, which go along there as they are.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Tool:
     format: Mapping[str, Any] | None = None
     eager: bool = False
     read_only: bool = False
+    extra: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 ChoiceMode = Literal["auto", "required", "none", "tool"]
@@ -107,12 +109,16 @@ class Content:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What the model will read. `kind` says why it is an error; `staged` that it was made up."""
+    """What the model will read. `kind` says why it is an error; `staged` that it was made up.
+    `form` is how a request that was brought wrote it: its `protocol`, what stood beside it (`own`)
+    and beside its `pieces`: {"own": ...} for each of `content`, and {"other": ...} for what has no
+    word of ours, as it came."""
 
     content: tuple[Content, ...] = ()
     is_error: bool = False
     kind: ResultKind = ""
     staged: bool = False
+    form: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def text(self) -> str:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 from urllib.parse import urlsplit
 
 from app.core.errors import BadInput
@@ -21,11 +23,12 @@ from app.export import html
 from app.export.jsonl import read
 from app.export.kept import Kept, Piece, Recording
 from app.export.redact import redacted
-from app.formats.pasted import Pasted
+from app.formats.pasted import Pasted, text_of
 from app.formats.requests import read_requests
 from app.formats.retold import check_size, retold
 from app.formats.text import Unreadable
 from app.store.batch import Batch, Chunk, Closed
+from app.wire.params import THINKING
 
 WHAT = (
     "a session that was exported as JSON Lines or shared as HTML, the body of a request to OpenAI, "
@@ -80,20 +83,24 @@ def _read_request(engine: Engine, data: bytes) -> Kept:
         number, digest = len(made.session.turns), hashlib.sha256(made.response).hexdigest()
         piece = Piece(pasted.at_ms or now, made.response)
         recordings[number] = Recording(number, [piece], True, (), digest)
-    prompts = (item.text for item in made.session.items if isinstance(item, Prompt))
+    prompts = (
+        item.text for item in made.session.items if isinstance(item, Prompt) and item.role == "user"
+    )
     kept = Kept(made.session, title_of(next(prompts, "")), made.log, recordings, created_ms=now)
     return redacted(kept, engine.keys.secrets()).kept
 
 
 def _sound(pasted: Pasted) -> Pasted:
-    """With those parameters that a person could have chosen, and a note on the others."""
-    params = sound_params(pasted.setup.params)
-    left = ", ".join(name for name in pasted.setup.params if name not in params)
-    if not left:
-        return pasted
-    note = f"Left out, for no session could be set up so: {left}."
-    setup = replace(pasted.setup, params=params)
-    return replace(pasted, setup=setup, notes=(*pasted.notes, note))
+    """With those parameters that a person could have chosen, and a note on the others. An object
+    that says how much is thought goes along as it is."""
+    setup, word = pasted.setup, THINKING[pasted.protocol]
+    params, extra = sound_params(setup.params), dict(setup.extra)
+    left = {name: one for name, one in setup.params.items() if name not in params}
+    if isinstance(left.get("thinking"), dict) and word not in extra:
+        extra[word] = left.pop("thinking")
+    setup = replace(setup, params=params, extra=extra)
+    told = [f"Left out, for no session could be set up so: {', '.join(left)}."] if left else []
+    return replace(pasted, setup=setup, notes=(*pasted.notes, *told))
 
 
 def _asked_profile(engine: Engine, pasted: Pasted) -> Profile:
@@ -128,7 +135,8 @@ def _batch(kept: Kept) -> Batch:
 def harmless(engine: Engine, settings: Settings) -> Settings:
     """What a fork of a session from somebody else begins with: nothing of it is asked or run. Its
     tools are off, and it goes to the person's own profile of that name and address, or else to the
-    simulator. Its limits are the usual ones, and a parameter that nobody could choose is left out.
+    simulator. Its limits are the usual ones, and a parameter that nobody could choose is left out;
+    so are extra members, but for the blocks of the system prompt that is shown.
     """
     profile = own_profile(engine, settings.profile)
     model = settings.model if profile.base_url == settings.profile.base_url else ""
@@ -137,9 +145,21 @@ def harmless(engine: Engine, settings: Settings) -> Settings:
         model,
         settings.system,
         params=sound_params(settings.params),
+        extra=_system_blocks(settings) if profile.protocol == settings.profile.protocol else {},
         stream=settings.stream,
         limits=with_waits(Limits(), profile),
     )
+
+
+def _system_blocks(settings: Settings) -> Mapping[str, Any]:
+    """Anthropic's system prompt in blocks, as an extra member, where they say what is shown and
+    mark no more than what is cached."""
+    blocks = settings.extra.get("system")
+    if settings.profile.protocol != "anthropic" or not isinstance(blocks, list):
+        return {}
+    known = {"type", "text", "cache_control"}
+    sound = all(isinstance(one, dict) and one.keys() <= known for one in blocks)
+    return {"system": blocks} if sound and text_of(blocks) == settings.system else {}
 
 
 def own_profile(engine: Engine, foreign: Profile) -> Profile:

@@ -30,7 +30,6 @@ from app.core.fold import apply
 from app.core.forks import Cut, at_call, before_prompt, before_turn, begun, cut, theirs
 from app.core.settings import Settings
 from app.core.state import Prompt, Session
-from app.core.tools import Content
 from app.engine.bringing import harmless
 from app.engine.decisions import Asked, decided
 from app.engine.engine import Engine
@@ -117,7 +116,7 @@ async def _checked(engine: Engine, live: Live, wish: _Wish) -> tuple[Cut, Sequen
     events: list[Event] = [SettingsChanged(settings)] if settings != had else []
     events.append(made.forked(foreign=foreign))
     if text is not None:
-        events.append(_prompt(text, _images(live.session, place), made))
+        events.append(_prompt(text, _prompt_at(live.session, place), made))
     begins = _begun(log, made, events)
     if wish.asked is not None:
         _check_decision(begins, place.call, wish.asked)
@@ -225,20 +224,26 @@ def _seq(session: Session, place: Place) -> int:
     return session.seq if place.seq is None else place.seq
 
 
-def _prompt(text: str, images: tuple[Content, ...], made: Cut) -> PromptAdded:
+def _prompt(text: str, was: Prompt | None, made: Cut) -> PromptAdded:
+    """What is said there now, by whom it was said: with the images of what stood there, and in its
+    form where the text is the same."""
+    images = was.images if was is not None else ()
     if made.reopened:
         raise Refused("Calls are open there; fork without a text and decide them in the fork.")
-    if isinstance(made.session.last_item, Prompt):
+    last = made.session.last_item
+    if isinstance(last, Prompt) and (was is None or was.role == last.role):
         raise Refused("A prompt without an answer stands there; fork from that prompt instead.")
     if not text.strip() and not images:
         raise Refused("A prompt needs some text, or an image.")
-    return PromptAdded(text, images)
+    if was is None:
+        return PromptAdded(text)
+    return PromptAdded(text, images, was.role, was.form if text == was.text else {})
 
 
-def _images(session: Session, place: Place) -> tuple[Content, ...]:
-    """Those of the prompt that is written anew."""
+def _prompt_at(session: Session, place: Place) -> Prompt | None:
+    """The prompt that is written anew."""
     prompts = (item for item in session.items if isinstance(item, Prompt))
-    return next((item.images for item in prompts if item.number == place.prompt), ())
+    return next((item for item in prompts if item.number == place.prompt), None)
 
 
 def _check_decision(session: Session, call_id: str, asked: Asked) -> None:

@@ -39,7 +39,7 @@ def masked(event: Event, masker: Masker) -> Event:
         case SessionStarted(settings) | SettingsChanged(settings):
             return replace(event, settings=replace(settings, system=text(settings.system)))
         case PromptAdded():
-            return replace(event, text=text(event.text))
+            return replace(event, text=text(event.text), form=data(event.form))
         case PartStarted() | PartEnded():
             name, provider_id = text(event.name), text(event.provider_id)
             event = replace(event, name=name, provider_id=provider_id, meta=data(event.meta))
@@ -68,7 +68,7 @@ def masked(event: Event, masker: Masker) -> Event:
 
 def _masked_result(result: ToolResult, masker: Masker) -> ToolResult:
     content = tuple(_masked_content(piece, masker) for piece in result.content)
-    return replace(result, content=content)
+    return replace(result, content=content, form=masker.mask_data(result.form))
 
 
 def _masked_content(piece: Content, masker: Masker) -> Content:

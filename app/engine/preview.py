@@ -20,6 +20,7 @@ from app.core.tools import Content, ToolChoice
 from app.engine.engine import Engine
 from app.engine.masked import masked
 from app.net.mask import Masker
+from app.wire.params import extra_told_to
 from app.wire.protocols import CODECS
 
 WIRES: tuple[Protocol, ...] = tuple(name for name in PROTOCOLS if name in CODECS)
@@ -63,9 +64,11 @@ def preview(engine: Engine, session: Session, draft: Draft = NO_DRAFT, wire: str
     settings = session.settings
     assert settings is not None
     ahead, says = _ahead(session, draft, engine.keys.masker())
+    untold: tuple[str, ...] = ()
     if wire:
         profile = profile_on(engine.profiles(), settings.profile, wire)
-        ahead.settings = replace(settings, profile=profile, model="")
+        extra, untold = extra_told_to(profile.protocol, settings)
+        ahead.settings = replace(settings, profile=profile, model="", extra=extra)
     choice, note = _choice(ahead)
     prepared = engine.client.prepare(ahead, choice)
     failed, kept_back = prepared.failed, cannot_go_back(ahead)
@@ -76,7 +79,7 @@ def preview(engine: Engine, session: Session, draft: Draft = NO_DRAFT, wire: str
     return Preview(
         ahead.settings.profile,
         prepared.sent,
-        tuple(prepared.notes),
+        (*untold, *prepared.notes),
         said,
         failed.message if failed is not None else kept_back.message if kept_back else "",
     )

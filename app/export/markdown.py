@@ -49,7 +49,7 @@ def _blocks(kept: Kept) -> Iterator[str]:
     for item in session.items:
         match item:
             case Prompt():
-                yield f"## Prompt {item.number}"
+                yield f"## {'System message' if item.role == 'system' else 'Prompt'} {item.number}"
                 yield from _contents(item.images)
                 yield fenced(item.text)
             case Turn():

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 
 from app.core.errors import BadInput
-from app.core.state import Turn
 from app.export.kept import Kept, Written
 from app.export.naming import file_name
 from app.export.requests import written
@@ -19,7 +18,7 @@ MEMBERS = ("messages", "tools", "parallel_tool_calls")
 def write(kept: Kept) -> Written:
     """One line: {"messages": [...], "tools": [...]}; none where nothing was said."""
     session, name = kept.session, file_name(kept.title, "openai.jsonl")
-    if not any(isinstance(item, Turn) for item in session.items):
+    if not session.items:
         return Written(name, "application/x-ndjson", b"", ("Nothing was sent yet.",))
     settings = session.settings
     assert settings is not None

@@ -20,7 +20,7 @@ from app.core.state import Session, Turn
 from app.export.kept import DEFAULT_BASE
 from app.wire.address import parts_of
 from app.wire.codec import WireRequest
-from app.wire.params import told_to
+from app.wire.params import extra_told_to, told_to
 from app.wire.protocols import codec
 
 SIMULATOR = DEFAULT_BASE + "/sim"
@@ -171,9 +171,10 @@ def written(
     if settings.profile.protocol != protocol:
         model = own.model or model
     params, notes = told_to(protocol, settings.params)
-    past = replace(past, settings=replace(settings, profile=own, model=model, params=params))
-    request = codec(protocol).encode(model_request(past, choice))
-    return replace(request, notes=(*notes, *request.notes))
+    extra, more = extra_told_to(protocol, settings)
+    spoken = replace(settings, profile=own, model=model, params=params, extra=extra)
+    request = codec(protocol).encode(model_request(replace(past, settings=spoken), choice))
+    return replace(request, notes=(*notes, *more, *request.notes))
 
 
 def plain(protocol: Protocol) -> Profile:

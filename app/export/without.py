@@ -96,7 +96,7 @@ def _without_results(event: Event) -> Event:
 def _without_images(event: Event) -> Event:
     match event:
         case PromptAdded(images=images) if images:
-            return replace(event, images=(), text=event.text or GONE)
+            return replace(event, images=(), text=event.text or GONE, form={})
         case CallDecided(images=images) if images:
             return replace(event, images=())
         case CallEnded(result=result, real=real):
@@ -110,9 +110,9 @@ def _without_images(event: Event) -> Event:
 
 
 def _gone(result: ToolResult) -> ToolResult:
-    return replace(result, content=(Content(text=GONE),))
+    return replace(result, content=(Content(text=GONE),), form={})
 
 
 def _no_images(result: ToolResult) -> ToolResult:
     content = (Content(text=GONE) if one.type == "image" else one for one in result.content)
-    return replace(result, content=tuple(content))
+    return replace(result, content=tuple(content), form={})

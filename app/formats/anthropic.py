@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.formats.entry import Pieces, left_out, made
+from app.formats.entry import Pieces, kept, left_out, made
 from app.formats.found import Found
 
 KIND = "Anthropic"
 _KNOWN = ("type", "name", "description", "input_schema", "strict", "eager_input_streaming")
+_EXTRA = ("cache_control", "defer_loading", "input_examples", "allowed_callers")
+"""Kept for Anthropic as they are."""
 
 
 def tool(entry: Mapping[str, Any]) -> Found:
@@ -18,7 +20,11 @@ def tool(entry: Mapping[str, Any]) -> Found:
         entry.get("name"),
         entry.get("description"),
         entry.get("input_schema"),
-        rest={"strict": entry.get("strict"), "eager": entry.get("eager_input_streaming")},
-        notes=left_out(entry, _KNOWN),
+        rest={
+            "strict": entry.get("strict"),
+            "eager": entry.get("eager_input_streaming"),
+            "extra": kept(entry, "anthropic", _EXTRA),
+        },
+        notes=left_out(entry, (*_KNOWN, *_EXTRA)),
     )
     return made(entry, KIND, pieces, "anthropic")

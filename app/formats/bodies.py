@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from app.core.settings import Protocol
 from app.core.tools import Content, ToolChoice
@@ -27,14 +27,8 @@ class Reading:
     def note(self, sentence: str) -> None:
         self.notes[sentence] = None
 
-    def content(self, value: object) -> tuple[Content, ...]:
-        """Text and images of a message, in any of the protocols' words for pieces."""
-        if isinstance(value, str):
-            return (Content(text=value),) if value else ()
-        found = (self._piece(one) for one in _dicts(value))
-        return tuple(piece for piece in found if piece is not None)
-
-    def _piece(self, one: Body) -> Content | None:
+    def _piece(self, one: Body, by: Protocol) -> Content | None:
+        """Text or an image in any of the protocols' words; None for all else, and it is said."""
         if isinstance(one.get("text"), str):
             return Content(text=one["text"])
         source, url = one.get("source"), one.get("image_url")
@@ -48,14 +42,83 @@ class Reading:
         image = image_of(url)
         if image is None:
             kind = str(one.get("type") or next(iter(one), "empty"))[:40]
-            self.note(f"A piece of kind {kind} was left out: only text and whole images are taken.")
+            self.note(
+                f"A piece of kind {kind} is not shown, for only text and whole images are read; it "
+                f"is kept as it came and goes back to {by} alone."
+            )
         return image
 
-    def said(self, content: tuple[Content, ...]) -> Iterator[Said]:
-        texts = [piece.text for piece in content if piece.type == "text" and piece.text.strip()]
-        images = tuple(piece for piece in content if piece.type == "image")
-        if texts or images:
-            yield Said("\n\n".join(texts), images)
+    def said(
+        self, value: object, by: Protocol, word: str = "user", own: Body | None = None
+    ) -> Iterator[Said]:
+        """What a message says, and how it was written where more than that would be lost; `own` is
+        what stood beside the whole."""
+        texts, images, pieces = list[str](), list[Content](), list[dict[str, Any]]()
+        for one in _dicts([{"text": value}] if isinstance(value, str) else value):
+            piece = self._piece(one, by)
+            if piece is None:
+                pieces.append({"other": dict(one)})
+                continue
+            beside = _own(one)
+            if piece.type == "image":
+                images.append(piece)
+                pieces.append({"image": True, **beside})
+            elif piece.text.strip():
+                texts.append(piece.text)
+                pieces.append({"chars": len(piece.text), **beside})
+        role: Literal["user", "system"] = "system" if word in _SYSTEM else "user"
+        form: dict[str, Any] = {"protocol": by}
+        if word not in ("user", "system"):
+            form["role"] = word
+        if len(texts) > 1 or any(piece.keys() != {"chars"} for piece in pieces):
+            form["pieces"] = pieces
+        if own:
+            form["own"] = dict(own)
+        if pieces or own:
+            yield Said("\n\n".join(texts), tuple(images), role, form if len(form) > 1 else {})
+
+    def result(self, value: object, by: Protocol, **own: Any) -> tuple[tuple[Content, ...], Any]:
+        """(the content of a result, its form)."""
+        content, pieces = list[Content](), list[dict[str, Any]]()
+        for one in _dicts([{"text": value}] if isinstance(value, str) else value):
+            piece = self._piece(one, by)
+            if piece is None:
+                pieces.append({"other": dict(one)})
+            elif piece.type == "image" or piece.text:
+                content.append(piece)
+                pieces.append(_own(one))
+        form: dict[str, Any] = {"own": own} if own else {}
+        if any(pieces):
+            form["pieces"] = pieces
+        return tuple(content), {"protocol": by, **form} if form else {}
+
+
+_SYSTEM = ("system", "developer")
+_SHOWN = ("type", "text", "source", "image_url", "inlineData")
+"""Members of a piece that a text or an image says."""
+
+
+def _own(one: Body) -> dict[str, Any]:
+    """What stood beside a text or an image, as `own`."""
+    own = _rest(one, *_SHOWN)
+    if isinstance(url := one.get("image_url"), dict) and (inner := _rest(url, "url")):
+        own["image_url"] = inner
+    return {"own": own} if own else {}
+
+
+def _led(messages: object) -> int:
+    """How many messages at the head are the system's and nothing but text: they are the system
+    prompt. All others of the system stay where they are."""
+    count = 0
+    for one in _dicts(messages):
+        pieces = _dicts(one.get("content"))
+        beside = set(one) - {"type", "id", "status", "role", "content"}
+        if one.get("role") not in _SYSTEM or beside:
+            break
+        if any(set(it) - {"type", "text"} for it in pieces):
+            break
+        count += 1
+    return count
 
 
 def _dicts(value: object) -> list[Body]:
@@ -83,8 +146,7 @@ def _chat_setup(body: Body, reading: Reading) -> Setup:
     known = (*words.values(), "reasoning_effort", "model", "messages", "tools", "tool_choice")
     system = [
         text_of(one.get("content"))
-        for one in _dicts(body.get("messages"))
-        if one.get("role") in ("system", "developer")
+        for one in _dicts(body.get("messages"))[: _led(body.get("messages"))]
     ]
     return Setup(
         model=str(body.get("model") or ""),
@@ -126,10 +188,8 @@ def _name(one: Body) -> str:
 
 
 def _chat_items(body: Body, reading: Reading) -> Iterator[Item]:
-    for one in _dicts(body.get("messages")):
+    for one in _dicts(body.get("messages"))[_led(body.get("messages")) :]:
         match one.get("role"):
-            case "system" | "developer":
-                pass
             case "assistant":
                 called = "tool_calls" if one.get("tool_calls") else "stop"
                 calls = [
@@ -139,12 +199,15 @@ def _chat_items(body: Body, reading: Reading) -> Iterator[Item]:
                 choice = {"index": 0, "message": message, "finish_reason": called}
                 yield Answered({"object": "chat.completion", "choices": [choice]})
             case "tool" | "function":
-                content = reading.content(one.get("content"))
-                yield Result(
-                    str(one.get("tool_call_id") or ""), str(one.get("name") or ""), content
+                known = ("role", "content", "tool_call_id", "name")
+                content, form = reading.result(
+                    one.get("content"), "openai_chat", **_rest(one, *known)
                 )
-            case "user":
-                yield from reading.said(reading.content(one.get("content")))
+                id_, name = str(one.get("tool_call_id") or ""), str(one.get("name") or "")
+                yield Result(id_, name, content, form=form)
+            case "user" | "system" | "developer" as role:
+                beside = _rest(one, "role", "content")
+                yield from reading.said(one.get("content"), "openai_chat", role, beside)
             case role:
                 reading.note(f"A message of the role {str(role)[:40]} was left out.")
 
@@ -192,16 +255,20 @@ def _claude_items(body: Body, reading: Reading) -> Iterator[Item]:
             head = {"type": "message", "role": "assistant", "model": "", "id": "", "usage": {}}
             yield Answered({**head, "content": _dicts(blocks), "stop_reason": reason})
             continue
+        role = "system" if one.get("role") == "system" else "user"
+        own = _rest(one, "role", "content")
         if isinstance(content, str):
-            yield from reading.said(reading.content(content))
+            yield from reading.said(content, "anthropic", role, own)
             continue
         blocks = _dicts(content)
         for block in blocks:
             if block.get("type") == "tool_result":
                 id_, failed = str(block.get("tool_use_id") or ""), block.get("is_error") is True
-                yield Result(id_, "", reading.content(block.get("content")), failed)
+                beside = _rest(block, "type", "tool_use_id", "is_error", "content")
+                given, form = reading.result(block.get("content"), "anthropic", **beside)
+                yield Result(id_, "", given, failed, form)
         rest = [block for block in blocks if block.get("type") != "tool_result"]
-        yield from reading.said(reading.content(rest))
+        yield from reading.said(rest, "anthropic", role, own)
 
 
 # OpenAI Responses ------------------------------------------------------------------------------
@@ -214,10 +281,10 @@ def _responses_setup(body: Body, reading: Reading) -> Setup:
     more = ("tool_choice", "parallel_tool_calls", "stream", "store", "include")
     system = [text_of(body.get("instructions"))]
     system += [
-        text_of(one.get("content"))
-        for one in _dicts(body.get("input"))
-        if one.get("role") in ("system", "developer")
+        text_of(one.get("content")) for one in _dicts(body.get("input"))[: _instructed(body)]
     ]
+    if body.get("store") is True:
+        reading.note("It asked the provider to keep the answer; here store is false.")
     if body.get("previous_response_id"):
         reading.note("It goes on from an answer that the provider kept, which is not here.")
     return Setup(
@@ -231,22 +298,30 @@ def _responses_setup(body: Body, reading: Reading) -> Setup:
     )
 
 
+def _instructed(body: Body) -> int:
+    """How many items at the head are the system prompt: none where there are instructions."""
+    return 0 if body.get("instructions") else _led(body.get("input"))
+
+
 def _responses_items(body: Body, reading: Reading) -> Iterator[Item]:
     given = body.get("input")
     if isinstance(given, str):
-        yield from reading.said(reading.content(given))
+        yield from reading.said(given, "openai_responses")
         return
     output: list[Body] = []
-    for one in _dicts(given):
+    for one in _dicts(given)[_instructed(body) :]:
         kind, role = one.get("type", "message"), one.get("role")
         if kind in ("function_call_output", "custom_tool_call_output"):
             yield from _responded(output)
-            yield Result(str(one.get("call_id") or ""), "", reading.content(one.get("output")))
+            beside = _rest(one, "type", "id", "status", "call_id", "output")
+            content, form = reading.result(one.get("output"), "openai_responses", **beside)
+            yield Result(str(one.get("call_id") or ""), "", content, form=form)
         elif kind != "message" or role == "assistant":
             output.append(_output_item(one))
-        elif role == "user":
+        elif role in ("user", *_SYSTEM):
             yield from _responded(output)
-            yield from reading.said(reading.content(one.get("content")))
+            own = _rest(one, "type", "id", "status", "role", "content")
+            yield from reading.said(one.get("content"), "openai_responses", role, own)
     yield from _responded(output)
 
 
@@ -276,7 +351,8 @@ def _gemini_setup(body: Body, reading: Reading) -> Setup:
     params = _params(config, **words, stop="stopSequences")
     rest = _rest(config, *words.values(), "stopSequences")
     extra = _rest(body, "contents", "systemInstruction", "tools", "toolConfig", "generationConfig")
-    calling = (body.get("toolConfig") or {}).get("functionCallingConfig") or {}
+    config_of = body.get("toolConfig") or {}
+    calling = config_of.get("functionCallingConfig") or {}
     names = tuple(one for one in calling.get("allowedFunctionNames") or () if isinstance(one, str))
     match calling.get("mode"):
         case "ANY" if len(names) == 1:
@@ -293,7 +369,11 @@ def _gemini_setup(body: Body, reading: Reading) -> Setup:
         tools=_dicts(body.get("tools")),
         choice=choice,
         params=params,
-        extra={**extra, **({"generationConfig": rest} if rest else {})},
+        extra={
+            **extra,
+            **({"generationConfig": rest} if rest else {}),
+            **({"toolConfig": more} if (more := _rest(config_of, "functionCallingConfig")) else {}),
+        },
     )
 
 
@@ -307,9 +387,12 @@ def _gemini_items(body: Body, reading: Reading) -> Iterator[Item]:
             if isinstance(given := part.get("functionResponse"), dict):
                 id_, name = str(given.get("id") or ""), str(given.get("name") or "")
                 text, failed = _gemini_result(given.get("response"))
-                yield Result(id_, name, (Content(text=text),), failed)
+                shown, _ = reading.result(given.get("parts"), "gemini")
+                beside = _rest(given, "id", "name", "response", "parts")
+                form = {"protocol": "gemini", "own": beside} if beside else {}
+                yield Result(id_, name, (Content(text=text), *shown), failed, form)
         rest = [part for part in parts if "functionResponse" not in part]
-        yield from reading.said(reading.content(rest))
+        yield from reading.said(rest, "gemini")
 
 
 def _gemini_result(response: object) -> tuple[str, bool]:
@@ -343,22 +426,25 @@ def _ollama_setup(body: Body, reading: Reading) -> Setup:
 
 
 def _ollama_items(body: Body, reading: Reading) -> Iterator[Item]:
-    for one in _dicts(body.get("messages")):
+    for one in _dicts(body.get("messages"))[_led(body.get("messages")) :]:
         match one.get("role"):
             case "assistant":
                 yield Answered({"message": dict(one), "done": True, "done_reason": "stop"})
             case "tool":
                 name = str(one.get("tool_name") or one.get("name") or "")
-                yield Result("", name, reading.content(one.get("content")))
-            case "user":
-                images = (
+                content, _ = reading.result(one.get("content"), "ollama")
+                yield Result("", name, content)
+            case "user" | "system" as role:
+                images = tuple(
                     Content("image", media_type="image/png", data=data)
                     for data in one.get("images") or ()
                     if isinstance(data, str)
                 )
-                yield from reading.said((*reading.content(one.get("content")), *images))
-            case _:
-                pass
+                text = one.get("content")
+                if images or (isinstance(text, str) and text.strip()):
+                    yield Said(text if isinstance(text, str) else "", images, role)
+            case role:
+                reading.note(f"A message of the role {str(role)[:40]} was left out.")
 
 
 Reader = tuple[Callable[[Body, Reading], Setup], Callable[[Body, Reading], Iterator[Item]]]

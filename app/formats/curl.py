@@ -30,7 +30,12 @@ _CURL = re.compile(r"(?m)^\s*(?:\$\s+)?(?:\S*/)?curl(?:\.exe)?\s|^printf %s ")
 _CARETS = re.compile(r'curl(?:\.exe)?\s+(?:-\S+\s+)*\^"')
 """What a browser copies for Windows' command prompt has a caret before each sign, in quotes too."""
 
-_HEREDOC = re.compile(r"<<-?\s*(['\"]?)([A-Za-z_][A-Za-z0-9_]*)\1")
+_HEREDOC = re.compile(
+    r"""\$'(?:[^'\\]|\\.)*+'|'[^']*+'|"(?:[^"\\]|\\.)*+"|\\.|(?<!\S)#[^\n]*"""
+    r"""|<<-?\s*(['"]?)(?P<end>[A-Za-z_][A-Za-z0-9_]*)\1""",
+    re.DOTALL,
+)
+"""Quoted text and comments, which may say anything, or the word that a here-document ends by."""
 
 
 @dataclass
@@ -124,14 +129,14 @@ def _option(word: str) -> tuple[str, str | None]:
 
 def _without_heredoc(text: str) -> tuple[str, str | None]:
     """The command without its here-document, and that; None where it has none."""
-    match = _HEREDOC.search(text)
+    match = next((one for one in _HEREDOC.finditer(text) if one["end"]), None)
     if match is None:
         return text, None
     line_end = text.find("\n", match.end())
     body = text[line_end + 1 :] if line_end >= 0 else ""
-    end = re.search(rf"(?m)^\t*{match[2]}[ \t\r]*$", body)
+    end = re.search(rf"(?m)^\t*{match['end']}[ \t\r]*$", body)
     if end is None:
-        raise Unreadable(f"The here-document has no end {match[2]}; paste the whole of it.")
+        raise Unreadable(f"The here-document has no end {match['end']}; paste the whole of it.")
     rest = text[: match.start()] + text[match.end() : max(line_end, match.end())]
     # The line end before the closing word is the shell's; curl sends it, and no JSON minds it.
     return rest, body[: end.start()].removesuffix("\n")

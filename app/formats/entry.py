@@ -85,6 +85,12 @@ def left_out(entry: Mapping[str, Any], known: Iterable[str], where: str = "") ->
     return [f"Left out{where}: {', '.join(names[:8])}{more}."]
 
 
+def kept(entry: Mapping[str, Any], protocol: str, names: Sequence[str]) -> dict[str, Any] | None:
+    """The members that `protocol` alone knows, as `extra` of a tool; None where there are none."""
+    found = {name: entry[name] for name in names if entry.get(name) is not None}
+    return {protocol: found} if found else None
+
+
 def clipped(value: Any, most: int = 80) -> str:
     """A name for a sentence; whatever it was, it is short text."""
     text = value if isinstance(value, str) else ""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from app.formats.dialect import json_schema
-from app.formats.entry import Pieces, left_out, made, refused
+from app.formats.entry import Pieces, kept, left_out, made, refused
 from app.formats.found import Found
 
 KIND = "Gemini"
@@ -23,7 +23,9 @@ _HOSTED = (
 )
 _ENTRY = {*LISTS, *_HOSTED, *(re.sub("(?=[A-Z])", "_", one).lower() for one in _HOSTED)}
 _RESPONSES = ("responseJsonSchema", "response_json_schema", "response")
-_KNOWN = ("name", "description", "parameters", *PLAIN, *_RESPONSES)
+_EXTRA = ("behavior", "response", "responseJsonSchema")
+"""Kept for Gemini as they are."""
+_KNOWN = ("name", "description", "parameters", *PLAIN, *_RESPONSES, *_EXTRA)
 
 
 def is_entry(value: Any) -> bool:
@@ -71,6 +73,7 @@ def declaration(entry: Any) -> Found:
         entry.get("description"),
         schemas[0] if schemas else None,
         output=outputs[0] if outputs else None,
+        rest={"extra": kept(entry, "gemini", _EXTRA)},
         notes=notes,
     )
     return made(entry, KIND, pieces, "gemini")

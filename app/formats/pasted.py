@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from app.core.settings import Protocol
 from app.core.tools import Content, ToolChoice
@@ -17,10 +17,12 @@ from app.core.tools import Content, ToolChoice
 
 @dataclass(frozen=True)
 class Said:
-    """A message of the person."""
+    """A message of the person or of the system; `form` as in PromptAdded."""
 
     text: str
     images: tuple[Content, ...] = ()
+    role: Literal["user", "system"] = "user"
+    form: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,13 @@ class Answered:
 @dataclass(frozen=True)
 class Result:
     """What a call came to. `call_id` is the provider's, or "" where it has none: then it belongs
-    to the first call named `name` that is still open."""
+    to the first call named `name` that is still open. `form` as in ToolResult."""
 
     call_id: str
     name: str
     content: tuple[Content, ...]
     is_error: bool = False
+    form: Mapping[str, Any] = field(default_factory=dict)
 
 
 Item = Said | Answered | Result

@@ -119,7 +119,7 @@ def _one(
     if left := [name for name in _KEYS if name in headers]:
         told.append(f"Left out, for they may hold a key: {', '.join(left)}.")
     base_url, path = _address(url, protocol)
-    model = path.rpartition("/models/")[2].partition(":")[0] if protocol == "gemini" else ""
+    model = path.partition("/models/")[2].partition(":")[0] if protocol == "gemini" else ""
     setup, items = READERS[protocol]
     reading = Reading()
     made = list(items(value, reading))[:MOST_ITEMS]

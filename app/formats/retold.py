@@ -26,6 +26,7 @@ from app.core.fold import apply
 from app.core.settings import Profile, Settings
 from app.core.state import Call, Session
 from app.core.tools import Tool, ToolResult
+from app.formats.entry import UNANSWERED
 from app.formats.pasted import Answered, Pasted, Result, Said
 from app.formats.read import read
 from app.formats.text import Unreadable
@@ -69,10 +70,10 @@ def retold(pasted: Pasted, profile: Profile, session_id: str, at_ms: int) -> Ret
     _add(made, at_ms, SessionStarted(settings))
     for item in pasted.items:
         match item:
-            case Said(text=text, images=images):
+            case Said(text=text, images=images, role=role, form=form):
                 if made.session.state in ("running", "waiting"):
                     _add(made, at_ms, RunStopped())
-                _add(made, at_ms, PromptAdded(text, images))
+                _add(made, at_ms, PromptAdded(text, images, role, form))
             case Answered(answer=answer):
                 _answer(made, pasted, settings, at_ms, json.dumps(answer).encode(), "", told=False)
             case Result():
@@ -103,19 +104,22 @@ def _settings(pasted: Pasted, profile: Profile, made: Retold) -> Settings:
     brought = read(json.dumps(list(setup.tools))) if setup.tools else None
     if brought is not None:
         made.notes |= dict.fromkeys(brought.notes)
-    tools = list[Tool]()
+    tools = dict[str, Tool]()
     for one in brought.tools if brought is not None else ():
-        if one.tool is not None:
-            tools.append(replace(one.tool, answered_by="person", config={}))
+        called = f"The tool {one.name or 'without a name'}"
+        if one.tool is None:
+            made.notes[f"{called} was left out: {one.problem}"] = None
+        elif one.name in tools:
+            made.notes[f"{called} was left out: another one has its name."] = None
         else:
-            made.notes[f"The tool {one.name or 'without a name'} was left out: {one.problem}"] = (
-                None
-            )
+            tools[one.name] = replace(one.tool, answered_by="person", config={})
+            told = (note for note in one.notes if note != UNANSWERED)
+            made.notes |= dict.fromkeys(f"{called}: {note}" for note in told)
     return Settings(
         profile,
         setup.model,
         setup.system,
-        tuple({tool.name: tool for tool in tools}.values()),
+        tuple(tools.values()),
         setup.choice,
         setup.params,
         setup.extra,
@@ -168,7 +172,8 @@ def _result(made: Retold, at_ms: int, item: Result) -> None:
         return
     if call.status == "proposed":
         _add(made, at_ms, CallChecked(call.id))
-    _add(made, at_ms, CallEnded(call.id, ToolResult(item.content, is_error=item.is_error)))
+    result = ToolResult(item.content, is_error=item.is_error, form=item.form)
+    _add(made, at_ms, CallEnded(call.id, result))
 
 
 def _call_of(made: Retold, item: Result) -> Call | None:

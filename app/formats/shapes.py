@@ -61,6 +61,8 @@ def _in_object(entry: Mapping[str, Any], file: str, depth: int) -> Iterator[Foun
         yield from found_in(one, file, depth + 1)
     if isinstance(entry.get("toolSpec"), Mapping):
         yield from found_in(entry["toolSpec"], file, depth + 1)
+    elif openai.is_namespace(entry):
+        yield from openai.namespace(entry)
     elif gemini.is_entry(entry):
         yield from gemini.tools(entry)
     elif told is None and not lists:

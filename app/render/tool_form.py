@@ -42,6 +42,7 @@ class ToolForm:
     strict: bool = False
     eager: bool = False
     read_only: bool = False
+    extra: str = ""
     takes: str = "json"
     definition: str = ""
     result: str = ""
@@ -102,6 +103,7 @@ def tool_form(tool: Tool, face: str = "json") -> ToolForm:
         strict=tool.strict,
         eager=tool.eager,
         read_only=tool.read_only,
+        extra=pretty(tool.extra) if tool.extra else "",
         takes=_takes(tool),
         definition=str((tool.format or {}).get("definition", "")),
     )
@@ -133,6 +135,7 @@ def tool_data(form: ToolForm, parameters: Mapping[str, Any] | None) -> dict[str,
         "strict": form.strict,
         "eager": form.eager,
         "read_only": form.read_only,
+        "extra": _json_field(form.extra, "/extra") if form.extra.strip() else {},
         "parallel_safe": form.parallel_safe,
         "timeout_s": _number(form.timeout_s, "/timeout_s"),
         "group": form.group.strip(),

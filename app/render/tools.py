@@ -302,4 +302,10 @@ def clash(saved: Entry | None, mine: Tool) -> Clash:
 
 def tool_text(tool: Tool) -> str:
     """A tool in our own form, laid out, without what is empty."""
-    return pretty({name: value for name, value in to_data(tool).items() if value not in ("", None)})
+    return pretty(
+        {
+            name: value
+            for name, value in to_data(tool).items()
+            if value not in ("", None) and (name != "extra" or value)
+        }
+    )

@@ -172,6 +172,11 @@ def check_tool(tool_data: Mapping[str, Any]) -> Tool:
     for flag in ("strict", "parallel_safe", "eager", "read_only"):
         if not isinstance(tool_data.get(flag, False), bool):
             bad(f"{flag} is true or false.", f"/{flag}")
+    extra = tool_data.get("extra", {})
+    if not isinstance(extra, Mapping) or not all(
+        isinstance(one, Mapping) for one in extra.values()
+    ):
+        bad('extra holds objects by protocol: {"anthropic": {"defer_loading": true}}.', "/extra")
     timeout_s = tool_data.get("timeout_s", 30.0)
     low, high = TIMEOUT_S
     if not is_number(timeout_s) or not low <= timeout_s <= high:

@@ -14,7 +14,6 @@ from app.simulator.end import (
     FIRST_TOKEN_S,
     Asked,
     BadRequest,
-    Beside,
     End,
     Frame,
     Stamp,
@@ -243,17 +242,11 @@ def _headers(request_id: str) -> Mapping[str, str]:
 
 
 def models(created: int) -> bytes:
-    entries = [_listed(name, created) for name in MODELS]
+    entries = [
+        {"id": name, "object": "model", "created": created, "owned_by": "simulator"}
+        for name in MODELS
+    ]
     return compact({"object": "list", "data": entries}).encode()
-
-
-def _listed(name: str, created: int) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": created, "owned_by": "simulator"}
-
-
-def _model(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
-    """One model; there is one of every name here."""
-    return encoded(_listed(target.removeprefix("/models/"), created))
 
 
 def _bad_key(given: str) -> BadRequest:
@@ -299,5 +292,4 @@ END = End(
     bad_key=_bad_key,
     headers=_headers,
     models=models,
-    beside=(Beside("GET", re.compile("/models/.+"), _model),),
 )

@@ -70,17 +70,19 @@ def take_page(
     title: str,
     settings: Settings,
     profiles: Sequence[Profile],
-    chosen: str,
+    taken: Settings,
 ) -> str:
-    """What goes on from a session of somebody else: where to, and with which of its tools."""
+    """What goes on from a session of somebody else, by `taken`: where to, with which of its tools,
+    and what stays behind."""
     rows = [Row(number, "", tool.name, tool=tool) for number, tool in enumerate(settings.tools)]
     return env.get_template("share_take.html").render(
         session_id=session_id,
         title=title,
         settings=settings,
         profiles=profiles,
-        chosen=chosen,
+        chosen=taken.profile.name,
         rows=rows,
+        behind=[name for name in settings.extra if name not in taken.extra],
     )
 
 

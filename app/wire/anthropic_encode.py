@@ -22,8 +22,13 @@ from app.wire.encoding import (
     exact_object,
     freeform_note,
     input_object,
+    led_by_system,
+    message_members,
     no_tools_note,
+    own_block,
+    own_members,
     stop_words,
+    tool_extra,
     wire_request,
 )
 from app.wire.foretold import Takes, foretell
@@ -58,6 +63,11 @@ NEVER_UNTHINKING = re.compile(r"(?:fable-5|mythos-5)(?!\d)")
 Source: https://github.com/ex-machina-co/opencode-anthropic-auth/pull/160
 """
 
+TAKES_SYSTEM = re.compile(r"(?:opus-4-(?:8|9|\d\d)|opus-5|fable-5|mythos-5)(?!\d)")
+"""Models known to take a message of the system among the others.
+Source: https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages
+"""
+
 LEAST_TOP_P = 0.95
 """What is taken beside thinking. Source: Anthropic's documentation of extended thinking."""
 
@@ -74,7 +84,8 @@ _CHOICES = {"auto": "auto", "required": "any", "none": "none", "tool": "tool"}
 
 def encode(request: ModelRequest) -> WireRequest:
     """The request as POST /v1/messages."""
-    notes, request = Notes(), in_own_words(PROTOCOL, request)
+    notes = Notes()
+    request = led_by_system(in_own_words(PROTOCOL, request), notes)
     body: dict[str, Any] = {
         "model": request.model,
         "max_tokens": request.params.get("max_tokens") or DEFAULT_MAX_TOKENS,
@@ -134,7 +145,7 @@ def spelled(model: str) -> str:
 
 
 def _tool(tool: Tool, notes: Notes) -> dict[str, Any]:
-    described: dict[str, Any] = {"name": tool.name}
+    described: dict[str, Any] = {**tool_extra(tool, PROTOCOL, notes), "name": tool.name}
     if tool.description:
         described["description"] = tool.description
     described["input_schema"] = dict(tool.parameters)
@@ -213,25 +224,45 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
                 blocks = _blocks(message, served, ids, names, notes)
             case "results":
                 role = "user"
-                blocks = [_result(part, ids) for part in message.parts]
+                blocks = [_result(part, ids, notes) for part in message.parts]
                 blocks += _beside(message, notes)
-            case "user":
-                role = "user"
-                blocks = [block for part in message.parts for block in _prompt(part)]
-        if not blocks:
+            case "user" | "system":
+                role = message.role
+                blocks = [block for part in message.parts for block in _prompt(part, notes)]
+        own = message_members(message, PROTOCOL, notes)
+        if not blocks and not own:
             continue
-        if said and said[-1]["role"] == role:
+        if said and not own and said[-1].keys() == {"role", "content"} and said[-1]["role"] == role:
             said[-1]["content"] += blocks
         else:
-            said.append({"role": role, "content": blocks})
+            said.append({**own, "role": role, "content": blocks})
+    _foretell_system(said, request.model, notes)
     return said
 
 
-def _prompt(part: MessagePart) -> list[dict[str, Any]]:
+def _foretell_system(said: Sequence[Mapping[str, Any]], model: str, notes: Notes) -> None:
+    """Note where a message of the system may be refused. It is sent as it is all the same."""
+    roles = ["", *(one["role"] for one in said), "assistant"]
+    for before, role, after in zip(roles, roles[1:], roles[2:], strict=False):
+        if role != "system":
+            continue
+        if before != "user" or after != "assistant":
+            notes.add(
+                "A message of the system is taken only between one of the user and an answer: "
+                "Anthropic may refuse this request."
+            )
+        if "claude" in model and not TAKES_SYSTEM.search(spelled(model)):
+            notes.add(f"{model} may refuse messages of the system: Claude Opus 4.8 was the first.")
+
+
+def _prompt(part: MessagePart, notes: Notes) -> list[dict[str, Any]]:
     """The blocks of one part of a prompt: its images, or its text."""
+    if part.kind == "other":
+        return own_block(part.meta, part, PROTOCOL, notes)
+    own = own_members(part.meta, part, PROTOCOL, notes)
     if part.kind == "image":
-        return [_piece(piece) for piece in part.content if piece.type == "image"]
-    return [_text(part.text)] if part.text.strip() else []
+        return [{**own, **_piece(piece)} for piece in part.content if piece.type == "image"]
+    return [{**own, **_text(part.text)}] if part.text.strip() else []
 
 
 def _text(text: str) -> dict[str, Any]:
@@ -333,12 +364,18 @@ def _is_signed(block: Mapping[str, Any]) -> bool:
     return bool(block.get("signature") or block.get("data"))
 
 
-def _result(part: MessagePart, ids: Ids) -> dict[str, Any]:
+def _result(part: MessagePart, ids: Ids, notes: Notes) -> dict[str, Any]:
     result: dict[str, Any] = {
+        **own_members(part.meta, part, PROTOCOL, notes),
         "type": "tool_result",
         "tool_use_id": ids.of_result(part.call_id),
     }
-    pieces = [_piece(piece) for piece in part.content if piece.type == "image" or piece.text]
+    pieces = list[dict[str, Any]]()
+    for piece, own in part.pieces or [(one, {}) for one in part.content]:
+        if piece is None:
+            pieces += own_block(own, part, PROTOCOL, notes)
+        elif piece.type == "image" or piece.text:
+            pieces.append({**own_members(own, part, PROTOCOL, notes), **_piece(piece)})
     if part.is_error and any(piece["type"] == "image" for piece in pieces):
         pieces = [piece for piece in pieces if piece["type"] == "text"]
         pieces = pieces or [_text("The tool failed; the image that it returned follows.")]

@@ -7,11 +7,11 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.core.errors import BadInput
-from app.core.messages import MessagePart, ModelRequest, Origin
+from app.core.messages import Message, MessagePart, ModelRequest, Origin
 from app.core.tools import Tool
 from app.wire.codec import WireRequest
 from app.wire.exact import too_deep
@@ -99,6 +99,75 @@ class Notes:
 
     def all(self) -> tuple[str, ...]:
         return tuple(self._notes.values())
+
+
+def own_members(
+    meta: Mapping[str, Any], part: MessagePart, where: str, notes: Notes
+) -> dict[str, Any]:
+    """What stood beside a piece that was brought: it goes back to its own protocol alone."""
+    if meta and part.protocol != where:
+        notes.add(f"Left out: {_named(meta)}, which came by {part.protocol}.")
+        return {}
+    return dict(meta)
+
+
+def note_foreign(part: MessagePart, where: str, notes: Notes) -> None:
+    """Note what stood beside a part, and beside its pieces, and came by another protocol."""
+    if part.kind == "other" and part.protocol != where:
+        own_block(part.meta, part, where, notes)
+    else:
+        own_members(part.meta, part, where, notes)
+    for piece, own in part.pieces if part.protocol != where else ():
+        if piece is None:
+            own_block(own, part, where, notes)
+        else:
+            own_members(own, part, where, notes)
+
+
+def own_block(block: Mapping[str, Any], part: MessagePart, where: str, notes: Notes) -> list[Any]:
+    """The same of a piece that no other protocol has a word for: itself, or nothing."""
+    if part.protocol == where:
+        return [dict(block)]
+    kind = str(block.get("type") or next(iter(block), "empty"))[:40]
+    notes.add(f"Left out: a piece of the kind {kind}, which came by {part.protocol}.")
+    return []
+
+
+def role_word(message: Message, where: str, usual: str) -> str:
+    """What the role of a system's message is called: as it was where it came by this protocol."""
+    came = any(part.protocol == where for part in message.parts)
+    return message.word if came and message.word else usual
+
+
+def message_members(message: Message, where: str, notes: Notes) -> dict[str, Any]:
+    """What stood beside a message that was brought."""
+    return own_members(message.own, message.parts[0], where, notes) if message.own else {}
+
+
+def led_by_system(request: ModelRequest, notes: Notes) -> ModelRequest:
+    """`request` with what the system says before all others in its system prompt: for a protocol
+    that takes it nowhere else, or only later."""
+    if not request.messages or request.messages[0].role != "system":
+        return request
+    first, *rest = request.messages
+    for meta in (first.own, *(part.meta for part in first.parts)):
+        if meta:
+            notes.add(f"Left out of the system prompt: {_named(meta)}.")
+    said = [request.system, *(part.text for part in first.parts)]
+    system = "\n\n".join(text for text in said if text.strip())
+    return replace(request, system=system, messages=tuple(rest))
+
+
+def tool_extra(tool: Tool, where: str, notes: Notes) -> dict[str, Any]:
+    """The members of a tool's definition that `where` alone knows."""
+    for protocol, members in tool.extra.items():
+        if protocol != where and members:
+            notes.add(f"Left out of the tools: {_named(members)}, which {protocol} has.")
+    return dict(tool.extra.get(where) or {})
+
+
+def _named(members: Mapping[str, Any]) -> str:
+    return ", ".join(sorted(members))[:80]
 
 
 class Names:

@@ -24,9 +24,15 @@ from app.wire.encoding import (
     Notes,
     exact_object,
     input_object,
+    led_by_system,
+    message_members,
     no_tools_note,
+    note_foreign,
+    own_block,
+    own_members,
     sound_object,
     stop_words,
+    tool_extra,
     wire_request,
 )
 from app.wire.foretold import Takes, foretell
@@ -59,7 +65,8 @@ _MODES = {"auto": "AUTO", "required": "ANY", "tool": "ANY", "none": "NONE"}
 
 def encode(request: ModelRequest) -> WireRequest:
     """The request as POST models/MODEL:streamGenerateContent, or :generateContent."""
-    notes, request = Notes(), in_own_words(PROTOCOL, request)
+    notes = Notes()
+    request = led_by_system(in_own_words(PROTOCOL, request), notes)
     body: dict[str, Any] = {"contents": _Contents(request, notes).all()}
     if request.system:
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
@@ -135,7 +142,8 @@ def _tool(tool: Tool, notes: Notes) -> dict[str, Any]:
     described: dict[str, Any] = {"name": tool.name}
     if tool.description:
         described["description"] = tool.description
-    return {**described, "parametersJsonSchema": dict(tool.parameters)}
+    extra = tool_extra(tool, PROTOCOL, notes)
+    return {**extra, **described, "parametersJsonSchema": dict(tool.parameters)}
 
 
 # Settings.
@@ -204,8 +212,14 @@ class _Contents:
                     role, parts = "model", self._turn(message)
                 case "results":
                     parts = self._results(message)
-                case "user":
-                    parts = [one for part in message.parts for one in _prompt(part)]
+                case "user" | "system":
+                    message_members(message, PROTOCOL, self._notes)
+                    parts = [one for part in message.parts for one in _prompt(part, self._notes)]
+                    if message.role == "system":
+                        self._notes.add(
+                            "What the system says later was sent as words of the user, at its "
+                            "place: Gemini takes the system's before all others alone."
+                        )
             if not parts:
                 continue
             if said and said[-1]["role"] == role:
@@ -279,7 +293,9 @@ class _Contents:
         for part in message.parts:
             made = self._made.get(part.call_id)
             name, given = made.popleft() if made else (self._name(part.name), "")
-            answer: dict[str, Any] = {"name": name, "response": _response(part)}
+            note_foreign(part, PROTOCOL, self._notes)
+            own = dict(part.meta) if part.protocol == PROTOCOL else {}
+            answer: dict[str, Any] = {**own, "name": name, "response": _response(part)}
             if given:
                 answer["id"] = given
             images = [_image(piece) for piece in part.content if piece.type == "image"]
@@ -296,10 +312,13 @@ class _Contents:
         return said
 
 
-def _prompt(part: MessagePart) -> list[dict[str, Any]]:
+def _prompt(part: MessagePart, notes: Notes) -> list[dict[str, Any]]:
+    if part.kind == "other":
+        return own_block(part.meta, part, PROTOCOL, notes)
+    own = own_members(part.meta, part, PROTOCOL, notes)
     if part.kind == "image":
-        return [_image(piece) for piece in part.content if piece.type == "image"]
-    return [{"text": part.text}] if part.text.strip() else []
+        return [{**own, **_image(piece)} for piece in part.content if piece.type == "image"]
+    return [{**own, "text": part.text}] if part.text.strip() else []
 
 
 def _image(piece: Content) -> dict[str, Any]:

@@ -20,8 +20,11 @@ from app.wire.encoding import (
     error_text,
     freeform_note,
     input_object,
+    message_members,
     no_tools_note,
+    note_foreign,
     stop_words,
+    tool_extra,
     wire_request,
 )
 from app.wire.params import in_own_words
@@ -80,10 +83,12 @@ def _tool(tool: Tool, notes: Notes) -> dict[str, Any]:
     if tool.strict:
         notes.add("Ollama has no strict mode: arguments may not fit their schema.")
     freeform_note(tool, "Ollama", notes)
+    extra = tool_extra(tool, PROTOCOL, notes)
     function: dict[str, Any] = {"name": tool.name}
     if tool.description:
         function["description"] = tool.description
-    return {"type": "function", "function": {**function, "parameters": dict(tool.parameters)}}
+    function["parameters"] = dict(tool.parameters)
+    return {**extra, "type": "function", "function": function}
 
 
 def _add_params(body: dict[str, Any], params: Mapping[str, Any], notes: Notes) -> None:
@@ -115,8 +120,8 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
         said.append({"role": "system", "content": request.system})
     for message in request.messages:
         match message.role:
-            case "user":
-                said += _user(message)
+            case "user" | "system" as role:
+                said += _user(message, role, notes)
             case "assistant":
                 one = _assistant(message, ids, names, notes)
                 if len(one) > 2 or one["content"]:
@@ -126,15 +131,18 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
     return said
 
 
-def _user(message: Message) -> list[dict[str, Any]]:
+def _user(message: Message, role: str, notes: Notes) -> list[dict[str, Any]]:
+    message_members(message, PROTOCOL, notes)
+    for part in message.parts:
+        note_foreign(part, PROTOCOL, notes)
     text = "\n\n".join(part.text for part in message.parts if part.text.strip())
     images = [piece for part in message.parts if part.kind == "image" for piece in part.content]
-    return [_shown(text, images)] if text or images else []
+    return [_shown(text, images, role)] if text or images else []
 
 
-def _shown(text: str, images: list[Content]) -> dict[str, Any]:
-    """A message of the user; images go beside the text, as bare base64."""
-    said: dict[str, Any] = {"role": "user", "content": text}
+def _shown(text: str, images: list[Content], role: str = "user") -> dict[str, Any]:
+    """A message of the user, or the system; images go beside the text, as bare base64."""
+    said: dict[str, Any] = {"role": role, "content": text}
     return {**said, "images": [image.data for image in images]} if images else said
 
 
@@ -171,6 +179,7 @@ def _results(message: Message, ids: Ids, names: Names, notes: Notes) -> list[dic
     images: list[Content] = []
     for part in message.parts:
         shown = [piece for piece in part.content if piece.type == "image"]
+        note_foreign(part, PROTOCOL, notes)
         text = error_text(part, "Ollama", notes)
         said.append(
             {

@@ -19,6 +19,11 @@ from app.wire.encoding import (
     Names,
     Notes,
     error_text,
+    message_members,
+    note_foreign,
+    own_block,
+    own_members,
+    role_word,
     sound_object,
     stop_words,
     wire_request,
@@ -72,15 +77,17 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
     ids = Ids(pattern, "this server", notes)
     names = Names(_MOST_NAME, request.tools, notes)
     said: list[dict[str, Any]] = []
+    system = "developer" if "developer_role" in request.quirks else "system"
     if request.system:
-        role = "developer" if "developer_role" in request.quirks else "system"
-        said.append({"role": role, "content": request.system})
+        said.append({"role": system, "content": request.system})
     legacy = False
     for message in request.messages:
         match message.role:
-            case "user":
+            case "user" | "system" as role:
+                own = message_members(message, PROTOCOL, notes)
                 if prompt := _prompt(message, request, notes):
-                    said.append({"role": "user", "content": prompt})
+                    word = role_word(message, PROTOCOL, system) if role == "system" else role
+                    said.append({**own, "role": word, "content": prompt})
             case "assistant":
                 one = _assistant(message, request, ids, names, notes)
                 legacy = "function_call" in one
@@ -106,11 +113,15 @@ def _prompt(message: Message, request: ModelRequest, notes: Notes) -> str | list
     """The prompt as a text, or as pieces in their order where there are images."""
     pieces: list[Any] = []
     for part in message.parts:
+        if part.kind == "other":
+            pieces += own_block(part.meta, part, PROTOCOL, notes)
+            continue
+        own = own_members(part.meta, part, PROTOCOL, notes)
         images = [piece for piece in part.content if piece.type == "image"]
-        pieces += [_image(image) for image in _taken(images, request, notes)]
+        pieces += [_with_own(_image(image), own) for image in _taken(images, request, notes)]
         if part.text.strip():
-            pieces.append(_text(part.text))
-    if any(piece["type"] == "image_url" for piece in pieces):
+            pieces.append({**own, **_text(part.text)})
+    if any(piece.keys() != {"type", "text"} for piece in pieces):
         return pieces
     return "\n\n".join(piece["text"] for piece in pieces)
 
@@ -130,6 +141,13 @@ def _text(text: str) -> dict[str, Any]:
 def _image(image: Content) -> dict[str, Any]:
     url = f"data:{image.media_type};base64,{image.data}"
     return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _with_own(piece: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """An image with what stood beside it, and inside beside its address."""
+    inner = own.get("image_url")
+    inner = inner if isinstance(inner, Mapping) else {}
+    return {**own, **piece, "image_url": {**inner, **piece["image_url"]}}
 
 
 def _assistant(
@@ -252,6 +270,8 @@ def _results(
         shown = [piece for piece in part.content if piece.type == "image"]
         images = [_image(image) for image in _taken(shown, request, notes)]
         content: str | list[Any] = error_text(part, "OpenAI's format", notes)
+        note_foreign(part, PROTOCOL, notes)
+        content = _listed(part) or content
         if images and beside:
             content = content or "The image follows in the next message."
             later += images
@@ -263,9 +283,21 @@ def _results(
             said.append({"role": "function", "name": names.of(part.name), "content": content})
         else:
             id_ = ids.of_result(part.call_id)
-            said.append({"role": "tool", "tool_call_id": id_, "content": content})
+            own = own_members(part.meta, part, PROTOCOL, notes)
+            said.append({**own, "role": "tool", "tool_call_id": id_, "content": content})
     if later:
         notes.add("Images of tool results were sent in a message of the user.")
         lead = _text("The images that the tools returned:")
         said.append({"role": "user", "content": [lead, *later]})
     return said
+
+
+def _listed(part: MessagePart) -> list[Any]:
+    """The texts of a result as typed pieces, where something stood beside one of them."""
+    pieces: list[Any] = []
+    for piece, own in part.pieces if part.protocol == PROTOCOL else ():
+        if piece is None:
+            pieces.append(dict(own))
+        elif piece.type == "text":
+            pieces.append({**own, **_text(piece.text)})
+    return pieces if any(piece.keys() != {"type", "text"} for piece in pieces) else []

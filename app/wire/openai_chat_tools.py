@@ -13,7 +13,7 @@ from typing import Any
 from app.core import tool_limits as limits
 from app.core.messages import ModelRequest
 from app.core.tools import Tool, ToolChoice
-from app.wire.encoding import Notes, freeform_note, no_tools_note
+from app.wire.encoding import Notes, freeform_note, no_tools_note, tool_extra
 from app.wire.foretold import Takes, foretell
 
 _TAKES = Takes(
@@ -110,18 +110,19 @@ def _named(name: str, custom: Collection[str]) -> dict[str, Any]:
 
 
 def _tool(tool: Tool, quirks: Collection[str], notes: Notes) -> dict[str, Any]:
+    extra = tool_extra(tool, "openai_chat", notes)
     said: dict[str, Any] = {"name": tool.name}
     if tool.description:
         said["description"] = tool.description
     if tool.format is not None and "custom_tools" in quirks:
-        return {"type": "custom", "custom": {**said, "format": _format(tool.format)}}
+        return {**extra, "type": "custom", "custom": {**said, "format": _format(tool.format)}}
     freeform_note(tool, "This server", notes)
     said["parameters"] = dict(tool.parameters)
     if tool.strict and "no_strict" in quirks:
         notes.add("Strict mode was left out: this server has none. Arguments may not fit.")
     elif tool.strict:
         said["strict"] = True
-    return {"type": "function", "function": said}
+    return {**extra, "type": "function", "function": said}
 
 
 def _format(given: Mapping[str, Any]) -> dict[str, Any]:

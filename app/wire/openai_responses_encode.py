@@ -20,9 +20,15 @@ from app.wire.encoding import (
     Ids,
     Names,
     Notes,
+    message_members,
     no_tools_note,
+    note_foreign,
+    own_block,
+    own_members,
+    role_word,
     sound_object,
     stop_words,
+    tool_extra,
     wire_request,
 )
 from app.wire.foretold import Takes, foretell
@@ -89,7 +95,7 @@ def _add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> Non
     sent = request.tools if native else request.offered
     if choice.mode == "tool" and not any(tool.name == choice.name for tool in sent):
         sent = request.tools
-    body["tools"] = [_tool(tool, request, notes) for tool in sent]
+    body["tools"] = _grouped([_tool(tool, request, notes) for tool in sent])
     foretell(sent, _TAKES, notes, request.model)
     said = _choice(choice, request, limited=native and choice.allowed is not None)
     if said != "auto":
@@ -98,20 +104,44 @@ def _add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> Non
         body["parallel_tool_calls"] = False
 
 
+def _grouped(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The tools, those of a namespace in it, where the first of them stands."""
+    listed: list[dict[str, Any]] = []
+    spaces: dict[str, dict[str, Any]] = {}
+    for tool in tools:
+        space = tool.pop("namespace", None)
+        if not isinstance(space, Mapping):
+            listed.append(tool)
+            continue
+        name = str(space.get("name"))
+        if name not in spaces:
+            spaces[name] = {**space, "type": "namespace", "name": name, "tools": []}
+            listed.append(spaces[name])
+        spaces[name]["tools"].append(tool)
+    return listed
+
+
+def _space(tool: Tool) -> str:
+    """The name of the namespace that a tool is in, or ""."""
+    space = (tool.extra.get(PROTOCOL) or {}).get("namespace")
+    return str(space.get("name") or "") if isinstance(space, Mapping) else ""
+
+
 def _is_custom(tool: Tool, request: ModelRequest) -> bool:
     return tool.format is not None and "no_custom_tools" not in request.quirks
 
 
 def _tool(tool: Tool, request: ModelRequest, notes: Notes) -> dict[str, Any]:
     described = {"description": tool.description} if tool.description else {}
+    described = {**tool_extra(tool, PROTOCOL, notes), **described}
     if _is_custom(tool, request):
         given = dict(tool.format or {})
-        return {"type": "custom", "name": tool.name, **described, "format": given}
+        return {**described, "type": "custom", "name": tool.name, "format": given}
     if tool.format is not None:
         notes.add(f"The free-form tool {tool.name} was sent as a function with one text.")
     # Where `strict` is absent this protocol takes it for true.
     rest = {"parameters": dict(tool.parameters), "strict": tool.strict}
-    return {"type": "function", "name": tool.name, **described, **rest}
+    return {**described, "type": "function", "name": tool.name, **rest}
 
 
 def _choice(choice: ToolChoice, request: ModelRequest, limited: bool) -> Any:
@@ -161,6 +191,7 @@ class _History:
         self._notes = notes
         self._ids = Ids(_ID, "this protocol", notes)
         self._names = Names(_MOST_NAME, request.tools, notes)
+        self._spaces = {tool.name: _space(tool) for tool in request.tools if _space(tool)}
         self._freeform = {tool.name for tool in request.tools if _is_custom(tool, request)}
         self._custom: set[str] = set()  # the ids of calls that were sent as custom ones
 
@@ -168,14 +199,24 @@ class _History:
         said: list[_Item] = []
         for message in self._request.messages:
             match message.role:
-                case "user":
-                    content = [_piece(one) for part in message.parts for one in _content(part)]
-                    said += [_text_item("user", content)] if content else []
+                case "user" | "system" as role:
+                    content = [one for part in message.parts for one in self._said(part)]
+                    is_system = role == "system"
+                    word = role_word(message, PROTOCOL, "developer") if is_system else "user"
+                    own = message_members(message, PROTOCOL, self._notes)
+                    said += [{**own, **_text_item(word, content)}] if content else []
                 case "assistant":
                     said += self._assistant(message)
                 case "results":
                     said += [self._result(part) for part in message.parts]
         return list(_once(said))
+
+    def _said(self, part: MessagePart) -> list[_Item]:
+        """The pieces of one part of a prompt."""
+        if part.kind == "other":
+            return own_block(part.meta, part, PROTOCOL, self._notes)
+        own = own_members(part.meta, part, PROTOCOL, self._notes)
+        return [item for one in _content(part) for item in _as_came(one, own)]
 
     def _assistant(self, message: Message) -> list[_Item]:
         """The items of a turn. What is left out of it takes its reasoning along, and the other
@@ -260,6 +301,8 @@ class _History:
     ) -> _Item:
         given = self._ids.of_call(part.call_id)
         item = {**(block or {}), "call_id": given, "name": self._names.of(part.name)}
+        if "namespace" not in item and part.name in self._spaces:
+            item["namespace"] = self._spaces[part.name]  # a call without it is refused
         if part.name in self._freeform or (
             own.get("type") == "custom" and "no_custom_tools" not in self._request.quirks
         ):
@@ -272,7 +315,9 @@ class _History:
     def _result(self, part: MessagePart) -> _Item:
         given = self._ids.of_result(part.call_id)
         type_ = "custom_tool_call_output" if given in self._custom else "function_call_output"
-        return {"type": type_, "call_id": given, "output": self._output(part)}
+        own = own_members(part.meta, part, PROTOCOL, self._notes)
+        note_foreign(part, PROTOCOL, self._notes)
+        return {**own, "type": type_, "call_id": given, "output": self._output(part)}
 
     def _output(self, part: MessagePart) -> Any:
         """A string; a list of pieces where there is an image among them."""
@@ -280,10 +325,21 @@ class _History:
         failed = part.is_error and not text.startswith("Error")
         if failed:
             self._notes.add("Failed results begin with Error: this protocol has no mark for them.")
+        if part.pieces and part.protocol == PROTOCOL and not failed:
+            return [one for piece, own in part.pieces for one in _as_came(piece, own)]
         if all(piece.type == "text" for piece in part.content):
             return (f"Error: {text}" if text else "Error") if failed else text
         lead = [{"type": "input_text", "text": "Error"}] if failed else []
         return lead + [_piece(one) for one in part.content if one.type == "image" or one.text]
+
+
+def _as_came(piece: Content | None, own: Mapping[str, Any]) -> list[_Item]:
+    """A piece that was brought, with what stood beside it; of ours nothing is replaced by that but
+    how closely an image is looked at."""
+    if piece is None:
+        return [dict(own)]
+    made = _piece(piece)
+    return [{**own, **made, **({"detail": own["detail"]} if "detail" in own else {})}]
 
 
 def _typed(item: _Item, type_: str) -> _Item:

@@ -13,6 +13,7 @@ from typing import Any
 
 from app.core.errors import BadInput
 from app.core.messages import ModelRequest
+from app.core.settings import Settings
 from app.core.tools import ToolChoice
 
 OURS = ("max_tokens", "temperature", "top_p", "stop", "thinking")
@@ -198,6 +199,15 @@ def told_to(protocol: str, params: Mapping[str, Any]) -> tuple[Mapping[str, Any]
         else:
             kept[name] = value
     return kept, tuple(notes)
+
+
+def extra_told_to(protocol: str, settings: Settings) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """The extra members of `settings` where a request of `protocol` is made of them, and a note
+    where there are none: they were written for the protocol that is asked otherwise."""
+    if settings.profile.protocol == protocol or not settings.extra:
+        return settings.extra, ()
+    names = ", ".join(settings.extra)[:200]
+    return {}, (f"Left out: {names}, written for {settings.profile.protocol}.",)
 
 
 def _subjects(protocol: str, name: str, value: Any) -> Iterator[tuple[str, str]]:

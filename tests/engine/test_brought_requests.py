@@ -10,9 +10,14 @@ from typing import Any
 import pytest
 
 from app.core.errors import BadInput, Refused
+from app.core.state import Prompt
+from app.engine import exporting
 from app.engine.bringing import bring
 from app.engine.forking import Place, fork
+from app.export.requests import written
+from app.export.table import EXPORTS
 from tests.engine.running import running
+from tests.formats.test_agents import CLAUDE_CODE, OPENCODE, same
 from tests.formats.test_requests import CHAT, CLAUDE
 
 pytestmark = pytest.mark.anyio
@@ -73,3 +78,43 @@ async def test_what_is_none_of_it_says_what_can_be_brought(tmp_path: Path) -> No
         with pytest.raises(BadInput, match="Bring a session that was exported"):
             await bring(engine, b"hello")
         assert await engine.log.summaries() == []
+
+
+async def test_a_request_of_an_agent_is_kept_forked_and_exported(tmp_path: Path) -> None:
+    """With its messages of the system where they were, in the form that they came in."""
+    async with running(tmp_path) as engine:
+        first = await bring(engine, json.dumps(CLAUDE_CODE).encode())
+        whole = await exporting.kept(engine, first)
+        assert whole.title.startswith("<reminder>")
+        sent = json.loads(written(whole.session, "anthropic", None).body)
+        assert same("anthropic", sent) == same("anthropic", CLAUDE_CODE)
+        again = await bring(engine, EXPORTS["jsonl"].write(whole).data)
+        copy = await exporting.kept(engine, again)
+        assert [one.event for one in copy.log] == [one.event for one in whole.log]
+        child = await fork(engine, again, Place(), go=False)
+        own = (await exporting.kept(engine, child)).session
+        sent = json.loads(written(own, "anthropic", None).body)
+        assert sent["system"] == CLAUDE_CODE["system"]
+        said = [one["role"] for one in sent["messages"]]
+        assert said == [one["role"] for one in CLAUDE_CODE["messages"]]
+        assert sent["messages"][0] == CLAUDE_CODE["messages"][0]
+        assert "tools" not in sent
+        edited = await fork(engine, again, Place(prompt=4), text="Plan mode is on.", go=False)
+        last = (await exporting.kept(engine, edited)).session.items[-1]
+        assert isinstance(last, Prompt)
+        assert (last.role, last.text, last.form) == ("system", "Plan mode is on.", {})
+
+
+@pytest.mark.parametrize("body", [CLAUDE_CODE, OPENCODE], ids=["anthropic", "openai_chat"])
+async def test_a_brought_request_is_exported_for_others(
+    tmp_path: Path, body: dict[str, Any]
+) -> None:
+    """What was only brought has no turn that was sent; the next request is what it says."""
+    body = {**body, "messages": body["messages"][:2]}
+    async with running(tmp_path) as engine:
+        whole = await exporting.kept(engine, await bring(engine, json.dumps(body).encode()))
+    chat = json.loads(EXPORTS["openai"].write(whole).data)
+    claude = EXPORTS["anthropic"].write(whole)
+    assert [one["role"] for one in chat["messages"]][-1] in ("system", "user")
+    assert json.loads(claude.data)["messages"][0]["role"] == "user"
+    assert any("seed" in note for note in claude.notes) == ("seed" in body)

@@ -12,7 +12,7 @@ from app.formats.text import Unreadable
 from tests.tables import each_row
 
 URL = "https://api.example.com/v1/chat/completions"
-BODY = '{"a": "it\'s \\n \\"b\\" é"}'
+BODY = '{"a": "it\'s \\n <<loop>> \\"b\\" é"}'
 QUOTED = BODY.replace("'", "'\\''")
 
 ANSI = BODY.replace("\\", "\\\\").replace("'", "\\'").replace("é", "\\u00e9")

@@ -159,7 +159,10 @@ def test_the_door_says_what_was_made_up() -> None:
     assert one.tool is not None
     assert one.tool.config["result"].keys() == {"text"}  # sampled from its output schema
     assert any("made-up" in note for note in one.notes)
-    assert read(ANTHROPIC).tools[0].notes[0] == "Left out: cache_control."
+    found = read(ANTHROPIC.replace('"name"', '"owner": 5, "name"', 1)).tools[0]
+    assert found.tool is not None
+    assert found.tool.extra == {"anthropic": {"cache_control": {"type": "ephemeral"}}}
+    assert found.notes[0] == "Left out: owner."
 
 
 def test_comments_are_left_out_and_it_is_said() -> None:

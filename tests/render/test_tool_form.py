@@ -60,6 +60,7 @@ def test_nothing_of_a_config_is_lost(kind: Any, config: dict[str, Any]) -> None:
     [
         Tool("t", "d\n", {"type": "object"}, "python", {"file": "/f.py", "function": "g"}),
         Tool("t", group="g", strict=True, eager=True, parallel_safe=True, timeout_s=1.23456789),
+        Tool("t", extra={"anthropic": {"defer_loading": True}}),
         Tool("t", answered_by="http", config={"method": "POST", "url": "https://a.b/{c}"}),
     ],
 )

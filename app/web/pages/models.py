@@ -60,7 +60,7 @@ async def _asked_from(site: Site, session_id: str) -> tuple[AskedFrom | None, Se
         return None, None
     async with site.engine.hub.holding(session_id) as live:
         session = live.session
-        prompts = [item for item in session.items if isinstance(item, Prompt)]
+        prompts = [one for one in session.items if isinstance(one, Prompt) and one.role == "user"]
         last = prompts[-1] if prompts else None
         place = Place(prompt=last.number) if last is not None else Place()
         source = AskedFrom(

@@ -135,9 +135,8 @@ async def look(request: Request) -> Response:
             return RedirectResponse(_page(session_id), 303)
         settings, title = live.session.settings, live.title
     assert settings is not None
-    chosen = harmless(site.engine, settings).profile.name
-    profiles = site.engine.profiles()
-    return HTMLResponse(take_page(site.env, session_id, title, settings, profiles, chosen))
+    taken, profiles = harmless(site.engine, settings), site.engine.profiles()
+    return HTMLResponse(take_page(site.env, session_id, title, settings, profiles, taken))
 
 
 async def take(request: Request) -> Response:
@@ -154,7 +153,8 @@ async def take(request: Request) -> Response:
         profile = site.engine.profile(name)
         kept_model = profile.name == settings.profile.name
         model, limits = settings.model if kept_model else "", with_waits(settings.limits, profile)
-        settings = replace(settings, profile=profile, model=model, limits=limits)
+        extra = settings.extra if profile.protocol == settings.profile.protocol else {}
+        settings = replace(settings, profile=profile, model=model, limits=limits, extra=extra)
     child = await fork(site.engine, session_id, Place(), settings=settings, go=False)
     return answer(request, {"id": child}, status=201, location=_page(child))
 

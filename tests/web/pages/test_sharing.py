@@ -15,6 +15,7 @@ from app.export.kept import Kept
 from app.export.table import EXPORTS
 from tests.factories import Log
 from tests.factories import settings as made
+from tests.formats.test_agents import CLAUDE_CODE
 from tests.served import Reached, rested, served
 
 pytestmark = pytest.mark.anyio
@@ -171,3 +172,26 @@ async def test_a_new_session_is_not_like_a_foreign_one(script: httpx.AsyncClient
     answer = await script.post("/sessions", data={"model": "m"}, headers=PAGE)
     child = answer.headers["location"]
     assert "EVIL" not in (await script.get(f"{child}/events")).text
+
+
+async def test_the_page_of_an_agents_request_says_who_spoke_and_what_stays_behind(
+    script: httpx.AsyncClient,
+) -> None:
+    messages = [*CLAUDE_CODE["messages"]]
+    file = {"type": "document", "source": {"type": "file", "file_id": "f"}}
+    messages[0] = {"role": "user", "content": [*messages[0]["content"], file]}
+    body = json.dumps({**CLAUDE_CODE, "messages": messages})
+    session_id = (await script.post("/sessions/import", content=body)).json()["id"]
+    page = (await script.get(f"/sessions/{session_id}", headers=PAGE)).text
+    assert page.count("<h2>System</h2>") == page.count("<h2>You</h2>") == 2
+    assert "goes back to anthropic alone: document." in page
+    here = f"/sessions/{session_id}/take"
+    shown = (await script.get(here, headers=PAGE)).text
+    assert "metadata, context_management, output_config, thinking." in shown
+    assert "defer_loading" in shown
+    for profile, blocks in (("anthropic", CLAUDE_CODE["system"]), ("openai", None)):
+        taken = await script.post(here, json={"tools": ["Edit"], "profile": profile})
+        log = (await script.get(f"/sessions/{taken.json()['id']}/events")).text.splitlines()
+        (changed,) = [json.loads(line) for line in log if '"settings_changed"' in line]
+        assert changed["settings"]["extra"].get("system") == blocks
+        assert changed["settings"]["tools"][0]["extra"]["anthropic"]["defer_loading"] is True
