@@ -1,8 +1,9 @@
-// Files dropped on the page are put into its form; a box with data-all ticks every one it names. Without it all works too.
+// Files dropped on the page are put into its form; a box with data-all ticks every one it names
+// that is in sight; what is chosen is counted. Without it all works too.
 
 const door = document.querySelector("[data-door]");
 if (door) {
-  const files = door.querySelector("input[type=file]");
+  const files = door.querySelector("input[type=file][multiple]");
   door.querySelector("[data-drop-hint]").hidden = false;
   addEventListener("dragover", (event) => {
     if (![...event.dataTransfer.types].includes("Files")) return;
@@ -30,7 +31,29 @@ for (const all of document.querySelectorAll("[data-all]")) {
     box.indeterminate = count > 0 && count < rows.length;
   };
   all.hidden = rows.length < 2;
-  box.addEventListener("change", () => rows.forEach((row) => (row.checked = box.checked)));
+  box.addEventListener("change", () => {
+    for (const row of rows) if (!row.closest("[hidden]")) row.checked = box.checked;
+    told();
+  });
   rows.forEach((row) => row.addEventListener("change", told));
   told();
+}
+
+const choosing = document.querySelector("[data-choose]");
+if (choosing) {
+  const most = Number(choosing.dataset.choose);
+  const chosen = choosing.querySelector("[data-chosen]");
+  const count = () => {
+    const number = choosing.querySelectorAll("[name=pick]:checked").length;
+    chosen.hidden = false;
+    chosen.textContent = number > most ? `${number} chosen, at most ${most} at once` : `${number} chosen`;
+    chosen.classList.toggle("wrong", number > most);
+    choosing.querySelector(".primary").disabled = number === 0 || number > most;
+  };
+  choosing.addEventListener("change", count);
+  // What matches is in sight, whatever was closed.
+  choosing.querySelector("[data-filter]").addEventListener("input", (event) => {
+    if (event.target.value) for (const group of choosing.querySelectorAll("details")) group.open = true;
+  });
+  addEventListener("pageshow", count); // back from the next page, with what was ticked
 }

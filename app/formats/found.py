@@ -44,9 +44,22 @@ class FoundServer:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """A tool of a text that holds too many to read them all: it is read when `key` is picked.
+    `summary` is one line of what it does, `group` its heading in the text, or ""."""
+
+    key: str
+    name: str
+    summary: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True)
 class Brought:
     """All that a text holds. `problem` says why nothing of it can be used, or ""; `notes` are
-    about the text as a whole, `more` that it holds further ones, which were not read."""
+    about the text as a whole, `more` that it holds further ones, which were not read. `choices`
+    stand in place of tools where there are too many. `parts` are the names of the other files
+    that were read as parts of this one."""
 
     tools: tuple[Found, ...] = ()
     servers: tuple[FoundServer, ...] = ()
@@ -54,3 +67,5 @@ class Brought:
     problem: str = ""
     notes: tuple[str, ...] = ()
     more: bool = False
+    choices: tuple[Choice, ...] = ()
+    parts: tuple[str, ...] = ()

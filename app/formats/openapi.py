@@ -1,4 +1,5 @@
-"""Each operation of an OpenAPI 3 document as an HTTP tool. Only refs within it are followed.
+"""Each operation of an OpenAPI 3 or Swagger 2 document as an HTTP tool; only refs within it are
+followed.
 
 Path, query and header parameters and the members of a JSON body become arguments; what secures
 an operation becomes a header with the name of a variable. https://spec.openapis.org/oas/v3.1.0
@@ -7,15 +8,17 @@ an operation becomes a header with the name of a variable. https://spec.openapis
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
 from app.formats.entry import Pieces, clipped, made, refused, snake
-from app.formats.found import Found
+from app.formats.found import Choice, Found
 from app.formats.openapi_schemas import Outside, Schemas
 from app.formats.secrets import variable
+from app.formats.swagger import as_openapi, is_swagger, operation_of
 
 KIND = "OpenAPI operation"
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
@@ -23,6 +26,11 @@ _WITH_BODY = ("post", "put", "patch")
 _NOT_SET = ("accept", "content-type", "authorization", "host", "content-length", "cookie", "te")
 _JSON = re.compile(r"application/(?:[\w.+-]*\+)?json\b|\*/\*", re.I)
 _PLAIN_JSON = "application/json"
+_WHOLE = (
+    *("minProperties", "maxProperties", "patternProperties", "propertyNames"),
+    *("additionalProperties", "dependentRequired", "dependentSchemas"),
+)
+"""Words about a body as a whole, which its members by themselves cannot say."""
 _NO_HOST = "example.invalid"
 _FORM = "application/x-www-form-urlencoded"
 
@@ -49,24 +57,55 @@ def is_document(entry: Mapping[str, Any]) -> bool:
     return isinstance(entry.get("openapi", entry.get("swagger")), str | float) and "paths" in entry
 
 
-def tools(document: Mapping[str, Any]) -> Iterator[Found]:
-    """Every operation, in the order of the document."""
-    if not str(document.get("openapi", "")).startswith("3"):
-        said = "Only OpenAPI 3 is read; convert an older document first."
-        yield refused({}, KIND, "Swagger", said)
+def tools(document: Mapping[str, Any], pick: Collection[str] | None = None) -> Iterator[Found]:
+    """The operations in the order of the document; with `pick`, those whose `key` is in it."""
+    swagger = is_swagger(document)
+    if not swagger and not str(document.get("openapi", "")).startswith("3"):
+        said = "Only OpenAPI 3 and Swagger 2.0 are read; convert the document first."
+        yield refused({}, KIND, "OpenAPI", said)
         return
+    if swagger:
+        document = as_openapi(document)
     schemas = Schemas(document)
     paths = document["paths"]
     for path, item in paths.items() if isinstance(paths, Mapping) else ():
+        form = {"path": path}
+        if pick is not None and not any(key({**form, "method": way}) in pick for way in _METHODS):
+            continue
         try:
             item = _item(schemas, item)
         except Outside as error:
-            found = refused({"path": path}, KIND, str(path), str(error))
+            found = refused(form, KIND, str(path), str(error))
             yield replace(found, refers=error.refers)
             continue
         for method in _METHODS:
-            if isinstance(item.get(method), Mapping):
+            picked = pick is None or key({**form, "method": method}) in pick
+            if picked and isinstance(item.get(method), Mapping):
                 yield _operation(document, schemas, str(path), item, method)
+
+
+def choices(document: Mapping[str, Any]) -> Iterator[Choice]:
+    """The operations, without their arguments; those of paths that cannot be read are not there."""
+    schemas = Schemas(document)
+    paths = document["paths"]
+    for path, item in paths.items() if isinstance(paths, Mapping) else ():
+        with suppress(Outside):
+            item = _item(schemas, item)
+            for method in _METHODS:
+                if isinstance(item.get(method), Mapping):
+                    operation = schemas.target(item[method])
+                    operation = operation if isinstance(operation, Mapping) else {}
+                    name = _name(operation, str(path), method)
+                    form = {"path": path, "method": method}
+                    summary = clipped(_description(operation).partition("\n")[0], 160)
+                    tags = operation.get("tags")
+                    tag = tags[0] if isinstance(tags, list) and tags else ""
+                    yield Choice(key(form), name, summary, clipped(tag, 60))
+
+
+def key(form: Mapping[str, Any]) -> str:
+    """What an operation is picked by: its method and its path."""
+    return f"{str(form.get('method', '')).upper()} {form.get('path', '')}"
 
 
 def _item(schemas: Schemas, item: Any) -> Mapping[str, Any]:
@@ -81,11 +120,16 @@ def _operation(
     document: Mapping[str, Any], schemas: Schemas, path: str, item: Mapping[str, Any], method: str
 ) -> Found:
     operation = item[method]
-    given = operation.get("operationId")
-    name = given if isinstance(given, str) and given.strip() else snake(f"{method}{path}")
     form = {"path": path, "method": method, "operation": operation}
+    name = _name(operation, path, method)
     tool = _Tool()
     try:
+        operation = schemas.target(operation)
+        if not isinstance(operation, Mapping):
+            raise _Bad("What this operation refers to is no object; correct the document.")
+        name = _name(operation, path, method)
+        if document.get("swagger"):
+            operation = operation_of(document, schemas, item, operation)
         server = _server(document, item, operation, tool)
         _parameters(schemas, path, item, operation, tool)
         _body(schemas, operation, method, tool)
@@ -117,6 +161,11 @@ def _operation(
     return made(form, KIND, pieces)
 
 
+def _name(operation: Mapping[str, Any], path: str, method: str) -> str:
+    given = operation.get("operationId")
+    return given if isinstance(given, str) and given.strip() else snake(f"{method}{path}")
+
+
 def _description(operation: Mapping[str, Any]) -> str:
     told = [operation.get(key) for key in ("summary", "description")]
     texts = [one.strip() for one in told if isinstance(one, str) and one.strip()]
@@ -145,6 +194,9 @@ def _server(
             if len(listed) > 1:
                 tool.notes.append("The document names several servers; this is the first.")
             break
+    if re.match(r"//[^/]", url):
+        tool.notes.append("Its server names no scheme; https is taken.")
+        url = f"https:{url}"
     if re.match(r"https?://[^/]", url):
         return url.rstrip("/")
     if url.startswith("//") or re.match(r"[^/?#]*:", url):
@@ -265,6 +317,12 @@ def _body(schemas: Schemas, operation: Mapping[str, Any], method: str, tool: _To
     kind = picked if picked != "*/*" else _PLAIN_JSON
     if (_JSON.match(picked) or way == "form") and _is_flat(flat, tool):
         required = flat.get("required", [])
+        tool.notes += [
+            f"{word} of its body ({flat[word]!s:.60}) was left out, because the members of the "
+            "body are arguments of their own."
+            for word in _WHOLE
+            if flat.get(word) and flat[word] is not True
+        ]
         for name, one in flat["properties"].items():
             if isinstance(one, Mapping) and one.get("readOnly") is True:
                 continue

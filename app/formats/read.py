@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
-from app.formats import notebook, python_source, python_values
+from app.formats import notebook, openapi, python_source, python_values
 from app.formats.annotations import ANYTHING
-from app.formats.entry import MOST_TOOLS, UNANSWERED, refused
-from app.formats.found import Brought, Found, FoundServer
+from app.formats.entry import MOST_TOOLS, UNANSWERED, clipped, refused
+from app.formats.found import Brought, Choice, Found, FoundServer
+from app.formats.openapi_files import Files, bundle
 from app.formats.shapes import CASE, found_in
 from app.formats.text import (
     MOST_BYTES,
@@ -27,7 +29,7 @@ from app.formats.text import (
     yaml_value,
 )
 
-__all__ = ["Brought", "Found", "FoundServer", "read"]
+__all__ = ["Brought", "Choice", "Found", "FoundServer", "read"]
 
 _COMMENT = re.compile(r"(?:\s++|//[^\n]*+|/\*(?>[^*]+|\*(?!/))*+\*/)*+")
 _FENCE = "```"
@@ -46,28 +48,53 @@ _FORMS = (
 
 @dataclass(frozen=True)
 class _Read:
-    """What the text is as a text ("JSON", "Python" ...), and what it holds."""
+    """What the text is as a text ("JSON", "Python" ...), and what it holds. `choices` are all its
+    tools where they can be listed without being read, else None."""
 
     kind: str
     found: Iterable[Found | FoundServer]
     notes: Sequence[str] = ()
+    choices: Iterable[Choice] | None = None
 
 
-def read(text: str, name: str = "", most: int = MOST_TOOLS) -> Brought:
+@dataclass(frozen=True)
+class _Asked:
+    """What was asked for beside the text: see `read`. `parts` gathers the files that were used."""
+
+    name: str
+    most: int
+    files: Files
+    pick: Collection[str] | None
+    parts: dict[str, str]
+
+
+def read(
+    text: str,
+    name: str = "",
+    most: int = MOST_TOOLS,
+    *,
+    files: Mapping[str, str] | None = None,
+    pick: Collection[str] | None = None,
+) -> Brought:
     """What `text` holds, `most` tools and servers at most; `name` is its file's name, or its
-    absolute path. Never raises."""
+    absolute path. Never raises.
+
+    `files` are the texts of other files by their names, to which an OpenAPI document may refer.
+    `pick` are the keys of the tools to read (`Choice.key`), where the text holds more than `most`.
+    """
     try:
         if len(text) > MOST_BYTES or len(text.encode("utf-8", "replace")) > MOST_BYTES:
             most = MOST_BYTES // (1024 * 1024)
             raise Unreadable(f"The text is larger than {most} MB; bring it in smaller files.")
-        was = _read(text.removeprefix("\ufeff"), name)
-        return _brought(was, most)
+        asked = _Asked(name, most, Files(files or {}), pick, {})
+        was = _read(text.removeprefix("\ufeff"), name, asked)
+        return replace(_brought(was, asked), parts=tuple(asked.parts))
     except (Unreadable, RecursionError, MemoryError) as error:
         said = str(error) if isinstance(error, Unreadable) else "The text is nested too deep."
         return Brought(problem=said)
 
 
-def _read(text: str, name: str) -> _Read:
+def _read(text: str, name: str, asked: _Asked) -> _Read:
     ending = posixpath.splitext(name.lower())[1]
     start = _start(text)
     if not start:
@@ -78,15 +105,15 @@ def _read(text: str, name: str) -> _Read:
             " sessions are, at Import a session."
         )
     if start == "`" or (ending == ".md" and start not in ("{", "[")):
-        return _read(_fenced(text), "")
+        return _read(_fenced(text), "", asked)
     if start in "{[" and not (start == "[" and _is_toml(text, ending)):
-        return _json(text, name)
+        return _json(text, name, asked)
     if ending == ".toml" or (ending not in (".py", ".yaml", ".yml") and _is_toml(text, ending)):
         return _Read("TOML", found_in(toml_value(text), name))
     if ending == ".py" or (ending not in (".yaml", ".yml") and _PYTHON.search(text)):
         return _python(text, name)
     if ending in (".yaml", ".yml") or _YAML.search(text):
-        return _Read("YAML", found_in(yaml_value(text), name))
+        return _value("YAML", yaml_value(text), name, asked)
     raise Unreadable(f"This is in no form that is known here; bring {_FORMS}.")
 
 
@@ -111,7 +138,16 @@ def _is_toml(text: str, ending: str) -> bool:
     return ending == ".toml" or (ending not in (".json", ".jsonl") and bool(_TOML.search(text)))
 
 
-def _json(text: str, name: str) -> _Read:
+def _value(kind: str, value: Any, name: str, asked: _Asked, note: str = "") -> _Read:
+    if not (isinstance(value, Mapping) and openapi.is_document(value)):
+        return _Read(kind, found_in(value, name), [note] if note else [])
+    whole, parts = bundle(value, asked.name, asked.files)
+    asked.parts.update(parts)
+    notes = [note] if note else []
+    return _Read(kind, openapi.tools(whole, asked.pick), notes, openapi.choices(whole))
+
+
+def _json(text: str, name: str, asked: _Asked) -> _Read:
     try:
         value, note = json_value(text)
     except Unreadable:
@@ -123,7 +159,7 @@ def _json(text: str, name: str) -> _Read:
         raise
     if notebook.is_notebook(value):
         return _notebook(value)
-    return _Read("JSON", found_in(value, name), [note] if note else [])
+    return _value("JSON", value, name, asked, note)
 
 
 def _literal(text: str) -> _Read | None:
@@ -209,23 +245,37 @@ def _each_line(text: str, name: str) -> Iterator[Found | FoundServer]:
             yield from found_in(value, name)
 
 
-def _brought(was: _Read, most: int) -> Brought:
+def _brought(was: _Read, asked: _Asked) -> Brought:
     tools: list[Found] = []
     servers: list[FoundServer] = []
-    notes = list(was.notes)
+    choices: tuple[Choice, ...] = ()
+    notes = [*was.notes, *filter(None, asked.parts.values())]
     more, again = False, _Again()
-    for one in was.found:
+    found = iter(was.found)
+    for one in found:
+        if isinstance(one, Found) and asked.pick is not None and _key(one) not in asked.pick:
+            continue
         if isinstance(one, Found) and again.has(one):
             continue
         full = tools if isinstance(one, Found) else servers
-        if more := len(full) == most:
-            notes.append(f"Only the first {most:,} are read; bring the rest by themselves.")
+        if more := len(full) == asked.most:
+            others = [] if was.choices else [one, *found]
+            choices = tuple(islice(was.choices or _choices([*tools, *others]), MOST_TOOLS))
+            notes.append(f"Only the first {asked.most:,} are read; pick the ones you want.")
             break
         tools.append(one) if isinstance(one, Found) else servers.append(one)
     notes += again.notes()
     kinds = sorted({one.kind for one in tools if one.kind} | {"MCP servers" for _ in servers})
     said = "" if tools or servers else f"It holds no tools and no servers; bring {_FORMS}."
-    return Brought(tuple(tools), tuple(servers), " and ".join(kinds), said, tuple(notes), more)
+    return Brought(
+        tuple(tools),
+        tuple(servers),
+        " and ".join(kinds),
+        said,
+        tuple(notes),
+        more,
+        choices,
+    )
 
 
 @dataclass
@@ -255,3 +305,17 @@ class _Again:
         if self.empty:
             notes.append(f"Cases that name no functions, too: {self.empty:,}.")
         return notes
+
+
+def _key(found: Found) -> str:
+    """What a tool is picked by. Its name, but for operations, whose names a document repeats."""
+    if found.kind == openapi.KIND:
+        return openapi.key(found.form)
+    return found.name
+
+
+def _choices(found: Iterable[Found | FoundServer]) -> Iterator[Choice]:
+    for one in found:
+        if isinstance(one, Found):
+            described = one.tool.description if one.tool else one.problem
+            yield Choice(_key(one), one.name, clipped(described.partition("\n")[0], 160))

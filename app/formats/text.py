@@ -16,9 +16,11 @@ import yaml
 from app.schema.strict import MAX_DEPTH, Unsound, is_deeper, line_column, parse
 
 MOST_BYTES = 8 * 1024 * 1024
-MOST_KEYS = 200_000
-MOST_SLOW_BYTES = 1024 * 1024
-"""For YAML and loose JSON, which take longer to read."""
+MOST_KEYS = 500_000
+MOST_VALUES = 600_000
+"""Of a YAML text: keys, values, and what its aliases stand for."""
+MOST_LOOSE_BYTES = 1024 * 1024
+"""Of JSON with comments, which takes longer to read."""
 MOST_TOML_BYTES = 256 * 1024
 """Python's own reader is the slowest of them, and a configuration is small."""
 
@@ -45,7 +47,7 @@ def json_value(text: str) -> tuple[Any, str]:
     try:
         return parse(text, MOST_BYTES, MOST_KEYS), ""
     except Unsound as error:
-        loose = without_comments(text) if len(text) <= MOST_SLOW_BYTES else text
+        loose = without_comments(text) if len(text) <= MOST_LOOSE_BYTES else text
         if loose == text:
             raise Unreadable(f"This is no sound JSON. {error}") from None
         first = error
@@ -78,7 +80,9 @@ def json_lines(text: str) -> Iterator[tuple[int, Any]]:
 
 def toml_value(text: str) -> Any:
     """The value of a TOML text; Unreadable otherwise."""
-    _check_slow(text, "TOML", MOST_TOML_BYTES)
+    if len(text.encode("utf-8", "replace")) > MOST_TOML_BYTES:
+        most = MOST_TOML_BYTES // 1024
+        raise Unreadable(f"TOML of more than {most:,} kB is not read; bring it as JSON.")
     for match in _TOML_DEPTH.finditer(text):
         if match[0].count(".") > MAX_DEPTH:
             line, _ = line_column(text, match.start())
@@ -95,7 +99,6 @@ def toml_value(text: str) -> Any:
 
 def yaml_value(text: str) -> Any:
     """The value of one YAML document; Unreadable otherwise."""
-    _check_slow(text, "YAML", MOST_SLOW_BYTES)
     reader = _Yaml()
     try:
         for event in yaml.parse(text, Loader=_LOADER):
@@ -110,11 +113,6 @@ def yaml_value(text: str) -> Any:
     if is_deeper(reader.done[0], MAX_DEPTH):
         raise Unreadable(f"The YAML is nested deeper than {MAX_DEPTH} levels by its aliases.")
     return reader.done[0]
-
-
-def _check_slow(text: str, what: str, most: int) -> None:
-    if len(text.encode("utf-8", "replace")) > most:
-        raise Unreadable(f"{what} of more than {most // 1024:,} kB is not read; bring it as JSON.")
 
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -184,8 +182,8 @@ class _Yaml:
 
     def _put(self, event: Any, value: Any) -> None:
         self._count += 1
-        if self._count > MOST_KEYS or self._chars > MOST_BYTES:
-            self._refuse(event, f"there are more than {MOST_KEYS:,} values, or they are too long")
+        if self._count > MOST_VALUES or self._chars > MOST_BYTES:
+            self._refuse(event, f"there are more than {MOST_VALUES:,} values, or they are too long")
         if not self._open:
             self.done.append(value)
             return

@@ -15,6 +15,7 @@ from jinja2 import Environment
 from app.core.rows import to_data
 from app.core.servers import Replaced, Server
 from app.core.tools import Tool
+from app.formats.found import Choice
 
 _KINDS = {
     "mock": "Nothing runs: a made-up result.",
@@ -81,6 +82,26 @@ class ImportPage:
     typed: str = ""
     done: str = ""
     links: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True)
+class ChoicePage:
+    """`upload` names what is kept in memory; `listed` are (file, group -> (pick, choice)), of
+    which `most` may be chosen at once; `said` is as in ImportPage."""
+
+    upload: str
+    listed: Sequence[tuple[str, Mapping[str, Sequence[tuple[str, Choice]]]]]
+    most: int
+    said: Sequence[tuple[str, str, bool]] = ()
+
+    @property
+    def count(self) -> int:
+        return sum(len(group) for _, groups in self.listed for group in groups.values())
+
+
+def choice_page(env: Environment, page: ChoicePage) -> str:
+    """The page of a text that holds more than a page shows: its tools by name, to choose from."""
+    return env.get_template("import_choose.html").render(page=page)
 
 
 def import_page(env: Environment, page: ImportPage) -> str:

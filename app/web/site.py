@@ -24,6 +24,9 @@ from app.store.library import Version
 from app.store.search import Hit
 from app.web.reels import Reels
 
+Source = tuple[str, str, str]
+"""A text that was brought: its file's name, the text, and why it cannot be read, or ""."""
+
 LISTED = 100
 """Sessions that the list shows at first, and with each "Show more"."""
 MOST_HELD = 1_000
@@ -53,6 +56,7 @@ class Site:
     lost. `deleted` are tools that can be had back: their versions, and whether they were on.
     `reels` are the sessions that are being replayed. `values` are those that may be keys of servers
     on import pages, by a word of the page's own: they are in no page, no log and no database.
+    `uploads` are texts that hold more tools than a page shows, while somebody chooses.
     """
 
     engine: Engine
@@ -62,6 +66,7 @@ class Site:
     deleted: dict[str, tuple[list[Version], bool]] = field(default_factory=dict)
     reels: Reels = field(default_factory=Reels)
     values: dict[str, tuple[Replaced, ...]] = field(default_factory=dict)
+    uploads: dict[str, Sequence[Source]] = field(default_factory=dict)
 
     def store_now(self) -> Store:
         """Whether anything can be saved, and what is kept meanwhile."""

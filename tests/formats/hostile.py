@@ -43,7 +43,7 @@ HOSTILE: dict[str, tuple[str, str]] = {
     "deep yaml, dashes": ("- " * _SIZE + "1", "nested deeper than 64"),
     "deep toml": ("[mcp_servers.a]\nx = " + "[" * _SIZE, "nested deeper than 64"),
     "deep toml, keys": ("[a" + ".a" * _SIZE + "]", "more than 64 parts"),
-    "many keys": (json.dumps({f"k{i}": 1 for i in range(250_000)}), "Somewhere in this large text"),
+    "many keys": (json.dumps({f"k{i}": 1 for i in range(520_000)}), "Somewhere in this large text"),
     "a key twice, far away": (
         json.dumps({f"k{i}": 1 for i in range(_SIZE)})[:-1] + ',"k0":1}',
         'large text: the duplicate key "k0"',
@@ -53,14 +53,13 @@ HOSTILE: dict[str, tuple[str, str]] = {
     "many toml tables": ("".join(f"[a{i}]\nx=1\n" for i in range(60_000)), "more than 256 kB"),
     "yaml bomb": (
         "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [{f'*a{i - 1},' * 10}]\n" for i in range(1, 30)),
-        "more than 200,000 values",
+        "more than 600,000 values",
     ),
     "yaml bomb of text": (
         f"a: &a {'x' * 500_000}\nb: &b [{'*a,' * 100}]\nc: [{'*b,' * 100}]\n",
-        "more than 200,000 values, or they are too long",
+        "values, or they are too long",
     ),
     "yaml object": ('a: !!python/object/apply:os.system ["id"]', "is not read; take it out"),
-    "many yaml values": ("a: [" + "1," * 300_000 + "]", "more than 200,000 values"),
     "long digits": (_with({"minimum": 1}).replace("1}", "9" * 5000 + "}"), "more than 400 digits"),
     "long digits, toml": ("[a]\nx = " + "9" * 5000, "cannot be read"),
     "50 MB": ('{"a":"' + "x" * 50_000_000 + '"}', "larger than 8 MB"),

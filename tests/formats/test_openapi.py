@@ -152,13 +152,16 @@ def test_what_secures_it_becomes_the_name_of_a_variable(security: Any, headers: 
         ({"requestBody": {"$ref": "#/paths/~1p/post/requestBody"}}, {}, "round in a circle"),
         (body({}, "multipart/form-data"), {}, "multipart"),
         ({}, {"servers": [{"url": "javascript:alert(1)"}]}, "no address of the web"),
-        ({}, {"servers": [{"url": "//evil.example"}]}, "no address of the web"),
+        ({}, {"servers": [{"url": "///evil.example"}]}, "no address of the web"),
         ({}, {"paths": {"/p": {"$ref": "https://evil.example/p"}}}, "nothing is fetched"),
         ({}, {"paths": {"/p": {"$ref": "#/components/None"}}}, "There is nothing at"),
         ({}, {"paths": {"/p": []}}, "is no object"),
         ({}, {"servers": [{"url": "https://me:pw@127.0.0.1"}]}, "config.url"),
         ({}, {"servers": [{"url": "https://{h}"}]}, "config.url"),
-        ({}, {"openapi": "2.0"}, "Only OpenAPI 3"),
+        ({}, {"openapi": "2.0"}, "Only OpenAPI 3 and Swagger 2.0"),
+        ({"$ref": "ops/make.yml"}, {}, "It refers to 'ops/make.yml', outside of it"),
+        ({"$ref": "#/components/None"}, {}, "There is nothing at"),
+        ({"$ref": "#/info/title"}, {}, "is no object"),
     ],
 )
 def test_what_cannot_be_a_tool_is_said(operation: Any, document: Any, said: str) -> None:
@@ -234,3 +237,178 @@ def test_what_stands_beside_a_ref_counts_since_3_1() -> None:
     # A body that is a ref and more is no plain object.
     whole = tool("/p", "post", body({**REF, "minProperties": 1}))
     assert list(whole.parameters["properties"]) == ["body"]
+
+
+def test_a_server_without_a_scheme_is_asked_by_https() -> None:
+    one = found("/p", "get", {}, servers=[{"url": "//api.pets.example/v2/"}])
+    assert one.tool is not None
+    assert one.tool.config["url"] == "https://api.pets.example/v2/p"
+    assert "Its server names no scheme; https is taken." in one.notes
+
+
+def test_what_a_flat_body_cannot_say_is_said() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}},
+        "minProperties": 1,
+        "additionalProperties": {"type": "integer"},
+    }
+    told = found("/p", "patch", body(schema)).notes
+    assert [note.partition(" was left out")[0] for note in told] == [
+        "minProperties of its body (1)",
+        "additionalProperties of its body ({'type': 'integer'})",
+    ]
+    assert found("/p", "patch", body({**schema, **SAYS_NOTHING})).notes == ()
+
+
+SAYS_NOTHING = {"minProperties": 0, "additionalProperties": True}
+FILES = {
+    "spec/openapi.yaml": """
+openapi: 3.0.3
+info: {title: Drops}
+servers: [{url: 'https://drops.example'}]
+paths:
+  /one/{id}:
+    get: {$ref: 'ops/one_get.yml'}
+    post: {$ref: 'ops/gone.yml'}
+  /two: {$ref: 'paths/two.json'}
+components: {schemas: {Size: {type: string, enum: [s, l]}}}
+""",
+    "spec/ops/one_get.yml": """
+operationId: one_get
+parameters:
+  - {$ref: '../shared/params.yml#/id'}
+  - {name: size, in: query, schema: {$ref: '../openapi.yaml#/components/schemas/Size'}}
+""",
+    "spec/paths/two.json": json.dumps(
+        {"post": {"operationId": "two_post", **body({"$ref": "../shared/drop.yml"})}}
+    ),
+    "spec/shared/params.yml": "id: {name: id, in: path, required: true, schema: {type: integer}}",
+    # In a circle, by the file's own name and without it.
+    "spec/shared/drop.yml": """
+type: object
+properties:
+  next: {$ref: 'drop.yml'}
+  size: {$ref: '#/properties/own'}
+  own: {type: string, default: {$ref: 'no/ref.yml'}}
+""",
+}
+
+
+@each_row("flat", [False, True])
+def test_a_document_in_several_files_is_read_as_one(flat: bool) -> None:
+    """With the folders that a browser tells, and without them."""
+    files = {name.rpartition("/")[2] if flat else name: text for name, text in FILES.items()}
+    root = next(iter(files))
+    brought = read(files[root], root, files=files)
+    assert [one.name for one in brought.tools] == ["one_get", "post_one_id", "two_post"]
+    get, post, two = brought.tools
+    assert get.tool is not None
+    assert get.tool.parameters["properties"] == {
+        "id": {"type": "integer"},
+        "size": {"$ref": "#/$defs/Size"},
+    }
+    assert post.tool is None
+    assert "It refers to 'ops/gone.yml', outside of it" in post.problem
+    assert two.tool is not None, two.problem
+    assert list(two.tool.parameters["properties"]) == ["next", "size", "own"]
+    assert two.tool.parameters["$defs"]["own"]["type"] == "string"
+    assert set(brought.parts) == set(files) - {root}
+
+
+def test_a_part_that_cannot_be_read_is_named() -> None:
+    document = json.dumps(
+        {"openapi": "3.0.0", "paths": {"/a": {"$ref": "a.yml"}, "/b": {"$ref": "b.yml"}}}
+    )
+    files = {"a.yml": "get: {operationId: a}", "b.yml": "get: ["}
+    brought = read(document, "o.json", files=files)
+    assert [(one.name, one.tool is None) for one in brought.tools] == [("a", False), ("/b", True)]
+    assert brought.notes[0].startswith("b.yml cannot be read: This is no sound YAML.")
+
+
+SWAGGER = {
+    "swagger": "2.0",
+    "info": {"title": "Old pets"},
+    "host": "pets.example",
+    "basePath": "/v2",
+    "schemes": ["http", "https"],
+    "consumes": ["application/json", "application/xml"],
+    "securityDefinitions": {"plain": {"type": "basic"}},
+    "security": [{"plain": []}],
+    "parameters": {"page": {"name": "page", "in": "query", "type": "integer", "maximum": 9}},
+    "definitions": {"Pet": {**PET, "properties": {"name": {"type": "string"}}}},
+    "paths": {
+        "/pets/{id}": {
+            "parameters": [{"name": "id", "in": "path", "required": True, "type": "string"}],
+            "get": {
+                "parameters": [
+                    {"$ref": "#/parameters/page"},
+                    {"name": "tags", "in": "query", "type": "array", "items": {"type": "string"}},
+                ],
+            },
+            "put": {
+                "parameters": [
+                    {"name": "pet", "in": "body", "schema": {"$ref": "#/definitions/Pet"}}
+                ]
+            },
+            "post": {
+                "consumes": ["multipart/form-data", "application/x-www-form-urlencoded"],
+                "parameters": [
+                    {"name": "status", "in": "formData", "type": "string", "required": True}
+                ],
+            },
+            "patch": {"parameters": [{"name": "photo", "in": "formData", "type": "file"}]},
+        }
+    },
+}
+
+
+def test_swagger_2_is_converted() -> None:
+    brought = read(json.dumps(SWAGGER))
+    get, put, post, patch = brought.tools
+    assert get.tool is not None
+    assert get.tool.parameters["properties"] == {
+        "id": {"type": "string"},
+        "page": {"type": "integer", "maximum": 9},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    }
+    assert "tags is sent as plain pairs; the document asks for another way." in get.notes
+    method, url, _, headers = sent(get.tool, {"id": "7", "page": 2})
+    assert (method, url) == ("GET", "https://pets.example/v2/pets/7?page=2")
+    assert headers == {"Authorization": ("Basic ", "OLD_PETS_PLAIN_KEY", "")}
+    assert put.tool is not None
+    assert json.loads(sent(put.tool, {"id": "7", "name": "Rex"})[2]) == {"name": "Rex"}
+    assert post.tool is not None
+    assert post.tool.parameters["required"] == ["id", "status"]
+    assert sent(post.tool, {"id": "7", "status": "new one"})[2] == b"status=new+one"
+    assert patch.tool is None
+    assert "multipart" in patch.problem
+
+
+def test_of_too_many_operations_some_are_picked() -> None:
+    shared = {"type": "object", "properties": {"text": {"type": "string"}}}
+    document = {
+        "openapi": "3.0.0",
+        "components": {"schemas": {"S": shared}},
+        "paths": {
+            f"/p{number}": {
+                "post": {
+                    "operationId": "same" if number > 6 else f"p{number}",
+                    "summary": f"Makes {number}",
+                    "tags": [f"t{number % 2}"],
+                    **body({"$ref": "#/components/schemas/S"}),
+                }
+            }
+            for number in range(9)
+        },
+    }
+    text = json.dumps(document)
+    brought = read(text, most=3)
+    assert (len(brought.tools), brought.more) == (3, True)
+    assert len(brought.choices) == 9
+    last = brought.choices[8]
+    assert (last.key, last.name, last.summary, last.group) == ("POST /p8", "same", "Makes 8", "t0")
+    picked = read(text, most=3, pick={"POST /p8", "POST /p1"})
+    assert [one.form["path"] for one in picked.tools] == ["/p1", "/p8"]
+    assert (picked.more, picked.choices) == (False, ())
+    assert read(text, most=9).choices == ()

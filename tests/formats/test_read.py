@@ -207,6 +207,9 @@ def test_only_so_many_tools_are_shown() -> None:
     assert len(brought.tools) == 500
     assert brought.more
     assert "first 500" in brought.notes[0]
+    assert [one.key for one in brought.choices[498:502]] == ["t498", "t499", "t500", "t501"]
+    picked = read(json.dumps(many), most=500, pick={"t3", "t9999"})
+    assert [one.name for one in picked.tools] == ["t3", "t9999"]
 
 
 @each_row(

@@ -65,13 +65,12 @@ def test_yaml_as_its_core_schema_reads_it(text: str, value: Any) -> None:
         ("a: &x [1, *x]", "nothing named 'x' ends before"),
         ("? *x\n: &x 1", "nothing named 'x' ends before"),
         ("a: &x [1]\n*x : 1", "a key must be a text"),
-        (BOMB, "more than 200,000 values"),
+        (BOMB, "more than 600,000 values"),
         ("a: &x " + "x" * 100_000 + "\nb: [" + "*x, " * 100 + "]", "or they are too long"),
         (DEEPER, "deeper than 64 levels by its aliases"),
         ("a: !mine 1", "the tag '!mine' is not read"),
         ("a: \x00", "a character that YAML forbids"),
         ("# nothing", "The YAML is empty."),
-        ("a: " + "x" * 1024 * 1024, "more than 1,024 kB"),
     ],
 )
 def test_yaml_that_is_not_read(text: str, said: str) -> None:

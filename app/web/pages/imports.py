@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Collection, Iterable, Sequence
+import secrets
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -23,23 +24,26 @@ from app.core.servers import Server
 from app.core.tools import Tool
 from app.engine.engine import Engine
 from app.formats.entry import MOST_TOOLS
-from app.formats.found import Brought, Found, FoundServer
+from app.formats.found import Brought, Choice, Found, FoundServer
 from app.formats.read import read
 from app.formats.servers import NAME, with_values
 from app.formats.shapes import OWN
 from app.net.mask import Masker
 from app.render.filters import plural
-from app.render.imports import ImportPage, Row, import_page
+from app.render.imports import ChoicePage, ImportPage, Row, choice_page, import_page
 from app.schema import strict
 from app.schema.validate import check_tool
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.notice import MAX_BODY
 from app.web.pages import tools
-from app.web.site import Site, site_of
+from app.web.site import Site, Source, site_of
 
-MOST_FILES = 20
+MOST_FILES = 500
 MOST_SHOWN = 500
 """Tools of one text on the page."""
+MOST_UPLOADS = 4
+"""Texts of which somebody is choosing; at most MAX_BODY each."""
+MOST_SENTENCES = 40
 _HOLDS_KEY = "It holds the value of a key; take it out and name its variable instead."
 
 
@@ -63,29 +67,90 @@ async def start(request: Request) -> Response:
 
 
 async def look(request: Request) -> Response:
-    """POST /import: what is in a text or in files. Nothing is kept."""
+    """POST /import: what is in a text or in files; where that is more than a page shows, first a
+    page to choose from. Nothing is saved: until others come the texts stay in memory, for the
+    second request names only what was chosen."""
     site, body = site_of(request), await body_of(request)
-    brought = [
-        (
-            name,
-            Brought(problem=wrong)
-            if wrong
-            else await asyncio.to_thread(read, text, name, MOST_SHOWN),
-        )
-        for name, text, wrong in await _sources(body)
-    ]
+    given = site.uploads.get(body.text("upload")) if "upload" in body.data else None
+    if given is None and "upload" in body.data:
+        raise BadInput("This form is out of date; bring the file again.")
+    sources = await _sources(body) if given is None else given
+    picks = body.all("pick")
+    if len(picks) > MOST_SHOWN:
+        raise BadInput(f"{len(picks):,} tools are chosen; choose at most {MOST_SHOWN} at once.")
+    if given is not None and not picks:
+        raise BadInput("Nothing is chosen; go back and choose the tools you want to see.")
+    brought = await _brought(sources, picks, _beside(body))
     if wants(request) == "json":
         whole = [_told(one) for _, one in brought]
         return as_json(whole[0] if len(whole) == 1 else whole)
+    if not picks and any(one.choices for _, one in brought):
+        return HTMLResponse(choice_page(site.env, _choosing(site, sources, brought)))
     rows = await _rows(site, brought)
+    page = ImportPage(rows, _said(brought), "" if rows else body.text("text"))
+    return HTMLResponse(import_page(site.env, page), 200 if rows else 422)
+
+
+async def _brought(
+    sources: Sequence[Source], picks: Sequence[str], beside: dict[str, str] | None
+) -> list[tuple[str, Brought]]:
+    """What each text holds; files that are parts of others are not read by themselves. `beside`
+    are files that a script sends for that alone, None in a form: there a pick begins with the
+    number of its text."""
+    texts = {name: text for name, text, wrong in sources if name and not wrong} | (beside or {})
+    brought = []
+    for number, (name, text, wrong) in enumerate(sources):
+        start = f"{number} " if beside is None else ""
+        chosen = {pick.removeprefix(start) for pick in picks if pick.startswith(start)}
+        if wrong:
+            brought.append((name, Brought(problem=wrong)))
+        elif chosen or not picks:
+            others = {key: value for key, value in texts.items() if key != name}
+            found = await asyncio.to_thread(
+                read, text, name, MOST_SHOWN, files=others, pick=chosen or None
+            )
+            brought.append((name, found))
+    parts = {part for _, one in brought for part in one.parts}
+    return [(name, one) for name, one in brought if name not in parts]
+
+
+def _choosing(
+    site: Site, sources: Sequence[Source], brought: Sequence[tuple[str, Brought]]
+) -> ChoicePage:
+    """The page to choose from; what it was made of is kept, in place of the oldest."""
+    while len(site.uploads) >= MOST_UPLOADS:
+        del site.uploads[next(iter(site.uploads))]
+    upload = secrets.token_urlsafe(12)
+    site.uploads[upload] = tuple(sources)
+    numbers = {name: number for number, (name, _, _) in enumerate(sources)}
+    listed = []
+    said = []
+    for name, one in brought:
+        groups: dict[str, list[tuple[str, Choice]]] = {}
+        for choice in one.choices:
+            pick = f"{numbers[name]} {choice.key}"
+            groups.setdefault(choice.group, []).append((pick, choice))
+        if groups:
+            listed.append((name, groups))
+        elif one.tools or one.servers:
+            said.append((name, "What this file holds is not listed here; bring it alone.", False))
+        elif one.problem:
+            said.append((name, one.problem, True))
+    return ChoicePage(upload, listed, MOST_SHOWN, said)
+
+
+def _said(brought: Sequence[tuple[str, Brought]]) -> list[tuple[str, str, bool]]:
+    """The sentences about whole texts; of a folder with many others, a part of them."""
     said = [
         (name, sentence, sentence == one.problem)
         for name, one in brought
         for sentence in (one.problem, *one.notes)
         if sentence
     ]
-    page = ImportPage(rows, said, "" if rows else body.text("text"))
-    return HTMLResponse(import_page(site.env, page), 200 if rows else 422)
+    if len(said) > MOST_SENTENCES:
+        more = len(said) - MOST_SENTENCES
+        said[MOST_SENTENCES:] = [("", f"And {more:,} more sentences of this kind.", False)]
+    return said
 
 
 async def take(request: Request) -> Response:
@@ -176,9 +241,25 @@ async def _foreign(request: Request) -> Response | None:
 # -- what was brought
 
 
-async def _sources(body: Body) -> list[tuple[str, str, str]]:
-    """(name, text, why it cannot be read) of what was typed and of each file."""
-    found = []
+def _beside(body: Body) -> dict[str, str] | None:
+    """The files to which the text of a script may refer, by their names."""
+    if not body.is_json:
+        return None
+    files = body.data.get("files", {})
+    if not isinstance(files, Mapping) or not all(isinstance(one, str) for one in files.values()):
+        raise BadInput("files must be an object of texts by their names.")
+    return {_relative(name): text for name, text in files.items()}
+
+
+def _relative(path: str) -> str:
+    """The name of an uploaded file, with the folders that a browser tells; never absolute."""
+    steps = path.replace("\\", "/").split("/")
+    return "/".join(step for step in steps if step not in ("", ".", ".."))
+
+
+async def _sources(body: Body) -> list[Source]:
+    """What was typed, and each file."""
+    found: list[Source] = []
     if body.text("text").strip() or body.is_json:
         found.append((body.text("name") if body.is_json else "", body.text("text"), ""))
     files = body.form.getlist("file") if body.form is not None else []
@@ -186,7 +267,7 @@ async def _sources(body: Body) -> list[tuple[str, str, str]]:
     if len(uploads) > MOST_FILES:
         raise BadInput(f"At most {MOST_FILES} files at once; bring the rest after them.")
     for one in uploads:
-        name = (one.filename or "").replace("\\", "/").rpartition("/")[2]
+        name = _relative(one.filename or "")
         raw = await one.read()
         try:
             coding = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
@@ -277,6 +358,10 @@ def _told(brought: Brought) -> dict[str, Any]:
         "kind": brought.kind,
         "problem": brought.problem,
         "notes": list(brought.notes),
+        "choices": [
+            {"key": one.key, "name": one.name, "summary": one.summary, "group": one.group}
+            for one in brought.choices
+        ],
         "tools": [
             {
                 "name": one.name,

@@ -212,7 +212,7 @@ async def test_a_known_key_is_not_kept_and_not_shown(page: httpx.AsyncClient) ->
         ([("file", ("a.txt", b"hello there"))], "no form that is known"),
         ([("file", ("a.json", b'{"a": '))], "no sound JSON"),
         ([("file", ("", b""))], "Paste a text, or choose a file."),
-        ([("file", (f"{n}.json", b"{}")) for n in range(21)], "At most 20 files"),
+        ([("file", (f"{n}.json", b"{}")) for n in range(501)], "At most 500 files"),
     ],
 )
 async def test_what_is_nothing_is_said(
@@ -341,6 +341,53 @@ async def test_a_tool_is_switched_on_and_off(
         await script.post("/tools/calculator/switch", json={"enabled": False})
     ).status_code == 422
     assert (await script.post("/tools/none/switch", json={"enabled": True})).status_code == 404
+
+
+async def test_of_too_many_tools_the_person_chooses(
+    page: httpx.AsyncClient, script: httpx.AsyncClient
+) -> None:
+    paths = {f"/p/{n}": {"get": {"operationId": f"op{n}", "tags": ["All"]}} for n in range(501)}
+    text = json.dumps({**OPENAPI, "paths": paths})
+    html, fields = await looked(page, text)
+    assert "These are 501 tools." in html
+    assert html.count('name="pick"') == 501
+    (upload,) = fields["upload"]
+    chosen = {"upload": upload, "pick": ["0 GET /p/500", "0 GET /p/7"]}
+    rows = fields_of((await page.post("/import", data=chosen)).text)
+    assert (rows["as:0"], rows["as:1"]) == (["op7"], ["op500"])
+    assert (await taken(page, rows)).status_code == 303
+    assert (await script.get("/tools/op500")).status_code == 200
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"upload": upload}, "Nothing is chosen"),
+        ({"upload": "gone", "pick": ["0 GET /p/7"]}, "out of date"),
+        ({"upload": upload, "pick": [f"0 GET /p/{n}" for n in range(501)]}, "at most 500"),
+    ]
+    for sent, said in refused:
+        answer = await page.post("/import", data=sent)
+        assert (answer.status_code, said in answer.text) == (422, True), said
+    told = await script.post("/import", json={"text": text, "pick": ["GET /p/3"]})
+    assert [one["name"] for one in told.json()["tools"]] == ["op3"]
+    assert len((await script.post("/import", json={"text": text})).json()["choices"]) == 501
+
+
+async def test_files_that_belong_together_are_read_as_one(
+    page: httpx.AsyncClient, script: httpx.AsyncClient
+) -> None:
+    whole = {**OPENAPI, "paths": {"/a": {"get": {"$ref": "ops/a.json"}}}}
+    part = {"operationId": "parted", "parameters": [{"name": "q", "in": "query"}]}
+    files = [
+        ("file", ("api/ops/a.json", json.dumps(part))),
+        ("file", ("/../api/openapi.json", json.dumps(whole))),
+        ("file", ("api/README.txt", "hello")),
+    ]
+    html = (await page.post("/import", files=files)).text
+    assert fields_of(html)["as:0"] == ["parted"]
+    assert "api/README.txt" in html
+    assert "api/ops/a.json" not in html
+    alone = await script.post("/import", json={"text": json.dumps(whole)})
+    assert "outside of it" in alone.json()["tools"][0]["problem"]
+    beside = {"text": json.dumps(whole), "files": {"ops/a.json": json.dumps(part)}}
+    assert (await script.post("/import", json=beside)).json()["tools"][0]["name"] == "parted"
 
 
 async def test_a_thousand_tools_are_taken_at_once(script: httpx.AsyncClient) -> None:
