@@ -122,20 +122,49 @@ def _meta_fault(schema: Mapping[str, Any]) -> Fault | None:
         place = tuple(error.instance_path)
         return _meta_sentence(place, error), pointer(place)
     except (ValueError, TypeError, LookupError, jsonschema_rs.ReferencingError) as error:
-        return f"This is no JSON Schema that can be used: {str(error)[:200]}.", ""
+        place = _place_of_failure(schema)
+        at = f" at {pointer(place)}" if place else ""
+        return f"Invalid JSON Schema{at}: {str(error)[:200]}. Correct it.", pointer(place)
     return None
 
 
+def _place_of_failure(schema: Mapping[str, Any]) -> tuple[str | int, ...]:
+    """The first keyword of which no validator can be made by itself; () where each can."""
+    for place, inner in all_subschemas(schema):
+        for keyword, value in inner.items() if isinstance(inner, Mapping) else ():
+            if keyword in ("$ref", "$schema"):
+                continue
+            try:
+                _draft(schema)({keyword: value}, retriever=_refuse, pattern_options=_PATTERNS)
+            except jsonschema_rs.ReferencingError:
+                continue
+            except (ValueError, TypeError, LookupError):
+                return (*place, keyword)
+    return ()
+
+
 def _meta_sentence(place: tuple[str | int, ...], error: jsonschema_rs.ValidationError) -> str:
-    keyword = place[-1] if place else ""
+    keyword, at = _keyword(place, error), pointer(place) or "its root"
     shown = json.dumps(error.instance, ensure_ascii=False)[:80]
     match keyword:
         case "type":
             known = "array, boolean, integer, null, number, object or string"
-            return f"{shown} is no type of JSON Schema; use {known}."
+            return f"{shown} at {at} is no type of JSON Schema; use {known}."
         case "pattern":
-            return f"{shown} is no regular expression that can be used; correct it."
+            return f"{shown} at {at} is no regular expression that can be used; correct it."
         case "required":
-            return 'required must be a list of names, like ["city"]; correct it.'
+            return f'required at {at} must be a list of names, like ["city"]; correct it.'
     what = error.message if len(error.message) <= 200 else error.message[:200] + " ..."
-    return f"This is no valid JSON Schema: {what}. Correct it."
+    return f"Invalid JSON Schema at {at}, keyword {keyword}: {what}. Correct it."
+
+
+def _keyword(place: tuple[str | int, ...], error: jsonschema_rs.ValidationError) -> str:
+    """The keyword that is wrong: the last one of the place."""
+    if list(error.schema_path)[-1:] == ["dependencies"]:  # the only two of draft 4
+        return "exclusiveMinimum" if '"minimum"' in error.message else "exclusiveMaximum"
+    steps = [step for step in place if isinstance(step, str)]
+    named = len(steps) > 1 and steps[-2] in _OF_NAMES and steps[-3:-2] != ["properties"]
+    return steps[-2] if named else steps[-1] if steps else "type"
+
+
+_OF_NAMES = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")

@@ -302,7 +302,7 @@ BAD_TOOLS: list[tuple[Any, str, str]] = [
     (
         {**GOOD, "parameters": an_object(a={"type": "integr"})},
         "/parameters/properties/a/type",
-        '"integr" is no type',
+        '"integr" at /properties/a/type is no type',
     ),
     (
         {**GOOD, "parameters": an_object(a={"pattern": "("})},
@@ -423,3 +423,33 @@ def test_tool_text(text: str, words: str) -> None:
     with pytest.raises(BadTool, match=words):
         parse_tool_json(text)
     assert parse_tool_json('{"name": "a"}') == {"name": "a"}
+
+
+DRAFT_4 = "http://json-schema.org/draft-04/schema#"
+
+
+@each_row(
+    ("schema", "said"),
+    [
+        ({"properties": []}, "at /properties, keyword properties:"),
+        ({"properties": {"a": 5}}, "at /properties/a, keyword properties:"),
+        ({"properties": {"anyOf": 5}}, "at /properties/anyOf, keyword properties:"),
+        (
+            {"properties": {"properties": {"minimum": "3"}}},
+            "at /properties/properties/minimum, keyword minimum:",
+        ),
+        ({"properties": {"a": {"type": 3}}}, "3 at /properties/a/type is no type"),
+        ({"properties": {"a": {"pattern": "("}}}, '"(" at /properties/a/pattern is no regular'),
+        ({"properties": {"a": {"required": True}}}, "required at /properties/a/required must"),
+        ({"patternProperties": {"[": {}}}, "at /patternProperties/[, keyword patternProperties:"),
+        ({"anyOf": [{}, {"items": [{}]}]}, "at /anyOf/1/items, keyword items:"),
+        (
+            {"$schema": DRAFT_4, "properties": {"a": {"exclusiveMinimum": 3}}},
+            "at /properties/a, keyword exclusiveMinimum:",
+        ),
+    ],
+)
+def test_an_invalid_schema_is_told_with_its_place_and_keyword(schema: Any, said: str) -> None:
+    wrong = soundness.fault({"type": "object", **schema})
+    assert wrong is not None
+    assert said in wrong[0]
