@@ -25,17 +25,17 @@ if (door) {
 for (const all of document.querySelectorAll("[data-all]")) {
   const box = all.querySelector("input");
   const rows = [...document.querySelectorAll(all.dataset.all)];
+  const inSight = () => rows.filter((row) => !row.closest("[hidden]"));
   const told = () => {
-    const count = rows.filter((row) => row.checked).length;
-    box.checked = count === rows.length;
-    box.indeterminate = count > 0 && count < rows.length;
+    const seen = inSight();
+    const count = seen.filter((row) => row.checked).length;
+    box.checked = count > 0 && count === seen.length;
+    box.indeterminate = count > 0 && count < seen.length;
   };
   all.hidden = rows.length < 2;
-  box.addEventListener("change", () => {
-    for (const row of rows) if (!row.closest("[hidden]")) row.checked = box.checked;
-    told();
-  });
+  box.addEventListener("change", () => inSight().forEach((row) => (row.checked = box.checked)));
   rows.forEach((row) => row.addEventListener("change", told));
+  addEventListener("input", (event) => event.target.dataset.filter && told());
   told();
 }
 
