@@ -202,14 +202,14 @@ def test_names_of_two_tools_stay_the_same() -> None:
 
 
 def test_only_so_many_tools_are_shown() -> None:
-    many = [{"name": f"t{number}", "input_schema": OBJECT} for number in range(10_000)]
+    many = [{"name": f"t{number}", "input_schema": OBJECT} for number in range(600)]
     brought = read(json.dumps(many), most=500)
     assert len(brought.tools) == 500
     assert brought.more
     assert "first 500" in brought.notes[0]
     assert [one.key for one in brought.choices[498:502]] == ["t498", "t499", "t500", "t501"]
-    picked = read(json.dumps(many), most=500, pick={"t3", "t9999"})
-    assert [one.name for one in picked.tools] == ["t3", "t9999"]
+    picked = read(json.dumps(many), most=500, pick={"t3", "t599"})
+    assert [one.name for one in picked.tools] == ["t3", "t599"]
 
 
 @each_row(
