@@ -15,7 +15,6 @@ from jinja2 import Environment
 from app.core.rows import to_data
 from app.core.servers import Replaced, Server
 from app.core.tools import Tool
-from app.formats.found import Choice
 
 _KINDS = {
     "mock": "Nothing runs: a made-up result.",
@@ -85,12 +84,22 @@ class ImportPage:
 
 
 @dataclass(frozen=True)
+class ChoiceRow:
+    """A tool by its name; `pick` is what the form sends where it is chosen."""
+
+    pick: str
+    key: str
+    name: str
+    summary: str
+
+
+@dataclass(frozen=True)
 class ChoicePage:
-    """`upload` names what is kept in memory; `listed` are (file, group -> (pick, choice)), of
-    which `most` may be chosen at once; `said` is as in ImportPage."""
+    """`upload` names what is kept in memory; `listed` are (file, group -> its rows), of which
+    `most` may be chosen at once; `said` is as in ImportPage."""
 
     upload: str
-    listed: Sequence[tuple[str, Mapping[str, Sequence[tuple[str, Choice]]]]]
+    listed: Sequence[tuple[str, Mapping[str, Sequence[ChoiceRow]]]]
     most: int
     said: Sequence[tuple[str, str, bool]] = ()
 

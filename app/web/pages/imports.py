@@ -24,13 +24,13 @@ from app.core.servers import Server
 from app.core.tools import Tool
 from app.engine.engine import Engine
 from app.formats.entry import MOST_TOOLS
-from app.formats.found import Brought, Choice, Found, FoundServer
+from app.formats.found import Brought, Found, FoundServer
 from app.formats.read import read
 from app.formats.servers import NAME, with_values
 from app.formats.shapes import OWN
 from app.net.mask import Masker
 from app.render.filters import plural
-from app.render.imports import ChoicePage, ImportPage, Row, choice_page, import_page
+from app.render.imports import ChoicePage, ChoiceRow, ImportPage, Row, choice_page, import_page
 from app.schema import strict
 from app.schema.validate import check_tool
 from app.web.forms import Body, answer, as_json, body_of, wants
@@ -126,10 +126,11 @@ def _choosing(
     listed = []
     said = []
     for name, one in brought:
-        groups: dict[str, list[tuple[str, Choice]]] = {}
+        groups: dict[str, list[ChoiceRow]] = {}
         for choice in one.choices:
             pick = f"{numbers[name]} {choice.key}"
-            groups.setdefault(choice.group, []).append((pick, choice))
+            row = ChoiceRow(pick, choice.key, choice.name, choice.summary)
+            groups.setdefault(choice.group, []).append(row)
         if groups:
             listed.append((name, groups))
         elif one.tools or one.servers:
