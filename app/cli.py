@@ -191,7 +191,10 @@ def _simulate(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     one.add_argument("--port", type=_port, default=0, help="0 takes a free one (%(default)s)")
     one.add_argument(
-        "--scenario", type=Path, metavar="FILE", help="play this script: docs/scenarios.md"
+        "--scenario",
+        metavar="FILE",
+        help="play this script, or coding-agent, which works with an agent's own tools: "
+        "docs/scenarios.md",
     )
     one.add_argument("--pace", type=float, default=1.0, help="1 is human, 0 at once (%(default)s)")
 

@@ -67,12 +67,17 @@ def url_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-_CUT_OFF = "ASGI callable returned without completing response."
+_EXPECTED = (
+    "ASGI callable returned without completing response.",
+    "Unsupported upgrade request.",
+    "No supported WebSocket library detected.",
+)
 
 
-def _is_no_cut(record: logging.LogRecord) -> bool:
-    """The simulator drops connections on purpose, and can do so in no other way."""
-    return record.msg != _CUT_OFF
+def _is_news(record: logging.LogRecord) -> bool:
+    """The simulator drops connections on purpose, and can do so in no other way; who asks for a
+    WebSocket is told by the status of the answer."""
+    return not str(record.msg).startswith(_EXPECTED)
 
 
 def server(app: ASGIApp, *, patience_s: float = PATIENCE_S, **options: Any) -> uvicorn.Server:
@@ -80,6 +85,7 @@ def server(app: ASGIApp, *, patience_s: float = PATIENCE_S, **options: Any) -> u
     config = uvicorn.Config(
         app,
         lifespan="off",
+        ws="none",  # an upgrade is a request like any other, and is answered: 426
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -87,7 +93,7 @@ def server(app: ASGIApp, *, patience_s: float = PATIENCE_S, **options: Any) -> u
         timeout_graceful_shutdown=GRACE_S,
         **options,
     )
-    logging.getLogger("uvicorn.error").addFilter(_is_no_cut)
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
     config.load()
     config.http_protocol_class = partial(_Connection, patience_s)  # type: ignore[assignment]
     return uvicorn.Server(config)

@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from pathlib import Path
 
 from app.commands.listening import bound, ended_by_signals, port_of, serve, server
 from app.core.errors import BadInput
+from app.simulator import coding
 from app.simulator.app import ENDS, simulator_app
-from app.simulator.scenario import Scenario, scenario
+from app.simulator.scenario import Script, scenario
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Serve until stopped; 0 then."""
-    script: Scenario | None = None
-    if arguments.scenario is not None:
-        try:
-            text = arguments.scenario.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadInput(f"Cannot read {arguments.scenario}: {error}.") from error
-        script = scenario(text)
+    script = None if arguments.scenario is None else named(arguments.scenario)
     asyncio.run(_simulate(arguments, script))
     return 0
 
 
-async def _simulate(arguments: argparse.Namespace, script: Scenario | None) -> None:
+def named(given: str) -> Script:
+    """The scenario in a file, or the one of this name; a file of the same name goes first."""
+    if given == coding.NAME and not Path(given).exists():
+        return coding.CodingAgent()
+    try:
+        text = Path(given).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        hint = f" Give a file, or {coding.NAME}."
+        raise BadInput(f"Cannot read {given}: {error}.{hint}") from error
+    return scenario(text)
+
+
+async def _simulate(arguments: argparse.Namespace, script: Script | None) -> None:
     sock = bound("127.0.0.1", arguments.port)
     base = f"http://127.0.0.1:{port_of(sock)}"
 

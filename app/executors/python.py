@@ -155,7 +155,8 @@ class Python:
 
     def _gone(self, key: Key, kept: _Kept) -> None:
         """A child has ended by itself, between calls."""
-        if not kept.busy and self._kept.get(key) is kept:
+        resting = not kept.busy and self._kept.get(key) is kept
+        if resting and kept.worker is not None and not kept.worker.alive:
             self._end(key, kept)
 
     async def _end_all(self, keys: list[Key]) -> None:

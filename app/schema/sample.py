@@ -20,7 +20,7 @@ BUDGET = 50_000
 _MAX_DEPTH = 12
 _MAX_ITEMS = 200
 
-_FORMATS: dict[str, tuple[str, ...]] = {
+FORMATS: dict[str, tuple[str, ...]] = {
     "date": ("2026-05-04", "2026-11-21"),
     "time": ("14:30:00Z", "08:05:00Z"),
     "date-time": ("2026-05-04T14:30:00Z", "2026-11-21T08:05:00Z"),
@@ -175,17 +175,21 @@ class _Sampler:
         return value
 
     def a_string(self, schema: Mapping[str, Any], place: Place) -> str:
-        name = str(place[-1]).lower() if place else ""
-        known = _FORMATS.get(str(schema.get("format")))
+        known = FORMATS.get(str(schema.get("format")))
         if known is not None:
             return str(self.pick(known, place))
-        last = name.rsplit("_", 1)[-1]
-        text = str(self.pick(_NAMED.get(name) or _NAMED.get(last) or ("example", "sample"), place))
+        text = str(self.pick(named(place), place))
         low = min(_count(schema, "minLength", 0), 100_000)
         self.spend(max(low, len(text)))
         if len(text) < low:
             text = (text + " ") * (low // (len(text) + 1) + 1)
         return text[: max(low, min(len(text), _count(schema, "maxLength", len(text))))]
+
+
+def named(place: Place) -> Sequence[str]:
+    """Texts for a property by its name."""
+    name = str(place[-1]).lower() if place else ""
+    return _NAMED.get(name) or _NAMED.get(name.rsplit("_", 1)[-1]) or ("example", "sample")
 
 
 _IMPLIED = {

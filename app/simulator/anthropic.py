@@ -12,11 +12,12 @@ from random import Random
 from typing import Any
 
 from app.simulator.anthropic_content import signature_of
-from app.simulator.anthropic_request import parse
+from app.simulator.anthropic_request import count, parse
 from app.simulator.end import (
     FIRST_TOKEN_S,
     Asked,
     BadRequest,
+    Beside,
     End,
     Frame,
     Stamp,
@@ -193,12 +194,23 @@ def _headers(request_id: str) -> Mapping[str, str]:
 
 
 def models(created: int) -> bytes:
-    entries = [
-        {"type": "model", "id": name, "display_name": name, "created_at": "2026-01-01T00:00:00Z"}
-        for name in MODELS
-    ]
+    entries = [_listed(name) for name in MODELS]
     page = {"data": entries, "has_more": False, "first_id": MODELS[0], "last_id": MODELS[-1]}
     return compact(page).encode()
+
+
+def _listed(name: str) -> dict[str, Any]:
+    return {
+        "type": "model",
+        "id": name,
+        "display_name": name,
+        "created_at": "2026-01-01T00:00:00Z",
+    }
+
+
+def _model(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
+    """One model; there is one of every name here."""
+    return encoded(_listed(target.rpartition("/")[2]))
 
 
 def _unauthorised(sentence: str) -> BadRequest:
@@ -238,4 +250,8 @@ END = End(
     bad_key=lambda given: _unauthorised("invalid x-api-key"),
     headers=_headers,
     models=models,
+    beside=(
+        Beside("POST", re.compile("/v1/messages/count_tokens"), count),
+        Beside("GET", re.compile("/v1/models/[^/]+"), _model),
+    ),
 )

@@ -11,9 +11,10 @@ from typing import Any
 
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import ToolChoice
+from app.simulator import anthropic_strict
 from app.simulator.anthropic_content import check_served, parts_of
 from app.simulator.anthropic_tools import choice_of, tools_of
-from app.simulator.end import Asked, BadRequest, Source, compact, object_of
+from app.simulator.end import Asked, BadRequest, Source, compact, encoded, object_of
 from app.simulator.reply import tokens
 from app.simulator.words import spaced
 
@@ -27,6 +28,9 @@ _CONSULT = (
     "Please consult our documentation at "
     "https://platform.claude.com/docs/en/build-with-claude/extended-thinking"
 )
+_NOT_COUNTED = ("max_tokens", "stream", "temperature", "top_p", "top_k", "stop_sequences")
+_NO_LIMIT = 1 << 40
+_OF_SYSTEM = ("text", "tool_addition", "tool_removal")
 _BETA = ("context_management", "mcp_servers")
 
 _REFERENCE = Source("Anthropic API reference: Messages")
@@ -40,6 +44,9 @@ _TOP_K = Source("https://github.com/quarkiverse/quarkus-langchain4j/issues/1812"
 _UNANSWERED = Source("https://github.com/anthropics/claude-code/issues/8210")
 _UNKNOWN_ID = Source("https://github.com/tghamm/Anthropic.SDK/issues/184")
 _RESULTS_FIRST = Source("docs/wire.md, section 1: results stand before any text", inferred=True)
+_FORMAT = Source("Anthropic docs: Structured outputs", inferred=True)
+_SYSTEM = Source("types of anthropic-python: BetaSystemMessageParam", inferred=True)
+_COUNTS = Source("Anthropic API reference: Count tokens in a Message", inferred=True)
 _EMPTY = Source("docs/wire.md, section 1: empty text is refused", inferred=True)
 
 
@@ -47,7 +54,22 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
     """The request that `body` holds. Raises BadRequest in Anthropic's own words."""
     if not headers.get("anthropic-version"):
         raise _VERSIONS.refusal("anthropic-version: header is required")
+    return _asked(object_of(body), headers)
+
+
+def count(body: bytes, headers: Mapping[str, str], target: str = "", created: int = 0) -> bytes:
+    """The answer to a request for a count of tokens, which is read like a message."""
+    if not headers.get("anthropic-version"):
+        raise _VERSIONS.refusal("anthropic-version: header is required")
     data = object_of(body)
+    for name in _NOT_COUNTED:
+        if name in data:
+            raise _COUNTS.refusal(f"{name}: Extra inputs are not permitted")
+    asked = _asked({**data, "max_tokens": _NO_LIMIT}, headers)
+    return encoded({"input_tokens": asked.input_tokens})
+
+
+def _asked(data: dict[str, Any], headers: Mapping[str, str]) -> Asked:
     for name in data:
         if name not in _KNOWN:
             raise _REFERENCE.refusal(f"{name}: Extra inputs are not permitted")
@@ -66,13 +88,18 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
     temperature = data.get("temperature", 1.0)
     if not isinstance(temperature, int | float) or not 0 <= temperature <= 1:
         raise _ASSUMED.refusal("temperature: range: 0..1")
+    messages, told = _messages(data["messages"])
     request = ModelRequest(
         model=model,
-        system=_system(data.get("system", "")),
-        messages=_messages(data["messages"]),
+        system="\n".join(filter(None, (_system(data.get("system", "")), told))),
+        messages=messages,
         tools=tools,
         choice=choice,
-        params={"max_tokens": most, "thinking": _thinking(data, most, choice)},
+        params={
+            "max_tokens": most,
+            "thinking": _thinking(data, most, choice),
+            "format": _format(data),
+        },
         stream=_flag(data, "stream"),
     )
     return Asked(request, tokens(compact([data["messages"], data.get("tools"), request.system])))
@@ -121,6 +148,26 @@ def _thinking(data: Mapping[str, Any], most: int, choice: ToolChoice) -> bool:
     return True
 
 
+def _format(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The form that the answer is to have, by its name now or its name in the beta."""
+    where, config = "output_config.format", data.get("output_config")
+    if config is not None and not isinstance(config, dict):
+        raise _REFERENCE.refusal("output_config: Input should be a valid dictionary")
+    value = config.get("format") if config else None
+    if value is None and data.get("output_format") is not None:
+        where, value = "output_format", data["output_format"]
+    match value:
+        case None:
+            return None
+        case {"type": "json_schema", "schema": dict() as schema}:
+            anthropic_strict.check(schema, f"{where}.schema")
+            return {"schema": schema}
+        case {"type": "json_schema"}:
+            raise _FORMAT.refusal(f"{where}.schema: Field required")
+        case _:
+            raise _FORMAT.refusal(f"{where}.type: Input should be 'json_schema'")
+
+
 def _check_sampling(data: Mapping[str, Any]) -> None:
     """Thinking leaves no choice of how tokens are picked."""
     top_p = data.get("top_p", 1)
@@ -138,7 +185,8 @@ def _check_sampling(data: Mapping[str, Any]) -> None:
         raise _TOP_K.refusal(f"`top_k` must be unset when thinking is enabled. {_CONSULT}")
 
 
-def _messages(value: Any) -> tuple[Message, ...]:
+def _messages(value: Any) -> tuple[tuple[Message, ...], str]:
+    """The messages, and the words of the system that stand among them."""
     if not isinstance(value, list):
         raise _REFERENCE.refusal("messages: Input should be a valid list")
     if not value:
@@ -147,12 +195,18 @@ def _messages(value: Any) -> tuple[Message, ...]:
     open_ids: list[str] = []
     seen: set[str] = set()
     begun: set[str] = set()
+    told: list[str] = []
     latest = {_role(entry): place for place, entry in enumerate(value)}
     for place, entry in enumerate(value):
         where = f"messages.{place}"
         role = _role(entry)
-        if role not in ("user", "assistant"):
-            raise _REFERENCE.refusal(f"{where}.role: Input should be 'user' or 'assistant'")
+        if role == "system" and place:
+            told += _told(entry.get("content"), where)
+            continue
+        if role not in ("user", "assistant", "system"):
+            raise _REFERENCE.refusal(
+                f"{where}.role: Input should be 'user', 'assistant' or 'system'"
+            )
         if place == 0 and role != "user":
             raise _ASSUMED.refusal('messages: first message must use the "user" role')
         final = place == len(value) - 1
@@ -167,7 +221,27 @@ def _messages(value: Any) -> tuple[Message, ...]:
         seen |= set(open_ids)
     if open_ids:
         raise _unanswered(f"messages.{len(value) - 1}", open_ids)
-    return tuple(messages)
+    return tuple(messages), "\n".join(told)
+
+
+def _told(content: Any, where: str) -> list[str]:
+    """The texts of a message of the system; tools that it adds or takes away stay as they were."""
+    if content is None or isinstance(content, str):
+        return [content] if content else []
+    if not isinstance(content, list):
+        raise _REFERENCE.refusal(f"{where}.content: Input should be a valid list")
+    texts = []
+    for place, block in enumerate(content):
+        kind = block.get("type") if isinstance(block, dict) else None
+        if kind not in _OF_SYSTEM:
+            raise _SYSTEM.refusal(
+                f"{where}.content.{place}: Input tag '{kind}' found using 'type' does not match "
+                f"any of the expected tags: {', '.join(map(repr, _OF_SYSTEM))}"
+            )
+        if kind == "text" and not block.get("text"):
+            raise _EMPTY.refusal("messages: text content blocks must be non-empty")
+        texts.append(str(block.get("text", "")))
+    return texts
 
 
 def _role(entry: Any) -> str:

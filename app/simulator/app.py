@@ -31,7 +31,7 @@ from app.simulator.faults import FAULTS, by_name, in_prompt, without_fault
 from app.simulator.model import reply as model_reply
 from app.simulator.play import Played, SimulatorPace, Sleep
 from app.simulator.reply import Reply
-from app.simulator.scenario import Scenario
+from app.simulator.scenario import Script
 
 ENDS: tuple[End, ...] = (
     anthropic.END,
@@ -42,6 +42,9 @@ ENDS: tuple[End, ...] = (
 )
 
 _JSON = "application/json"
+_NO_WEBSOCKET = BadRequest(
+    "There are no WebSockets here. Send the request over HTTP, to the same address.", 426
+)
 _NO_SOCKET = (
     "This fault is written to the socket itself, which the server here does not hand over. "
     "Play it with playground simulate or playground serve."
@@ -51,7 +54,7 @@ _NO_SOCKET = (
 def simulator_app(
     *,
     pace: float = 1.0,
-    scenario: Scenario | None = None,
+    scenario: Script | None = None,
     seed: int = 0,
     key: Callable[[str], bool] | None = None,
     sleep: Sleep = anyio.sleep,
@@ -89,7 +92,7 @@ class _Desk:
     """What all endpoints of one application share. `came` counts requests by fault and body."""
 
     pace: SimulatorPace
-    scenario: Scenario | None
+    scenario: Script | None
     seed: int
     key: Callable[[str], bool] | None
     sleep: Sleep
@@ -108,7 +111,8 @@ class _Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         path = "/" + request.path_params["rest"]
-        end = next((one for one in self.ends if one.takes.fullmatch(path)), self.ends[0])
+        known = (one for one in self.ends if one.takes.fullmatch(path) or one.other(path))
+        end = next(known, self.ends[0])
         self.desk.requests += 1
         request_id = Stamp.of(b"", self.desk.seed, 0).id("req_", self.desk.requests)
         try:
@@ -128,17 +132,24 @@ class _Endpoint:
 
     async def _response(self, end: End, request: Request, request_id: str) -> Played | RawPlayed:
         headers = request.headers
+        if headers.get("upgrade", "").lower() == "websocket":
+            raise _NO_WEBSOCKET
         given = self.check_key(end, request)
         path = "/" + request.path_params["rest"]
-        takes = end.takes.fullmatch(path) is not None
+        takes, other = end.takes.fullmatch(path) is not None, end.other(path)
         if request.method == "GET" and path == end.models_path:
             listed = Canned(200, end.models(int(self.desk.clock())))
             return self.canned(end, listed, request_id)
         if request.method == "POST" and takes:
             target = path + (f"?{request.url.query}" if request.url.query else "")
             return self._answer(end, await request.body(), headers, target, given, request_id)
+        for one in other:
+            if one.method == request.method:
+                now = int(self.desk.clock())
+                told = one.answer(await request.body(), headers, path, now)
+                return self.canned(end, Canned(200, told), request_id)
         kind, code = end.kinds[404]
-        if takes or path == end.models_path:
+        if takes or other or path == end.models_path:
             sentence = f"Method {request.method} is not allowed here."
             raise BadRequest(sentence, 405, kind=end.kinds[400][0])
         raise BadRequest(
@@ -161,10 +172,11 @@ class _Endpoint:
         asked = end.parse(body, headers, target)
         pace = pace_of(headers, self.desk.pace)
         faults = faults_of(asked.request, headers)
-        if self.desk.scenario is None:
+        script = self.desk.scenario
+        turn = script.turn(asked.request) if script is not None else None
+        if turn is None:
             answer = self._model(asked.request)
         else:
-            turn = self.desk.scenario.turn(asked.request)
             answer, pace, faults = turn.reply, pace.times(turn.pace), (*turn.faults, *faults)
         for injected in faults:
             if sentence := meaningless(injected.fault, end):
@@ -273,6 +285,8 @@ class _Recording:
 def _refused(end: End, problem: BadRequest, request_id: str) -> Canned:
     """The provider's own error, and beside it where it is known from that it refuses this."""
     headers = {"content-type": _JSON}
+    if problem.status == 426:
+        headers["upgrade"] = "HTTP/1.1"
     if problem.source:
         marked = "inferred: " if problem.inferred else ""
         headers["x-simulator-source"] = f"{marked}{problem.source}"

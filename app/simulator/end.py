@@ -121,6 +121,19 @@ _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz123456789"
 
 
 @dataclass(frozen=True)
+class Beside:
+    """Another request that an end answers: a count of tokens, one model, a version.
+
+    `answer` gets the body, the headers, the path below the end's base, and the time in Unix
+    seconds; it gives JSON, and raises BadRequest.
+    """
+
+    method: str
+    path: re.Pattern[str]
+    answer: Callable[[bytes, Mapping[str, str], str, int], bytes]
+
+
+@dataclass(frozen=True)
 class End:
     """A protocol's server end as a row of the table in `app`.
 
@@ -130,7 +143,7 @@ class End:
     the provider's own words, type and code, for an error of a status. `stream_type` is the media
     type of its streams. `no_key` is None where no key is needed; `key_param` is the member of the
     query that a key may stand in, too. `waits_in_body` says that an error tells in its body when to
-    come back, and no header does.
+    come back, and no header does. `beside` is what else of the provider's API is answered.
     """
 
     name: str
@@ -152,6 +165,11 @@ class End:
     stream_type: str = "text/event-stream; charset=utf-8"
     key_param: str = ""
     waits_in_body: bool = False
+    beside: tuple[Beside, ...] = ()
+
+    def other(self, path: str) -> tuple[Beside, ...]:
+        """What is answered at `path` beside messages, by whatever method."""
+        return tuple(one for one in self.beside if one.path.fullmatch(path))
 
 
 def compact(value: Any) -> str:

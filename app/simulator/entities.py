@@ -14,13 +14,17 @@ from app.simulator.words import CONCEPTS, STOP, concepts, spaced
 
 _UP = r"[A-ZÀ-ÖØ-Þ]"
 _NAME = rf"{_UP}[\w'’.-]*\w(?:\s+(?:(?:of|de|la|del|da|upon|von|van)\s+)?{_UP}[\w'’-]*\w)*"
-_LIST = re.compile(rf"({_NAME}(?:\s*,\s*{_NAME})*)\s*,?\s*(?:and|&|or)\s+({_NAME})")
+_AGAIN = r"(?:(?:also\s+)?(?:in|for|at|near)\s+)?"
+"""The small word of a list said once more: "in Paris and in Rome"."""
+_LIST = re.compile(rf"({_NAME}(?:\s*,\s*{_AGAIN}{_NAME})*)\s*,?\s*(?:and|&|or)\s+{_AGAIN}({_NAME})")
 _PLACE = re.compile(
     rf"\b(in|for|at|to|from|near|around|of|over|via|visit|visiting|into)\s+(?:the\s+)?"
     rf"({_NAME}(?:,\s+{_NAME})?)"
 )
 _LOWER_PLACE = re.compile(r"\b(in|for|near|from|to|at)\s+((?:[a-zà-ÿ][\w'’-]+\s*){1,3})")
-_LOWER_LIST = re.compile(r"\b(?:in|for)\s+([a-zà-ÿ]{3,})\s+(?:and|or|&)\s+([a-zà-ÿ]{3,})\b")
+_LOWER_LIST = re.compile(
+    r"\b(?:in|for)\s+([a-zà-ÿ]{3,})\s+(?:and|or|&)\s+(?:(?:in|for)\s+)?([a-zà-ÿ]{3,})\b"
+)
 _CAPITALS = re.compile(rf"(?<![\w@]){_NAME}")
 _QUOTE = re.compile(r"\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|`([^`]+)`|(?<!\w)'([^']+)'(?!\w)")
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
@@ -286,7 +290,8 @@ def listed(text: str) -> list[str]:
         small = _LOWER_LIST.search(text)
         usual = small is None or concepts(small.groups()) or STOP & set(small.groups())
         return [] if usual or small is None else [name.title() for name in small.groups()]
-    items = [_name(item.strip()) for item in found[1].split(",")] + [_name(found[2])]
+    said = [re.sub(rf"^{_AGAIN}", "", item.strip()) for item in found[1].split(",")]
+    items = [*map(_name, said), _name(found[2])]
     return items if all(items) else []
 
 

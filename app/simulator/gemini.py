@@ -8,6 +8,7 @@ https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,6 +17,7 @@ from app.simulator.end import (
     FIRST_TOKEN_S,
     Asked,
     BadRequest,
+    Beside,
     End,
     Frame,
     Stamp,
@@ -25,7 +27,7 @@ from app.simulator.end import (
     encoded,
     pieces,
 )
-from app.simulator.gemini_request import SIGNED_BY, TAKES, is_three, parse
+from app.simulator.gemini_request import COUNTING, SIGNED_BY, TAKES, count, is_three, parse
 from app.simulator.reply import Block, Reply
 
 MODELS = ("gemini-3-simulated", "gemini-2.5-simulated")
@@ -269,6 +271,11 @@ def models(created: int) -> bytes:
     return encoded({"models": [_listed(name) for name in MODELS]})
 
 
+def _model(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
+    """One model; there is one of every name here."""
+    return encoded(_listed(target.rpartition("/")[2]))
+
+
 def _listed(name: str) -> dict[str, Any]:
     return {
         "name": f"models/{name}",
@@ -311,4 +318,8 @@ END = End(
     models=models,
     key_param="key",
     waits_in_body=True,
+    beside=(
+        Beside("POST", COUNTING, count),
+        Beside("GET", re.compile(r"/v1(?:beta|alpha)?/(?:models|tunedModels)/[^/:]+"), _model),
+    ),
 )

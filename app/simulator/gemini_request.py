@@ -14,15 +14,16 @@ from urllib.parse import parse_qs, unquote
 
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content
-from app.simulator.end import Asked, BadRequest, compact, object_of
+from app.simulator.end import Asked, BadRequest, compact, encoded, object_of
 from app.simulator.gemini_fields import STRUCT, fields, invalid, refused, typed, wrong_type
-from app.simulator.gemini_tools import choice_of, tools_of
+from app.simulator.gemini_tools import choice_of, plain, referring, tools_of
 from app.simulator.reply import tokens
 from app.simulator.words import spaced
 
 TAKES = re.compile(
     r"/v1(?:beta|alpha)?/(?:models|tunedModels)/([^/:]+):(generateContent|streamGenerateContent)"
 )
+COUNTING = re.compile(r"/v1(?:beta|alpha)?/(?:models|tunedModels)/([^/:]+):countTokens")
 SIGNED_BY = b"simulator:"
 """How every signature of the simulator begins, which is how it knows its own."""
 SKIP_VALIDATOR = "skip_thought_signature_validator"
@@ -38,6 +39,9 @@ REFERENCE = "https://ai.google.dev/api/generate-content"
 FUNCTIONS = "https://ai.google.dev/gemini-api/docs/function-calling"
 THINKING = "https://ai.google.dev/gemini-api/docs/thinking"
 
+MIME = "https://github.com/googleapis/python-genai/issues/867"
+
+_MIMES = ("text/plain", "application/json", "application/xml", "application/yaml", "text/x.enum")
 _KNOWN = spaced(
     """model contents systemInstruction tools toolConfig generationConfig safetySettings
     cachedContent labels serviceTier store"""
@@ -75,10 +79,31 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
     found = TAKES.fullmatch(path)
     assert found is not None
     model, stream = unquote(found[1]), found[2] == "streamGenerateContent"
-    data = fields(object_of(body), _KNOWN, "")
+    as_array = stream and parse_qs(query).get("alt", [""])[-1] != "sse"
+    asked = _asked(object_of(body), model, stream)
+    return replace(asked, stream_type="application/json" if as_array else "")
+
+
+def count(body: bytes, headers: Mapping[str, str], target: str, created: int = 0) -> bytes:
+    """The answer of countTokens: of contents alone, or of a whole request."""
+    found = COUNTING.fullmatch(target)
+    assert found is not None
+    given = fields(object_of(body), ("contents", "generateContentRequest"), "")
+    whole = given.get("generateContentRequest", given)
+    read = _asked(whole, unquote(found[1]), stream=False).input_tokens
+    details = [{"modality": "TEXT", "tokenCount": read}]
+    return encoded({"totalTokens": read, "promptTokensDetails": details})
+
+
+def _asked(body: Any, model: str, stream: bool) -> Asked:
+    data = fields(body, _KNOWN, "")
     tools = tools_of(data.get("tools"), model)
     choice = choice_of(data.get("toolConfig"), tools)
     params = _config(data.get("generationConfig", {}), model)
+    if tools and params["format"] is not None and not is_three(model):
+        raise refused(
+            "Function calling with a response mime type: 'application/json' is unsupported", MIME
+        )
     contents = typed(data, "contents", list, "") or []
     if not contents:
         raise invalid("contents", "contents is not specified", CONTENTS)
@@ -91,9 +116,7 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
         params=params,
         stream=stream,
     )
-    as_array = stream and parse_qs(query).get("alt", [""])[-1] != "sse"
-    read = tokens(compact([contents, data.get("tools"), request.system]))
-    return Asked(request, read, stream_type="application/json" if as_array else "")
+    return Asked(request, tokens(compact([contents, data.get("tools"), request.system])))
 
 
 def _system(value: Any) -> str:
@@ -123,7 +146,34 @@ def _config(value: Any, model: str) -> dict[str, Any]:
     for place, word in enumerate(typed(given, "stopSequences", list, where) or []):
         if not isinstance(word, str):
             raise wrong_type(word, f"{where}.stop_sequences[{place}]", "TYPE_STRING")
-    return {"max_tokens": most, "thinking": _thinking(given.get("thinkingConfig"), model)}
+    thinking = _thinking(given.get("thinkingConfig"), model)
+    return {"max_tokens": most, "thinking": thinking, "format": _format(given, where)}
+
+
+def _format(given: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
+    """The form that the answer is to have: None for words."""
+    kind = typed(given, "responseMimeType", str, where) or "text/plain"
+    if kind not in _MIMES:
+        listed = ", ".join(f"`{one}`" for one in _MIMES)
+        sentence = f"allowed mimetypes are {listed}."
+        raise invalid(f"{where}.response_mime_type", sentence, REFERENCE, inferred=True)
+    schemas = [name for name in ("responseSchema", "responseJsonSchema") if name in given]
+    formed = kind in ("application/json", "text/x.enum")
+    if len(schemas) > 1 or (schemas and not formed):
+        sentence = (
+            "only one of response_schema and response_json_schema may be set."
+            if formed
+            else "only allowed when the response mime type is `application/json`."
+        )
+        raise invalid(f"{where}.response_schema", sentence, REFERENCE, inferred=True)
+    if not formed:
+        return None
+    schema = None
+    if "responseSchema" in given:
+        schema = plain(given["responseSchema"], f"{where}.response_schema")
+    elif "responseJsonSchema" in given:
+        schema = referring(given["responseJsonSchema"], f"{where}.response_json_schema")
+    return {"schema": schema, "bare": kind == "text/x.enum"}
 
 
 def _thinking(value: Any, model: str) -> bool:
@@ -344,6 +394,14 @@ def _call(value: Any, where: str) -> MessagePart:
     return MessagePart("call", compact(args), name, typed(given, "id", str, where) or "")
 
 
+def _output(said: Mapping[str, Any]) -> Any:
+    """What a function returned: under the name that Google gives it, or libraries do; else all."""
+    if "output" in said:
+        return said["output"]
+    only = next(iter(said)) if len(said) == 1 else ""
+    return said[only] if only in ("result", "return_value", "content") else said
+
+
 def _response(value: Any, where: str, model: str) -> MessagePart:
     given = fields(value, _RESPONSE, where)
     name = typed(given, "name", str, where) or ""
@@ -353,7 +411,7 @@ def _response(value: Any, where: str, model: str) -> MessagePart:
         raise wrong_type(None, f"{where}.response", STRUCT)
     said = typed(given, "response", dict, where)
     failed = "error" in said and "output" not in said
-    text = said.get("error" if failed else "output", None if failed else said)
+    text = said.get("error") if failed else _output(said)
     pieces = [Content(text=text if isinstance(text, str) else compact(text))]
     shown = typed(given, "parts", list, where) or []
     if shown and not is_three(model):

@@ -41,6 +41,7 @@ _SCHEMA = spaced(
 _OLDER = re.compile(r"(?:models/)?gemini-(?:1|2\.0|pro)")
 """How the names of models begin that take no `parameters` without properties. 2.5 does, as a
 recorded answer to llm-gemini shows."""
+_LONG = spaced("minItems maxItems minProperties maxProperties minLength maxLength")
 _TYPE = "type.googleapis.com/google.ai.generativelanguage.v1beta.Type"
 _MODES = spaced("MODE_UNSPECIFIED AUTO ANY NONE VALIDATED")
 
@@ -109,20 +110,21 @@ def _tool(entry: Any, where: str, model: str) -> Tool:
         )
     schema: Any = given.get("parametersJsonSchema", {"type": "object", "properties": {}})
     if "parameters" in given:
-        schema = _plain(given["parameters"], f"{where}.parameters", root=True)
+        schema = plain(given["parameters"], f"{where}.parameters", root=True)
         if schema.get("type") == "object" and not schema.get("properties") and _OLDER.match(model):
             raise _empty(f"{where}.parameters", lint_gemini.EMPTY_ROOTS)
-    elif not isinstance(schema, dict):
-        raise wrong_type(schema, f"{where}.parameters_json_schema", "a JSON Schema")
     else:
-        _check_references(schema)
+        schema = referring(schema, f"{where}.parameters_json_schema")
     return Tool(name, typed(given, "description", str, where) or "", schema)
 
 
 _BESIDE = spaced("$ref $id $defs $anchor $schema description default")
 
 
-def _check_references(schema: Any) -> None:
+def referring(schema: Any, where: str) -> dict[str, Any]:
+    """A JSON Schema as it is; with references, and little beside them."""
+    if not isinstance(schema, dict):
+        raise wrong_type(schema, where, "a JSON Schema")
     for _, one, _ in all_written(schema):
         if isinstance(one, dict) and "$ref" in one and one.keys() - _BESIDE:
             name = str(one["$ref"]).rpartition("/")[2]
@@ -131,9 +133,10 @@ def _check_references(schema: Any) -> None:
                 "set, then only description and default can be set alongside it",
                 lint_gemini.BESIDE,
             )
+    return schema
 
 
-def _plain(schema: Any, where: str, *, root: bool = False) -> dict[str, Any]:
+def plain(schema: Any, where: str, *, root: bool = False) -> dict[str, Any]:
     """A schema in OpenAPI's words as the JSON Schema it means."""
     given = fields(schema, _SCHEMA, where)
     kind = given.get("type")
@@ -152,6 +155,9 @@ def _plain(schema: Any, where: str, *, root: bool = False) -> dict[str, Any]:
         raise refused(
             "functionDeclaration parameters schema should be of type OBJECT.", lint_gemini.ROOTS
         )
+    for name in _LONG:
+        if isinstance(given.get(name), str) and given[name].isdecimal():
+            given[name] = int(given[name])  # Google writes 64-bit numbers as texts
     _check_values(given, where)
     if "anyOf" in given and len(given) > 1:
         raise refused(
@@ -161,17 +167,17 @@ def _plain(schema: Any, where: str, *, root: bool = False) -> dict[str, Any]:
         )
     _check_children(given, where, root)
     if "items" in given:
-        given["items"] = _plain(given["items"], f"{where}.items")
+        given["items"] = plain(given["items"], f"{where}.items")
     if "properties" in given:
         inner = typed(given, "properties", dict, where)
         given["properties"] = {
-            name: _plain(one, f"{where}.properties[{place}].value")
+            name: plain(one, f"{where}.properties[{place}].value")
             for place, (name, one) in enumerate(inner.items())
         }
     if "anyOf" in given:
         several = typed(given, "anyOf", list, where)
         given["anyOf"] = [
-            _plain(one, f"{where}.any_of[{place}]") for place, one in enumerate(several)
+            plain(one, f"{where}.any_of[{place}]") for place, one in enumerate(several)
         ]
     known = given.get("properties", {})
     for place, name in enumerate(typed(given, "required", list, where) or []):

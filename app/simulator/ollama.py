@@ -15,6 +15,7 @@ from app.simulator.end import (
     FIRST_TOKEN_S,
     Asked,
     BadRequest,
+    Beside,
     End,
     Frame,
     Stamp,
@@ -22,6 +23,7 @@ from app.simulator.end import (
     compact,
     delta_pause,
     encoded,
+    object_of,
     pieces,
 )
 from app.simulator.ollama_request import NO_TOOLS, ROUTES, parse
@@ -31,6 +33,7 @@ MODELS = ("simulated:8b", "simulated-mini:1b", f"simulated{NO_TOOLS}")
 _STOP = {"calls": "stop", "refusal": "stop"}
 """Ollama has one word for an answer that came to its end, calls or not."""
 _FIELDS = {"text": "content", "thinking": "thinking"}
+_VERSION = "0.12.6"
 _NS = 1_000_000_000
 
 
@@ -149,6 +152,19 @@ def models(created: int) -> bytes:
     return compact({"models": [_listed(name, at) for name in MODELS]}).encode()
 
 
+def _shown(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
+    """What /api/show tells of a model; there is one of every name here."""
+    given = object_of(body)
+    name = given.get("model") or given.get("name")
+    if not isinstance(name, str) or not name:
+        raise BadRequest("model is required", source=ROUTES)
+    at = datetime.fromtimestamp(created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    listed = _listed(name, at)
+    kept = {key: listed[key] for key in ("details", "modified_at", "capabilities")}
+    architecture = {"general.architecture": "simulated", "simulated.context_length": 131_072}
+    return encoded({"license": "", "template": "", "model_info": architecture, **kept})
+
+
 def _listed(name: str, at: str) -> dict[str, Any]:
     tools = [] if name.endswith(NO_TOOLS) else ["tools"]
     details = {
@@ -189,4 +205,9 @@ END = End(
     headers=_headers,
     models=models,
     stream_type="application/x-ndjson",
+    beside=(
+        Beside("GET", re.compile("/api/version"), lambda *_: encoded({"version": _VERSION})),
+        Beside("GET", re.compile("/api/ps"), lambda *_: encoded({"models": []})),
+        Beside("POST", re.compile("/api/show"), _shown),
+    ),
 )

@@ -19,12 +19,15 @@ from app.simulator.reply import tokens
 
 ROUTES = "https://github.com/ollama/ollama/blob/main/server/routes.go (ChatHandler)"
 TYPES = "https://github.com/ollama/ollama/blob/main/api/types.go"
+FORMAT = "https://github.com/ollama/ollama/blob/main/llm/server.go (Completion)"
 NO_TOOLS, NO_THINKING = "-no-tools", "-no-thinking"
 """How the models of the simulator are named that cannot do this."""
 
 _ERROR = re.compile(r"\s*(?:error\b|\{\s*\"(?:error|is_error)\")", re.I)
 _NUMBERS = {"temperature": "float32", "top_p": "float32"}
 _INTEGERS = ("num_predict", "num_ctx", "num_keep", "seed", "top_k")
+_OURS = "without an id "
+"""How the ids begin that calls get here which came without one."""
 _THINK = ("high", "medium", "low")
 
 
@@ -57,6 +60,7 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
         params={
             "max_tokens": _most(data.get("options")),
             "thinking": think,
+            "format": _format(data.get("format")),
             "load": not messages,
         },
         stream=stream is not False and bool(messages),
@@ -103,6 +107,18 @@ def _most(options: Any) -> int | None:
             raise _refused(f'option "{name}" must be of type {kind}', TYPES, 500)
     most = options.get("num_predict")
     return int(most) if most is not None and most > 0 else None
+
+
+def _format(value: Any) -> Mapping[str, Any] | None:
+    """The form that the answer is to have: None for words."""
+    if value is None or value == "":
+        return None
+    if value == "json":
+        return {}
+    if not isinstance(value, dict):
+        said = f'invalid format: {compact(value)}; expected "json" or a valid JSON Schema object'
+        raise _refused(said, FORMAT, 500)
+    return {"schema": value}
 
 
 def _think(value: Any, model: str) -> bool:
@@ -181,7 +197,7 @@ def _messages(value: Any) -> tuple[tuple[Message, ...], str]:
         raise _wrong(value, "ChatRequest.messages of type []api.Message")
     messages: list[Message] = []
     system: list[str] = []
-    waiting: list[tuple[str, str]] = []
+    waiting: list[MessagePart] = []
     for entry in value:
         if not isinstance(entry, dict):
             raise _wrong(entry, "ChatRequest.messages of type api.Message")
@@ -192,7 +208,8 @@ def _messages(value: Any) -> tuple[tuple[Message, ...], str]:
                 system.append(text)
             case "assistant":
                 messages.append(_assistant(entry, text, len(messages)))
-                waiting = [(p.call_id, p.name) for p in messages[-1].parts if p.kind == "call"]
+                # Some clients send each call of a turn as a message of its own.
+                waiting += [part for part in messages[-1].parts if part.kind == "call"]
             case "tool":
                 part = _result(entry, text, waiting)
                 if messages and messages[-1].role == "results":
@@ -200,6 +217,7 @@ def _messages(value: Any) -> tuple[tuple[Message, ...], str]:
                 else:
                     messages.append(Message("results", (part,)))
             case _:  # a role that the template does not know is not refused
+                waiting = []
                 messages.append(Message("user", (*images, MessagePart("text", text))))
     return tuple(messages), "\n".join(system)
 
@@ -240,14 +258,15 @@ def _assistant(entry: Mapping[str, Any], text: str, place: int) -> Message:
             f"{where}.function.arguments of type api.ToolCallFunctionArguments",
         )
         id_ = _typed(call, "id", str, f"{where}.id of type string")
-        id_ = id_ or f"call_{place}_{number}"
+        id_ = id_ or f"{_OURS}{place}_{number}"
         parts.append(MessagePart("call", compact(arguments or {}), name, id_))
     return Message("assistant", tuple(parts))
 
 
-def _result(entry: Mapping[str, Any], text: str, waiting: list[tuple[str, str]]) -> MessagePart:
+def _result(entry: Mapping[str, Any], text: str, waiting: list[MessagePart]) -> MessagePart:
     """A result, paired with its call by id, else by name, else by order; none of it is checked."""
     name = _typed(entry, "tool_name", str, "ChatRequest.messages.tool_name of type string") or ""
+    name = name or str(entry.get("name") or "")  # as older clients say it
     given = _typed(entry, "tool_call_id", str, "ChatRequest.messages.tool_call_id of type string")
     id_, named = _paired(given or "", name, waiting)
     return MessagePart(
@@ -260,16 +279,17 @@ def _result(entry: Mapping[str, Any], text: str, waiting: list[tuple[str, str]])
     )
 
 
-def _paired(given: str, name: str, waiting: list[tuple[str, str]]) -> tuple[str, str]:
+def _paired(given: str, name: str, waiting: list[MessagePart]) -> tuple[str, str]:
     """The call that a result answers, taken out of `waiting`."""
     tests: Sequence[Any] = (
-        lambda call: given and call[0] == given,
-        lambda call: not given and name and call[1] == name,
-        lambda call: not given and not name,
+        lambda call: given and call.call_id == given,
+        lambda call: name and call.name == name,
+        # Of a call that came without an id, a client makes up one for the result.
+        lambda call: not name and (not given or call.call_id.startswith(_OURS)),
     )
     for test in tests:
         found = next((call for call in waiting if test(call)), None)
         if found is not None:
             waiting.remove(found)
-            return found
+            return found.call_id, found.name
     return given, name

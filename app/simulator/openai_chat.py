@@ -14,6 +14,7 @@ from app.simulator.end import (
     FIRST_TOKEN_S,
     Asked,
     BadRequest,
+    Beside,
     End,
     Frame,
     Stamp,
@@ -242,11 +243,17 @@ def _headers(request_id: str) -> Mapping[str, str]:
 
 
 def models(created: int) -> bytes:
-    entries = [
-        {"id": name, "object": "model", "created": created, "owned_by": "simulator"}
-        for name in MODELS
-    ]
+    entries = [_listed(name, created) for name in MODELS]
     return compact({"object": "list", "data": entries}).encode()
+
+
+def _listed(name: str, created: int) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": created, "owned_by": "simulator"}
+
+
+def _model(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
+    """One model; there is one of every name here."""
+    return encoded(_listed(target.removeprefix("/models/"), created))
 
 
 def _bad_key(given: str) -> BadRequest:
@@ -292,4 +299,5 @@ END = End(
     bad_key=_bad_key,
     headers=_headers,
     models=models,
+    beside=(Beside("GET", re.compile("/models/.+"), _model),),
 )

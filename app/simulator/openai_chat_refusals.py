@@ -22,6 +22,7 @@ NAMES = Source(lint_openai.NAMES["openai_chat"])
 MAX_TOKENS = Source("https://github.com/sipeed/picoclaw/issues/16")
 ONLY_DEFAULT = Source("recordings of vercel/ai, openai errors (docs/wire.md, section 2)")
 TOOL_CONTENT = Source("recordings of pydantic-ai, test_multimodal_tool_return_matrix")
+SAY_JSON = Source("https://github.com/mem0ai/mem0/issues/3008")
 IMAGES = Source("OpenAI guide to images", inferred=True)
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")

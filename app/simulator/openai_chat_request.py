@@ -12,9 +12,10 @@ from typing import Any
 
 from app.core.messages import ModelRequest
 from app.simulator import openai_chat_refusals as refusals
+from app.simulator import openai_schema
 from app.simulator.end import Asked, compact, object_of
 from app.simulator.openai_chat_messages import messages_of
-from app.simulator.openai_chat_refusals import unsupported, wrong_type
+from app.simulator.openai_chat_refusals import check_name, missing, unsupported, wrong_type
 from app.simulator.openai_chat_tools import (
     choice_of,
     function_choice_of,
@@ -61,7 +62,8 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
         choice = choice_of(data.get("tool_choice"), tools, parallel)
     most = _most(data, model)
     messages, system = messages_of(data.get("messages"))
-    params = {"max_tokens": most, "thinking": _effort(data), "legacy": legacy}
+    params: dict[str, Any] = {"max_tokens": most, "thinking": _effort(data), "legacy": legacy}
+    params["format"] = _format(data.get("response_format"), data["messages"])
     params |= {"choices": _choices(data), "logprobs": data.get("logprobs") is True}
     stream = data.get("stream") is True
     request = ModelRequest(model, system, messages, tools, choice, params, stream=stream)
@@ -135,6 +137,48 @@ def _choices(data: Mapping[str, Any]) -> int:
             code="integer_above_max_value",
         )
     return count
+
+
+def _format(value: Any, messages: Any) -> Mapping[str, Any] | None:
+    """The form that the answer is to have: None for words."""
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise wrong_type("response_format", "an object", value)
+    match value.get("type"):
+        case None:
+            raise missing("response_format.type")
+        case "text":
+            return None
+        case "json_object":
+            if "json" not in compact(messages).lower():
+                raise refusals.SAY_JSON.refusal(
+                    "'messages' must contain the word 'json' in some form, to use "
+                    "'response_format' of type 'json_object'.",
+                    param="messages",
+                )
+            return {}
+        case "json_schema":
+            return {"schema": _schema(value.get("json_schema"))}
+        case other:
+            known = "'json_object', 'json_schema', and 'text'"
+            raise unsupported("response_format.type", other, known)
+
+
+def _schema(value: Any) -> Any:
+    where = "response_format.json_schema"
+    if not isinstance(value, dict):
+        raise missing(where)
+    name = check_name(value.get("name"), f"{where}.name")
+    schema, strict = value.get("schema"), value.get("strict")
+    if schema is not None and not isinstance(schema, dict):
+        raise wrong_type(f"{where}.schema", "an object", schema)
+    if strict is not None and not isinstance(strict, bool):
+        raise wrong_type(f"{where}.strict", "a boolean", strict)
+    for said, source in openai_schema.errors(schema, strict=strict is True) if schema else ():
+        sentence = f"Invalid schema for response_format '{name}': {said}"
+        raise source.refusal(sentence, param="response_format")
+    return schema
 
 
 def _effort(data: Mapping[str, Any]) -> bool:

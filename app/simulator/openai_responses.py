@@ -18,6 +18,7 @@ from app.simulator.end import (
     FIRST_TOKEN_S,
     Asked,
     BadRequest,
+    Beside,
     End,
     Frame,
     Stamp,
@@ -256,6 +257,12 @@ def error_frame(problem: BadRequest) -> bytes:
     return _sse({**event, "error": full}) + _sse(failed)
 
 
+def _count(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
+    """The answer to a request for a count of tokens, which is read like one for a response."""
+    spent = parse(body, headers).input_tokens
+    return encoded({"object": "response.input_tokens", "input_tokens": spent})
+
+
 END = End(
     name="openai_responses",
     base=openai_chat.END.base,
@@ -273,4 +280,5 @@ END = End(
     bad_key=openai_chat.END.bad_key,
     headers=openai_chat.END.headers,
     models=openai_chat.models,
+    beside=(Beside("POST", re.compile("/responses/input_tokens"), _count),),
 )

@@ -49,6 +49,8 @@ _HOSTED = spaced(
     program program_output additional_tools"""
 )
 """Items of the provider's own tools: taken as they are."""
+_CODEX = "internal_chat_message_metadata_passthrough"
+"""What Codex puts on every item for OpenAI itself, which takes it."""
 _PREFIXES = {"message": "msg", "function_call": "fc", "custom_tool_call": "ctc", "reasoning": "rs"}
 _CALLS = {"function_call": "function call", "custom_tool_call": "custom tool call"}
 _ROLES = ("assistant", "system", "developer", "user")
@@ -118,7 +120,7 @@ def _checked(item: Any, where: str, store: bool) -> dict[str, Any]:
     if type_ not in _MEMBERS:
         raise unsupported(f"{where}.type", type_, (*_MEMBERS, *sorted(_HOSTED)))
     for name in item:
-        if name not in _MEMBERS[type_]:
+        if name not in _MEMBERS[type_] and name != _CODEX:
             raise unknown(f"{where}.{name}")
     _check_id(item, type_, where)
     if type_ in _CALLS or type_.endswith("_output"):

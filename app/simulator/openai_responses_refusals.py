@@ -25,6 +25,7 @@ DUPLICATE = "https://github.com/continuedev/continue/issues/10200"
 NO_CUSTOM_OUTPUT = "https://github.com/diegosouzapw/OmniRoute/issues/8946"
 NOT_ENCRYPTED = "https://github.com/pydantic/pydantic-ai/issues/2865"
 CHOICE = "https://github.com/vllm-project/vllm/pull/40399"
+SAY_JSON = "OpenAI guide: Structured outputs, JSON mode"
 MINIMUM = "https://github.com/vectorize-io/hindsight/issues/58"
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")

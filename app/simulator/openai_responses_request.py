@@ -31,10 +31,11 @@ from app.simulator.reply import tokens
 from app.simulator.words import spaced
 
 _KNOWN = spaced(
-    """background context_management conversation include input instructions max_output_tokens
-    max_tool_calls metadata model parallel_tool_calls previous_response_id prompt prompt_cache_key
-    prompt_cache_options prompt_cache_retention reasoning safety_identifier service_tier store
-    stream stream_options temperature text tool_choice tools top_logprobs top_p truncation user"""
+    """background client_metadata context_management conversation include input instructions
+    max_output_tokens max_tool_calls metadata model parallel_tool_calls previous_response_id prompt
+    prompt_cache_key prompt_cache_options prompt_cache_retention reasoning safety_identifier
+    service_tier store stream stream_options temperature text tool_choice tools top_logprobs top_p
+    truncation user"""
 )
 _MOVED = {
     "messages": "input",
@@ -91,6 +92,7 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
         params={
             "max_tokens": data.get("max_output_tokens"),
             "thinking": _thinking(data.get("reasoning")),
+            "format": _format(data.get("text"), data["input"]),
             "encrypted": _encrypted(data.get("include"), model),
             "echo": {name: data[name] for name in _ECHOED if data.get(name) is not None},
         },
@@ -112,6 +114,9 @@ def _check_members(data: Mapping[str, Any]) -> None:
             )
         if name not in _KNOWN:
             raise unknown(name)
+    metadata = data.get("client_metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise wrong_type("client_metadata", "an object", metadata)
     _flag(data, "store")
     _flag(data, "parallel_tool_calls")
     if data.get("stream_options") is not None and not _flag(data, "stream"):
@@ -167,6 +172,57 @@ def _thinking(value: Any) -> bool:
     if summary is not None and summary not in _SUMMARIES:
         raise unsupported("reasoning.summary", summary, _SUMMARIES)
     return summary is not None and effort != "none"
+
+
+def _format(text: Any, given: Any) -> Mapping[str, Any] | None:
+    """The form that the answer is to have: None for words."""
+    if text is None:
+        return None
+    if not isinstance(text, dict):
+        raise wrong_type("text", "an object", text)
+    value = text.get("format")
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise wrong_type("text.format", "an object", value)
+    match value.get("type"):
+        case None:
+            raise missing("text.format.type")
+        case "text":
+            return None
+        case "json_object":
+            if "json" not in compact(given).lower():
+                raise refusal(
+                    "Response input messages must contain the word 'json' in some form to use "
+                    "'text.format' of type 'json_object'.",
+                    "input",
+                    source=refusals.SAY_JSON,
+                )
+            return {}
+        case "json_schema":
+            return {"schema": _schema(value)}
+        case other:
+            raise unsupported("text.format.type", other, ("text", "json_schema", "json_object"))
+
+
+def _schema(value: Mapping[str, Any]) -> Any:
+    name = name_of(value.get("name"), "text.format.name")
+    schema, strict = value.get("schema"), value.get("strict")
+    if schema is None:
+        raise missing("text.format.schema")
+    if not isinstance(schema, dict):
+        raise wrong_type("text.format.schema", "an object", schema)
+    if strict is not None and not isinstance(strict, bool):
+        raise wrong_type("text.format.strict", "a boolean", strict)
+    for said, source in openai_schema.errors(schema, strict=strict is True):
+        raise refusal(
+            f"Invalid schema for response_format '{name}': {said}",
+            "text.format.schema",
+            "invalid_json_schema",
+            source=source.words,
+            inferred=source.inferred,
+        )
+    return schema
 
 
 def _tools(value: Any, model: str) -> tuple[tuple[Tool, ...], frozenset[str]]:

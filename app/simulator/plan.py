@@ -100,6 +100,12 @@ def forced(prompt: str, tools: Sequence[Tool], background: Background, today: da
     return Wanted(best, fill(best, prompt, (prompt, *background.texts), today, same).arguments)
 
 
+def fitting(prompt: str, tools: Sequence[Tool]) -> list[Tool]:
+    """The tools whose words `prompt` uses as a whole."""
+    vocabulary = _Vocabulary(tools)
+    return [tool for tool in tools if vocabulary.score(tool, prompt) >= THRESHOLD]
+
+
 def _once(found: Iterable[Wanted]) -> list[Wanted]:
     kept: list[Wanted] = []
     for one in found:

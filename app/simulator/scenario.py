@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from app.core.errors import BadInput
 from app.core.messages import ModelRequest
@@ -30,6 +30,12 @@ class ScenarioTurn:
     reply: Reply
     faults: tuple[Injected, ...] = ()
     pace: float = 1.0
+
+
+class Script(Protocol):
+    """Who answers in place of the model; None leaves a request to it."""
+
+    def turn(self, request: ModelRequest) -> ScenarioTurn | None: ...
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,29 @@ async def test_a_dropped_connection_is_no_word_on_stderr(
     assert bool(err) == bool(said)
 
 
+async def _method(scope: Scope, receive: Receive, send: Send) -> None:
+    assert scope["type"] == "http"
+    await send({"type": "http.response.start", "status": 426, "headers": []})
+    await send({"type": "http.response.body", "body": scope["method"].encode()})
+
+
+async def test_an_upgrade_is_a_request_like_any_other(capsys: pytest.CaptureFixture[str]) -> None:
+    upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    key = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+    with bound("127.0.0.1", 0) as sock:
+        one = server(_method)
+        serving = asyncio.create_task(serve(one, sock, lambda: None))
+        async with asyncio.timeout(30):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port_of(sock))
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n" + upgrade + key + b"\r\n")
+            status = await reader.readline()
+            writer.close()
+            one.should_exit = True
+            await serving
+    assert b"426" in status
+    assert capsys.readouterr().err == ""
+
+
 async def _no_delay(scope: Scope, receive: Receive, send: Send) -> None:
     """Answers with the option of its own connection."""
     connection = scope["extensions"][SOCKET].get_extra_info("socket")

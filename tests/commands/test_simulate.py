@@ -12,6 +12,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from app.commands.simulate import named
+from app.simulator.coding import CodingAgent
+from app.simulator.scenario import Scenario
 from tests.commands.conftest import Typed
 from tests.served import END_S, NO_TLS, ROOT, command, environment
 
@@ -48,6 +51,15 @@ def test_a_script_that_cannot_be_read(tmp_path: Path, typed: Typed) -> None:
     for name in ("gone.json", "bad.json"):
         code, _, said = typed("simulate", "--scenario", name)
         assert (code, said.count("\n")) == (2, 1)
+
+
+def test_a_scenario_may_be_one_of_the_simulators_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert isinstance(named("coding-agent"), CodingAgent)
+    (tmp_path / "coding-agent").write_text('{"turns": [{"text": "a"}]}')
+    assert isinstance(named("coding-agent"), Scenario)
 
 
 def test_the_example_of_the_documentation_plays_as_it_says(

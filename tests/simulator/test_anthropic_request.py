@@ -57,6 +57,10 @@ def many(count: int, kind: Any = "string", *, needed: bool = False) -> dict[str,
     return {**schema, "required": names if needed else []}
 
 
+def formed(schema: Any) -> dict[str, Any]:
+    return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+
+
 UNION = ["string", "null"]
 THINKS = {"thinking": {"type": "adaptive"}}
 IMAGE = {"type": "image", "source": PIXEL}
@@ -90,7 +94,13 @@ def schema(value: Any, name: str = "f") -> dict[str, Any]:
         ({"max_tokens": 0}, "greater than or equal to 1"),
         ({"messages": None}, "messages: Field required"),
         ({"messages": []}, "at least one message"),
-        ({"messages": [{"role": "system", "content": "x"}]}, "Input should be 'user'"),
+        ({"messages": [{"role": "system", "content": "x"}]}, "first message must use"),
+        ({"messages": [HI, {"role": "tool", "content": "x"}]}, "'user', 'assistant' or 'system'"),
+        ({"messages": [HI, {"role": "system", "content": [USE]}]}, "Input tag 'tool_use' found"),
+        ({"output_config": {"format": {"type": "json"}}}, "output_config.format.type: Input"),
+        ({"output_config": {"format": {"type": "json_schema"}}}, "format.schema: Field required"),
+        (formed({"type": "object"}), "output_config.format.schema: For 'object' type, 'additional"),
+        (formed(closed(a={"type": "integer", "minimum": 1})), "property minimum is not supported"),
         ({"messages": [{"role": "assistant", "content": "x"}]}, "first message must use"),
         ({"messages": [{"role": "user", "content": ""}]}, "non-empty content"),
         ({"messages": [{"role": "user", "content": [{"type": "text", "text": " "}]}]}, "non-empty"),
@@ -187,6 +197,17 @@ def test_refusals(changes: dict[str, Any], words: str) -> None:
         ),
         {"tools": [{**TOOL, "cache_control": {"type": "ephemeral"}, "input_examples": [{}]}]},
         {**THINKS, "temperature": 1, "top_p": 0.95},
+        {
+            "messages": [
+                HI,
+                CALL,
+                {"role": "system", "content": "x"},
+                history(RESULT)["messages"][2],
+            ]
+        },
+        {"messages": [HI, {"role": "system", "content": [{"type": "tool_removal", "name": "f"}]}]},
+        {"output_config": {"effort": "low"}},
+        formed(CLOSED),
         {"temperature": 0, "top_p": 0.1, "top_k": 9},
         history({**RESULT, "content": [IMAGE]}),
         searched(SEARCH, FOUND),

@@ -311,6 +311,74 @@ def test_keys_paths_and_methods(simulator: str, serve: Callable[[ASGIApp], str],
     assert CODECS[end.name].models(models.json())
 
 
+COUNTED = {"model": "m", "messages": [{"role": "user", "content": PROMPT}]}
+
+
+@pytest.mark.anyio
+@each_row(
+    ("name", "method", "path", "body", "told"),
+    [
+        ("anthropic", "GET", "/v1/models/claude-x", None, {"id": "claude-x", "type": "model"}),
+        ("anthropic", "POST", "/v1/messages/count_tokens", COUNTED, {"input_tokens": 20}),
+        ("openai_chat", "GET", "/models/org/m", None, {"id": "org/m", "object": "model"}),
+        (
+            "openai_responses",
+            "POST",
+            "/responses/input_tokens",
+            {"model": "m", "input": PROMPT},
+            {"object": "response.input_tokens", "input_tokens": 14},
+        ),
+        ("gemini", "GET", "/v1beta/models/g", None, {"name": "models/g"}),
+        (
+            "gemini",
+            "POST",
+            "/v1beta/models/g:countTokens",
+            {"contents": BODIES["gemini"]["contents"]},
+            {"totalTokens": 23},
+        ),
+        (
+            "gemini",
+            "POST",
+            "/v1beta/models/g:countTokens",
+            {"generateContentRequest": {"model": "models/g", **BODIES["gemini"]}},
+            {"totalTokens": 99},
+        ),
+        ("ollama", "GET", "/api/version", None, {"version": "0.12.6"}),
+        ("ollama", "GET", "/api/ps", None, {"models": []}),
+        ("ollama", "POST", "/api/show", {"model": "m"}, {"license": ""}),
+        # What the real ones refuse.
+        ("anthropic", "POST", "/v1/messages/count_tokens", {**COUNTED, "max_tokens": 9}, 400),
+        ("openai_responses", "POST", "/responses/input_tokens", {"input": "x"}, 400),
+        ("ollama", "POST", "/api/show", {}, 400),
+        ("anthropic", "GET", "/v1/messages/count_tokens", None, 405),
+    ],
+)
+async def test_what_clients_ask_beside_messages(
+    name: str, method: str, path: str, body: Any, told: dict[str, Any] | int
+) -> None:
+    end = next(end for end in ENDS if end.name == name)
+    transport = httpx.ASGITransport(simulator_app(pace=0))
+    async with httpx.AsyncClient(transport=transport, base_url="http://sim") as one:
+        came = await one.request(method, end.base + path, json=body, headers=KEYS[name])
+    if isinstance(told, int):
+        assert came.status_code == told
+        assert words(came)
+        return
+    assert came.status_code == 200
+    assert {key: came.json()[key] for key in told} == told
+
+
+@pytest.mark.anyio
+async def test_who_asks_for_a_websocket_is_told_to_use_http() -> None:
+    """A client that gets 426 tries HTTP at once; for other errors it tries again first."""
+    transport = httpx.ASGITransport(simulator_app(pace=0))
+    asking = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
+    async with httpx.AsyncClient(transport=transport, base_url="http://sim") as one:
+        came = await one.get("/openai/v1/responses", headers={**KEYS["openai_chat"], **asking})
+    assert came.status_code == 426
+    assert "over HTTP" in words(came)
+
+
 def words(refused: httpx.Response) -> str:
     """What an error says, in whatever form the protocol has for it."""
     error = refused.json()["error"]

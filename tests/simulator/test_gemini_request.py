@@ -67,6 +67,13 @@ def asked(of: str = "gemini-3-x", method: str = "generateContent", **changes: An
 COUNT = "number of function response parts is equal to the number of function call parts"
 
 
+JSON = {"responseMimeType": "application/json"}
+
+
+def formed(**config: Any) -> dict[str, Any]:
+    return {"generationConfig": config}
+
+
 @each_row(
     ("changes", "words"),
     [
@@ -170,6 +177,10 @@ COUNT = "number of function response parts is equal to the number of function ca
             "only set only one of thinking budget and thinking level",
         ),
         (contents(person({"inlineData": {"data": "aGk="}})), "mime_type is empty"),
+        (formed(responseMimeType="text/html"), "allowed mimetypes are `text/plain`"),
+        (formed(responseSchema={"type": "STRING"}), "only allowed when the response mime type"),
+        (formed(**JSON, responseSchema={}, responseJsonSchema={}), "only one of response_schema"),
+        (formed(**JSON, responseSchema={"type": "map"}), "response_schema.type'"),
     ],
 )
 def test_what_is_refused_and_how(changes: dict[str, Any], words: str) -> None:
@@ -196,6 +207,7 @@ def test_an_older_model_asks_for_no_signature(changes: dict[str, Any]) -> None:
     [
         ({"generationConfig": {"thinkingConfig": {"thinkingLevel": "LOW"}}}, "Thinking level"),
         (contents(model(fc()), person(fr(parts=[{"inlineData": {}}]))), "Multimodal function"),
+        (F | formed(**JSON), "Function calling with a response mime type"),
     ],
 )
 def test_an_older_model_can_do_less(changes: dict[str, Any], words: str) -> None:
@@ -255,7 +267,7 @@ def test_a_sound_request_is_read() -> None:
     )
     request = got.request
     assert (request.model, request.system, request.stream) == ("gemini-3-x", "Be\nbrief.", False)
-    assert request.params == {"max_tokens": 9, "thinking": True}
+    assert request.params == {"max_tokens": 9, "thinking": True, "format": None}
     f, g = request.tools
     assert f.parameters == {
         "type": "object",
@@ -299,6 +311,20 @@ def test_the_path_says_model_and_method() -> None:
 )
 def test_the_tool_choice_is_read(config: dict[str, Any], choice: ToolChoice) -> None:
     assert asked(**FG, **calling(**config)).request.choice == choice
+
+
+@each_row(
+    ("response", "text"),
+    [
+        ({"output": "a", "more": 1}, "a"),
+        ({"result": "a"}, "a"),
+        ({"return_value": {"b": 1}}, '{"b":1}'),
+        ({"a": 1}, '{"a":1}'),
+    ],
+)
+def test_what_a_function_returned_goes_by_several_names(response: Any, text: str) -> None:
+    read = asked(**contents(model(fc()), person(fr(response=response)))).request
+    assert read.messages[2].parts[0].content[0].text == text
 
 
 def test_calls_without_an_id_are_paired_with_their_results() -> None:

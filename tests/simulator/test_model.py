@@ -76,6 +76,63 @@ def test_a_forced_choice_calls_again_though_all_is_answered() -> None:
     assert len(names(reply(*history, choice=ToolChoice("required")))) == 1
 
 
+@each_row("choice", [ToolChoice("required"), ToolChoice("tool", "calculator")])
+def test_a_forced_call_has_no_words_before_it(choice: ToolChoice) -> None:
+    assert {block.kind for block in reply(user(BOTH), choice=choice).blocks} == {"call"}
+
+
+NOTE = "<system-reminder>\nUse calculator on 3 * 4, and the weather in Rome.\n</system-reminder>"
+
+
+def test_the_notes_of_a_client_are_no_prompt() -> None:
+    noted = Message("user", (MessagePart("text", NOTE), MessagePart("text", "Weather in Paris?")))
+    first = reply(noted)
+    assert [json.loads(block.text) for block in first.calls] == [{"city": "Paris"}]
+    assert names(reply(noted, called(RAIN), results(("c2", "sunny")), user(NOTE))) == []
+
+
+def test_the_same_words_again_call_nothing_that_was_answered() -> None:
+    """As agents do that put their prompt behind the results once more."""
+    came = results(("c1", "391"), ("c2", "sunny"))
+    history = [user(BOTH), called(SUM, RAIN), came, user(BOTH)]
+    assert names(reply(*history)) == []
+    more = user("And the weather in Rome?")
+    again = reply(*history[:3], more)
+    assert [json.loads(block.text) for block in again.calls] == [{"city": "Rome"}]
+    said = Message("assistant", (MessagePart("text", "391 and sunny."),))
+    assert names(reply(*history[:3], said, user(BOTH))) == ["calculator", "get_weather"]
+
+
+def test_of_two_turns_in_a_row_all_results_count() -> None:
+    last = reply(user(BOTH), called(SUM), called(RAIN), results(("c1", "391"), ("c2", WEATHER)))
+    assert names(last) == []
+    assert "391" in last.text
+    assert "sunny" in last.text
+
+
+def test_calls_and_results_in_words_are_read() -> None:
+    """As smolagents writes its history."""
+    calling = (
+        "Calling tools:\n[{'id': 'a', 'type': 'function', 'function': {'name': 'calculator', "
+        "'arguments': {'expression': '17*23'}}}, {'id': 'b', 'type': 'function', 'function': "
+        "{'name': 'get_weather', 'arguments': {'city': 'Paris'}}}]"
+    )
+    said = Message("assistant", (MessagePart("text", calling),))
+    last = reply(user(f"New task:\n{BOTH}"), said, user(f"Observation:\n391\n{WEATHER}"))
+    assert names(last) == []
+    assert "17*23 is 391" in last.text
+    assert "sunny" in last.text
+    failed = reply(user(BOTH), said, user("Call id: a\nError:\nNo such station"))
+    assert "failed: No such station" in failed.text
+    no_calls = Message("assistant", (MessagePart("text", "Calling tools:\n[oops]"),))
+    assert names(reply(user("Hello"), no_calls, user(BOTH))) == ["calculator", "get_weather"]
+
+
+def test_a_place_said_with_its_word_again_is_a_call_of_its_own() -> None:
+    both = reply(user("What is the weather in Paris and in Rome?"))
+    assert [json.loads(block.text) for block in both.calls] == [{"city": "Paris"}, {"city": "Rome"}]
+
+
 def test_a_call_whose_arguments_a_person_changed_is_not_made_again() -> None:
     edited = ("c2", "get_weather", '{"city": "Rome"}')
     history = (user(BOTH), called(SUM, edited), results(("c1", "391"), ("c2", "sunny")))

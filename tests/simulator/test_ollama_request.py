@@ -50,6 +50,7 @@ def using(**changes: Any) -> dict[str, Any]:
         ({"options": {"stop": "E"}}, '"stop" must be of type array', 500),
         ({"options": {"stop": [1]}}, '"stop" must be of an array of strings', 500),
         ({"options": []}, "ChatRequest.options", 400),
+        ({"format": "xml"}, 'invalid format: "xml"', 500),
         ({"messages": {}}, "[]api.Message", 400),
         ({"messages": [7]}, "api.Message", 400),
         ({"messages": [{"role": "user", "content": []}]}, "messages.content of type string", 400),
@@ -105,7 +106,8 @@ def test_a_sound_request_is_read_whole() -> None:
         think="low",
     ).request
     assert request.system == "Be brief."
-    assert request.params == {"max_tokens": 7, "thinking": True, "load": False}
+    told = {"max_tokens": 7, "thinking": True, "load": False, "format": None}
+    assert request.params == told
     assert request.stream  # unless it is told otherwise
     assert not asked(stream=False).request.stream
     prompt, turn, results = request.messages
@@ -140,6 +142,26 @@ def test_results_are_paired_by_id_by_name_or_by_order(
     said = [{"role": "tool", "content": "x", **one} for one in given]
     request = asked(messages=[HI, {"role": "assistant", "tool_calls": calls}, *said]).request
     assert [part.call_id for part in request.messages[2].parts] == paired
+
+
+def test_results_of_calls_without_ids_are_paired_though_they_bear_some() -> None:
+    """Each call of a turn as a message of its own, and ids that the client made up."""
+    said = [
+        {"role": "assistant", "tool_calls": [{"function": {"name": name, "arguments": {}}}]}
+        for name in ("f", "g", "f")
+    ]
+    came = [
+        {"role": "tool", "content": text, **told}
+        for text, told in (
+            ("1", {"tool_call_id": "u1"}),
+            ("2", {"tool_call_id": "u2", "tool_name": "g"}),
+            ("3", {"name": "f"}),
+        )
+    ]
+    messages = asked(messages=[HI, *said, *came]).request.messages
+    calls = [part for message in messages[1:4] for part in message.parts]
+    answers = [(part.call_id, part.content[0].text) for part in messages[4].parts]
+    assert answers == [(call.call_id, text) for call, text in zip(calls, "123", strict=True)]
 
 
 def test_without_messages_the_model_is_only_loaded() -> None:

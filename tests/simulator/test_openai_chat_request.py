@@ -59,6 +59,15 @@ def custom(**changes: Any) -> dict[str, Any]:
 CLOSED = {"type": "object", "properties": {"x": {}}, "additionalProperties": False}
 
 
+def formed(**form: Any) -> dict[str, Any]:
+    return {"response_format": form}
+
+
+def schema(written: Any, **more: Any) -> dict[str, Any]:
+    given = {"name": "n", "schema": written, "strict": True, **more}
+    return formed(type="json_schema", json_schema=given)
+
+
 @each_row(
     ("changes", "words", "param"),
     [
@@ -124,6 +133,16 @@ CLOSED = {"type": "object", "properties": {"x": {}}, "additionalProperties": Fal
             None,
         ),
         ({"functions": [{"name": "f"}], "function_call": {"name": "g"}}, "'g' is not in", None),
+        (formed(type="json"), "'json_object', 'json_schema', and 'text'", "response_format.type"),
+        (formed(type="json_object"), "must contain the word 'json'", "messages"),
+        (formed(type="json_schema"), "Missing", "response_format.json_schema"),
+        (schema({"type": "object"}, name=""), "does not match", None),
+        (
+            schema({"type": "object", "properties": {}}),
+            "Invalid schema for response_format 'n'",
+            None,
+        ),
+        (schema({"type": "array"}, strict=False), "must be a JSON Schema of 'type: \"obj", None),
         ({"functions": [{"name": "no spaces"}]}, "does not match pattern", "functions[0].name"),
     ],
 )

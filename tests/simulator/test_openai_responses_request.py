@@ -134,6 +134,20 @@ NESTED = {**CLOSED, "properties": {"x": OPEN}, "required": ["x"]}
             "'lark' and 'regex'",
             "tools[0].format.syntax",
         ),
+        # The form of the answer.
+        ({"text": {"format": {"type": "xml"}}}, "'text', 'json_schema'", "text.format.type"),
+        ({"text": {"format": {"type": "json_object"}}}, "contain the word 'json'", "input"),
+        ({"text": {"format": {"type": "json_schema"}}}, "Missing", "text.format.name"),
+        (
+            {
+                "text": {
+                    "format": {"type": "json_schema", "name": "n", "schema": {}, "strict": True}
+                }
+            },
+            "Invalid schema for response_format 'n'",
+            "text.format.schema",
+        ),
+        ({"client_metadata": "x"}, "expected an object", "client_metadata"),
         # Choices.
         ({"tool_choice": "f"}, "Invalid value: 'f'", "tool_choice"),
         ({"tool_choice": "required", "tools": None}, "must be specified with", "tool_choice"),
@@ -235,6 +249,8 @@ def test_small_permissions() -> None:
     assert asked(input="hi").request.messages[0].parts[0].text == "hi"
     assert asked(tools=[]).request.tools == ()
     assert asked(tools=[{"type": "web_search"}], tool_choice="required").request.tools == ()
+    passed = {"role": "user", "content": "hi", "internal_chat_message_metadata_passthrough": {}}
+    assert asked(input=[passed], client_metadata={"a": "b"}).request.messages  # Codex sends both
     # Without a word on it the real one makes a schema strict by itself.
     assert not asked(**tool(parameters=OPEN)).request.tools[0].strict
     assert asked(reasoning={"effort": "low", "summary": "auto"}).request.params["thinking"]

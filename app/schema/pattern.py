@@ -1,0 +1,150 @@
+"""A text that a regular expression matches, made from its parsed form. Knows no schema.
+
+Patterns are ECMA's and are read by Python's parser, which takes nearly all that people write; where
+it does not, or where the text made is none, there is no text. What a look-around forbids is not
+looked for: the caller checks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from re import _parser  # type: ignore[attr-defined]
+from typing import Any
+
+MOST = 20_000
+"""Characters of one text."""
+
+_PREFERRED = (
+    "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ-_ .,:;/@#+=!?$%&*"
+    "'\"()[]{}<>|~^\\"
+)
+_FIRST = {"DIGIT": "1234567890", "WORD": _PREFERRED, "SPACE": " "}
+_CLASSES = (
+    (r"\\p\{L[lmo]?\}|\\p\{Letter\}", "a-z"),
+    (r"\\p\{Lu\}", "A-Z"),
+    (r"\\p\{(?:N|Nd)\}", "0-9"),
+    (r"\\p\{P\}", ".,:;"),
+)
+
+
+def texts(pattern: str, length: int = 0, shift: int = 0) -> Iterator[str]:
+    """Texts for `pattern`, the shortest first, then longer ones up to about `length`, then others
+    of the same lengths; another `shift` gives others. None where it cannot be read here."""
+    try:
+        tree = _parsed(pattern)
+    except (re.error, RecursionError, OverflowError):
+        return
+    seen: set[str] = set()
+    further = range(max(9, length - 3), length + 2) if length > 9 else (16, 32)
+    for turn in range(shift, shift + 6):
+        for more in (*range(9), *further):
+            for ahead in (True, False):
+                try:
+                    text = _Writer(more, turn, ahead).of(tree)
+                except (_TooLongError, RecursionError):
+                    continue
+                if text not in seen:
+                    seen.add(text)
+                    yield text
+
+
+def _parsed(pattern: str) -> Any:
+    for property_, letters in _CLASSES:
+        inside = re.compile(rf"(?<=\[)([^\]]*)(?:{property_})")
+        while (changed := inside.sub(lambda m, k=letters: m[1] + k, pattern)) != pattern:  # type: ignore[misc]
+            pattern = changed
+        pattern = re.sub(property_, f"[{letters}]", pattern)
+    return _parser.parse(re.sub(r"\(\?<(?![=!])", "(?P<", pattern))
+
+
+class _TooLongError(Exception):
+    pass
+
+
+class _Writer:
+    """One text: each repetition `more` times beyond its least, `shift` letters further on;
+    `ahead` writes what a look-ahead wants, too."""
+
+    def __init__(self, more: int, shift: int, ahead: bool) -> None:
+        self.more, self.shift, self.ahead = more, shift, ahead
+        self.groups: dict[int, str] = {}
+        self.written = 0
+
+    def of(self, tree: Any) -> str:
+        return "".join(self.one(str(op), value) for op, value in tree)
+
+    def one(self, op: str, value: Any) -> str:
+        match op:
+            case "LITERAL":
+                return self.put(chr(value))
+            case "NOT_LITERAL":
+                return self.put(self.picked([c for c in _PREFERRED if ord(c) != value]))
+            case "ANY":
+                return self.put(self.picked(_PREFERRED))
+            case "IN":
+                return self.put(self.picked(_allowed(value)))
+            case "BRANCH":
+                branches = value[1]
+                return self.of(branches[self.shift % len(branches)])
+            case "SUBPATTERN":
+                number, _, _, inner = value
+                text = self.of(inner)
+                if number is not None:
+                    self.groups[number] = text
+                return text
+            case "ATOMIC_GROUP":
+                return self.of(value)
+            case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+                least, most, inner = value
+                times = min(int(least) + self.more, int(most))
+                if times > MOST:
+                    raise _TooLongError
+                return "".join(self.of(inner) for _ in range(times))
+            case "GROUPREF":
+                return self.groups.get(value, "")
+            case "ASSERT" if self.ahead and value[0] == 1:
+                return _Writer(0, self.shift, True).of(value[1])
+            case _:
+                return ""
+
+    def put(self, letter: str) -> str:
+        self.written += 1
+        if self.written > MOST:
+            raise _TooLongError
+        return letter
+
+    def picked(self, letters: Sequence[str]) -> str:
+        return letters[(self.written + self.shift) % min(len(letters), 26)] if letters else ""
+
+
+def _allowed(members: Sequence[Any]) -> Sequence[str]:
+    """The letters of a class, those that read well first."""
+    negated = any(str(op) == "NEGATE" for op, _ in members)
+    given = [(str(op), value) for op, value in members if str(op) != "NEGATE"]
+    if [op for op, _ in given] == ["CATEGORY"] and not negated:
+        name = str(given[0][1])
+        if "NOT" not in name:
+            return _FIRST[name.rpartition("_")[2]]
+    found = [c for c in _PREFERRED if any(_holds(op, value, c) for op, value in given) != negated]
+    if found or negated:
+        return found
+    ranges = (value[0] if op == "RANGE" else value for op, value in given if op != "CATEGORY")
+    return [chr(value) for value in ranges]
+
+
+def _holds(op: str, value: Any, letter: str) -> bool:
+    match op:
+        case "LITERAL":
+            return bool(ord(letter) == value)
+        case "RANGE":
+            return bool(value[0] <= ord(letter) <= value[1])
+        case _:
+            name = str(value)
+            kind = name.rpartition("_")[2]
+            known: dict[str, bool] = {
+                "DIGIT": letter.isdigit(),
+                "WORD": letter.isalnum() or letter == "_",
+                "SPACE": letter.isspace(),
+            }
+            return bool(known[kind] != ("NOT" in name))

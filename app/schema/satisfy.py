@@ -1,0 +1,579 @@
+"""A value that satisfies a schema, made of what one wishes to say where that fits.
+
+Theory of operation. Each schema inside has candidates: what is wished for its place, what it says
+itself (const, enum, default, examples), and values built of its parts, one way after the other
+(branches, types, few members or many). Most are right by construction; where a keyword stands that
+construction does not look at (a `pattern`, `not`, `oneOf`, ...), the validator judges, and the
+first that it takes is kept. So faults are mended where they are, and the whole is judged once more.
+
+`app.schema.sample` makes examples and checks nothing; here a wrong value would be a broken promise.
+Bounded whatever the schema: past `BUDGET` the first candidate is taken as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import Any
+
+import jsonschema_rs
+
+from app.schema import cost, soundness
+from app.schema.keywords import Place, is_local, resolved
+from app.schema.pattern import texts
+from app.schema.sample import FORMATS, named
+
+Wish = Callable[[Place, Mapping[str, Any]], Iterable[Any]]
+"""(where the value will stand, its schema) -> what one would like to say there, the best first."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+BUDGET = 8_000
+"""Schemas looked at for one value."""
+
+_WORK = 100_000
+"""Steps of validators, all together."""
+_DEEP, _DEEPEST, _MOST_ITEMS = 4, 24, 300
+_PLAIN = _words("""type properties required additionalProperties items prefixItems minItems maxItems
+    const enum
+    minLength maxLength title description default examples $defs definitions $schema $comment
+    nullable propertyOrdering example deprecated readOnly writeOnly""")
+"""Keywords that a value built here satisfies by construction, or that ask for nothing."""
+_SAYING = _words("title description default examples $defs definitions $schema")
+_NEVER: Mapping[str, Any] = {"enum": []}
+_FAR = (10, 100, 1_000, 1_000_000, -10, -1_000)
+_ROOT = "root"
+_APART = ("$schema", "$id")
+_IMPLIED = {
+    **dict.fromkeys(
+        _words("""properties required additionalProperties patternProperties minProperties
+        maxProperties propertyNames dependentRequired"""),
+        "object",
+    ),
+    **dict.fromkeys(_words("items prefixItems minItems maxItems uniqueItems contains"), "array"),
+    **dict.fromkeys(
+        _words("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"), "number"
+    ),
+    **dict.fromkeys(_words("minLength maxLength pattern format"), "string"),
+}
+
+
+def satisfying(
+    schema: Mapping[str, Any], wish: Wish = lambda place, schema: (), *, sparse: bool = False
+) -> Any:
+    """A value for `schema`; its best likeness where there is none, or none is found in time.
+
+    `sparse` leaves out members that nobody wishes for and that need not be."""
+    maker = _Maker(schema, wish, sparse)
+    value = maker.of(schema, (), 0)
+    if maker.left <= 0 or maker.work <= 0 or maker.fits(schema, value):
+        return value
+    careful = _Maker(schema, wish, sparse, careful=True)
+    return careful.of(schema, (), 0)
+
+
+class _Maker:
+    """`careful` asks the validator about every candidate, not only where a keyword is hard.
+    `shift` turns the candidates of scalars, so that the next value is another one."""
+
+    def __init__(
+        self, root: Mapping[str, Any], wish: Wish, sparse: bool, *, careful: bool = False
+    ) -> None:
+        self.root, self.wish, self.sparse, self.careful = root, wish, sparse, careful
+        self.left, self.work, self.shift = BUDGET, _WORK, 0
+        self.size = len(json.dumps(root))
+        self.sound = soundness.fault(root) is None
+        self.validators: dict[str, Any] = {}
+        self.moved: dict[str, Any] = {}
+
+    def of(self, schema: Any, place: Place, depth: int) -> Any:
+        """The first candidate that fits; else the first of all."""
+        if not isinstance(schema, Mapping) or self.left <= 0 or depth > _DEEPEST:
+            return "" if schema is True or schema == {} else None
+        self.left -= 1
+        first: list[Any] = []
+        for value, sure in islice(self.candidates(schema, place, depth), 60):
+            if (sure and not self.careful) or self.fits(schema, value):
+                return value
+            first = first or [value]
+            if self.work <= 0:
+                break
+        return first[0] if first else None
+
+    def fits(self, schema: Mapping[str, Any], value: Any) -> bool:
+        """Whether the validator takes `value`; unknown is yes."""
+        if not self.sound:
+            return True
+        key = json.dumps(schema, sort_keys=True)
+        if key not in self.validators:
+            alone = self.alone(schema)
+            self.validators[key] = alone, _validator(alone) if self.work > 0 else None
+            self.work -= len(key) // 8 + (self.size // 8 if "$defs" in alone else 0)
+        alone, judge = self.validators[key]
+        steps = cost.steps(alone, value, max(self.work, 0)) + 10
+        self.work -= steps
+        if judge is None or self.work <= 0:
+            return True
+        try:
+            return bool(judge.is_valid(value))
+        except (ValueError, RecursionError):
+            return True
+
+    def alone(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """`schema` as one that stands for itself, with all that its references lead to."""
+        draft = {"$schema": self.root["$schema"]} if "$schema" in self.root else {}
+        if schema is self.root or not _refers(schema):
+            return {**draft, **schema}
+        if not self.moved:
+            self.moved = {"$defs": {_ROOT: _moved(self.root)}}
+        return {**draft, **_moved(schema), **self.moved}
+
+    # Candidates: (value, whether it is right by construction).
+
+    def candidates(
+        self, schema: Mapping[str, Any], place: Place, depth: int
+    ) -> Iterator[tuple[Any, bool]]:
+        wished = list(islice(self.wish(place, schema), 8)) if self.shift == 0 else []
+        open_ = not {"const", "enum"} & schema.keys()
+        yield from ((value, False) for value in wished)
+        if "const" in schema:
+            yield schema["const"], schema.keys() <= _PLAIN
+        options = schema.get("enum")
+        if isinstance(options, list) and options:
+            turned = self.shift % len(options)
+            yield from ((value, False) for value in options[turned:] + options[:turned])
+        if "default" in schema and self.shift == 0:
+            yield schema["default"], False
+        examples = schema.get("examples")
+        if isinstance(examples, list) and self.shift == 0:
+            yield from ((value, False) for value in examples[:4])
+        if not open_:
+            return
+        for whole, exact in self.variants(schema, depth):
+            if {"const", "enum"} & whole.keys():
+                inner = {k: v for k, v in whole.items() if k not in ("anyOf", "oneOf", "allOf")}
+                found = self.candidates(inner, place, depth)
+                yield from ((value, sure and exact) for value, sure in found)
+                continue
+            sure = exact and whole.keys() <= _PLAIN
+            for kind in _kinds(whole):
+                yield from ((value, sure) for value in self.built(kind, whole, place, depth))
+
+    def variants(
+        self, schema: Mapping[str, Any], depth: int
+    ) -> Iterator[tuple[Mapping[str, Any], bool]]:
+        """`schema` without references, each with one choice of its branches folded in; and
+        whether what satisfies that surely satisfies the schema."""
+        todo: list[tuple[Mapping[str, Any], bool, int]] = [(schema, True, 0)]
+        while todo and self.left > 0:
+            one, exact, level = todo.pop(0)
+            self.left -= 1
+            if level > 16:
+                continue
+            level += 1
+            ref = one.get("$ref")
+            branching = next((k for k in ("anyOf", "oneOf") if isinstance(one.get(k), list)), None)
+            if isinstance(ref, str):
+                target = resolved(self.root, ref) if is_local(ref) else None
+                rest = {k: v for k, v in one.items() if k != "$ref"}
+                todo.insert(0, (united(rest, target), exact and not rest, level))
+            elif branching is not None:
+                rest = {k: v for k, v in one.items() if k != branching}
+                exact = exact and branching == "anyOf" and rest.keys() <= _SAYING
+                todo[:0] = [
+                    (united(rest, part), exact, level)
+                    for part in self.branches(one[branching], depth)
+                ]
+            elif isinstance(one.get("allOf"), list):
+                whole: Mapping[str, Any] = {k: v for k, v in one.items() if k != "allOf"}
+                for part in one["allOf"]:
+                    whole = united(whole, part)
+                todo.insert(0, (whole, False, level))
+            elif "if" in one:
+                rest = {k: v for k, v in one.items() if k not in ("if", "then", "else")}
+                taken = united(united(rest, one["if"]), one.get("then", True))
+                todo[:0] = [
+                    (taken, False, level),
+                    (united(rest, one.get("else", True)), False, level),
+                ]
+            else:
+                yield one, exact
+
+    def branches(self, given: Sequence[Any], depth: int) -> list[Any]:
+        """In the order to try them."""
+        found = [part for part in given if part is not False]
+        if depth > _DEEP:  # the simplest first: a recursive schema would not end
+            found.sort(key=_weight)
+        turned = self.shift % max(1, len(found))
+        return found[turned:] + found[:turned]
+
+    def built(
+        self, kind: str, schema: Mapping[str, Any], place: Place, depth: int
+    ) -> Iterable[Any]:
+        match kind:
+            case "object":
+                return self.objects(schema, place, depth)
+            case "array":
+                return self.arrays(schema, place, depth)
+            case "integer" | "number":
+                return self.numbers(schema, whole=kind == "integer")
+            case "boolean":
+                return [True, False] if self.shift % 2 == 0 else [False, True]
+            case "null":
+                return [None]
+            case _:
+                return self.strings(schema, place)
+
+    def objects(
+        self, schema: Mapping[str, Any], place: Place, depth: int
+    ) -> Iterator[dict[str, Any]]:
+        """With all members, then with those alone that must be."""
+        properties = _mapping(schema.get("properties"))
+        required = [name for name in _list(schema.get("required")) if isinstance(name, str)]
+        optional = [n for n, one in properties.items() if n not in required and one is not False]
+        most = _number_of(schema.get("maxProperties"), _MOST_ITEMS)
+        if self.sparse:
+            optional = [n for n in optional if any(True for _ in self.wish((*place, n), {}))]
+        full = [n for n in properties if n in required or n in optional]
+        full += [name for name in required if name not in properties]
+        if depth <= _DEEP:
+            room = max(0, most - len(required))
+            chosen = [n for n in full if n in required or n in optional[:room]]
+            yield self.object(schema, self.depending(schema, chosen), place, depth)
+        yield self.object(schema, self.depending(schema, required), place, depth)
+
+    def depending(self, schema: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+        found = list(names)
+        for keyword in ("dependentRequired", "dependencies"):
+            for name, needed in _mapping(schema.get(keyword)).items():
+                if name in found and isinstance(needed, list):
+                    found += [one for one in needed if one not in found]
+        return found
+
+    def object(
+        self, schema: Mapping[str, Any], names: Sequence[str], place: Place, depth: int
+    ) -> dict[str, Any]:
+        for keyword in ("dependentSchemas", "dependencies"):
+            for name, more in _mapping(schema.get(keyword)).items():
+                if name in names and isinstance(more, Mapping):
+                    schema = united(schema, more)
+        names = [*names, *(n for n in _list(schema.get("required")) if n not in names)]
+        properties = _mapping(schema.get("properties"))
+        value: dict[str, Any] = {}
+        for name in names:
+            one = properties.get(name) if name in properties else self.other(schema, name)
+            value[name] = self.of(one, (*place, name), depth + 1)
+        least = min(_number_of(schema.get("minProperties"), 0), _MOST_ITEMS)
+        spare = [n for n, one in properties.items() if n not in value and one is not False]
+        for name in chain(spare, self.further(schema)):
+            if len(value) >= least or self.left <= 0:
+                break
+            if name not in value:
+                one = properties.get(name) if name in properties else self.other(schema, name)
+                value[name] = self.of(one, (*place, name), depth + 1)
+        return value
+
+    def other(self, schema: Mapping[str, Any], name: str) -> Any:
+        """The schema of a member that `properties` does not name."""
+        for pattern, one in _mapping(schema.get("patternProperties")).items():
+            if self.fits({"pattern": pattern}, name):
+                return one
+        return schema.get("additionalProperties", {})
+
+    def further(self, schema: Mapping[str, Any]) -> Iterator[str]:
+        """Names for members beyond those that are named."""
+        for pattern in _mapping(schema.get("patternProperties")):
+            yield from (t for t in texts(pattern, 12) if self.fits({"pattern": pattern}, t))
+        names = _mapping(schema.get("propertyNames"))
+        if names:
+            before = self.shift
+            for self.shift in range(_MOST_ITEMS):
+                name = self.of({"type": "string", **names}, (), _DEEP)
+                if isinstance(name, str):
+                    yield name
+            self.shift = before
+        yield from (f"key{number}" for number in range(1, _MOST_ITEMS))
+
+    def arrays(self, schema: Mapping[str, Any], place: Place, depth: int) -> Iterator[list[Any]]:
+        """As few items as may be but one, then as few as may be at all, then a few more."""
+        prefix, items = _list(schema.get("prefixItems")), schema.get("items", {})
+        if isinstance(items, list):
+            prefix, items = items, schema.get("additionalItems", {})
+        contains = schema.get("contains")
+        wanted = _number_of(schema.get("minContains"), 1) if contains is not None else 0
+        least = max(_number_of(schema.get("minItems"), 0), wanted)
+        most = min(_number_of(schema.get("maxItems"), _MOST_ITEMS), _MOST_ITEMS)
+        some = 1 if depth <= _DEEP and items is not False else 0
+        wished = [len(one) for one in self.wish(place, schema) if isinstance(one, list)]
+        usual = max(least, len(prefix), *wished[:1], some if not prefix else 0)
+        if items is False:
+            usual = min(usual, len(prefix))
+        for count in dict.fromkeys((min(usual, most), min(least, most), min(usual + 1, most))):
+            found: list[Any] = []
+            for index in range(int(count)):
+                one: Any = prefix[index] if index < len(prefix) else items
+                if contains is not None and len(prefix) <= index < len(prefix) + wanted:
+                    one = united(_mapping(one), contains)
+                found.append(self.item(one, (*place, index), depth, schema, found))
+            yield found
+
+    def item(
+        self, one: Any, place: Place, depth: int, schema: Mapping[str, Any], before: list[Any]
+    ) -> Any:
+        """An item, another than those before it where they must differ."""
+        if schema.get("uniqueItems") is not True:
+            return self.of(one, place, depth + 1)
+        usual = self.shift
+        seen = {json.dumps(item, sort_keys=True) for item in before}
+        value = None
+        for self.shift in range(usual, usual + 2 * len(before) + 12):
+            value = self.of(one, place, depth + 1)
+            if json.dumps(value, sort_keys=True) not in seen:
+                break
+        self.shift = usual
+        return value
+
+    def numbers(self, schema: Mapping[str, Any], *, whole: bool) -> Iterator[int | float]:
+        low, high = _bounds(schema, whole)
+        step: Any = schema.get("multipleOf")
+        unit: Any = step if _is_number(step) and step > 0 else 1
+        if whole:
+            unit = float(unit).as_integer_ratio()[0]
+        start = max(low, unit) if low > -math.inf else min(high, unit)
+        try:
+            first = math.ceil(round(start / unit, 9))
+            for number in range(first + self.shift, first + self.shift + 8):
+                yield _tidy(number * unit, whole)
+            for number in (math.floor(round(high / unit, 9)), 0, -1):
+                yield _tidy(number * unit, whole)
+        except (OverflowError, ValueError):
+            pass
+        if not whole and math.isfinite(low) and math.isfinite(high):
+            yield from (low + (high - low) * share for share in (0.5, 0.25, 0.75))
+        for bound in (low, high, 0, 1, *_FAR):
+            if math.isfinite(bound) and low <= bound <= high:
+                yield _tidy(bound, whole)
+
+    def strings(self, schema: Mapping[str, Any], place: Place) -> Iterator[str]:
+        low = min(_number_of(schema.get("minLength"), 0), 100_000)
+        high = _number_of(schema.get("maxLength"), 1_000_000)
+        form, pattern = str(schema.get("format", "")), schema.get("pattern")
+        for number, text in enumerate(self.usual(form, pattern, low, place)):
+            if not form and not isinstance(pattern, str):
+                text = text if len(text) >= low else (text + " ") * (low // (len(text) + 1) + 1)
+                text = text[: max(low, min(high, len(text)))] if len(text) > high else text
+            if low <= len(text) <= high:
+                yield text
+            if number > 400:
+                return
+
+    def usual(self, form: str, pattern: Any, low: int, place: Place) -> Iterator[str]:
+        """Texts of this form, whatever their length."""
+        known = list(FORMATS.get(form, ()))
+        if isinstance(pattern, str):
+            yield from known
+            made = texts(pattern, low, self.shift)
+            yield from made
+            return
+        known = known or [*named(place), "sample"]
+        if self.shift < len(known):
+            yield from known[self.shift :] + known[: self.shift]
+        yield from (_another(known[0], form, self.shift + more) for more in range(1, 6))
+
+
+def united(one: Mapping[str, Any], other: Any) -> Mapping[str, Any]:
+    """A schema that says both, as far as building a value needs it."""
+    if not isinstance(other, Mapping):
+        return one
+    whole = {**other, **one}
+    for keyword in ("properties", "patternProperties", "dependentRequired", "dependentSchemas"):
+        if keyword in one and keyword in other:
+            both = {**_mapping(other[keyword]), **_mapping(one[keyword])}
+            shared = _mapping(other[keyword]).keys() & _mapping(one[keyword]).keys()
+            if keyword == "properties":
+                both |= {n: _both(one[keyword][n], other[keyword][n]) for n in shared}
+            whole[keyword] = both
+    if "required" in one and "required" in other:
+        whole["required"] = list(
+            dict.fromkeys([*_list(one["required"]), *_list(other["required"])])
+        )
+    for keyword, tighter in (
+        *((k, max) for k in ("minimum", "exclusiveMinimum", "minLength", "minItems")),
+        *((k, min) for k in ("maximum", "exclusiveMaximum", "maxLength", "maxItems")),
+        ("minProperties", max),
+        ("maxProperties", min),
+    ):
+        if _is_number(one.get(keyword)) and _is_number(other.get(keyword)):
+            whole[keyword] = tighter(one[keyword], other[keyword])
+    if isinstance(one.get("enum"), list) and isinstance(other.get("enum"), list):
+        whole["enum"] = [value for value in one["enum"] if value in other["enum"]] or one["enum"]
+    kinds = [set(_types(one)), set(_types(other))]
+    if all(kinds):
+        shared_kinds = kinds[0] & kinds[1]
+        if "integer" in kinds[0] | kinds[1] and "number" in kinds[0] | kinds[1]:
+            shared_kinds |= {"integer"}
+        ordered = [kind for kind in (*_types(one), *_types(other)) if kind in shared_kinds]
+        whole["type"] = list(dict.fromkeys(ordered))
+        if not ordered:
+            return _NEVER
+    if "items" in one and "items" in other:
+        whole["items"] = _both(one["items"], other["items"])
+    for keyword in ("anyOf", "oneOf", "not", "if"):
+        if keyword in one and keyword in other and one[keyword] != other[keyword]:
+            whole[keyword] = one[keyword]
+            kept = {k: other[k] for k in (keyword, "then", "else") if k in other}
+            whole["allOf"] = [*_list(whole.get("allOf")), kept]
+    if isinstance(one.get("allOf"), list) and isinstance(other.get("allOf"), list):
+        whole["allOf"] = [*one["allOf"], *other["allOf"]]
+    if "$ref" in one and "$ref" in other:
+        whole["allOf"] = [*_list(whole.get("allOf")), {"$ref": other["$ref"]}]
+    return whole
+
+
+def _both(one: Any, other: Any) -> Any:
+    if one is False or other is False:
+        return False
+    if not isinstance(one, Mapping) or not isinstance(other, Mapping):
+        return one if isinstance(one, Mapping) else other
+    return one if one == other else united(one, other)
+
+
+def _validator(schema: Mapping[str, Any]) -> Any:
+    """None where schemas that were put together make none that can be used."""
+    try:
+        return soundness.validator(schema)
+    except (ValueError, TypeError, LookupError, jsonschema_rs.ReferencingError):
+        return None
+
+
+def _moved(schema: Any) -> Any:
+    """A copy whose references lead to the root where it stands inside another one."""
+    match schema:
+        case Mapping():
+            copy = {name: _moved(one) for name, one in schema.items() if name not in _APART}
+            ref = schema.get("$ref")
+            if isinstance(ref, str) and is_local(ref):
+                copy["$ref"] = f"#/$defs/{_ROOT}{ref[1:]}"
+            return copy
+        case list():
+            return [_moved(one) for one in schema]
+        case _:
+            return schema
+
+
+def _refers(schema: Any) -> bool:
+    todo = [schema]
+    while todo:
+        match todo.pop():
+            case Mapping() as one:
+                if "$ref" in one:
+                    return True
+                todo += one.values()
+            case list() as many:
+                todo += many
+    return False
+
+
+def _weight(schema: Any) -> int:
+    """How much a branch brings with it; nothing is lightest."""
+    if not isinstance(schema, Mapping):
+        return 1
+    kinds = _types(schema)
+    if kinds == ["null"] or "const" in schema or "enum" in schema:
+        return 0
+    return 1 if kinds and not {"object", "array"} & set(kinds) else 2 + ("$ref" in schema)
+
+
+def _kinds(schema: Mapping[str, Any]) -> list[str]:
+    """The types to try: what a value is before what is none."""
+    kinds = _types(schema)
+    if kinds:
+        usual = [kind for kind in kinds if kind != "null"]
+        return usual + [kind for kind in kinds if kind == "null"]
+    implied = [kind for keyword, kind in _IMPLIED.items() if keyword in schema]
+    return [*dict.fromkeys(implied), "string", "object", "number", "array", "boolean", "null"]
+
+
+def _types(schema: Mapping[str, Any]) -> list[str]:
+    kind = schema.get("type")
+    return [kind] if isinstance(kind, str) else [str(one) for one in _list(kind)]
+
+
+def _bounds(schema: Mapping[str, Any], whole: bool) -> tuple[float, float]:
+    low, high = _number_at(schema, "minimum", -math.inf), _number_at(schema, "maximum", math.inf)
+    over = _number_at(schema, "exclusiveMinimum", -math.inf)
+    under = _number_at(schema, "exclusiveMaximum", math.inf)
+    room = min(high, under) - max(low, over)
+    gap = 1.0 if whole or not math.isfinite(room) else min(1.0, room / 4)
+    # Draft 4 says by a flag that the bound itself is none.
+    over = low if schema.get("exclusiveMinimum") is True else over
+    under = high if schema.get("exclusiveMaximum") is True else under
+    if math.isfinite(over):
+        low = max(low, math.floor(over) + 1 if whole else over + gap)
+    if math.isfinite(under):
+        high = min(high, math.ceil(under) - 1 if whole else under - gap)
+    return (math.ceil(low) if whole and math.isfinite(low) else low), (
+        math.floor(high) if whole and math.isfinite(high) else high
+    )
+
+
+def _tidy(value: float, whole: bool) -> int | float:
+    if whole or isinstance(value, int):
+        return int(value)
+    rounded = round(value, 10)
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
+
+
+def _another(text: str, form: str, number: int) -> str:
+    """A further text of the same form."""
+    match form:
+        case "email" | "idn-email":
+            return f"person{number}@example.com"
+        case "uri" | "iri" | "url":
+            return f"https://example.com/page/{number}"
+        case "uuid":
+            return f"6f1c2f0e-3c5b-4c0a-9d55-{number:012x}"
+        case "date":
+            return f"2026-{number // 28 % 12 + 1:02}-{number % 28 + 1:02}"
+        case "date-time":
+            return f"2026-05-04T{number // 60 % 24:02}:{number % 60:02}:00Z"
+        case "time":
+            return f"{number // 60 % 24:02}:{number % 60:02}:00Z"
+        case "ipv4":
+            return f"192.0.2.{number % 256}"
+        case "ipv6":
+            return f"2001:db8::{number:x}"
+        case "hostname" | "idn-hostname":
+            return f"host{number}.example.com"
+        case "":
+            return f"{text} {number + 1}"
+        case _:
+            return text
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _number_at(schema: Mapping[str, Any], name: str, absent: float) -> float:
+    value = schema.get(name)
+    return value if _is_number(value) else absent  # type: ignore[return-value]
+
+
+def _number_of(value: Any, absent: int) -> int:
+    if isinstance(value, str) and value.isdecimal():  # as Google writes its 64-bit numbers
+        return int(value[:9])
+    return int(value) if _is_number(value) and math.isfinite(value) else absent
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

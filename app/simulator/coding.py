@@ -1,0 +1,247 @@
+"""The scenario of a coding agent: it reads the file that the prompt names, edits it, and ends.
+
+It works with whatever tools the agent brings, known by their parameters: a path and a text to
+replace by another, a patch, a whole text to write, or a shell. What it is not asked of an agent (a
+title, a prompt without a file) is left to the simulator's own model.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.core.messages import ModelRequest
+from app.core.tools import Tool
+from app.simulator import entities
+from app.simulator.model import history_of
+from app.simulator.reply import Block, Reply, call
+from app.simulator.scenario import ScenarioTurn
+from app.simulator.shape import mapping, type_of
+from app.simulator.structured import fitted
+from app.simulator.words import spaced, words
+
+NAME = "coding-agent"
+
+_PATH = spaced("path filepath file filename target")
+_OLD, _NEW = spaced("old search before find"), spaced("new replace after replacement")
+_TEXT, _COMMAND = spaced("content contents text"), spaced("command cmd script")
+_READING = spaced("read view open cat show")
+_OTHER = spaced("image images directory folder many notebook resource background")
+_SHELLS = spaced("bash shell exec run terminal sh execute")
+_PATCH = spaced("patch input diff")
+_QUOTED = r"[\"'“”‘’`]([^\"'“”‘’`]+)[\"'“”‘’`]"
+_CHANGE = re.compile(
+    rf"\b(?:replace|change|rename|correct|turn)\s+(?:the\s+)?(?:\w+\s+)?{_QUOTED}\s+"
+    rf"(?:with|by|to|into)\s+(?:the\s+)?(?:\w+\s+)?{_QUOTED}"
+    r"|\b(?:replace|change|rename|correct|turn)\s+(\S+)\s+(?:with|by|to|into)\s+([\w-]+)",
+    re.I,
+)
+_NUMBERED = re.compile(r"^\s*\d+(?:\t|→|: |\| ?)")
+_FOLDER = re.compile(r"(?:working directory|<cwd>|\bcwd)\W{0,4}(/[^\s<]*)", re.I)
+
+
+@dataclass(frozen=True)
+class CodingAgent:
+    """Turns by what was done since the prompt: a reading call, an editing call, the end."""
+
+    def turn(self, request: ModelRequest) -> ScenarioTurn | None:
+        """None where this is no request of an agent at work."""
+        past = history_of(request.messages)
+        files = entities.files(past.prompt)
+        hands = _Hands.of(request)
+        if hands is None or not files or request.choice.mode == "none":
+            return None
+        file, made = files[0], len(past.made)
+        wanted = _change(past.prompt)
+        failed = next((one for one in past.results if one.result.is_error), None)
+        if failed is not None:
+            return _said(f"That did not work: {failed.text.strip()[:300]}")
+        if made == 0:
+            return _calling(f"I'll read {file}.", hands.read(file, past.prompt))
+        change = _Change.of(past.results[0].text if past.results else "", wanted)
+        if change is None:
+            return _said(f"I read {file}, and found nothing in it to replace.")
+        if made == 1:
+            return _calling(f"Now I'll edit {file}.", hands.edit(file, change, past.prompt))
+        return _said(f"Done: in {file}, “{change.old}” is now “{change.new}”.")
+
+
+def _said(text: str) -> ScenarioTurn:
+    return ScenarioTurn(Reply((Block("text", text),)))
+
+
+def _calling(text: str, block: Block) -> ScenarioTurn:
+    return ScenarioTurn(Reply((Block("text", text), block), "calls"))
+
+
+def _change(prompt: str) -> tuple[str, str] | None:
+    """What is to become what, where the prompt says so."""
+    found = _CHANGE.search(prompt)
+    if found is None:
+        return None
+    return (found[1], found[2]) if found[1] else (found[3], found[4])
+
+
+@dataclass(frozen=True)
+class _Change:
+    """`old` becomes `new`; `lines` are the whole lines it stands in, `count` how often it does."""
+
+    old: str
+    new: str
+    lines: tuple[str, ...]
+    count: int
+
+    @classmethod
+    def of(cls, read: str, wanted: tuple[str, str] | None) -> _Change | None:
+        """The change in what a tool read; without one that is wanted, of the first line."""
+        lines = list(_content(read))
+        if wanted is None:
+            first = next((line for line in lines if line.strip()), "")
+            return cls(first, f"{first} (edited)", (first,), 1) if first else None
+        old, new = wanted
+        hit = tuple(line for line in lines if old in line)
+        return cls(old, new, hit, sum(line.count(old) for line in hit)) if hit else None
+
+
+def _content(read: str) -> Iterator[str]:
+    """The lines of a file, without numbers, and without what a tool puts around them."""
+    _, marked, behind = read.partition("\nOutput:\n")  # as a shell of Codex tells it
+    inside = re.search(r"<content>\n(.*?)\n?</content>", read, re.S)
+    text = inside[1] if inside else behind if marked else read
+    lines = text.splitlines()
+    numbered = any(_NUMBERED.match(line) for line in lines[:1])
+    for line in lines:
+        if numbered and not _NUMBERED.match(line):
+            continue
+        yield _NUMBERED.sub("", line, count=1) if numbered else line
+
+
+@dataclass(frozen=True)
+class _Hands:
+    """The tools that read and edit, each with the parameters that matter by what they are for."""
+
+    reading: tuple[Tool, Mapping[str, str]]
+    editing: tuple[Tool, Mapping[str, str]]
+    folder: str
+    patches: bool
+
+    @classmethod
+    def of(cls, request: ModelRequest) -> _Hands | None:
+        tools = [(tool, _roles(tool)) for tool in request.offered]
+        shell = _first(tools, lambda name, has: "command" in has and bool(_SHELLS & name))
+        reading = _first(tools, _reads) or shell
+        editing = (
+            _first(tools, lambda name, has: {"path", "old", "new"} <= has)
+            or _first(tools, lambda name, has: "patch" in name and "patch" in has)
+            or shell
+            or _first(tools, lambda name, has: {"path", "text"} <= has and "write" in name)
+        )
+        if reading is None or editing is None:
+            return None
+        told = request.system + "".join(p.text for m in request.messages for p in m.parts)
+        folder = _FOLDER.search(told)
+        return cls(reading, editing, folder[1] if folder else "", "apply_patch" in told)
+
+    def read(self, file: str, prompt: str) -> Block:
+        tool, roles = self.reading
+        if "path" in roles:
+            return _call(tool, {roles["path"]: self.path(tool, roles, file)}, prompt)
+        return _call(tool, _command(tool, roles, f"cat {shlex.quote(file)}"), prompt)
+
+    def edit(self, file: str, change: _Change, prompt: str) -> Block:
+        tool, roles = self.editing
+        if "old" in roles:
+            old, new, every = change.old, change.new, change.count > 1
+            given: dict[str, Any] = {roles["path"]: self.path(tool, roles, file)}
+            if every and "all" in roles:
+                given |= {roles["all"]: True}
+            elif every:
+                old = change.lines[0]
+                new = old.replace(change.old, change.new)
+            return _call(tool, given | {roles["old"]: old, roles["new"]: new}, prompt)
+        if "patch" in roles and "patch" in words(tool.name):
+            return _call(tool, {roles["patch"]: _patch(file, change)}, prompt)
+        if "command" in roles:
+            line = _sed(file, change)
+            if self.patches:
+                line = f"apply_patch <<'EOF'\n{_patch(file, change)}EOF"
+            return _call(tool, _command(tool, roles, line), prompt)
+        text = "\n".join(one.replace(change.old, change.new) for one in change.lines) + "\n"
+        return _call(tool, {roles["path"]: file, roles["text"]: text}, prompt)
+
+    def path(self, tool: Tool, roles: Mapping[str, str], file: str) -> str:
+        """`file` as the tool wants it: some take a whole path alone."""
+        schema = mapping(mapping(tool.parameters.get("properties")).get(roles["path"]))
+        absolute = "absolute" in str(schema.get("description", "")).lower()
+        if absolute and self.folder and not file.startswith("/"):
+            return f"{self.folder.rstrip('/')}/{file}"
+        return file
+
+
+def _reads(name: set[str], has: Collection[str]) -> bool:
+    return "path" in has and bool(_READING & name) and not _OTHER & name
+
+
+def _first(
+    tools: Sequence[tuple[Tool, Mapping[str, str]]], fits: Any
+) -> tuple[Tool, Mapping[str, str]] | None:
+    return next(
+        ((tool, roles) for tool, roles in tools if fits(set(words(tool.name)), roles.keys())), None
+    )
+
+
+def _roles(tool: Tool) -> dict[str, str]:
+    """role -> the parameter that has it, told by its name."""
+    found: dict[str, str] = {}
+    for name, schema in mapping(tool.parameters.get("properties")).items():
+        said, kind = set(words(name)), type_of(mapping(schema))
+        if kind == "boolean" and said & spaced("all every multiple"):
+            found.setdefault("all", name)
+        if kind == "string" or (kind == "array" and said & _COMMAND):
+            for role, known in (
+                ("old", _OLD),
+                ("new", _NEW),
+                ("path", _PATH),
+                ("text", _TEXT),
+                ("command", _COMMAND),
+                ("patch", _PATCH),
+            ):
+                if said & known and name not in found.values():
+                    found.setdefault(role, name)
+    return found
+
+
+def _call(tool: Tool, given: Mapping[str, Any], prompt: str) -> Block:
+    """A call with these arguments; whatever text must be there besides is the prompt."""
+    properties = mapping(tool.parameters.get("properties"))
+    required = tool.parameters.get("required")
+    needed = required if isinstance(required, list) else []
+    more = {
+        name: " ".join(prompt.split())[:200]
+        for name in needed
+        if name not in given and type_of(mapping(properties.get(name))) == "string"
+    }
+    return call(tool.name, fitted(tool, {**more, **given}))
+
+
+def _command(tool: Tool, roles: Mapping[str, str], line: str) -> dict[str, Any]:
+    """A shell takes a line, or the words of a command."""
+    name = roles["command"]
+    schema = mapping(mapping(tool.parameters.get("properties")).get(name))
+    return {name: ["bash", "-lc", line] if type_of(schema) == "array" else line}
+
+
+def _patch(file: str, change: _Change) -> str:
+    hunks = "".join(
+        f"@@\n-{line}\n+{line.replace(change.old, change.new)}\n" for line in change.lines
+    )
+    return f"*** Begin Patch\n*** Update File: {file}\n{hunks}*** End Patch\n"
+
+
+def _sed(file: str, change: _Change) -> str:
+    old = re.sub(r"([\\/.*\[\]^$])", r"\\\1", change.old)
+    new = re.sub(r"([\\/&])", r"\\\1", change.new)
+    return f"sed -i {shlex.quote(f's/{old}/{new}/g')} {shlex.quote(file)}"

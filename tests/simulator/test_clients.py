@@ -1,0 +1,329 @@
+"""Real client libraries against the simulator: a streamed loop of tools with two calls at once, a
+forced choice, structured output; each to its end.
+
+They come with the extra `clients`, in an environment of their own, for what they pin does not go
+with `dev`: `pip install -e '.[clients]'`, and in it
+`pytest -o addopts= tests/simulator/test_clients.py`.
+Those of npm (ai, @ai-sdk/openai, @ai-sdk/anthropic, @ai-sdk/google, zod) are found in the folder
+that PLAYGROUND_NODE_MODULES names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else it is fetched on import
+PROMPT = "What is 17*23, and the weather in Paris?"
+MODELS = {
+    "openai": "m",
+    "anthropic": "claude-sonnet-4-5",
+    "google": "gemini-2.5-pro",
+    "ollama": "simulated:8b",
+}
+
+
+class Report(BaseModel):
+    """The weather, as an answer."""
+
+    city: str
+    temperature: float
+    sky: Literal["cloudy", "sunny"]
+    tips: list[str] = Field(min_length=1)
+
+
+def calculator(expression: str) -> str:
+    """Evaluate an arithmetic expression."""
+    assert expression == "17*23"
+    return "391"
+
+
+def get_weather(city: str) -> str:
+    """Current weather in a city."""
+    assert city == "Paris"
+    return '{"temperature": 18, "unit": "celsius", "condition": "sunny"}'
+
+
+TOOLS: dict[str, Any] = {"calculator": calculator, "get_weather": get_weather}
+SCHEMAS: list[Any] = [
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": function.__doc__,
+            "parameters": {
+                "type": "object",
+                "properties": {argument: {"type": "string"}},
+                "required": [argument],
+            },
+        },
+    }
+    for (name, function), argument in zip(TOOLS.items(), ("expression", "city"), strict=True)
+]
+
+
+def library(name: str) -> Any:
+    return pytest.importorskip(name, reason=f"{name} is not installed (extra: clients)")
+
+
+def is_answer(text: str) -> bool:
+    return "391" in text and "18 °C" in text and "sunny" in text
+
+
+@pytest.mark.parametrize("vendor", ["openai", "anthropic", "gemini", "ollama_chat"])
+def test_litellm(simulator: str, vendor: str) -> None:
+    litellm = library("litellm")
+    litellm.suppress_debug_info = True
+    kind = {"gemini": "google", "ollama_chat": "ollama"}.get(vendor, vendor)
+    bases = {
+        "openai": "/openai/v1",
+        "anthropic": "/anthropic",
+        "gemini": "/gemini/v1beta",
+        "ollama_chat": "/ollama",
+    }
+    asked: dict[str, Any] = {
+        "model": f"{vendor}/{MODELS[kind]}",
+        "api_base": simulator + bases[vendor],
+        "api_key": "k",
+    }
+    messages: list[Any] = [{"role": "user", "content": PROMPT}]
+    for _ in range(4):
+        chunks = list(litellm.completion(**asked, messages=messages, tools=SCHEMAS, stream=True))
+        message = litellm.stream_chunk_builder(chunks, messages=messages).choices[0].message
+        if not message.tool_calls:
+            break
+        calls = message.tool_calls
+        if vendor == "ollama_chat":  # its builder makes one call of two, which are both numbered 0
+            calls = [call for c in chunks for call in c.choices[0].delta.tool_calls or ()]
+            message.tool_calls = calls
+        assert [call.function.name for call in calls] == list(TOOLS)
+        messages.append(message.model_dump())
+        for call in calls:
+            told = TOOLS[call.function.name](**json.loads(call.function.arguments))
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": told})
+    assert is_answer(message.content)
+    if vendor != "ollama_chat":  # Ollama has no word for a choice
+        named = {"type": "function", "function": {"name": "get_weather"}}
+        hello = [{"role": "user", "content": "Hello"}]
+        forced = litellm.completion(**asked, messages=hello, tools=SCHEMAS, tool_choice=named)
+        [call] = forced.choices[0].message.tool_calls
+        assert call.function.name == "get_weather"
+    shaped = litellm.completion(**asked, messages=messages[:1], response_format=Report)
+    Report.model_validate_json(shaped.choices[0].message.content)
+
+
+def _pydantic_model(vendor: str, url: str) -> Any:
+    library("pydantic_ai")
+    kind = "openai" if vendor == "responses" else vendor
+    models, providers = (library(f"pydantic_ai.{one}.{kind}") for one in ("models", "providers"))
+    match vendor:
+        case "openai" | "responses":
+            provider = providers.OpenAIProvider(base_url=f"{url}/openai/v1", api_key="k")
+            made = models.OpenAIChatModel if vendor == "openai" else models.OpenAIResponsesModel
+        case "anthropic":
+            client = library("anthropic").AsyncAnthropic(base_url=f"{url}/anthropic", api_key="k")
+            provider = providers.AnthropicProvider(anthropic_client=client)
+            made = models.AnthropicModel
+        case _:
+            provider = providers.GoogleProvider(base_url=f"{url}/gemini", api_key="k")
+            made = models.GoogleModel
+    return made(MODELS[kind], provider=provider)
+
+
+@pytest.mark.parametrize("vendor", ["openai", "responses", "anthropic", "google"])
+def test_pydantic_ai(simulator: str, vendor: str) -> None:
+    ai = library("pydantic_ai")
+    model = _pydantic_model(vendor, simulator)
+
+    async def all_of_it() -> None:
+        limits = ai.UsageLimits(request_limit=6)
+        agent = ai.Agent(model, tools=list(TOOLS.values()))
+        calls: list[str] = []
+
+        async def see(context: Any, events: Any) -> None:
+            async for event in events:
+                if event.event_kind == "function_tool_call":
+                    calls.append(event.part.tool_name)
+
+        told = await agent.run(PROMPT, usage_limits=limits, event_stream_handler=see)
+        assert calls == list(TOOLS)
+        assert is_answer(told.output)
+        # By a tool that ends the run, which is forced.
+        agent = ai.Agent(model, tools=[get_weather], output_type=Report)
+        told = await agent.run("What is the weather in Paris?", usage_limits=limits)
+        assert (told.output.city, told.output.temperature) == ("Paris", 18)
+        # By the provider's own structured output.
+        agent = ai.Agent(model, output_type=ai.NativeOutput(Report))
+        told = await agent.run("What is the weather in Paris?", usage_limits=limits)
+        assert told.output.city == "Paris"
+
+    asyncio.run(all_of_it())
+
+
+def _langchain_model(vendor: str, url: str) -> Any:
+    match vendor:
+        case "openai":
+            made: Any = library("langchain_openai").ChatOpenAI(
+                model=MODELS["openai"], base_url=f"{url}/openai/v1", api_key="k"
+            )
+        case "anthropic":
+            made = library("langchain_anthropic").ChatAnthropic(
+                model=MODELS["anthropic"], base_url=f"{url}/anthropic", api_key="k"
+            )
+        case "google":
+            made = library("langchain_google_genai").ChatGoogleGenerativeAI(
+                model=MODELS["google"], base_url=f"{url}/gemini", api_key="k"
+            )
+        case _:
+            made = library("langchain_ollama").ChatOllama(
+                model=MODELS["ollama"], base_url=f"{url}/ollama", validate_model_on_init=True
+            )
+    return made
+
+
+@pytest.mark.parametrize("vendor", ["openai", "anthropic", "google", "ollama"])
+def test_langchain(simulator: str, vendor: str) -> None:
+    agents = library("langchain.agents")
+    model = _langchain_model(vendor, simulator)
+    asked = {"messages": [{"role": "user", "content": PROMPT}]}
+    agent = agents.create_agent(model, list(TOOLS.values()))
+    *_, (_, last) = agent.stream(asked, {"recursion_limit": 12}, stream_mode=["messages", "values"])
+    assert [len(getattr(one, "tool_calls", ())) for one in last["messages"]] == [0, 2, 0, 0, 0]
+    assert is_answer(last["messages"][-1].text)
+    if vendor != "ollama":  # which has no word for a choice
+        forced = model.bind_tools(SCHEMAS, tool_choice="get_weather").invoke("Hello")
+        assert [call["name"] for call in forced.tool_calls] == ["get_weather"]
+    weather = "What is the weather in Paris?"
+    assert model.with_structured_output(Report).invoke(weather).city == "Paris"
+    strategy = library("langchain.agents.structured_output").ToolStrategy(Report)
+    if vendor != "ollama":
+        agent = agents.create_agent(model, [get_weather], response_format=strategy)
+        asked = {"messages": [{"role": "user", "content": weather}]}
+        told = agent.invoke(asked, {"recursion_limit": 12})["structured_response"]
+        assert (told.city, told.temperature) == ("Paris", 18)
+
+
+@pytest.mark.parametrize("protocol", ["chat", "responses"])
+def test_openai_agents(simulator: str, protocol: str) -> None:
+    agents = library("agents")
+    openai = library("openai")
+    agents.set_tracing_disabled(True)
+    client = openai.AsyncOpenAI(base_url=f"{simulator}/openai/v1", api_key="k")
+    kinds = {
+        "chat": agents.OpenAIChatCompletionsModel,
+        "responses": agents.OpenAIResponsesModel,
+    }
+    model = kinds[protocol](model=MODELS["openai"], openai_client=client)
+    tools = [agents.function_tool(function) for function in TOOLS.values()]
+
+    async def all_of_it() -> None:
+        agent = agents.Agent(name="A", model=model, tools=tools)
+        run = agents.Runner.run_streamed(agent, PROMPT, max_turns=4)
+        calls = [
+            event
+            async for event in run.stream_events()
+            if getattr(event, "name", "") == "tool_called"
+        ]
+        assert len(calls) == 2
+        assert is_answer(run.final_output)
+        # A forced choice is taken back by the library once a tool was called.
+        settings = agents.ModelSettings(tool_choice="required")
+        agent = agents.Agent(name="B", model=model, tools=tools[1:], model_settings=settings)
+        told = await agents.Runner.run(agent, "The weather in Paris?", max_turns=4)
+        assert "18 °C" in told.final_output
+        agent = agents.Agent(name="C", model=model, tools=tools[1:], output_type=Report)
+        told = await agents.Runner.run(agent, "The weather in Paris?", max_turns=4)
+        assert (told.final_output.city, told.final_output.temperature) == ("Paris", 18)
+
+    asyncio.run(all_of_it())
+
+
+@pytest.mark.parametrize(
+    "mode", ["TOOLS", "TOOLS_STRICT", "JSON", "JSON_SCHEMA", "ANTHROPIC_TOOLS"]
+)
+def test_instructor(simulator: str, mode: str) -> None:
+    instructor = library("instructor")
+    kind = getattr(instructor.Mode, mode)
+    more: dict[str, Any] = {}
+    if mode.startswith("ANTHROPIC"):
+        base = f"{simulator}/anthropic"
+        made = library("anthropic").Anthropic(base_url=base, api_key="k", max_retries=0)
+        client, more = instructor.from_anthropic(made, mode=kind), {"max_tokens": 4000}
+    else:
+        base = f"{simulator}/openai/v1"
+        made = library("openai").OpenAI(base_url=base, api_key="k", max_retries=0)
+        client = instructor.from_openai(made, mode=kind)
+    messages = [{"role": "user", "content": "What is the weather in Paris?"}]
+    told = client.chat.completions.create(
+        model="claude-sonnet-4-5" if more else "m",
+        messages=messages,
+        response_model=Report,
+        max_retries=1,
+        **more,
+    )
+    assert told.city == "Paris"
+    if mode == "TOOLS":
+        partial = client.chat.completions.create_partial(
+            model="m", messages=messages, response_model=Report
+        )
+        assert list(partial)[-1].city == "Paris"
+
+
+def test_smolagents(simulator: str) -> None:
+    smolagents = library("smolagents")
+    model = smolagents.OpenAIServerModel(
+        model_id="m", api_base=f"{simulator}/openai/v1", api_key="k"
+    )
+
+    def weather(city: str) -> str:
+        """Current weather in a city.
+
+        Args:
+            city: The city.
+        """
+        return get_weather(city)
+
+    agent = smolagents.ToolCallingAgent(
+        tools=[smolagents.tool(weather)], model=model, max_steps=5, verbosity_level=0
+    )
+    assert "18" in str(agent.run("What is the weather in Paris?"))
+    streaming = smolagents.ToolCallingAgent(
+        tools=[smolagents.tool(weather)],
+        model=model,
+        max_steps=5,
+        verbosity_level=0,
+        stream_outputs=True,
+    )
+    assert "18" in str(list(streaming.run("What is the weather in Paris?", stream=True))[-1])
+
+
+VERCEL = Path(__file__).with_name("clients.mjs")
+
+
+@pytest.mark.parametrize("vendor", ["openai", "responses", "anthropic", "google"])
+def test_the_ai_package_of_npm(simulator: str, vendor: str, tmp_path: Path) -> None:
+    modules, node = os.environ.get("PLAYGROUND_NODE_MODULES"), shutil.which("node")
+    if node is None or not modules or not (Path(modules) / "ai").is_dir():
+        pytest.skip("ai is not installed in the folder that PLAYGROUND_NODE_MODULES names")
+    (tmp_path / "node_modules").symlink_to(modules)
+    script = tmp_path / VERCEL.name
+    script.write_text(VERCEL.read_text())
+    ran = subprocess.run(
+        (node, script, vendor, simulator), capture_output=True, text=True, timeout=50
+    )
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads(ran.stdout)
+    assert told["calls"] == list(TOOLS)
+    assert is_answer(told["text"])
+    assert told["forced"] == ["get_weather"]
+    assert told["object"]["city"] == "Paris"

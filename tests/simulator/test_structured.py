@@ -1,0 +1,258 @@
+"""Answers in the form that was asked for, on every protocol; the tools that end a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from app.core.messages import Message
+from app.core.tools import Tool, ToolChoice
+from app.simulator.app import ENDS
+from app.simulator.model import reply as model_reply
+from app.simulator.reply import Reply
+from app.simulator.structured import is_final
+from tests.simulator.factories import TODAY, WEATHER, asking, called, results, user
+from tests.tables import each_row
+
+PROMPT = "What is the weather in Paris? Answer as JSON."
+REPORT: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string"},
+        "temperature": {"type": "number"},
+        "sky": {"$ref": "#/$defs/sky"},
+        "summary": {"type": "string"},
+    },
+    "required": ["city", "temperature", "sky", "summary"],
+    "additionalProperties": False,
+    "$defs": {"sky": {"enum": ["cloudy", "sunny"], "type": "string"}},
+}
+PLAIN = {
+    "type": "OBJECT",
+    "properties": {
+        "days": {"type": "ARRAY", "items": {"type": "INTEGER"}, "minItems": "2"},
+        "mood": {"type": "STRING", "enum": ["low", "high"]},
+    },
+    "required": ["days", "mood"],
+}
+CHAT = {"model": "m", "messages": [{"role": "user", "content": PROMPT}]}
+GEMINI = {"contents": [{"role": "user", "parts": [{"text": PROMPT}]}]}
+
+
+def gemini(**config: Any) -> dict[str, Any]:
+    return {**GEMINI, "generationConfig": {"responseMimeType": "application/json", **config}}
+
+
+def answer(name: str, body: dict[str, Any]) -> str:
+    """What the model answers to a body that the end of this name has read."""
+    end = next(end for end in ENDS if end.name == name)
+    headers = {"anthropic-version": "2023-06-01"}
+    asked = end.parse(json.dumps(body).encode(), headers, end.path)
+    return model_reply(asked.request, seed=0, today=TODAY).text
+
+
+def named(schema: Any) -> dict[str, Any]:
+    return {"type": "json_schema", "name": "report", "schema": schema, "strict": True}
+
+
+FORMS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
+    "response_format": (
+        "openai_chat",
+        lambda s: {**CHAT, "response_format": {"type": "json_schema", "json_schema": named(s)}},
+    ),
+    "text.format": (
+        "openai_responses",
+        lambda s: {"model": "m", "input": PROMPT, "text": {"format": named(s)}},
+    ),
+    "output_config": (
+        "anthropic",
+        lambda s: {
+            **CHAT,
+            "max_tokens": 4000,
+            "output_config": {"format": {"type": "json_schema", "schema": s}},
+        },
+    ),
+    "output_format": (
+        "anthropic",
+        lambda s: {
+            **CHAT,
+            "max_tokens": 4000,
+            "output_format": {"type": "json_schema", "schema": s},
+        },
+    ),
+    "responseJsonSchema": ("gemini", lambda s: gemini(responseJsonSchema=s)),
+    "format": ("ollama", lambda s: {**CHAT, "format": s}),
+}
+
+
+@each_row(("end", "body"), FORMS.values())
+def test_an_answer_satisfies_the_schema_that_was_asked_for(
+    end: str, body: Callable[[Any], dict[str, Any]]
+) -> None:
+    value = json.loads(answer(end, body(REPORT)))
+    jsonschema_rs.validate(REPORT, value)
+    assert value["city"] == "Paris"
+
+
+@each_row(
+    ("end", "body"),
+    [
+        ("openai_chat", {**CHAT, "response_format": {"type": "json_object"}}),
+        (
+            "openai_responses",
+            {"model": "m", "input": PROMPT, "text": {"format": {"type": "json_object"}}},
+        ),
+        ("gemini", gemini()),
+        ("ollama", {**CHAT, "format": "json"}),
+    ],
+)
+def test_any_object_will_do_where_no_schema_was_given(end: str, body: dict[str, Any]) -> None:
+    assert isinstance(json.loads(answer(end, body)), dict)
+
+
+def test_a_schema_that_stands_in_the_prompt_is_met() -> None:
+    """As clients do that ask for any object: instructor in its mode JSON."""
+    told = (
+        f"Answer in json that matches this json_schema:\n\n{json.dumps(REPORT, indent=2)}\n\nNow."
+    )
+    messages = [{"role": "system", "content": told}, *CHAT["messages"]]
+    body = {**CHAT, "messages": messages, "response_format": {"type": "json_object"}}
+    jsonschema_rs.validate(REPORT, json.loads(answer("openai_chat", body)))
+
+
+def test_schemas_in_words_of_openapi_are_satisfied_too() -> None:
+    value = json.loads(answer("gemini", gemini(responseSchema=PLAIN)))
+    assert len(value["days"]) == 2
+    assert value["mood"] in ("low", "high")
+    listed = {"type": "STRING", "enum": ["cat", "dog"]}
+    bare = answer("gemini", gemini(responseMimeType="text/x.enum", responseSchema=listed))
+    assert bare in ("cat", "dog")
+
+
+@each_row(
+    ("end", "body"),
+    [
+        ("openai_chat", {**CHAT, "response_format": {"type": "text"}}),
+        ("openai_responses", {"model": "m", "input": PROMPT, "text": {"verbosity": "low"}}),
+        ("gemini", gemini(responseMimeType="text/plain")),
+        ("ollama", {**CHAT, "format": ""}),
+        ("anthropic", {**CHAT, "max_tokens": 400, "output_config": {"effort": "low"}}),
+    ],
+)
+def test_words_stay_words(end: str, body: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="Expecting value"):
+        json.loads(answer(end, body))
+
+
+# What is said in the form, and what is called until then.
+
+RAIN = ("c1", "get_weather", '{"city": "Paris"}')
+SAID = '{"temperature": 18, "unit": "celsius", "condition": "sunny"}'
+FINAL = Tool("final_result", "The final response which ends this conversation.", REPORT)
+OTHER = Tool("WeatherReport", "A report on the weather.", REPORT)
+END = Tool(
+    "final_answer",
+    "Provides a final answer to the given problem.",
+    {"type": "object", "properties": {"answer": {}}, "required": ["answer"]},
+)
+FORCED = ToolChoice("required")
+
+
+def reply(*messages: Message, **request: Any) -> Reply:
+    return model_reply(asking(*messages, **request), seed=0, today=TODAY)
+
+
+def test_the_calls_come_first_then_json_of_what_they_gave() -> None:
+    asked = user("What is the weather in Paris?")
+    first = reply(asked, format={"schema": REPORT})
+    assert [(block.kind, block.name) for block in first.blocks] == [("call", "get_weather")]
+    last = reply(asked, called(RAIN), results(("c1", SAID)), format={"schema": REPORT})
+    value = json.loads(last.text)
+    jsonschema_rs.validate(REPORT, value)
+    assert (value["city"], value["temperature"]) == ("Paris", 18)
+    assert "sunny" in value["summary"]
+
+
+def test_a_list_has_an_item_for_each_result() -> None:
+    both = called(RAIN, ("c2", "get_weather", '{"city": "Rome"}'))
+    came = results(("c1", '{"temperature": 18}'), ("c2", '{"temperature": 25}'))
+    item: dict[str, Any] = {
+        "properties": {"city": {"type": "string"}, "temperature": {"type": "integer"}}
+    }
+    item |= {"type": "object", "required": ["city", "temperature"]}
+    schema = {
+        "type": "object",
+        "properties": {"cities": {"type": "array", "items": item}},
+        "required": ["cities"],
+    }
+    last = reply(user("Weather in Paris and Rome?"), both, came, format={"schema": schema})
+    found = [(one["city"], one["temperature"]) for one in json.loads(last.text)["cities"]]
+    assert found == [("Paris", 18), ("Rome", 25)]
+
+
+@each_row(
+    ("tools", "choice", "calls"),
+    [
+        ((WEATHER, FINAL), FORCED, ["get_weather", "final_result", "final_result"]),
+        ((WEATHER, FINAL), ToolChoice(), ["get_weather", "final_result", ""]),
+        ((WEATHER, END), FORCED, ["get_weather", "final_answer", "final_answer"]),
+        ((WEATHER, OTHER), FORCED, ["get_weather", "WeatherReport", "get_weather"]),
+        ((WEATHER,), FORCED, ["get_weather", "get_weather"]),
+        ((WEATHER,), ToolChoice(), ["get_weather", ""]),
+        ((FINAL,), FORCED, ["final_result"]),
+        ((WEATHER, FINAL), ToolChoice("tool", "final_result"), ["final_result", "final_result"]),
+        ((WEATHER, FINAL), ToolChoice("tool", "get_weather"), ["get_weather", "get_weather"]),
+    ],
+)
+def test_a_run_that_must_call_comes_to_its_end(
+    tools: tuple[Tool, ...], choice: ToolChoice, calls: list[str]
+) -> None:
+    history = [user("What is the weather in Paris?")]
+    made = []
+    for number in range(len(calls)):
+        answer = reply(*history, tools=tools, choice=choice)
+        made.append(answer.calls[0].name if answer.calls else "")
+        for block in answer.calls:
+            tool = next(one for one in tools if one.name == block.name)
+            jsonschema_rs.validate(dict(tool.parameters), json.loads(block.text))
+            history += [
+                called((f"c{number}", block.name, block.text)),
+                results((f"c{number}", SAID)),
+            ]
+    assert made == calls
+
+
+def test_what_ends_a_run_tells_what_was_found() -> None:
+    history = (user("What is the weather in Paris?"), called(RAIN), results(("c1", SAID)))
+    [block] = reply(*history, tools=(WEATHER, FINAL), choice=FORCED).calls
+    assert json.loads(block.text)["temperature"] == 18
+    [block] = reply(*history, tools=(WEATHER, END), choice=FORCED).calls
+    assert "18 °C" in json.loads(block.text)["answer"]
+
+
+def test_the_last_answer_is_given_again_where_it_was_refused() -> None:
+    ended = ("c2", "final_result", "{}")
+    history = (user("Weather in Paris?"), called(RAIN), results(("c1", SAID)), called(ended))
+    refused = results(("c2", "Field required: city"), is_error=True)
+    [block] = reply(*history, refused, tools=(WEATHER, FINAL)).calls
+    assert block.name == "final_result"
+
+
+@each_row(
+    ("name", "final"),
+    [
+        ("final_answer", True),
+        ("final_result_Fruit", True),
+        ("StructuredOutput", True),
+        ("attempt_completion", True),
+        ("finish_order", False),
+        ("get_result", False),
+        ("donee", False),
+    ],
+)
+def test_tools_that_end_a_run_are_known_by_their_names(name: str, final: bool) -> None:
+    assert is_final(Tool(name)) is final
