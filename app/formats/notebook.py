@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 MOST_CELLS = 2_000
-_MAGIC = re.compile(r"(?m)^([ \t]*)(?:[%!?]|[^\n#'\"=]*\?{1,2}[ \t]*$|\w[\w, ]*=[ \t]*[!%]).*$")
+_SHELL = re.compile(r"\w[\w, ]*")
+"""What stands before the equals sign of `files = !ls`."""
 
 
 def is_notebook(value: Any) -> bool:
@@ -31,7 +32,8 @@ def code_of(value: Mapping[str, Any]) -> tuple[str, list[str]]:
         text = "".join(map(str, source)) if isinstance(source, list) else str(source or "")
         if text.lstrip().startswith("%%"):
             continue  # of another language, or timed
-        text = _MAGIC.sub(r"\1pass", text)
+        if not _is_sound(text):
+            text = "\n".join(map(_without_magic, text.split("\n")))
         pieces.append(text) if _is_sound(text) else unsound.append(str(number))
     notes = []
     if unsound:
@@ -39,6 +41,17 @@ def code_of(value: Mapping[str, Any]) -> tuple[str, list[str]]:
     if len(cells) > MOST_CELLS:
         notes.append(f"Only the first {MOST_CELLS:,} cells are read.")
     return "\n\n".join(pieces), notes
+
+
+def _without_magic(line: str) -> str:
+    """`line`, or `pass` in its place where IPython alone reads it: `%magic`, `!shell`, `help?`."""
+    code = line.strip()
+    left, equals, right = code.partition("=")
+    asks = code.endswith("?") and not equals and not any(sign in code for sign in "#'\"")
+    shell = equals and right.lstrip()[:1] in ("!", "%") and _SHELL.fullmatch(left.strip())
+    if code[:1] in ("%", "!", "?") or asks or shell:
+        return f"{line[: len(line) - len(line.lstrip())]}pass"
+    return line
 
 
 def _is_sound(text: str) -> bool:

@@ -21,6 +21,7 @@ from app.formats.text import Unreadable, json_value
 MOST_VALUES = 100_000
 MOST_CHARS = 4 * 1024 * 1024
 """Of one file, as often as each stands for something."""
+MOST_LISTED = 1_000
 _MOST_DEEP = 80
 
 _SCHEMAS = ("parameters", "input_schema", "inputSchema", "args_schema", "params_json_schema")
@@ -49,8 +50,13 @@ class Listed:
 
 def listed(tree: ast.Module) -> Listed:
     """The tools among the values of a file, in their order."""
-    values, tools, notes = _Values(tree), [], []
+    values = _Values(tree)
+    tools: list[tuple[int, Any]] = []
+    notes: list[str] = []
     for node in _tool_nodes(tree):
+        if len(tools) + len(notes) == MOST_LISTED:
+            notes.insert(0, f"Only the first {MOST_LISTED:,} tools among its values are read.")
+            break
         try:
             tools.append((node.lineno, values.of(node)))
         except (_Unknown, TooLarge, RecursionError) as error:

@@ -203,12 +203,13 @@ def _python(text: str, name: str) -> _Read:
         functions = []
     if told:  # models are the schemas of these, and no tools by themselves
         functions = [one for one in functions if one.form["line"]]
-    found = []
+    by_name = {one.name: one for one in reversed(told) if one.tool is not None}
+    found, used = [], set()
     for function in functions:
-        same = next((one for one in told if one.tool and one.name == function.name), None)
+        same = by_name.pop(function.name, None)
         found.append(_merged(function, same))
-        told = [one for one in told if one is not same]
-    rest = [one for one in told if one.tool is not None or not functions]
+        used.add(id(same))
+    rest = [one for one in told if id(one) not in used and (one.tool is not None or not functions)]
     return _Read("Python", [*found, *rest], listed.notes)
 
 

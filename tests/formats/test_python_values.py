@@ -111,6 +111,7 @@ def test_the_code_cells_of_a_notebook_are_read_as_one_file() -> None:
         ["%pip install x\n", "!ls -l\n", "UNIT = {'type': 'string', 'enum': ['C', 'F']}\n"],
         '@tool("sum")\ndef add(a: int, b: int) -> int:\n    "Adds."\n    !echo\n    return a\nadd?',
         "%%bash\ndef not_python() {",
+        'NOTE = """\n%d of them\n"""\n',
         "def broken(",
         "files = !ls\ntools = [{'name': 't', 'input_schema': {'type': 'object', "
         "'properties': {'unit': UNIT}}}]",
@@ -122,7 +123,7 @@ def test_the_code_cells_of_a_notebook_are_read_as_one_file() -> None:
     assert tools[1] is not None
     assert tools[1].parameters["properties"]["unit"]["enum"] == ["C", "F"]
     assert {tool.answered_by for tool in tools if tool} == {"mock"}  # a notebook is not run
-    assert "No sound Python, and left out: cell 5." in brought.notes
+    assert "No sound Python, and left out: cell 6." in brought.notes
 
 
 @each_row(
