@@ -15,6 +15,8 @@ ANTHROPIC_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 """Names of the parameters at the root."""
 ANTHROPIC_UNCOMPILED = re.compile(r"\(\?<?[=!]|\\[1-9bBk]")
 """What strict mode takes in no pattern: lookaround, \\b and backreferences."""
+ANTHROPIC_MOST_CACHED = 4
+"""Blocks with a cache_control in a request, tools among them."""
 ANTHROPIC_MOST_STRICT, ANTHROPIC_MOST_OPTIONAL, ANTHROPIC_MOST_UNIONS = 20, 24, 16
 
 OPENAI_LONGEST_NAME = {"openai_chat": 64, "openai_responses": 128}

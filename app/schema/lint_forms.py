@@ -11,10 +11,11 @@ from app.schema.lint_finding import Finding
 from app.schema.lint_rules import Sent
 
 EXTRA = "Anthropic API reference: Messages, tools"
-_ANTHROPIC = (
+ANTHROPIC_MEMBERS = (
     *("type", "name", "description", "input_schema", "strict", "eager_input_streaming"),
     *("input_examples", "defer_loading", "allowed_callers", "cache_control"),
 )
+UNCACHED = "https://github.com/Wei-Shaw/sub2api/issues/4990"
 _EMPTY: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -43,9 +44,14 @@ def _raw(form: Mapping[str, Any], key: str) -> str:
 
 def _anthropic(form: Mapping[str, Any]) -> Iterator[Finding]:
     for key in form:
-        if key not in _ANTHROPIC:
+        if key not in ANTHROPIC_MEMBERS:
             said = f"Anthropic knows no member {str(key)[:80]!r} of a tool."
             yield Finding("refused", said, "", "anthropic", source=EXTRA)
+    if form.get("defer_loading") and form.get("cache_control"):
+        said = (
+            "Anthropic caches no tool that is deferred: leave out cache_control or defer_loading."
+        )
+        yield Finding("refused", said, "", "anthropic", source=UNCACHED)
     name, about = _raw(form, "name"), _raw(form, "description")
     yield from lint_anthropic.found(
         Sent(name, about, form.get("input_schema"), bool(form.get("strict")))

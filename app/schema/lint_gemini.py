@@ -62,7 +62,7 @@ TYPES_BY_NUMBER = (
     *("boolean", "array", "object", "null"),
 )
 """In the order of Google's enum: a request may give the number for the name."""
-_DECLARATION = (
+DECLARATION = (
     *("name", "description", "parameters", "parametersJsonSchema"),
     *("response", "responseJsonSchema", "behavior"),
 )
@@ -142,7 +142,7 @@ def found_in_form(entry: Mapping[str, Any], name: str) -> Iterator[Finding]:
     """The same of a function declaration as a file has it, in camelCase or snake_case."""
     given = camel(entry)
     for key in given:
-        if key not in _DECLARATION:
+        if key not in DECLARATION:
             said = f"Gemini knows no member {key[:80]!r} of a function declaration."
             yield Finding("refused", said, "", "gemini", source=UNKNOWN)
     if "parameters" in given and "parametersJsonSchema" in given:

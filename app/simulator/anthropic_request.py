@@ -13,7 +13,7 @@ from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import ToolChoice
 from app.simulator import anthropic_strict
 from app.simulator.anthropic_content import check_served, parts_of
-from app.simulator.anthropic_tools import choice_of, tools_of
+from app.simulator.anthropic_tools import check_cached, choice_of, tools_of
 from app.simulator.end import Asked, BadRequest, Source, compact, encoded, object_of
 from app.simulator.reply import tokens
 from app.simulator.words import spaced
@@ -102,6 +102,7 @@ def _asked(data: dict[str, Any], headers: Mapping[str, str]) -> Asked:
         },
         stream=_flag(data, "stream"),
     )
+    check_cached(data)
     return Asked(request, tokens(compact([data["messages"], data.get("tools"), request.system])))
 
 

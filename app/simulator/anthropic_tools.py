@@ -12,14 +12,10 @@ import jsonschema_rs
 
 from app.core import tool_limits as limits
 from app.core.tools import Tool, ToolChoice
+from app.schema import lint_forms
 from app.simulator import anthropic_strict
 from app.simulator.end import Source
-from app.simulator.words import spaced
 
-_KNOWN = spaced(
-    """type name description input_schema strict eager_input_streaming input_examples defer_loading
-    allowed_callers cache_control"""
-)
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 _REFERENCE = Source("Anthropic API reference: Messages, tools")
@@ -28,6 +24,9 @@ NAMES = Source("https://github.com/anthropics/claude-code/issues/96152")
 _ROOT = Source("recordings of rig, anthropic/strict_schema_matrix (docs/wire.md, section 1)")
 _TOP = Source("https://github.com/anthropics/claude-code/issues/44788")
 _KEYS = Source("https://github.com/anthropics/claude-code/issues/79418")
+_DEFERRED = Source("https://github.com/microsoft/vscode/issues/311946")
+_UNCACHED = Source(lint_forms.UNCACHED)
+_MANY_CACHED = Source("https://github.com/agentjido/req_llm/issues/480")
 _INVALID = Source("https://github.com/Dokploy/mcp/issues/74")
 
 
@@ -40,6 +39,10 @@ def tools_of(value: Any) -> tuple[Tool, ...]:
             raise _REFERENCE.refusal(f"tools.{place}: Input should be a valid dictionary")
         if entry.get("type", "custom") == "custom":  # a server tool is the provider's affair
             tools.append(_tool(entry, f"tools.{place}.custom"))
+    if value and all(entry.get("defer_loading") is True for entry in value):
+        raise _DEFERRED.refusal(
+            "At least one tool must have defer_loading=false. All tools cannot be deferred."
+        )
     if len({tool.name for tool in tools}) < len(tools):
         raise _ASSUMED.refusal("tools: Tool names must be unique.")
     anthropic_strict.check_all(tools)
@@ -48,7 +51,7 @@ def tools_of(value: Any) -> tuple[Tool, ...]:
 
 def _tool(entry: Mapping[str, Any], place: str) -> Tool:
     for key in entry:
-        if key not in _KNOWN:
+        if key not in lint_forms.ANTHROPIC_MEMBERS:
             raise _REFERENCE.refusal(f"{place}.{key}: Extra inputs are not permitted")
     name, schema = entry.get("name"), entry.get("input_schema")
     if not isinstance(name, str):
@@ -88,6 +91,11 @@ def _tool(entry: Mapping[str, Any], place: str) -> Tool:
         if not isinstance(entry.get(key, False), bool):
             raise _REFERENCE.refusal(f"{place}.{key}: Input should be a valid boolean")
     check_cache(entry, place)
+    if entry.get("defer_loading") and entry.get("cache_control"):
+        raise _UNCACHED.refusal(
+            f"Tool '{name}' cannot have both defer_loading=true and cache_control set. Tools with "
+            "defer_loading cannot use prompt caching."
+        )
     strict, eager = bool(entry.get("strict")), bool(entry.get("eager_input_streaming"))
     if strict:
         anthropic_strict.check(schema, place)
@@ -100,6 +108,24 @@ def check_cache(entry: Mapping[str, Any], place: str) -> None:
         case None | {"type": "ephemeral"}:
             return
     raise _REFERENCE.refusal(f"{place}.cache_control.type: Input should be 'ephemeral'")
+
+
+def check_cached(data: Mapping[str, Any]) -> None:
+    """Refuses more blocks with a `cache_control` than there may be in a request."""
+    contents = [one.get("content") for one in data["messages"] if isinstance(one, dict)]
+    blocks = [data.get("tools"), data.get("system"), *contents]
+    todo = [block for several in blocks if isinstance(several, list) for block in several]
+    count = 0
+    for block in todo:
+        if isinstance(block, dict):
+            count += bool(block.get("cache_control"))
+            within = block.get("content") if block.get("type") == "tool_result" else None
+            todo += within if isinstance(within, list) else ()
+    if count > limits.ANTHROPIC_MOST_CACHED:
+        raise _MANY_CACHED.refusal(
+            f"A maximum of {limits.ANTHROPIC_MOST_CACHED} blocks with cache_control may be "
+            f"provided. Found {count}."
+        )
 
 
 def choice_of(value: Any, tools: Sequence[Tool]) -> ToolChoice:

@@ -30,14 +30,6 @@ _TOOL = spaced(
     """functionDeclarations googleSearch googleSearchRetrieval codeExecution urlContext computerUse
     fileSearch googleMaps mcpServers retrieval enterpriseWebSearch parallelAiSearch"""
 )
-_DECLARATION = spaced(
-    "name description parameters parametersJsonSchema response responseJsonSchema behavior"
-)
-_SCHEMA = spaced(
-    """type format title description nullable enum items maxItems minItems properties required
-    minProperties maxProperties minimum maximum minLength maxLength pattern example anyOf
-    propertyOrdering default"""
-)
 _OLDER = re.compile(r"(?:models/)?gemini-(?:1|2\.0|pro)")
 """How the names of models begin that take no `parameters` without properties. 2.5 does, as a
 recorded answer to llm-gemini shows."""
@@ -91,7 +83,7 @@ def _check_states(tools: Sequence[Tool]) -> None:
 
 
 def _tool(entry: Any, where: str, model: str) -> Tool:
-    given = fields(entry, _DECLARATION, where)
+    given = fields(entry, lint_gemini.DECLARATION, where)
     name = typed(given, "name", str, where) or ""
     if not limits.GEMINI_NAME.fullmatch(name):
         raise invalid(
@@ -138,7 +130,7 @@ def referring(schema: Any, where: str) -> dict[str, Any]:
 
 def plain(schema: Any, where: str, *, root: bool = False) -> dict[str, Any]:
     """A schema in OpenAPI's words as the JSON Schema it means."""
-    given = fields(schema, _SCHEMA, where)
+    given = fields(schema, lint_gemini.KNOWN, where)
     kind = given.get("type")
     if isinstance(kind, list):
         raise refused(

@@ -26,6 +26,7 @@ NO_CUSTOM_OUTPUT = "https://github.com/diegosouzapw/OmniRoute/issues/8946"
 NOT_ENCRYPTED = "https://github.com/pydantic/pydantic-ai/issues/2865"
 CHOICE = "https://github.com/vllm-project/vllm/pull/40399"
 SAY_JSON = "OpenAI guide: Structured outputs, JSON mode"
+DEFERRED = "https://github.com/Wei-Shaw/sub2api/issues/5942"
 MINIMUM = "https://github.com/vectorize-io/hindsight/issues/58"
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")

@@ -254,6 +254,13 @@ def _tools(value: Any, model: str) -> tuple[tuple[Tool, ...], frozenset[str]]:
                 hosted.add(kind)
             case _:
                 raise unsupported(f"{where}.type", kind, ("function", "custom", *_HOSTED))
+    if "tool_search" not in hosted and any(entry.get("defer_loading") for entry in value):
+        raise refusal(
+            "Invalid Value: 'tools.defer_loading'. Deferred tools require tools.tool_search.",
+            "tools",
+            source=refusals.DEFERRED,
+            inferred=False,
+        )
     names = [tool.name for tool in tools]
     for place, name in enumerate(names):
         if name in names[:place]:

@@ -15,6 +15,8 @@ from tests.tables import each_row
 
 HEADERS = {"anthropic-version": "2023-06-01"}
 TOOL = {"name": "f", "input_schema": {"type": "object"}}
+CACHED = {"cache_control": {"type": "ephemeral"}}
+SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 HI = {"role": "user", "content": "hi"}
 USE = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
 CALL = {"role": "assistant", "content": [USE]}
@@ -145,6 +147,18 @@ def schema(value: Any, name: str = "f") -> dict[str, Any]:
         ({"tools": [{**TOOL, "colour": "red"}]}, "colour: Extra inputs"),
         ({"tools": [{**TOOL, "eager_input_streaming": "yes"}]}, "valid boolean"),
         ({"tools": [{**TOOL, "cache_control": {"type": "for ever"}}]}, "should be 'ephemeral'"),
+        ({"tools": [{**TOOL, "defer_loading": True}]}, "All tools cannot be deferred."),
+        (
+            {"tools": [TOOL, {**TOOL, "name": "g", "defer_loading": True, **CACHED}]},
+            "Tool 'g' cannot have both defer_loading=true and cache_control set.",
+        ),
+        (
+            {
+                "system": [{"type": "text", "text": "x", **CACHED}],
+                "tools": [{**TOOL, "name": f"f{n}", **CACHED} for n in range(4)],
+            },
+            "A maximum of 4 blocks with cache_control may be provided. Found 5.",
+        ),
         (strict({"type": "object"}), "must be explicitly set to false"),
         (strict(closed(x={"type": "object"})), "must be explicitly set to false"),
         (strict(closed(x=True)), "Boolean schemas"),
@@ -196,6 +210,9 @@ def test_refusals(changes: dict[str, Any], words: str) -> None:
             {**closed(a={"$ref": "#/$defs/a"}, b={"$ref": "#/$defs/a"}), "$defs": {"a": CLOSED}}
         ),
         {"tools": [{**TOOL, "cache_control": {"type": "ephemeral"}, "input_examples": [{}]}]},
+        {"tools": [TOOL, {**TOOL, "name": "g", "defer_loading": True}]},
+        {"tools": [SEARCH, {**TOOL, "name": "g", "defer_loading": True}]},
+        {"tools": [{**TOOL, "name": f"f{n}", **CACHED} for n in range(4)]},
         {**THINKS, "temperature": 1, "top_p": 0.95},
         {
             "messages": [

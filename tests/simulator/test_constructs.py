@@ -218,6 +218,9 @@ def test_several_tools_in_one_request(tools: list[Tool], refused: str) -> None:
 # Files in a protocol's own form are judged as they stand.
 
 
+CACHE = {"type": "ephemeral"}
+
+
 def taken(protocol: str, entry: Any, model: str = "m") -> BadRequest | None:
     """What the end says of a request whose tools were written by hand."""
     request = sent(protocol, tool(closed()), model=model)
@@ -324,6 +327,12 @@ OWN: list[tuple[str, Json, bool]] = [
     ("anthropic", {"name": "look", "input_schema": {"properties": {}}}, False),
     ("anthropic", {"name": "look", "input_schema": True}, False),
     ("anthropic", {"name": "look"}, False),
+    (
+        "anthropic",
+        {"name": "look", "input_schema": closed(), "defer_loading": True, "cache_control": CACHE},
+        False,
+    ),
+    ("anthropic", {"name": "look", "input_schema": closed(), "cache_control": CACHE}, True),
     ("anthropic", {"name": "look", "input_schema": {"type": "object"}, "strict": True}, False),
     ("openai_chat", {"type": "function", "function": {"name": "look"}}, True),
     ("openai_chat", {"type": "function", "function": {"name": "look", "parameters": {}}}, True),

@@ -122,6 +122,7 @@ NESTED = {**CLOSED, "properties": {"x": OPEN}, "required": ["x"]}
         ({"tools": [{}]}, "'tools[0].type'", None),
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "'tools[0].name'", None),
         (tool(name="no spaces"), "does not match pattern", "tools[0].name"),
+        (tool(defer_loading=True), "Deferred tools require tools.tool_search.", "tools"),
         (tool(name="f" * 129), "maximum length 128, but got", "tools[0].name"),
         (tool(parameters={"type": "string"}), "got 'type: \"string\"'", "tools[0].parameters"),
         (tool(parameters=OPEN, strict=True), "'additionalProperties' is required", None),
