@@ -27,6 +27,7 @@ FORM = {
     "timeout_s": "30",
 }
 LISTED = '{"type": "object", "properties": {"a": {"type": "array"}}}'
+AROUND = '{"type": "object", "properties": {"a": {"type": "string", "pattern": "^(?=b)"}}}'
 MOCK = {"name": "x", "config": {"result": ""}}
 HTMX = {"hx-request": "true"}
 
@@ -46,6 +47,10 @@ HTMX = {"hx-request": "true"}
         ({"now": "form", "act": "down 1"}, ['data-focus="2.down"']),
         ({"now": "form", "1.name": "town", "face": "json"}, ["&#34;town&#34;"]),
         ({"fix": "strict"}, ["additionalProperties", 'value="strict" class="primary"']),
+        (
+            {"fix": "drop", "parameters": AROUND},
+            ["Leave out what is refused", 'value="drop" class="primary"', "no longer checked"],
+        ),
         ({"apply": "strict"}, ["&#34;additionalProperties&#34;: false", 'data-focus="lint"']),
         # What cannot be done leaves every letter, and says why.
         ({"parameters": "{oops", "face": "form"}, ["{oops</textarea>", 'id="parameters-error"']),
