@@ -16,7 +16,7 @@ from tests.tables import each_row
 HEADERS = {"anthropic-version": "2023-06-01"}
 TOOL = {"name": "f", "input_schema": {"type": "object"}}
 CACHED = {"cache_control": {"type": "ephemeral"}}
-SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
+FINDER = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 HI = {"role": "user", "content": "hi"}
 USE = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
 CALL = {"role": "assistant", "content": [USE]}
@@ -211,7 +211,7 @@ def test_refusals(changes: dict[str, Any], words: str) -> None:
         ),
         {"tools": [{**TOOL, "cache_control": {"type": "ephemeral"}, "input_examples": [{}]}]},
         {"tools": [TOOL, {**TOOL, "name": "g", "defer_loading": True}]},
-        {"tools": [SEARCH, {**TOOL, "name": "g", "defer_loading": True}]},
+        {"tools": [FINDER, {**TOOL, "name": "g", "defer_loading": True}]},
         {"tools": [{**TOOL, "name": f"f{n}", **CACHED} for n in range(4)]},
         {**THINKS, "temperature": 1, "top_p": 0.95},
         {
