@@ -178,6 +178,8 @@ def _schema(value: Any) -> Any:
     for said, source in openai_schema.errors(schema, strict=strict is True) if schema else ():
         sentence = f"Invalid schema for response_format '{name}': {said}"
         raise source.refusal(sentence, param="response_format")
+    if strict and schema:
+        openai_schema.check_lookaround(schema, "", strict=True, param="response_format")
     return schema
 
 

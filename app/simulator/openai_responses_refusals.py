@@ -95,9 +95,9 @@ def text_of(value: Any, param: str, most: int = 0, source: str = TOO_LONG) -> st
     return value
 
 
-def name_of(value: Any, param: str) -> str:
-    """`value` as the name of a tool."""
-    name = text_of(value, param, OPENAI_LONGEST_NAME["openai_responses"], NAMES)
+def name_of(value: Any, param: str, most: int = OPENAI_LONGEST_NAME["openai_responses"]) -> str:
+    """`value` as the name of a tool, or of something else of `most` letters."""
+    name = text_of(value, param, most, NAMES)
     if not name:
         raise refusal(
             f"Invalid '{param}': empty string. Expected a string with minimum length 1, but got "

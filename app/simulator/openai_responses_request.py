@@ -206,7 +206,7 @@ def _format(text: Any, given: Any) -> Mapping[str, Any] | None:
 
 
 def _schema(value: Mapping[str, Any]) -> Any:
-    name = name_of(value.get("name"), "text.format.name")
+    name = name_of(value.get("name"), "text.format.name", 64)
     schema, strict = value.get("schema"), value.get("strict")
     if schema is None:
         raise missing("text.format.schema")
@@ -222,6 +222,8 @@ def _schema(value: Mapping[str, Any]) -> Any:
             source=source.words,
             inferred=source.inferred,
         )
+    if strict:
+        openai_schema.check_lookaround(schema, "", strict=True, param="text.format.schema")
     return schema
 
 

@@ -146,9 +146,17 @@ def _patterns(one: Any) -> list[str]:
     return [each for each in several if isinstance(each, str)]
 
 
-def check_lookaround(schema: Mapping[str, Any], model: str, *, strict: bool, seen: bool) -> None:
+def check_lookaround(
+    schema: Mapping[str, Any],
+    model: str,
+    *,
+    strict: bool,
+    seen: bool = True,
+    param: str = "tools",
+) -> None:
     """Refuse a pattern that looks around, which older models take of tools that are not strict.
-    `seen` is whether that was seen of tools that are not, by this protocol."""
+    `seen` is whether that was seen of tools that are not, by this protocol; `param` is where the
+    schema stands."""
     if not strict and limits.takes_lookaround(model):
         return
     for path, one, _ in all_written(schema):
@@ -157,7 +165,7 @@ def check_lookaround(schema: Mapping[str, Any], model: str, *, strict: bool, see
             raise BadRequest(
                 "Invalid JSON schema: regex lookaround is not supported. Found at "
                 f"${place}.pattern.",
-                param="tools",
+                param=param,
                 code="invalid_json_schema",
                 source=lint_openai.LOOKAROUND if strict else lint_openai.NEWER_LOOKAROUND,
                 inferred=not strict and not seen,

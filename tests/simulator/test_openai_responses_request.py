@@ -42,6 +42,16 @@ def image(url: Any) -> dict[str, Any]:
     return {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": url}]}]}
 
 
+AROUND = {
+    "type": "json_schema",
+    "name": "n",
+    "schema": {
+        "type": "object",
+        "properties": {"x": {"type": "string", "pattern": "^(?!a)b"}},
+        "required": ["x"],
+        "additionalProperties": False,
+    },
+}
 OPEN = {"type": "object", "properties": {}}
 CLOSED = {"type": "object", "properties": {"x": {}}, "additionalProperties": False}
 NESTED = {**CLOSED, "properties": {"x": OPEN}, "required": ["x"]}
@@ -139,6 +149,16 @@ NESTED = {**CLOSED, "properties": {"x": OPEN}, "required": ["x"]}
         ({"text": {"format": {"type": "xml"}}}, "'text', 'json_schema'", "text.format.type"),
         ({"text": {"format": {"type": "json_object"}}}, "contain the word 'json'", "input"),
         ({"text": {"format": {"type": "json_schema"}}}, "Missing", "text.format.name"),
+        (
+            {"text": {"format": {"type": "json_schema", "name": "n" * 65, "schema": {}}}},
+            "maximum length 64",
+            "text.format.name",
+        ),
+        (
+            {"text": {"format": {**AROUND, "strict": True}}},
+            "lookaround is not supported. Found at $.properties.x.pattern",
+            "text.format.schema",
+        ),
         (
             {
                 "text": {
