@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
@@ -102,7 +103,7 @@ def named_long(server: Server) -> list[str]:
     tools = ["/tools", f"/tools/{LONG}", f"/tools/{LONGER}"]
     servers = ["/servers", f"/servers/{LONG}", f"/servers/{LONG}?edit=1"]
     of_session = ["?tab=request", "?tab=code", "/fork", "/forks", "/share", "/rules", "?at=3"]
-    of_call = ["/calls/1.1/always", "/fork?call=1.1"]
+    of_call = ["/calls/1.0/always", "/fork?call=1.0"]
     return [
         *("/welcome", "/find", "/find?q=n", *tools, "/rules", "/providers", f"/providers/{LONG}"),
         *(*servers, "/import", "/sessions/import", "/compare/new"),
@@ -122,13 +123,15 @@ def named_long(server: Server) -> list[str]:
 def test_long_names_widen_no_column(own_server: Server, new_tab: NewTab) -> None:
     tab = new_tab(own_server).login()
     pages = named_long(own_server)
-    tab.goto(pages[-1])
     trouble = []
-    for path in pages:
+    for path in (pages[-1], *pages):
         tab.goto(path)
         for width in WIDTHS:
             tab.page.set_viewport_size({"width": width, "height": 900})
             trouble += [f"{path} at {width}: {what}" for what in tab.page.evaluate(FIND_TROUBLE)]
+        expect(tab.find(".htmx-request")).to_have_count(
+            0
+        )  # who leaves earlier ends it with an error
     assert not trouble, "\n".join(trouble)
 
 

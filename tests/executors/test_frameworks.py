@@ -237,7 +237,9 @@ REAL: dict[str, str] = {
     "def f(day: date) -> str:\n    'Doc.'\n    return day.isoformat()\n",
     "semantic_kernel": "from semantic_kernel.functions import kernel_function\n@kernel_function\n"
     "def f(day: date) -> date:\n    return day\n",
-    "mcp": "from mcp.server.fastmcp import Context, FastMCP\nmcp = FastMCP('a')\n@mcp.tool()\n"
+    "mcp": "try:\n    from mcp.server.mcpserver import Context, MCPServer\n"  # since 2.0
+    "except ImportError:\n    from mcp.server.fastmcp import Context, FastMCP as MCPServer\n"
+    "mcp = MCPServer('a')\n@mcp.tool()\n"
     "async def f(day: date, ctx: Context) -> date:\n    await ctx.info('x')\n    return day\n",
     "fastmcp": "from fastmcp import Context, FastMCP\nmcp = FastMCP('a')\n@mcp.tool\n"
     "async def f(day: date, ctx: Context | None = None) -> date:\n"
