@@ -56,11 +56,11 @@ async def _kept(path: Path, session_id: str) -> Kept:
 def _put(arguments: argparse.Namespace, written: Written, marks: Sequence[Mark]) -> None:
     if arguments.output is not None:
         _save(arguments.output, written.data)
-    told = [f"Masked in {one.where}: {one.count}." for one in marks]
+    told = [f"Masked in {mark.where}: {mark.count}." for mark in marks]
     for sentence in (*written.notes, *told):
         print(f"playground: {config.one_line(sentence)}", file=sys.stderr)
     if arguments.json:
-        masked = [{"where": one.where, "count": one.count} for one in marks]
+        masked = [{"where": mark.where, "count": mark.count} for mark in marks]
         data = {
             "file": str(arguments.output or written.file_name),
             "media_type": written.media_type,

@@ -54,14 +54,14 @@ def main(arguments: argparse.Namespace) -> int:
             failed.append(_complain({"file": str(path), "error": str(error)}, str(error)))
             continue
         _note(path, brought)
-        for one in brought.tools:
-            if one.tool is None and not one.refers:
-                name = one.name or "a tool"
-                what = {"file": str(path), "tool": one.name, "error": one.problem}
-                failed.append(_complain(what, f"{path}: {name}: {one.problem}"))
+        for tool in brought.tools:
+            if tool.tool is None and not tool.refers:
+                name = tool.name or "a tool"
+                what = {"file": str(path), "tool": tool.name, "error": tool.problem}
+                failed.append(_complain(what, f"{path}: {name}: {tool.problem}"))
         lines += judged(str(path), brought.tools, protocols)
     if arguments.json:
-        told = [{"file": one.file, "tool": one.tool, **asdict(one.finding)} for one in lines]
+        told = [{"file": line.file, "tool": line.tool, **asdict(line.finding)} for line in lines]
         print(json.dumps([*told, *failed], ensure_ascii=False, indent=2))
     else:
         for line in lines:
@@ -108,10 +108,10 @@ def _note(path: Path, brought: Brought) -> None:
     """What was changed or left out to read it; who answers a tool is no matter here."""
     for said in brought.notes:
         print(f"{path}: {said}", file=sys.stderr)
-    for one in brought.tools:
-        for said in one.notes:
+    for tool in brought.tools:
+        for said in tool.notes:
             if said != UNANSWERED:
-                print(f"{path}:{one.name}: {said}", file=sys.stderr)
+                print(f"{path}:{tool.name}: {said}", file=sys.stderr)
 
 
 def judged(file: str, found: Sequence[Found], protocols: Sequence[str]) -> list[Line]:

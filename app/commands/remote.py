@@ -107,7 +107,7 @@ async def run_there(
     try:
         remote = Remote(net, base_url, token)
         tools = tools_of(await remote.ask("GET", "/tools"), arguments.tools)
-        check_names(rules, [one["name"] for one in tools])
+        check_names(rules, [tool["name"] for tool in tools])
         body = {**asked, "tools": tools, "rules": [_told(rule) for rule in rules]}
         session_id = (await remote.ask("POST", "/sessions", body))["id"]
         teller = Teller(arguments.json, session_id)

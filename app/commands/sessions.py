@@ -53,7 +53,7 @@ async def _sessions(path: Path, search: str) -> list[Summary]:
             found = await find(path, wanted(search), MOST, PATIENCE_S)
             if found.more or found.cut:
                 print("playground: there are more; more words find fewer.", file=sys.stderr)
-            return [one.session for one in found.hits]
+            return [hit.session for hit in found.hits]
         return await (await Log.open(database)).summaries(limit=-1, archived=True)
     finally:
         await database.close()

@@ -37,14 +37,14 @@ def read_tools(path: Path) -> list[Any]:
             f"Cannot read {path} ({reason}); name a readable file, or a group like `examples`."
         ) from error
     brought = read(text, os.path.abspath(path))
-    for said in (brought.problem, *(one.problem for one in brought.tools)):
+    for said in (brought.problem, *(tool.problem for tool in brought.tools)):
         if said:
             raise BadInput(f"{path}: {said}")
     if brought.more:
         raise BadInput(f"{path} holds more than {len(brought.tools):,} tools; split it.")
     if not brought.tools:
         raise BadInput(f"{path} holds servers and no tools; bring it on the page, at Import.")
-    return [to_data(one.tool) for one in brought.tools]
+    return [to_data(tool.tool) for tool in brought.tools]
 
 
 def check_names(rules: Sequence[Rule], names: Sequence[str]) -> None:

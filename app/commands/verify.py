@@ -39,7 +39,9 @@ def main(arguments: argparse.Namespace) -> int:
             owner = False
         done = asyncio.run(_verified(path, told, owner))
     if arguments.json:
-        print(json.dumps({**asdict(done), "differences": [_data(one) for one in found]}))
+        print(
+            json.dumps({**asdict(done), "differences": [_data(difference) for difference in found]})
+        )
     else:
         print(_summary(done))
     return 1 if found else 0

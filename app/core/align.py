@@ -90,7 +90,7 @@ def align(left: Side, right: Side, most: int | None = None) -> Alignment:
 def in_common(left: Side, right: Side) -> int:
     """How many items at the beginning are the same ones: where a fork says so, and they are."""
     ours, theirs = dict(reversed(left.lineage)), dict(reversed(right.lineage))
-    seq = max((min(ours[one], theirs[one]) for one in ours.keys() & theirs.keys()), default=0)
+    seq = max((min(ours[key], theirs[key]) for key in ours.keys() & theirs.keys()), default=0)
     count = 0
     for one, other in zip(left.items, right.items, strict=False):
         if one.seq > seq or one != other:
@@ -207,7 +207,7 @@ def _rounds(items: Sequence[Item]) -> list[_Round]:
             tuple(turns),
             (
                 prompt.text if prompt is not None else "",
-                *(step for one in turns for step in one.key),
+                *(step for turn in turns for step in turn.key),
             ),
         )
         for prompt, turns in rounds
@@ -229,7 +229,7 @@ def _round_score(one: _Round, other: _Round) -> int:
 
 
 def _names(turns: Sequence[_Turn]) -> list[str]:
-    return [call.name for one in turns for call in one.turn.calls]
+    return [call.name for turn in turns for call in turn.turn.calls]
 
 
 def _turn_score(one: _Turn, other: _Turn) -> int:

@@ -58,8 +58,8 @@ def matched(
     used = set(places.values())
     return (
         pairs,
-        [one for i, one in enumerate(left) if i not in places],
-        [one for j, one in enumerate(right) if j not in used],
+        [keyed for i, keyed in enumerate(left) if i not in places],
+        [keyed for j, keyed in enumerate(right) if j not in used],
     )
 
 

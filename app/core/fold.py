@@ -209,9 +209,9 @@ def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
     for task in session.open_tasks:
         task.ended_ms, task.ended_seq, task.how = logged.at_ms, logged.seq, "not part of this fork"
     anew = {
-        one.id
-        for one in session.calls()
-        if one.status != "done" and (event.foreign or one.id in current)
+        call.id
+        for call in session.calls()
+        if call.status != "done" and (event.foreign or call.id in current)
     }.union(event.reopened)
     kept = ((name, task) for name, task in session.tasks.items() if task.call not in anew)
     session.tasks = dict(kept)  # a call that is open again may start a task of that id anew
@@ -244,7 +244,7 @@ def _interrupted(session: Session, call: Call, at_ms: int) -> None:
     if decided is not None and decided.arguments is not None:
         # An old log has no problems of an edit that a person ran anyway: those before stay.
         if decided.problems or not decided.anyway:
-            cautions = (one for one in call.problems if one.kind == "caution")
+            cautions = (problem for problem in call.problems if problem.kind == "caution")
             call.problems = (*decided.problems, *cautions)
     elif decided is not None and call.cut is not None:
         decided = replace(decided, arguments=call.cut.arguments)

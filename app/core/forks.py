@@ -59,11 +59,11 @@ def cut(log: Sequence[Logged], session_id: str, seq: int, chosen: Sequence[str] 
     `log` needs no deltas of parts that have ended. Refused where a chosen call cannot be decided
     any more at that place.
     """
-    session = fold(session_id, (one for one in log if one.seq <= seq))
+    session = fold(session_id, (logged for logged in log if logged.seq <= seq))
     turn = session.turn
     if turn is not None and turn.open:
         seq = turn.seq - 1
-        session = fold(session_id, (one for one in log if one.seq <= seq))
+        session = fold(session_id, (logged for logged in log if logged.seq <= seq))
     if session.settings is None:
         raise Refused("A fork takes over at least the session's settings.")
     current = {call.id for call in session.current_calls}
@@ -89,7 +89,7 @@ def theirs(session: Session, seq: int, *, own: bool) -> bool:
 def begun(log: Sequence[Logged], made: Cut, events: Sequence[Event]) -> Session:
     """The fork as it will begin: what `made` takes over of `log`, and `events` after it. It has the
     parent's id. IllegalEvent where they cannot follow."""
-    session = fold(made.session.id, (one for one in log if one.seq <= made.seq))
+    session = fold(made.session.id, (logged for logged in log if logged.seq <= made.seq))
     for event in events:
         apply(session, Logged(session.seq + 1, session.updated_ms, event))
     return session
@@ -119,7 +119,7 @@ def spot(parent: Session, seq: int, reopened: Sequence[str] = ()) -> Spot:
     """Where in `parent` a fork branches off that took over its first `seq` events."""
     if reopened and (call := parent.by_call.get(reopened[0])) is not None:
         return Spot("call", call.turn, call.id)
-    item = next((one for one in parent.items if one.seq > seq), None)
+    item = next((item for item in parent.items if item.seq > seq), None)
     if item is None:
         return Spot("end", parent.turns[-1].number if parent.turns else 0)
     return Spot("prompt" if isinstance(item, Prompt) else "turn", item.number)

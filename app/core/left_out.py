@@ -14,7 +14,7 @@ CALLS_LEFT_OUT = "calls_left_out"
 
 def left_out(turn: Turn) -> int:
     """How many calls of the turn were not taken."""
-    told = (one.meta.get("count") for one in turn.warnings if one.code == CALLS_LEFT_OUT)
+    told = (warned.meta.get("count") for warned in turn.warnings if warned.code == CALLS_LEFT_OUT)
     return sum(count for count in told if isinstance(count, int))
 
 

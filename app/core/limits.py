@@ -86,7 +86,7 @@ def _of_run(session: Session) -> Iterator[RunPaused | Warned]:
             yield from _cannot_hold(session, f"of {limits.max_run_tokens:,} tokens", "tokens")
     if limits.max_cost:
         costs = [turn_cost(turn) for turn in run]
-        spent = fsum(one or 0.0 for one in costs)
+        spent = fsum(cost or 0.0 for cost in costs)
         if spent >= limits.max_cost:
             said = f"${spent:.4g} of ${limits.max_cost:g} were spent{began}"
             yield RunPaused("max_cost", f"{said}; Continue allows as much again.")
@@ -102,7 +102,7 @@ def _of_run(session: Session) -> Iterator[RunPaused | Warned]:
 def _cannot_hold(session: Session, limit: str, what: str) -> Iterator[Warned]:
     """Said once in a run: what is not known is not 0."""
     code = f"{what}_unknown"
-    if not any(one.code == code for turn in session.run for one in turn.warnings):
+    if not any(warned.code == code for turn in session.run for warned in turn.warnings):
         unknown = "What it costs" if what == "price" else "How many tokens it takes"
         yield Warned(code, f"{unknown} is not known here, so the limit {limit} cannot hold.")
 
@@ -157,7 +157,7 @@ def _in_circles(session: Session, turn: Turn, limits: Limits) -> RunPaused | Non
 def _repeats(run: Sequence[Turn], turn: Turn, most: int) -> deque[tuple[Call, int]]:
     """The calls of `turn` that `run` made `most` times before, or more often, with how often; but
     those that were done when this was asked before. They are put together once."""
-    named = (most, [one.number for one in run])
+    named = (most, [turn.number for turn in run])
     if turn.repeats is not None and turn.repeats[0] == named:
         return turn.repeats[1]
     times = Counter(key for one in run if one is not turn for key in _keys(one))
@@ -272,7 +272,9 @@ def busy_ms(session: Session) -> int:
     begin = session.run_ms
     total, reached = 0, begin
     # What is still to come was written by somebody else, and taken over by a fork.
-    for start, end in sorted(one for one in _spans(session.turns) if one[1] <= session.updated_ms):
+    for start, end in sorted(
+        span for span in _spans(session.turns) if span[1] <= session.updated_ms
+    ):
         total += max(end - max(start, reached), 0)
         reached = max(reached, end)
     return total

@@ -170,7 +170,7 @@ def _dropped(item: Prompt | Turn) -> bool:
 
 def _sent_seq(items: Sequence[Prompt | Turn]) -> int | None:
     """When the first request went out that has the first of `items`; None where it is to come."""
-    turns = (one for one in items if isinstance(one, Turn) and not one.dropped)
+    turns = (item for item in items if isinstance(item, Turn) and not item.dropped)
     turn = next(turns, None)
     return None if turn is None else turn.seq
 
@@ -179,7 +179,9 @@ def _over(session: Session) -> list[Task]:
     """The calls that went on in the background and are over, in the order of their ends."""
     dropped = {turn.number for turn in session.turns if turn.dropped}
     behind = {call.task_id for call in session.calls() if call.turn not in dropped}
-    ended = [one for one in session.tasks.values() if one.ended_ms is not None and one.id in behind]
+    ended = [
+        task for task in session.tasks.values() if task.ended_ms is not None and task.id in behind
+    ]
     return sorted(ended, key=lambda task: task.ended_seq)
 
 
@@ -306,7 +308,7 @@ def _result_pieces(result: ToolResult) -> Iterator[tuple[Content | None, Mapping
 
 def _listed(form: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     pieces = form.get("pieces")
-    return [_mapping(one) for one in pieces] if isinstance(pieces, list | tuple) else []
+    return [_mapping(piece) for piece in pieces] if isinstance(pieces, list | tuple) else []
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -51,10 +51,10 @@ def profile(name: str, environment: Mapping[str, str]) -> Profile:
 
 def named(name: str, among: tuple[Profile, ...]) -> Profile:
     """The profile of that name among these; NotFound names those there are."""
-    for one in among:
-        if one.name == name:
-            return one
-    known = ", ".join(one.name for one in among)
+    for profile in among:
+        if profile.name == name:
+            return profile
+    known = ", ".join(profile.name for profile in among)
     raise NotFound(f"There is no profile {name!r}; there are {known}.")
 
 

@@ -134,9 +134,11 @@ def _not_to_run(session: Session, turn: Turn, call: Call, exact: bool, denied: D
 
 def _denied_here(session: Session) -> list[tuple[str, str]]:
     return [
-        (one.name, one.arguments)
-        for one in session.calls()
-        if one.decided is not None and one.decided.decision == "deny" and one.decided.by == "person"
+        (call.name, call.arguments)
+        for call in session.calls()
+        if call.decided is not None
+        and call.decided.decision == "deny"
+        and call.decided.by == "person"
     ]
 
 
@@ -179,7 +181,7 @@ def _meets(one: Rule, rule: Rule, call: Call) -> bool:
 
 def _place(call: Call, rule: Rule, rules: Sequence[Rule]) -> tuple[int, str]:
     """Where in `rules` it belongs, and why it would not decide `call` there, or ""."""
-    first = next((place for place, one in enumerate(rules) if matches(one, call)), len(rules))
+    first = next((place for place, rule in enumerate(rules) if matches(rule, call)), len(rules))
     least = max((1 + n for n, one in enumerate(rules) if _meets(one, rule, call)), default=0)
     if first >= least:
         return first, ""

@@ -40,7 +40,7 @@ class Scene:
 def scene(session: Session, call: Call) -> Scene:
     """`call` as a fault sees it."""
     tools = session.settings.tools if session.settings is not None else ()
-    others = [one for one in tools if one.name != call.name]
+    others = [tool for tool in tools if tool.name != call.name]
     # One that changes something makes the better bait.
     others.sort(key=lambda one: one.read_only)
     old = earlier(session, call)
@@ -207,8 +207,8 @@ def wrong(text: str, fits: Callable[[str], bool] = lambda _: False) -> str:
     value = value if found else text
     leaves = turned(value, 0)
     others: tuple[Any, ...] = (leaves, _swapped(value), None, 0, "", [], {}, True)
-    for one in others:
-        said = json.dumps(one, ensure_ascii=False)
+    for other in others:
+        said = json.dumps(other, ensure_ascii=False)
         if not fits(said):
             return said
     return json.dumps(leaves, ensure_ascii=False)

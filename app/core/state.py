@@ -327,8 +327,8 @@ class Prompt:
         stood beside it."""
         listed = self.form.get("pieces")
         pieces = listed if isinstance(listed, list | tuple) else ()
-        blocks = [one.get("other") for one in pieces if isinstance(one, Mapping)]
-        known = [one for one in blocks if isinstance(one, Mapping)]
+        blocks = [piece.get("other") for piece in pieces if isinstance(piece, Mapping)]
+        known = [block for block in blocks if isinstance(block, Mapping)]
         own = self.form.get("own")
         beside = [str(name) for name in own] if isinstance(own, Mapping) else []
         return [*(str(one.get("type") or next(iter(one), "empty")) for one in known), *beside]
@@ -468,7 +468,7 @@ class Session:
 
     def current(self, call: Call) -> bool:
         """Whether it is one of `current_calls`: told by its turn, for a turn can have thousands."""
-        turns = {one.turn for one in self.current_calls[:1]}
+        turns = {call.turn for call in self.current_calls[:1]}
         return call.turn in turns and self.by_call.get(call.id) is call
 
     @property
@@ -587,7 +587,7 @@ def snapshot(session: Session) -> Session:
     now = copy(session)
     made = {turn.number: _turn_now(turn) for turn in session.turns}
     now.turns = list(made.values())
-    now.items = [one if isinstance(one, Prompt) else made[one.number] for one in session.items]
+    now.items = [item if isinstance(item, Prompt) else made[item.number] for item in session.items]
     now.by_call = {**session.by_call, **{call.id: call for call in now.calls()}}
     now.tasks = {name: copy(task) for name, task in session.tasks.items()}
     now.settings_at, now.forks = list(session.settings_at), list(session.forks)

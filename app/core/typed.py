@@ -27,9 +27,11 @@ def misfit(hint: Any, value: Any, place: str = "") -> str:
     if hint is Any or hint is object:
         return "" if _plain(value, MAX_DEPTH) else _wrong(place, "JSON of a sound depth")
     if origin is Literal:
-        return "" if any(value == one for one in args) else _wrong(place, "a word it may be")
+        return (
+            "" if any(value == argument for argument in args) else _wrong(place, "a word it may be")
+        )
     if origin in (Union, types.UnionType):
-        fits = any(not misfit(one, value, place) for one in args)
+        fits = any(not misfit(argument, value, place) for argument in args)
         return "" if fits else misfit(args[0], value, place)
     if origin is tuple:
         if not isinstance(value, tuple):
@@ -58,18 +60,18 @@ def with_texts(
     if isinstance(hint, type) and is_dataclass(hint):
         hints = _hints(hint)
         changed = {
-            one: getattr(value, one)
-            if one in left
-            else with_texts(hints[one], getattr(value, one), change, one, left=left)
-            for one in hints
+            hint: getattr(value, hint)
+            if hint in left
+            else with_texts(hints[hint], getattr(value, hint), change, hint, left=left)
+            for hint in hints
         }
-        same = all(changed[one] is getattr(value, one) for one in hints)
+        same = all(changed[hint] is getattr(value, hint) for hint in hints)
         return value if same else hint(**changed)
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal or value is None:
         return value
     if origin in (Union, types.UnionType):
-        fits = next((one for one in args if not misfit(one, value)), Any)
+        fits = next((argument for argument in args if not misfit(argument, value)), Any)
         return with_texts(fits, value, change, name, left=left)
     if origin is tuple:
         items = tuple(with_texts(args[0], one, change, name, left=left) for one in value)
@@ -125,4 +127,4 @@ def _wrong(place: str, what: str) -> str:
 @lru_cache(maxsize=None)
 def _hints(cls: type) -> Mapping[str, Any]:
     hints = get_type_hints(cls)
-    return {one.name: hints[one.name] for one in fields(cls)}
+    return {field.name: hints[field.name] for field in fields(cls)}

@@ -51,7 +51,7 @@ class Vendor:
                 return host in _HERE and own.port == there.port
         except ValueError:
             return False
-        ends = tuple(one for one in self.hosts if one.startswith((".", "-")))
+        ends = tuple(host for host in self.hosts if host.startswith((".", "-")))
         return host != "" and (host in (own.hostname, *self.hosts) or host.endswith(ends))
 
 

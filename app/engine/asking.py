@@ -104,5 +104,5 @@ async def _settings(engine: Engine, rows: Sequence[Row], base: Settings) -> list
 def titles_for(all_settings: Sequence[Settings], text: str) -> list[str]:
     """Which model each is, or by which profile it is asked where that is what tells it from the
     others, and what it was asked."""
-    called = names([(model_of(one), one.profile.name) for one in all_settings])
+    called = names([(model_of(settings), settings.profile.name) for settings in all_settings])
     return [f"{name[:80]}: {title_of(text)}" for name in called]

@@ -95,7 +95,7 @@ def _sound(pasted: Pasted) -> Pasted:
     that says how much is thought goes along as it is."""
     setup, word = pasted.setup, THINKING[pasted.protocol]
     params, extra = sound_params(setup.params), dict(setup.extra)
-    left = {name: one for name, one in setup.params.items() if name not in params}
+    left = {name: param for name, param in setup.params.items() if name not in params}
     if isinstance(left.get("thinking"), dict) and word not in extra:
         extra[word] = left.pop("thinking")
     setup = replace(setup, params=params, extra=extra)
@@ -105,10 +105,10 @@ def _sound(pasted: Pasted) -> Pasted:
 
 def _asked_profile(engine: Engine, pasted: Pasted) -> Profile:
     """The person's own profile for where the request went, or one that only says so."""
-    rows = [one for one in engine.profiles() if one.protocol == pasted.protocol]
+    rows = [profile for profile in engine.profiles() if profile.protocol == pasted.protocol]
     if not pasted.base_url:
-        return next(one for one in rows if not one.simulated)
-    same = (one for one in rows if one.base_url.rstrip("/") == pasted.base_url.rstrip("/"))
+        return next(row for row in rows if not row.simulated)
+    same = (row for row in rows if row.base_url.rstrip("/") == pasted.base_url.rstrip("/"))
     host = urlsplit(pasted.base_url).hostname or "somewhere"
     return next(same, unnamed_profile(host[:60], pasted.protocol, pasted.base_url))
 
@@ -116,15 +116,15 @@ def _asked_profile(engine: Engine, pasted: Pasted) -> Profile:
 def _batch(kept: Kept) -> Batch:
     """Written in one go: the whole of it, or nothing."""
     chunks = []
-    for number, one in kept.recordings.items():
+    for number, recording in kept.recordings.items():
         start = 0
-        for piece in one.pieces:
+        for piece in recording.pieces:
             chunks.append(Chunk(number, start, piece.at_ms, piece.data))
             start += len(piece.data)
     ends = [
-        Closed(number, one.clean, one.masked, one.sha256)
-        for number, one in kept.recordings.items()
-        if one.clean or one.masked or one.sha256
+        Closed(number, recording.clean, recording.masked, recording.sha256)
+        for number, recording in kept.recordings.items()
+        if recording.clean or recording.masked or recording.sha256
     ]
     cut_off(kept.session)
     summary = summary_of(kept.session, kept.title, kept.created_ms, own=False)
@@ -158,13 +158,13 @@ def _system_blocks(settings: Settings) -> Mapping[str, Any]:
     if settings.profile.protocol != "anthropic" or not isinstance(blocks, list):
         return {}
     known = {"type", "text", "cache_control"}
-    sound = all(isinstance(one, dict) and one.keys() <= known for one in blocks)
+    sound = all(isinstance(block, dict) and block.keys() <= known for block in blocks)
     return {"system": blocks} if sound and text_of(blocks) == settings.system else {}
 
 
 def own_profile(engine: Engine, foreign: Profile) -> Profile:
     """The person's own profile that says the same, or the simulator's for that protocol."""
-    there = {one.name: one for one in engine.profiles()}
+    there = {profile.name: profile for profile in engine.profiles()}
     same = there.get(foreign.name)
     if same is not None and (same.protocol, same.base_url) == (foreign.protocol, foreign.base_url):
         return same

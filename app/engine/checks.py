@@ -200,7 +200,7 @@ class Checks:
                 and rule.id == rule_id
                 and unbound(rule, call)
             ]
-        looked = await asyncio.gather(*(self.asked(session_id, one) for one in calls))
+        looked = await asyncio.gather(*(self.asked(session_id, call) for call in calls))
         async with self._hub.holding(session_id) as live:
             for before, checked in zip(calls, looked, strict=True):
                 call = live.session.call(before.id)

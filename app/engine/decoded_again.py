@@ -86,7 +86,9 @@ class _Answer:
     @property
     def ended(self) -> bool:
         """Whether the program saw the end of it: what a restart closes has no source."""
-        return any(isinstance(one.event, ResponseEnded | ResponseFailed) for one in self.logged)
+        return any(
+            isinstance(logged.event, ResponseEnded | ResponseFailed) for logged in self.logged
+        )
 
 
 def checked(
@@ -159,7 +161,7 @@ def _compared(
     except BadInput as error:
         yield f"cannot be decoded again: {error}"
         return
-    logged = [_Fact.of(one) for one in answer.logged]
+    logged = [_Fact.of(logged) for logged in answer.logged]
     decoded = [_Fact(start, end, event) for start, end, event in again]
     found.events += len(again)
     yield from _facts_differ(_joined(logged), _joined(decoded), answer, clean)
@@ -202,7 +204,7 @@ def _limits(answer: _Answer) -> Limits:
     there was a limit of calls: all of them were."""
     limits = answer.settings.limits
     events = (logged.event for logged in answer.logged)
-    calls = sum(isinstance(one, PartStarted) and one.part_kind == "call" for one in events)
+    calls = sum(isinstance(event, PartStarted) and event.part_kind == "call" for event in events)
     return replace(limits, max_calls_per_answer=max(limits.max_calls_per_answer, calls))
 
 

@@ -90,7 +90,7 @@ def _echoing(value: Any, arguments: Mapping[str, Any], schema: Any) -> Any:
     or where there is no schema the short ones, in front."""
     if not isinstance(value, dict):
         return value
-    short = {name: one for name, one in arguments.items() if _is_short(one)}
+    short = {name: argument for name, argument in arguments.items() if _is_short(argument)}
     if schema is None:
         some = dict(list(short.items())[:_MOST_REPEATED]) if "results" not in value else {}
         return {**some, **value}

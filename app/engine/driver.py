@@ -318,32 +318,34 @@ class Driver:
         more before they begin: what becomes of them follows from that, outside of this hold."""
         if self._closing or live.deleted or not live.own or self._hub.owes(live.id):
             return []
-        runs = [one.call_id for one in commands if isinstance(one, RunCall)]
-        looks = self.checks.look(live, [one for one in runs if one not in fresh])
+        runs = [command.call_id for command in commands if isinstance(command, RunCall)]
+        looks = self.checks.look(live, [run for run in runs if run not in fresh])
         return [
-            one
-            for one in commands
-            if not (isinstance(one, CheckCall) and self.checks.under_way(live.id, one.call_id))
-            and not (isinstance(one, RunCall) and one.call_id in looks)
+            command
+            for command in commands
+            if not (
+                isinstance(command, CheckCall) and self.checks.under_way(live.id, command.call_id)
+            )
+            and not (isinstance(command, RunCall) and command.call_id in looks)
         ]
 
     async def _perform(self, live: Live, alike: Sequence[Command], fresh: set[str]) -> None:
         """A call that is decided here is `fresh`: it was just looked at."""
         match alike[0]:
             case Record():
-                events = [one.event for one in alike if isinstance(one, Record)]
-                fresh.update(one.call_id for one in events if isinstance(one, CallDecided))
+                events = [command.event for command in alike if isinstance(command, Record)]
+                fresh.update(event.call_id for event in events if isinstance(event, CallDecided))
                 await self._hub.append(live, events)
             case CheckCall():
                 self.checks.start(
-                    live, [one.call_id for one in alike if isinstance(one, CheckCall)]
+                    live, [command.call_id for command in alike if isinstance(command, CheckCall)]
                 )
             case RunCall():
-                runs = [one for one in alike if isinstance(one, RunCall)]
-                started = [CallStarted(one.call_id, one.attempt) for one in runs]
+                runs = [command for command in alike if isinstance(command, RunCall)]
+                started = [CallStarted(run.call_id, run.attempt) for run in runs]
                 await self._hub.append(live, started)
-                for one in runs:
-                    self._running.start(live, one.call_id, one.attempt, one.arguments)
+                for run in runs:
+                    self._running.start(live, run.call_id, run.attempt, run.arguments)
             case Retry() as command:
                 await self._retry_later(live, command)
             case SendRequest() as command:
@@ -458,7 +460,7 @@ class Driver:
         await self.waits.close()
         failure = ResponseFailed("interrupted", "The program was stopped.")
         sessions = {*self._answers, *self._running.sessions, *self.checks.sessions}
-        await asyncio.gather(*(self._end_tasks(one, failure) for one in sessions))
+        await asyncio.gather(*(self._end_tasks(session, failure) for session in sessions))
         await self._deciding.close()
         await self._executors.close()
 

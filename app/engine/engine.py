@@ -121,7 +121,7 @@ class Engine:
             providers = Providers(net, keys, simulator_url)
             servers = Servers(library, mcp, keys.masker, clock)
             trying = Trying(runs, folder, clock, new_id, keys.masker)
-            own = {one.name: one for one in await library.profiles()}
+            own = {profile.name: profile for profile in await library.profiles()}
             parts = (lock, database, log, library, hub, keys, net, client, driver, providers)
             more = (runs, servers, trying, workspace, rules, ruling, folder)
             engine = cls(*parts, *more, environment, own)
@@ -146,7 +146,7 @@ class Engine:
     def profiles(self) -> tuple[Profile, ...]:
         """The shipped profiles, each as the person changed it, then those of the person alone."""
         own = {name: with_account(one, self.environment) for name, one in self.own.items()}
-        shipped = [own.pop(one.name, one) for one in profiles(self.environment)]
+        shipped = [own.pop(profile.name, profile) for profile in profiles(self.environment)]
         return (*shipped, *own.values())
 
     def profile(self, name: str) -> Profile:

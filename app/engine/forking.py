@@ -149,8 +149,8 @@ async def standing(engine: Engine, session_id: str, place: Place) -> Standing:
         made, _ = await _cut(engine, live, place)
         had = made.session.settings
         assert had is not None
-        prompts = (one for one in live.session.items if isinstance(one, Prompt))
-        prompt = next((one for one in prompts if one.number == place.prompt), None)
+        prompts = (item for item in live.session.items if isinstance(item, Prompt))
+        prompt = next((prompt for prompt in prompts if prompt.number == place.prompt), None)
         settings = harmless(engine, had) if theirs(live.session, made.seq, own=live.own) else had
         session = live.session if place.call else made.session
         return Standing(session, settings, prompt, live.title, live.own)
@@ -169,7 +169,7 @@ async def what_if(
     """A fork for each of `answers` to one call, in their order; the rest as `fork` takes it. Where
     one is refused there is none."""
     place = Place(call=call)
-    wishes = [_Wish(place, None, change, None, one, title, go) for one in answers]
+    wishes = [_Wish(place, None, change, None, asked, title, go) for asked in answers]
     made: list[str] = []
     try:
         async with engine.hub.holding(session_id) as live:
@@ -284,7 +284,7 @@ async def _looked(engine: Engine, session_id: str) -> None:
             while True:
                 position = hub.position
                 async with hub.holding(session_id) as live:
-                    if all(one.status != "proposed" for one in live.session.current_calls):
+                    if all(call.status != "proposed" for call in live.session.current_calls):
                         return
                 await hub.wait(position, hub.list_version, LOOK_S)
     except TimeoutError:

@@ -307,7 +307,7 @@ class HoldBack:
                     self._end(*ends)
             case ResponseEnded() | ResponseFailed():
                 streams = (self._beside.get((one, "token")) for one in TOKENS.values())
-                waiting.tokens = [one for one in streams if one is not None]
+                waiting.tokens = [stream for stream in streams if stream is not None]
                 whole = isinstance(event, ResponseEnded)
                 for said, ended in self._ended.values():
                     self._end(said, ended, whole=whole)
@@ -353,7 +353,7 @@ class HoldBack:
         ends."""
         if self._undecided is not None and self._undecided.is_undecided:
             return Released()
-        self._undecided = next((one for one in self._events if one.is_undecided), None)
+        self._undecided = next((event for event in self._events if event.is_undecided), None)
         upto = settled if self._undecided is None else min(settled, self._undecided.start)
         events: list[Waiting] = []
         while self._events and self._events[0].end <= upto:
@@ -367,7 +367,7 @@ class HoldBack:
         if self._broken_at < upto and self._masker.knows_any:
             found += self._in_broken_frame(upto, events)
         stars = self._tokens_again(upto, events)
-        if any(one.has_secrets for one in events):
+        if any(waiting.has_secrets for waiting in events):
             stars.add(self._starred_in_frames(events))
         released = Released(list(self._shown(events)))
         for place in stars.quoted:
@@ -414,15 +414,15 @@ class HoldBack:
     def _tokens_again(self, upto: int, events: Iterable[Waiting]) -> Stars:
         """What is starred of the lists of tokens in frames that bring none."""
         frames = merged(
-            (one.start, one.end)
-            for one in events
-            if isinstance(one.event, Beside) and one.event.member == "token"
+            (waiting.start, waiting.end)
+            for waiting in events
+            if isinstance(waiting.event, Beside) and waiting.event.member == "token"
         )
         stars, at = Stars(), self.saved
         for start, end in [*frames, (upto, upto)]:
             between = bytes(self._bytes[at - self.saved : start - self.saved])
             for tokens in token_lists(between).lists if has_tokens(between) else ():
-                texts = [one.literal.text for one in tokens]
+                texts = [token.literal.text for token in tokens]
                 part = _read(self._masker, texts)
                 if part.has_secrets:
                     pairs = zip(tokens, _spans_of(part, texts), strict=True)
@@ -455,7 +455,7 @@ class HoldBack:
     def _said_again(self, upto: int, events: Iterable[Waiting]) -> Iterator[Span]:
         """The spans of a secret without its end, where a provider says at the end of a part once
         more what it says: in frames that bring no delta."""
-        said = (one for one in events if isinstance(one.event, PartDelta | Beside))
+        said = (waiting for waiting in events if isinstance(waiting.event, PartDelta | Beside))
         deltas = merged((one.start, one.end) for one in said)
         at = self.saved
         for start, end in [*deltas, (upto, upto)]:
@@ -467,8 +467,8 @@ class HoldBack:
     def _in_broken_frame(self, upto: int, events: Sequence[Waiting]) -> Iterator[Span]:
         """The spans of strings that go on with a secret, or begin one, in a frame that no decoder
         reads: nobody knows which part they would have been of."""
-        deltas = (one for one in events if isinstance(one.event, PartDelta | Beside))
-        if any(one.end > self._broken_at for one in deltas):
+        deltas = (waiting for waiting in events if isinstance(waiting.event, PartDelta | Beside))
+        if any(delta.end > self._broken_at for delta in deltas):
             return  # it lacked but its last line end
         at = self._broken_at - self.saved
         frame = bytes(self._bytes[at : upto - self.saved])
@@ -490,7 +490,7 @@ class HoldBack:
             return
         entries = token_lists(frame)
         for tokens in entries.lists:
-            texts = [one.literal.text for one in tokens]
+            texts = [token.literal.text for token in tokens]
             for said in self._lasts:
                 part = _read(self._masker, [said, *texts], whole=False)
                 _, *starred_texts = _spans_of(part, [said, *texts])

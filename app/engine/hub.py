@@ -140,7 +140,7 @@ class Hub:
         """A new session that begins with the events of `live` up to `cut` and goes on with
         `events`; its id. The caller holds `live`, which stays as it is."""
         child = Live(self._new_id(), title=title, created_ms=self.clock())
-        log = [one for one in await self.log.opening(live.id) if one.seq <= cut.seq]
+        log = [logged for logged in await self.log.opening(live.id) if logged.seq <= cut.seq]
         child.folded = fold(child.id, log)
         copied = Copied(live.id, cut.seq, len(child.folded.turns), called(log))
         async with child.lock:

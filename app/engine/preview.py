@@ -117,7 +117,11 @@ def profile_on(profiles: Sequence[Profile], own: Profile, wire: str) -> Profile:
     protocol = next((name for name in WIRES if name == wire), None)
     if protocol is None:
         raise BadInput(f"The wire must be one of {', '.join(WIRES)}, not {wire[:80]!r}.")
-    rows = [one for one in profiles if one.protocol == protocol and one.simulated == own.simulated]
+    rows = [
+        profile
+        for profile in profiles
+        if profile.protocol == protocol and profile.simulated == own.simulated
+    ]
     simulator = Profile(f"simulator-{protocol}", protocol, SIMULATOR_URL, model="simulator")
     return next(iter(rows), simulator)
 

@@ -210,11 +210,15 @@ class Providers:
         self, profile: Profile, model: str, url: str, read: _Read, notes: tuple[str, ...]
     ) -> Tested:
         mask = self._keys.masker().mask_text
-        kinds = {one.index: one.part_kind for one in read.events if isinstance(one, PartStarted)}
+        kinds = {
+            logged.index: logged.part_kind
+            for logged in read.events
+            if isinstance(logged, PartStarted)
+        }
         text = "".join(
-            one.text
-            for one in read.events
-            if isinstance(one, PartDelta) and kinds.get(one.index) in ("text", "refusal")
+            logged.text
+            for logged in read.events
+            if isinstance(logged, PartDelta) and kinds.get(logged.index) in ("text", "refusal")
         )
         tested = Tested(
             False,
@@ -228,7 +232,7 @@ class Providers:
             read.request_id,
             notes,
         )
-        ended = next((one for one in read.events if isinstance(one, ResponseEnded)), None)
+        ended = next((logged for logged in read.events if isinstance(logged, ResponseEnded)), None)
         if ended is None or read.trouble is not None:
             said, words = _failed(read, profile, mask)
             return replace(tested, sentence=said, words=words or tested.words)
@@ -292,7 +296,7 @@ def _failed(read: _Read, profile: Profile, mask: Mask) -> tuple[str, str]:
         if read.trouble.failure == "unreachable":
             said += _start(profile, " ")
         return said, ""
-    told = next((one for one in read.events if isinstance(one, ResponseFailed)), None)
+    told = next((logged for logged in read.events if isinstance(logged, ResponseFailed)), None)
     if told is None:
         return "The provider sent no answer.", ""
     said = read.trouble.told(mask) if read.trouble is not None else mask(told.message)
@@ -317,9 +321,9 @@ def _short(model: ModelInfo, mask: Mask) -> ModelInfo:
 def _masked(told: Told, mask: Mask) -> Told:
     """Every text of it masked once more, whatever part of this file wrote it."""
     texts: dict[str, Any] = {
-        one.name: mask(getattr(told, one.name))
-        for one in fields(told)
-        if isinstance(getattr(told, one.name), str)
+        field.name: mask(getattr(told, field.name))
+        for field in fields(told)
+        if isinstance(getattr(told, field.name), str)
     }
     if isinstance(told, Tested):
         texts["notes"] = tuple(mask(note) for note in told.notes)

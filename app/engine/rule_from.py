@@ -54,7 +54,7 @@ def rule_from(data: Any) -> Rule:
 
 _TEXTS = {"tool", "text", "words", "source", "fault"}
 _TRUTHS = {"read_only", "is_error", "enabled"}
-assert {*_TEXTS, *_TRUTHS} <= {one.name for one in fields(Rule)}
+assert {*_TEXTS, *_TRUTHS} <= {field.name for field in fields(Rule)}
 
 
 def _check_source(source: str) -> None:

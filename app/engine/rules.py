@@ -80,7 +80,7 @@ class Rules:
     async def put(self, session_id: str, rules: Iterable[Rule], tools: Sequence[Tool]) -> None:
         """Make `rules` the session's own, bound to those of its `tools` that they are about."""
         now = self._clock()
-        new = [replace(one, id=self._new_id(), here=session_id, since_ms=now) for one in rules]
+        new = [replace(rule, id=self._new_id(), here=session_id, since_ms=now) for rule in rules]
         self.check(new)
         kept = [await self.bound(one, tools) for one in new]
         async with self._writing:
@@ -120,7 +120,7 @@ class Rules:
         async with self._writing:
             before = self.rule(session_id, rule_id)
             rules = self.listed(session_id)
-            kept = [one for one in rules if one is not before]
+            kept = [rule for rule in rules if rule is not before]
             await self._keep(session_id, self._anew(session_id, kept))
             while len(self._deleted) >= MOST_DELETED:
                 del self._deleted[next(iter(self._deleted))]
@@ -311,7 +311,7 @@ class Rules:
         always this ends what a rule may decide of the session it was written in."""
         if session_id != ALWAYS:
             return list(rules)
-        return [replace(one, since_ms=self._clock(), here="") for one in rules]
+        return [replace(rule, since_ms=self._clock(), here="") for rule in rules]
 
     async def _keep(self, session_id: str, rules: Sequence[Rule]) -> None:
         await self._library.save_rules(session_id, rules, self._clock())
@@ -326,7 +326,7 @@ def _least(rule: Rule, place: int, after: Sequence[Rule], rules: Sequence[Rule])
     place = min(place, len(rules))
     if rule.action not in LETS_THROUGH:
         return place
-    known = {(one.id, one.enabled, base_of(one)) for one in after}
+    known = {(rule.id, rule.enabled, base_of(rule)) for rule in after}
     since = (
         number
         for number, one in enumerate(rules, 1)

@@ -157,9 +157,11 @@ class Servers:
                 taken.append(found)
             if not taken:
                 raise BadInput("Choose the tools to take.")
-            tools = self._made(server, taken, [one.tool for one in await self._library.entries()])
+            tools = self._made(
+                server, taken, [entry.tool for entry in await self._library.entries()]
+            )
             await self._library.save_all(tools, self._clock())
-            prints = {one.name: one.fingerprint for one in taken}
+            prints = {listed.name: listed.fingerprint for listed in taken}
             await self._keep(server, replace(accepted, tools={**accepted.tools, **prints}))
             return [tool.name for tool in tools]
 
@@ -190,13 +192,15 @@ class Servers:
     def _made(self, server: Server, taken: Sequence[Listed], library: Sequence[Tool]) -> list[Tool]:
         names = {tool.name for tool in library}
         made: list[Tool] = []
-        for one in taken:
-            own = own_tool(library, server.name, one.name)
-            name = own.name if own else legal_name(one.name, server.name, names)
+        for listed in taken:
+            own = own_tool(library, server.name, listed.name)
+            name = own.name if own else legal_name(listed.name, server.name, names)
             names.add(name)
-            tool = _tool(server.name, one, name, own)
+            tool = _tool(server.name, listed, name, own)
             if self._masker().holds([to_data(tool)]):
-                raise BadInput(f"{one.name} holds the value of a key of yours and was not taken.")
+                raise BadInput(
+                    f"{listed.name} holds the value of a key of yours and was not taken."
+                )
             made.append(tool)
         return made
 
@@ -239,7 +243,7 @@ def offered(
     found = [_offered(name, accepted, one, library) for one in listed or ()]
     there = {one.name for one in listed or ()}
     lost: Mark = "same" if listed is None else "gone"
-    rest = [one for one in accepted.tools if one not in there]
+    rest = [tool for tool in accepted.tools if tool not in there]
     return (*found, *(Offered(one, lost, None, own_tool(library, name, one)) for one in rest))
 
 
@@ -284,7 +288,7 @@ def _tool(server: str, one: Listed, name: str, own: Tool | None) -> Tool:
 
 
 def _server(data: Mapping[str, Any]) -> Server:
-    known = [one.name for one in fields(Server)]
+    known = [field.name for field in fields(Server)]
     for other in data:
         if other not in known:
             raise BadInput(f"A server has no {str(other)[:80]!r}; it has {', '.join(known)}.")

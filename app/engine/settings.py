@@ -190,7 +190,7 @@ def _profile(engine: Engine, data: Mapping[str, Any], current: Profile) -> Profi
     """The profile that `data` names or spells; a session may keep one that is its own."""
     if "protocol" not in data and "base_url" not in data:
         name = _text(data["profile"], "profile")
-        if name == current.name and all(name != one.name for one in engine.profiles()):
+        if name == current.name and all(name != profile.name for profile in engine.profiles()):
             return current
         return engine.profile(name)
     protocol = checked_protocol(data.get("protocol"))
@@ -301,7 +301,7 @@ def _params(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def sound_params(params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Those of `params`, which are somebody else's, that a person could have chosen in Setup."""
-    return {name: one for name, one in params.items() if _sound(name, one)}
+    return {name: param for name, param in params.items() if _sound(name, param)}
 
 
 def _sound(name: str, value: Any) -> bool:
@@ -309,7 +309,7 @@ def _sound(name: str, value: Any) -> bool:
         return False
     if name == "stop":
         texts = value if isinstance(value, list) else [value]
-        if len(texts) > MOST_STOPS or any(len(str(one)) > LONGEST_STOP for one in texts):
+        if len(texts) > MOST_STOPS or any(len(str(text)) > LONGEST_STOP for text in texts):
             return False
     try:
         _params({name: value})

@@ -63,11 +63,11 @@ class Looked:
 
     @property
     def malformed(self) -> bool:
-        return any(one.kind == "malformed" for one in self.problems)
+        return any(problem.kind == "malformed" for problem in self.problems)
 
     @property
     def unsatisfied(self) -> bool:
-        return any(one.kind == "schema" for one in self.problems)
+        return any(problem.kind == "schema" for problem in self.problems)
 
 
 @dataclass
@@ -254,7 +254,7 @@ class Trying:
         if wanted in self._scratches:
             return wanted
         busy = {one.scratch for one in self._tries.values() if one.result is None}
-        rested = [one for one in self._scratches if one not in busy]
+        rested = [scratch for scratch in self._scratches if scratch not in busy]
         for one in rested[: max(0, len(self._scratches) - MOST_SCRATCHES + 1)]:
             await self._forget(one)
         made = self._new_id()
@@ -283,5 +283,5 @@ def _seen(tool: Tool, code: str) -> str:
 def _as_seen(seen: str, looked: Looked) -> bool:
     """Whether what would run is what the person saw; a script has seen nothing, and says so."""
     if seen == UNASKED:
-        return not any(one.kind == "caution" for one in looked.problems)
+        return not any(problem.kind == "caution" for problem in looked.problems)
     return seen in ("", looked.seen)

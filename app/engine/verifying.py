@@ -63,10 +63,10 @@ async def verify(database: Database, told: Told, *, mending: bool = False) -> Ve
         if found is not None:
             _count(done, found)
             tell(found.differences)
-        tell(Difference(session_id, 0, one) for one in unlike.says)
+        tell(Difference(session_id, 0, say) for say in unlike.says)
         right, mended = [*right, *unlike.right], mended + bool(unlike.right)
     differs = await search_differs(database)
-    tell(Difference(SEARCH, 0, one) for one in differs)
+    tell(Difference(SEARCH, 0, differ) for differ in differs)
     if mending:
         try:
             await mend(database, right)

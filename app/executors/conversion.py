@@ -82,7 +82,14 @@ def arguments_for(
         return {**given, **ours}
     faults: list[str] = []
     made: dict[str, Any] = {}
-    rest = next((one for one in signature.parameters.values() if one.kind is one.VAR_KEYWORD), None)
+    rest = next(
+        (
+            parameter
+            for parameter in signature.parameters.values()
+            if parameter.kind is parameter.VAR_KEYWORD
+        ),
+        None,
+    )
     for name, value in given.items():
         parameter = signature.parameters.get(name)
         hint = hints.get(name, EMPTY)
@@ -111,7 +118,9 @@ def members_of(model: Any, given: dict[str, Any], signature: inspect.Signature) 
     """The arguments as the members of the tool's own class for them, defaults included."""
     made = fit(model, given, "arguments")
     fields = getattr(model, "model_fields", None) or getattr(model, "__fields__", {})
-    takes_all = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
+    takes_all = any(
+        parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()
+    )
     names = [name for name in fields if takes_all or name in signature.parameters]
     return {name: getattr(made, name) for name in names}
 
@@ -142,9 +151,9 @@ def context_of(hint: Any, report: Any, needed: bool) -> Any:
     anything, if that is `needed`; None for other types."""
     hint = bare(hint)
     if is_union(typing_origin(hint)):
-        hint = next((one for one in hint.__args__ if one is not type(None)), hint)
+        hint = next((argument for argument in hint.__args__ if argument is not type(None)), hint)
     kind = typing_origin(hint) or hint
-    name, package = (getattr(kind, one, "") for one in ("__name__", "__module__"))
+    name, package = (getattr(kind, name, "") for name in ("__name__", "__module__"))
     if name == "Context" and package.partition(".")[0] in ("mcp", "fastmcp") and report:
         return McpContext(report)
     if name not in GIVEN or not needed:
@@ -482,13 +491,13 @@ CLOCK = re.compile(r"([+-])?(?:(\d+) days?,? ?)?(\d+):(\d\d)(?::(\d\d(?:\.\d+)?)
 def duration(kind: Any, said: str) -> Any:
     found = DURATION.fullmatch(said)
     if found and said[-1] not in "PT":
-        weeks, days, hours, minutes, seconds = (float(one or 0) for one in found.groups()[1:])
+        weeks, days, hours, minutes, seconds = (float(group or 0) for group in found.groups()[1:])
         made = datetime.timedelta(days, seconds, 0, 0, minutes, hours, weeks)
         return -made if found[1] == "-" else made
     found = CLOCK.fullmatch(said)
     if not found:
         raise ValueError(said)
-    days, hours, minutes, seconds = (float(one or 0) for one in found.groups()[1:])
+    days, hours, minutes, seconds = (float(group or 0) for group in found.groups()[1:])
     made = datetime.timedelta(days, seconds, 0, 0, minutes, hours)
     return -made if found[1] == "-" else made
 
@@ -557,7 +566,7 @@ def typed_dict(kind: Any, value: Any, where: str) -> Any:
     free = [name for name, hint in hints.items() if named(typing_origin(hint)) == "NotRequired"]
     total = hints if kind.__total__ else ()
     told = getattr(kind, "__required_keys__", total)  # since Python 3.9
-    needed = [one for one in hints if one in told and one not in free]
+    needed = [hint for hint in hints if hint in told and hint not in free]
     needed += [name for name, hint in hints.items() if named(typing_origin(hint)) == "Required"]
     lacking = [name for name in dict.fromkeys(needed) if name not in value]
     if lacking:
@@ -713,7 +722,7 @@ def members(value: Any) -> Any:
         if hasattr(kind, mark):
             return {name: getattr(value, name) for name in getattr(kind, mark)}
     if hasattr(kind, "__attrs_attrs__"):
-        return {one.name: getattr(value, one.name) for one in kind.__attrs_attrs__}
+        return {attr.name: getattr(value, attr.name) for attr in kind.__attrs_attrs__}
     if kind.__module__.partition(".")[0] == "numpy" and hasattr(value, "tolist"):
         return value.tolist()
     return EMPTY

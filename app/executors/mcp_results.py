@@ -108,7 +108,7 @@ def result_of(result: types.CallToolResult) -> ToolResult:
             )
         elif not _wraps(structured, result.content, texts):
             pieces = (*pieces, _json(json.dumps(structured, ensure_ascii=False)))
-    if result.is_error and (asks := asked_for(" ".join(one.text for one in pieces))):
+    if result.is_error and (asks := asked_for(" ".join(piece.text for piece in pieces))):
         pieces = (Content(text=f"{asks} What the tool says of it:"), *pieces)
     return ToolResult(pieces, is_error=result.is_error, kind="failed" if result.is_error else "")
 
@@ -174,8 +174,10 @@ def input_wanted(error: ValueError) -> str:
     requests = next((one.get("inputRequests") for one in told if isinstance(one, Mapping)), None)
     if not isinstance(requests, Mapping):
         return ""
-    methods = [one.get("method") for one in requests.values() if isinstance(one, Mapping)]
-    named = (asks for key, asks in _ASKS if any(key in str(one) for one in methods))
+    methods = [
+        request.get("method") for request in requests.values() if isinstance(request, Mapping)
+    ]
+    named = (asks for key, asks in _ASKS if any(key in str(method) for method in methods))
     asks = next(named, "asks for input in the middle of a call")
     return f"This tool {asks}; that is not offered here."
 

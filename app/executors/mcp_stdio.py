@@ -245,8 +245,8 @@ class _Pipe:
         assert self._process.stdin is not None
         stdin = self._process.stdin
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            async for one in self._goes:
-                text = one.message.model_dump_json(by_alias=True, exclude_unset=True)
+            async for goe in self._goes:
+                text = goe.message.model_dump_json(by_alias=True, exclude_unset=True)
                 stdin.write(text.encode("utf-8") + b"\n")
                 await stdin.drain()
 

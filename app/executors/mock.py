@@ -84,7 +84,7 @@ class Mock:
 
 def _case(config: Mapping[str, Any], arguments: str) -> Any:
     """The first case that fits, or None."""
-    return next((one for one in config.get("cases", ()) if fits(one["when"], arguments)), None)
+    return next((case for case in config.get("cases", ()) if fits(case["when"], arguments)), None)
 
 
 def _left_empty(tool: Tool, arguments: str) -> list[str]:

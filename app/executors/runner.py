@@ -391,8 +391,8 @@ LOOP: list[Any] = []
 async def collected(values: Any, most: int) -> list[Any]:
     """All that an asynchronous generator yields, and one more than the most, which is refused."""
     found = []
-    async for one in values:
-        found.append(one)
+    async for value in values:
+        found.append(value)
         if len(found) > most:
             break
     return found

@@ -56,8 +56,8 @@ def write(kept: Kept) -> Written:
     calls = frozenset(f"call-{call.id.replace('.', '-')}" for call in session.calls())
     fixed = Fixed(session.id, kept.title, session.updated_ms, live=False, expanded=calls)
     chunks = {
-        one.number: [(piece.at_ms, piece.data) for piece in one.pieces]
-        for one in kept.recordings.values()
+        recording.number: [(piece.at_ms, piece.data) for piece in recording.pieces]
+        for recording in kept.recordings.values()
     }
     found = reel(session.id, kept.log, chunks)
     view = replace(Player(found, fixed).view(found.count), replay=False)
@@ -69,14 +69,17 @@ def write(kept: Kept) -> Written:
         },
         "duration": found.clock.duration,
         "frames": _frames(replay(kept.log, look.env, chunks, fixed)["frames"], long),
-        "marks": [[found.ms(one.position), one.kind, one.words] for one in found.marks],
+        "marks": [[found.ms(mark.position), mark.kind, mark.words] for mark in found.marks],
         "rows": {
             f"wirerow-{section.number}-{row.number}": [section.number, row.start, row.end]
             for section in view.wire.sections
             for row in section.rows
             if row.way == "down"
         },
-        "bytes": {one.number: one.data.decode("latin-1") for one in kept.recordings.values()},
+        "bytes": {
+            recording.number: recording.data.decode("latin-1")
+            for recording in kept.recordings.values()
+        },
         "requests": {turn.number: _request(turn.request) for turn in session.turns},
         "long": [],
     }

@@ -215,8 +215,8 @@ def _header(line: dict[str, Any]) -> Mapping[str, Any]:
     title, tags = about.get("title", ""), about.get("tags", [])
     if not isinstance(title, str) or len(title) > _LONGEST:
         raise BadInput(f"a title is a text of at most {_LONGEST} characters.")
-    texts = isinstance(tags, list) and all(isinstance(one, str) and one for one in tags)
-    if not texts or len(tags) > _MOST_TAGS or any(len(one) > _LONGEST for one in tags):
+    texts = isinstance(tags, list) and all(isinstance(tag, str) and tag for tag in tags)
+    if not texts or len(tags) > _MOST_TAGS or any(len(tag) > _LONGEST for tag in tags):
         raise BadInput(f"its tags are at most {_MOST_TAGS} texts.")
     created_ms = _time(about.get("created_ms", 0))
     return {"title": title, "tags": list(dict.fromkeys(tags)), "created_ms": created_ms}

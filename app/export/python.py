@@ -91,7 +91,7 @@ def source(
     ]
     functions = [_before(asked, value), said.stream if asked.streams else said.whole]
     functions += [said.go_on, LOOP] if tools else ["\nask(REQUEST)\n"]
-    code = "\n\n".join(parts) + "\n\n" + "\n".join(one for one in functions if one)
+    code = "\n\n".join(parts) + "\n\n" + "\n".join(function for function in functions if function)
     return code, tuple(notes)
 
 

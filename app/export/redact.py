@@ -91,7 +91,7 @@ def _looked_like(kept: Kept) -> set[str]:
             with_texts(type(logged.event), logged.event, look, left=_OWN)
     streamed = _streamed(kept.log).values()
     joined = ("".join(_piece(one) for one in part) for part in streamed)
-    answers = (one.data.decode("latin-1") for one in kept.recordings.values())
+    answers = (recording.data.decode("latin-1") for recording in kept.recordings.values())
     for text in (kept.title, *kept.tags, *joined, *answers):
         look("", text)
     ours = _ours(kept)
@@ -106,7 +106,7 @@ def _ours(kept: Kept) -> set[str]:
         profile = one.profile
         words |= {one.model, profile.model, profile.name, _host(profile.base_url)}
         words |= {tool.name for tool in one.tools}
-    sent = (one.event for one in kept.log)
+    sent = (logged.event for logged in kept.log)
     words |= {_host(one.url) for one in sent if isinstance(one, RequestSent)}
     return {word for word in words if len(word) >= SHORTEST}
 
@@ -146,10 +146,10 @@ class _Redacting:
             marks.append(Mark(where, counts[0]))
         recordings = {}
         frames = _frames(kept.log, streamed)
-        for number, one in kept.recordings.items():
-            recordings[number], count = self._recording(one, frames.get(one.number, {}))
+        for number, recording in kept.recordings.items():
+            recordings[number], count = self._recording(recording, frames.get(recording.number, {}))
             marks.append(Mark(f"bytes of answer {number}", count))
-        title, tags = self._text("", kept.title), [self._text("", one) for one in kept.tags]
+        title, tags = self._text("", kept.title), [self._text("", tag) for tag in kept.tags]
         marks += [Mark("title", _changes(kept.title, title))]
         marks += [Mark("tags", _changes(*pair)) for pair in zip(kept.tags, tags, strict=True)]
         session = fold(kept.session.id, log)
@@ -300,9 +300,9 @@ def _where(event: Event, turn: int, prompts: int) -> str:
 def _added(marks: Iterable[Mark]) -> tuple[Mark, ...]:
     """One for each place, in order; those where nothing is masked are left out."""
     counts: dict[str, int] = {}
-    for one in marks:
-        if one.count:
-            counts[one.where] = counts.get(one.where, 0) + one.count
+    for mark in marks:
+        if mark.count:
+            counts[mark.where] = counts.get(mark.where, 0) + mark.count
     return tuple(Mark(where, count) for where, count in counts.items())
 
 

@@ -97,27 +97,29 @@ def spans(text: str) -> list[Span]:
     # as a pattern that takes both.
     lower = text.replace("\u0130", "i").lower()
     if "slack" in lower:
-        found += [one.span("v") for one in _SLACK.finditer(text)]
+        found += [match.span("v") for match in _SLACK.finditer(text)]
     if "bearer" in lower or "basic" in lower:
-        places = (one.span("v") for one in _BEARER.finditer(lower) if _bears(text, one))
+        places = (match.span("v") for match in _BEARER.finditer(lower) if _bears(text, match))
         found += places
     if "authorization" in lower:
-        places = (one.span("v") for one in _AUTHORIZED.finditer(lower))
+        places = (match.span("v") for match in _AUTHORIZED.finditer(lower))
         found += [(start, end) for start, end in places if opaque(text[start:end])]
     for named in _ASSIGNED:
-        found += [one.span("v") for one in named.finditer(lower) if not _is_code(one)]
+        found += [match.span("v") for match in named.finditer(lower) if not _is_code(match)]
     if "://" in text:
-        found += [one.span("v") for one in _IN_URL.finditer(text) if not _NAMED.fullmatch(one["v"])]
-        found += [one.span("v") for one in _USER.finditer(text) if opaque(one["v"])]
+        found += [
+            match.span("v") for match in _IN_URL.finditer(text) if not _NAMED.fullmatch(match["v"])
+        ]
+        found += [match.span("v") for match in _USER.finditer(text) if opaque(match["v"])]
     if "?" in text:
         members = _MEMBER.finditer(text)
-        found += [one.span("v") for one in members if is_secret(one["name"], one["v"])]
+        found += [member.span("v") for member in members if is_secret(member["name"], member["v"])]
     if "cookie" in lower:
-        for one in _COOKIES.finditer(lower):
-            found += _cookies(text, *one.span("all"))
+        for match in _COOKIES.finditer(lower):
+            found += _cookies(text, *match.span("all"))
     if "PRIVATE KEY" in text:
-        for one in _PRIVATE.finditer(text):
-            lines = _LINE.finditer(text, *one.span("all"))
+        for match in _PRIVATE.finditer(text):
+            lines = _LINE.finditer(text, *match.span("all"))
             found += [line.span("v") for line in lines if line["v"]]
     return found
 
@@ -126,7 +128,7 @@ def certain(text: str) -> list[Span]:
     """Those whose make or place says that they are secret, whatever their length."""
     found = list(keys(text))
     if "://" in text:
-        found += [one.span("v") for one in _IN_URL.finditer(text) if opaque(one["v"])]
+        found += [match.span("v") for match in _IN_URL.finditer(text) if opaque(match["v"])]
     return found
 
 
@@ -204,9 +206,9 @@ def _unescaped(match: re.Match[str]) -> str:
 
 def _cookies(text: str, start: int, end: int) -> list[Span]:
     return [
-        one.span("v")
-        for one in _COOKIE.finditer(text, start, end)
-        if one["v"] and one["name"].lower() not in _ATTRIBUTES
+        match.span("v")
+        for match in _COOKIE.finditer(text, start, end)
+        if match["v"] and match["name"].lower() not in _ATTRIBUTES
     ]
 
 

@@ -114,5 +114,7 @@ def _gone(result: ToolResult) -> ToolResult:
 
 
 def _no_images(result: ToolResult) -> ToolResult:
-    content = (Content(text=GONE) if one.type == "image" else one for one in result.content)
+    content = (
+        Content(text=GONE) if content.type == "image" else content for content in result.content
+    )
     return replace(result, content=tuple(content), form={})

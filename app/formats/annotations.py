@@ -99,7 +99,9 @@ class Types:
         properties: dict[str, Schema] = {}
         required = []
         total = _is_total(node)
-        for line in (line for one in _ancestors(node, self.classes) for line in one.body):
+        for line in (
+            line for class_def in _ancestors(node, self.classes) for line in class_def.body
+        ):
             match line:
                 case ast.AnnAssign(target=ast.Name(id=name), annotation=hint, value=value):
                     if name.startswith("_") or name == "model_config" or _is(hint, "ClassVar"):
@@ -140,7 +142,7 @@ class Types:
         )
         words = {**_FIELD, "min_length": sizes[0], "max_length": sizes[1], "default": "default"}
         given = [(word.arg, word.value) for word in call.keywords]
-        given += [("default", one) for one in call.args[:1]]
+        given += [("default", argument) for argument in call.args[:1]]
         for name, value in given:
             known, said = literal(value)
             if known and name in words and said is not None and said is not ...:
@@ -210,7 +212,7 @@ class Types:
         match several:
             case [one, ast.Constant(value=last)] if last is ...:
                 return {"type": "array", "items": self.schema(one, depth + 1)}
-        items = [self.schema(one, depth + 1) for one in several]
+        items = [self.schema(expr, depth + 1) for expr in several]
         count = len(items)
         return {"type": "array", "prefixItems": items, "minItems": count, "maxItems": count}
 
@@ -358,7 +360,7 @@ def _union(schemas: list[Schema]) -> Schema:
         flat += [one for one in inner if one not in flat]
     if {} in flat or len(flat) == 1:
         return {} if {} in flat else flat[0]
-    kinds = [one.get("type") for one in flat if list(one) == ["type"]]
+    kinds = [schema.get("type") for schema in flat if list(schema) == ["type"]]
     if len(flat) == 2 and len(kinds) == 2 and "null" in kinds and isinstance(kinds[0], str):
         return {"type": [*(kind for kind in kinds if kind != "null"), "null"]}
     return {"anyOf": flat}

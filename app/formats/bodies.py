@@ -54,12 +54,12 @@ class Reading:
         """What a message says, and how it was written where more than that would be lost; `own` is
         what stood beside the whole."""
         texts, images, pieces = list[str](), list[Content](), list[dict[str, Any]]()
-        for one in _dicts([{"text": value}] if isinstance(value, str) else value):
-            piece = self._piece(one, by)
+        for body in _dicts([{"text": value}] if isinstance(value, str) else value):
+            piece = self._piece(body, by)
             if piece is None:
-                pieces.append({"other": dict(one)})
+                pieces.append({"other": dict(body)})
                 continue
-            beside = _own(one)
+            beside = _own(body)
             if piece.type == "image":
                 images.append(piece)
                 pieces.append({"image": True, **beside})
@@ -80,13 +80,13 @@ class Reading:
     def result(self, value: object, by: Protocol, **own: Any) -> tuple[tuple[Content, ...], Any]:
         """(the content of a result, its form)."""
         content, pieces = list[Content](), list[dict[str, Any]]()
-        for one in _dicts([{"text": value}] if isinstance(value, str) else value):
-            piece = self._piece(one, by)
+        for body in _dicts([{"text": value}] if isinstance(value, str) else value):
+            piece = self._piece(body, by)
             if piece is None:
-                pieces.append({"other": dict(one)})
+                pieces.append({"other": dict(body)})
             elif piece.type == "image" or piece.text:
                 content.append(piece)
-                pieces.append(_own(one))
+                pieces.append(_own(body))
         form: dict[str, Any] = {"own": own} if own else {}
         if any(pieces):
             form["pieces"] = pieces
@@ -110,10 +110,10 @@ def _led(messages: object) -> int:
     """How many messages at the head are the system's and nothing but text: they are the system
     prompt. All others of the system stay where they are."""
     count = 0
-    for one in _dicts(messages):
-        pieces = _dicts(one.get("content"))
-        beside = set(one) - {"type", "id", "status", "role", "content"}
-        if one.get("role") not in _SYSTEM or beside:
+    for body in _dicts(messages):
+        pieces = _dicts(body.get("content"))
+        beside = set(body) - {"type", "id", "status", "role", "content"}
+        if body.get("role") not in _SYSTEM or beside:
             break
         if any(set(it) - {"type", "text"} for it in pieces):
             break
@@ -170,7 +170,7 @@ def _chat_choice(body: Body, reading: Reading) -> ToolChoice:
             return ToolChoice("none", parallel=parallel)
         case {"type": "allowed_tools"}:
             inner = said.get("allowed_tools") or said
-            names = tuple(filter(None, (_name(one) for one in _dicts(inner.get("tools")))))
+            names = tuple(filter(None, (_name(body) for body in _dicts(inner.get("tools")))))
             if inner.get("mode") == "required":
                 return ToolChoice("required", allowed=names, parallel=parallel)
             return ToolChoice(allowed=names, parallel=parallel)
@@ -220,7 +220,7 @@ def _claude_setup(body: Body, reading: Reading) -> Setup:
     params = _params(body, **words, stop="stop_sequences", thinking="thinking")
     known = (*words, "stop_sequences", "thinking", "model", "messages", "tools", "tool_choice")
     system, extra = body.get("system"), _rest(body, *known, "system", "stream")
-    if isinstance(system, list) and any(set(one) - {"type", "text"} for one in _dicts(system)):
+    if isinstance(system, list) and any(set(body) - {"type", "text"} for body in _dicts(system)):
         extra["system"] = system  # marks for the cache, and whatever else stands beside the text
     said = body.get("tool_choice")
     choice = said if isinstance(said, dict) else {}
@@ -353,7 +353,11 @@ def _gemini_setup(body: Body, reading: Reading) -> Setup:
     extra = _rest(body, "contents", "systemInstruction", "tools", "toolConfig", "generationConfig")
     config_of = body.get("toolConfig") or {}
     calling = config_of.get("functionCallingConfig") or {}
-    names = tuple(one for one in calling.get("allowedFunctionNames") or () if isinstance(one, str))
+    names = tuple(
+        allowedFunctionName
+        for allowedFunctionName in calling.get("allowedFunctionNames") or ()
+        if isinstance(allowedFunctionName, str)
+    )
     match calling.get("mode"):
         case "ANY" if len(names) == 1:
             choice = ToolChoice("tool", names[0])
@@ -468,12 +472,16 @@ def guessed(body: Body) -> Protocol | None:
     if not messages:
         return None
     tools = _dicts(body.get("tools"))
-    blocks = [block for one in messages for block in _dicts(one.get("content"))]
+    blocks = [block for message in messages for block in _dicts(message.get("content"))]
     kinds = {block.get("type") for block in blocks}
     if any("input_schema" in tool for tool in tools) or kinds & {"tool_use", "tool_result"}:
         return "anthropic"
     if "system" in body or "stop_sequences" in body or "anthropic_version" in body:
         return "anthropic"
-    if "options" in body or "keep_alive" in body or any("tool_name" in one for one in messages):
+    if (
+        "options" in body
+        or "keep_alive" in body
+        or any("tool_name" in message for message in messages)
+    ):
         return "ollama"
     return "openai_chat"

@@ -64,7 +64,7 @@ def commands(text: str) -> list[Command]:
         if word not in ("\n", "&&"):
             words.append(word)
             continue
-        if any(_is_curl(one) for one in words):
+        if any(_is_curl(word) for word in words):
             found.append(_command(words, here))
         words.clear()
     if not found:
@@ -121,7 +121,7 @@ def _option(word: str) -> tuple[str, str | None]:
         return name, value if joined else None
     # Letters stand together as in -sSLXPOST; the first that takes a value has the rest for it.
     letters = word[1:] if word.startswith("-") else ""
-    place = next((place for place, one in enumerate(letters) if one in _VALUED), None)
+    place = next((place for place, letter in enumerate(letters) if letter in _VALUED), None)
     if place is None:
         return word, None
     return "-" + letters[place], letters[place + 1 :] or None
@@ -129,7 +129,7 @@ def _option(word: str) -> tuple[str, str | None]:
 
 def _without_heredoc(text: str) -> tuple[str, str | None]:
     """The command without its here-document, and that; None where it has none."""
-    match = next((one for one in _HEREDOC.finditer(text) if one["end"]), None)
+    match = next((match for match in _HEREDOC.finditer(text) if match["end"]), None)
     if match is None:
         return text, None
     line_end = text.find("\n", match.end())

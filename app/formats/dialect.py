@@ -82,7 +82,7 @@ def with_types(schema: Any, changed: dict[str, str], depth: int = 0) -> Any:
                 made[key] = _WRITTEN[value]
         elif key == "type" and isinstance(value, list):
             kinds = [one for one in value if isinstance(one, str) and _WRITTEN.get(one)]
-            changed |= {one: _WRITTEN[one] for one in kinds}
+            changed |= {kind: _WRITTEN[kind] for kind in kinds}
             made[key] = [_WRITTEN[one] if one in kinds else one for one in value]
         elif key in _ONE:
             made[key] = with_types(value, changed, depth + 1)

@@ -54,7 +54,7 @@ def _member(value: object, name: str) -> dict[str, Any]:
 
 def _headers(value: object) -> dict[str, str]:
     pairs = [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-    return {str(one.get("name")).lower(): str(one.get("value")) for one in pairs}
+    return {str(pair.get("name")).lower(): str(pair.get("value")) for pair in pairs}
 
 
 def _content(value: object) -> bytes | None:

@@ -42,7 +42,7 @@ def face(tool: Tool) -> Face:
         source = written(replace(tool, format=None), in_docstring=True)
         return Face(source, ("A free-form tool takes text: Python shows it as one argument.",))
     sources = [written(tool, in_docstring=where) for where in (True, False)]
-    faces = [Face(one, tuple(_losses(tool, _read(one)))[:MOST_LOSSES]) for one in sources]
+    faces = [Face(source, tuple(_losses(tool, _read(source)))[:MOST_LOSSES]) for source in sources]
     return min(faces, key=lambda one: len(one.lossy))
 
 

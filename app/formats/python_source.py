@@ -107,7 +107,9 @@ def functions(source: str) -> list[Function]:
             for node in tree.body
             if isinstance(node, ast.ClassDef) and is_record(node, classes)
         ]
-    if not found and any(isinstance(line, Def) for one in classes.values() for line in one.body):
+    if not found and any(
+        isinstance(line, Def) for class_ in classes.values() for line in class_.body
+    ):
         raise Unreadable(
             "Its functions are methods of a class, which are not read: a tool is called without "
             "an object. Put functions that call them at the top of the file."
@@ -196,8 +198,8 @@ def _decorator(node: Def) -> tuple[str, Mapping[str, Any]]:
             continue
         said: dict[str, Any] = {}
         if isinstance(mark, ast.Call):
-            for one in mark.args[:1]:
-                said["name"] = literal(one)[1]
+            for argument in mark.args[:1]:
+                said["name"] = literal(argument)[1]
             for word in mark.keywords:
                 key = str(word.arg).removesuffix("_override")
                 value = last_name(word.value) if key == "args_schema" else literal(word.value)[1]
@@ -256,7 +258,9 @@ def _hinted(name: str, hint: ast.expr | None, types: Types, told: _Told) -> Sche
 
 
 def _is_given(hint: ast.expr) -> bool:
-    names = {last_name(one) for one in ast.walk(hint) if isinstance(one, ast.Name | ast.Attribute)}
+    names = {
+        last_name(node) for node in ast.walk(hint) if isinstance(node, ast.Name | ast.Attribute)
+    }
     return not names.isdisjoint(_GIVEN)
 
 
@@ -277,8 +281,8 @@ class _Told:
             return
         parts = [one for one in (read.short_description, read.long_description) if one]
         self.description = "\n\n".join(parts)
-        for one in read.params:
-            if one.description:
-                self.arguments[one.arg_name] = one.description
-            if one.type_name:
-                self.types[one.arg_name] = one.type_name
+        for param in read.params:
+            if param.description:
+                self.arguments[param.arg_name] = param.description
+            if param.type_name:
+                self.types[param.arg_name] = param.type_name

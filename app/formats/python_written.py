@@ -195,7 +195,7 @@ def _head(name: str, arguments: list[str]) -> str:
     )
     line = f"def {called}({', '.join(arguments)}):\n"
     if len(line) > WIDTH:
-        inside = "".join(f"    {one},\n" for one in arguments)
+        inside = "".join(f"    {argument},\n" for argument in arguments)
         line = f"def {called}(\n{inside}):\n"
     return mark + line
 

@@ -202,7 +202,7 @@ def _python(text: str, name: str) -> _Read:
             raise
         functions = []
     if told:  # models are the schemas of these, and no tools by themselves
-        functions = [one for one in functions if one.form["line"]]
+        functions = [function for function in functions if function.form["line"]]
     by_name = {one.name: one for one in reversed(told) if one.tool is not None}
     found, used = [], set()
     for function in functions:
@@ -224,8 +224,8 @@ def _merged(function: Found, told: Found | None) -> Found:
         strict=told.tool.strict,
     )
     note = "Its description and parameters are those of the tool of this name in the file."
-    notes = [one for one in told.notes if one != UNANSWERED or one in function.notes]
-    notes += [one for one in function.notes if not one.endswith(ANYTHING)]
+    notes = [none for none in told.notes if none != UNANSWERED or none in function.notes]
+    notes += [none for none in function.notes if not none.endswith(ANYTHING)]
     return replace(function, tool=tool, notes=(note, *dict.fromkeys(notes)))
 
 
@@ -266,7 +266,7 @@ def _brought(was: _Read, asked: _Asked) -> Brought:
             break
         tools.append(one) if isinstance(one, Found) else servers.append(one)
     notes += again.notes()
-    kinds = sorted({one.kind for one in tools if one.kind} | {"MCP servers" for _ in servers})
+    kinds = sorted({found.kind for found in tools if found.kind} | {"MCP servers" for _ in servers})
     said = "" if tools or servers else f"It holds no tools and no servers; bring {_FORMS}."
     return Brought(
         tuple(tools),

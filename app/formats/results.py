@@ -91,10 +91,10 @@ def _is_call(message: Mapping[str, object]) -> bool:
 def as_data(results: Sequence[WireResult]) -> dict[str, object]:
     """The results by protocol for a script: the parsed value, the text, the notes."""
     return {
-        one.protocol: {
-            "value": json.loads(one.text) if one.text else None,
-            "text": one.text,
-            "notes": list(one.notes),
+        wire_result.protocol: {
+            "value": json.loads(wire_result.text) if wire_result.text else None,
+            "text": wire_result.text,
+            "notes": list(wire_result.notes),
         }
-        for one in results
+        for wire_result in results
     }

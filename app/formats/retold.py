@@ -105,15 +105,15 @@ def _settings(pasted: Pasted, profile: Profile, made: Retold) -> Settings:
     if brought is not None:
         made.notes |= dict.fromkeys(brought.notes)
     tools = dict[str, Tool]()
-    for one in brought.tools if brought is not None else ():
-        called = f"The tool {one.name or 'without a name'}"
-        if one.tool is None:
-            made.notes[f"{called} was left out: {one.problem}"] = None
-        elif one.name in tools:
+    for tool in brought.tools if brought is not None else ():
+        called = f"The tool {tool.name or 'without a name'}"
+        if tool.tool is None:
+            made.notes[f"{called} was left out: {tool.problem}"] = None
+        elif tool.name in tools:
             made.notes[f"{called} was left out: another one has its name."] = None
         else:
-            tools[one.name] = replace(one.tool, answered_by="person", config={})
-            told = (note for note in one.notes if note != UNANSWERED)
+            tools[tool.name] = replace(tool.tool, answered_by="person", config={})
+            told = (note for note in tool.notes if note != UNANSWERED)
             made.notes |= dict.fromkeys(f"{called}: {note}" for note in told)
     return Settings(
         profile,

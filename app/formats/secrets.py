@@ -178,7 +178,7 @@ def _says(words: list[str], place: int) -> bool:
     if before in _NO_TOKEN:
         return False
     if word in _LAST:
-        return all(one in _ITSELF or one.isdigit() for one in words[place + 1 :])
+        return all(word in _ITSELF or word.isdigit() for word in words[place + 1 :])
     return word in _STRONG or _COMPOUND.fullmatch(word) is not None
 
 
@@ -319,7 +319,7 @@ class Variables:
     def of(self, value: str, *names: str) -> str:
         """The first of `names`, or the last with a number, that stands for nothing else."""
         numbered = (f"{names[-1]}_{number}" for number in count(2))
-        free = (one for one in chain(names, numbered) if self._values.get(one, value) == value)
+        free = (name for name in chain(names, numbered) if self._values.get(name, value) == value)
         name = next(free)
         self._values[name] = value
         return name

@@ -178,18 +178,18 @@ def literal_keys(server: Server) -> Iterator[tuple[str, str]]:
 
 def with_values(server: Server, back: Iterable[Replaced]) -> Server:
     """`server` with the values of `back` in their places again."""
-    for one in back:
-        held, var = getattr(server, one.part), f"${{{one.variable}}}"
+    for replaced in back:
+        held, var = getattr(server, replaced.part), f"${{{replaced.variable}}}"
         match held:
             case str():
-                held = held.replace(var, one.value)
+                held = held.replace(var, replaced.value)
             case Mapping():
-                held = {**held, one.key: held[one.key].replace(var, one.value)}
+                held = {**held, replaced.key: held[replaced.key].replace(var, replaced.value)}
             case _:
                 words = list(held)
-                words[int(one.key)] = words[int(one.key)].replace(var, one.value)
+                words[int(replaced.key)] = words[int(replaced.key)].replace(var, replaced.value)
                 held = tuple(words)
-        server = replace(server, **{one.part: held})
+        server = replace(server, **{replaced.part: held})
     return server
 
 
@@ -248,7 +248,7 @@ def _note_rest(entry: Mapping[str, Any], server: Server, reading: _Read) -> None
     kinds = {str(entry.get(key, "")).lower() for key in ("type", "transport", "transportType")}
     if server.url and ("sse" in kinds or ("url" in entry and "httpUrl" in entry)):
         notes.append("It was asked by SSE there; here it is asked by streamable HTTP.")
-    hidden = list(dict.fromkeys(one.variable for one in reading.replaced))
+    hidden = list(dict.fromkeys(replaced.variable for replaced in reading.replaced))
     if hidden:
         notes.append(
             f"What may be a key was not kept: set {', '.join(hidden)} in the environment or in .env"
@@ -308,10 +308,10 @@ def _folder(text: str, reading: _Read) -> str:
 
 def _args(value: Any, command: str, reading: _Read) -> tuple[str, ...]:
     words = [] if value is None else value
-    if not isinstance(words, list) or not all(_is_word(one) for one in words):
+    if not isinstance(words, list) or not all(_is_word(word) for word in words):
         raise _Bad("args is a list of texts; put each argument in quotes.")
-    words = [_as_text(one) for one in words]
-    if len(words) > 200 or sum(map(len, words)) > MOST_TEXT or any("\0" in one for one in words):
+    words = [_as_text(word) for word in words]
+    if len(words) > 200 or sum(map(len, words)) > MOST_TEXT or any("\0" in word for word in words):
         raise _Bad(f"args has at most 200 texts of together {MOST_TEXT:,} characters.")
     in_shell = re.split(r"[/\\]", command)[-1] in _SHELLS
     made: list[str] = []
@@ -342,7 +342,7 @@ def _as_text(value: Any) -> str:
 def _env(entry: Mapping[str, Any], reading: _Read) -> dict[str, str]:
     told = entry.get("env") or {}
     values = told.values() if isinstance(told, Mapping) else [[]]
-    if not all(one is None or _is_word(one) for one in values):
+    if not all(value is None or _is_word(value) for value in values):
         raise _Bad("env is an object of texts; put each value in quotes.")
     if len(told) > MOST_WORDS:
         raise _Bad(f"env has more than {MOST_WORDS} variables; bring a part of them.")
@@ -351,7 +351,7 @@ def _env(entry: Mapping[str, Any], reading: _Read) -> dict[str, str]:
     given = {name: _as_text(value) for name, value in told.items() if value is not None}
     names = entry.get("env_vars") or []
     if isinstance(names, list):
-        given = {**{one: f"${{{one}}}" for one in names if isinstance(one, str)}, **given}
+        given = {**{name: f"${{{name}}}" for name in names if isinstance(name, str)}, **given}
     made = {}
     for name, value in given.items():
         if not _VARIABLE.fullmatch(name) or len(value) > MOST_TEXT or "\0" in value:

@@ -20,7 +20,7 @@ from app.schema.validate import check_tool
 OWN = "our own form"
 CASE = "BFCL"
 
-_OURS = {one.name for one in fields(Tool)}
+_OURS = {field.name for field in fields(Tool)}
 _OURS_ALONE = _OURS - {"name", "description", "parameters", "strict", "format"}
 _HOLDERS = ("tools", "functions", "result", "toolConfig")
 _MOST_INSIDE = 4

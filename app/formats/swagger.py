@@ -35,7 +35,9 @@ def as_openapi(document: Mapping[str, Any]) -> dict[str, Any]:
         **document,
         "openapi": "3.0.0",
         "servers": [{"url": _server(document)}],
-        "components": {"securitySchemes": {name: _scheme(one) for name, one in schemes.items()}},
+        "components": {
+            "securitySchemes": {name: _scheme(scheme) for name, scheme in schemes.items()}
+        },
     }
 
 
@@ -47,9 +49,9 @@ def operation_of(
 ) -> dict[str, Any]:
     """The operation with its parameters, and those of its path, and its body as OpenAPI 3."""
     given = {
-        (str(one.get("in")), str(one.get("name"))): one
+        (str(parameter.get("in")), str(parameter.get("name"))): parameter
         for holder in (item, operation)
-        for one in _parameters(schemas, holder)
+        for parameter in _parameters(schemas, holder)
     }
     kinds = operation.get("consumes", document.get("consumes"))
     kinds = [kind for kind in kinds if isinstance(kind, str)] if isinstance(kinds, list) else []
@@ -93,16 +95,18 @@ def _form(fields: list[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {
-            str(one.get("name")): {key: one[key] for key in (*_SCHEMA, "description") if key in one}
-            for one in fields
+            str(field.get("name")): {
+                key: field[key] for key in (*_SCHEMA, "description") if key in field
+            }
+            for field in fields
         },
-        "required": [str(one.get("name")) for one in fields if one.get("required") is True],
+        "required": [str(field.get("name")) for field in fields if field.get("required") is True],
     }
 
 
 def _form_kind(fields: list[Mapping[str, Any]], kinds: list[str]) -> str:
     """A form is sent as files only where it has some, or where nothing else is taken."""
-    has_files = any(one.get("type") == "file" for one in fields)
+    has_files = any(field.get("type") == "file" for field in fields)
     return _MULTIPART if has_files or kinds == [_MULTIPART] else _FORM
 
 

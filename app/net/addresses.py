@@ -140,8 +140,8 @@ def _literal(host: str) -> IPAddress | None:
 
 def _listed(host: str, hosts: Sequence[str]) -> bool:
     """Whether `hosts` names it, or there is no list."""
-    below = ("." + one[2:].lower() for one in hosts if one.startswith("*."))
-    names = (one.lower().strip("[]").removesuffix(".") for one in hosts)
+    below = ("." + host[2:].lower() for host in hosts if host.startswith("*."))
+    names = (host.lower().strip("[]").removesuffix(".") for host in hosts)
     return not hosts or host in names or any(host.endswith(end) for end in below)
 
 

@@ -98,8 +98,8 @@ def _lines(
 
 
 def _at_once(session: Session, call: Call, proposal: Proposal) -> str:
-    others = [session.call(one) for one in proposal.decides if one != call.id]
-    named = ", ".join(one.id for one in others[:8])
+    others = [session.call(decide) for decide in proposal.decides if decide != call.id]
+    named = ", ".join(other.id for other in others[:8])
     more = f" and {len(others) - 8} more" if len(others) > 8 else ""
     if call.id not in proposal.decides:
         return "It decides this call as soon as its turn comes."
@@ -116,7 +116,7 @@ def print_of(choice: Choice, proposal: Proposal, there: Sequence[Rule]) -> str:
         to_data(proposal.rule) if proposal.rule is not None else None,
         proposal.place,
         list(proposal.decides),
-        [to_data(one) for one in there],
+        [to_data(rule) for rule in there],
     ]
     text = json.dumps(shown, sort_keys=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
@@ -140,7 +140,7 @@ def about(session: Session, call: Call, own: Sequence[Rule], always: Sequence[Ru
     if decided is not None:
         if decided.by != "rule":
             return About("You decided it, and no rule.")
-        rule = next((one for one in rules if one.id and one.id == decided.rule_id), None)
+        rule = next((rule for rule in rules if rule.id and rule.id == decided.rule_id), None)
         if rule is None:
             return About("This rule does not stand any more; what it decided stays.")
         return About(_standing(rule, own, always), _tests(rule, call))
@@ -193,7 +193,7 @@ def _value(value: Any) -> str:
 def lets_through(rules: Sequence[Rule]) -> tuple[str, ...]:
     """What runs unasked, in few words for the dock: what holds for more than one tool by its
     words, and of the others how many there are."""
-    through = [one for one in rules if one.enabled and one.action in LETS_THROUGH]
+    through = [rule for rule in rules if rule.enabled and rule.action in LETS_THROUGH]
     wide = [_wide(one) for one in through if one.tool == "*" and not one.when]
     narrow = len(through) - len(wide)
     return (*dict.fromkeys(wide[:2]), *_others(narrow + len(wide[2:]), bool(wide)))

@@ -154,7 +154,7 @@ def _tokens(run: Sequence[Turn]) -> str:
 
 def _cost(run: Sequence[Turn]) -> str:
     costs = [turn_cost(turn) for turn in run if not turn.open]
-    paid = sum(one or 0.0 for one in costs)
+    paid = sum(cost or 0.0 for cost in costs)
     if None in costs:
         return f"≥ {money(paid)}" if paid else "unknown"
     return money(paid) if costs else NONE
@@ -171,9 +171,9 @@ def told(lanes: Sequence[Lane]) -> str:
 
 
 def _told(lanes: Sequence[Lane]) -> Iterator[str]:
-    running = sum(one.state == "running" for one in lanes)
-    waiting = sum(one.waiting for one in lanes)
-    paused = sum(one.state == "paused" for one in lanes)
+    running = sum(lane.state == "running" for lane in lanes)
+    waiting = sum(lane.waiting for lane in lanes)
+    paused = sum(lane.state == "paused" for lane in lanes)
     if running:
         yield f"{running} {'runs' if running == 1 else 'run'}"
     if waiting:
@@ -199,7 +199,7 @@ def pieces(env: Environment, lanes: Sequence[Lane]) -> dict[str, str]:
         "besidehead": env.get_template("_besidehead.html").render(lanes=lanes, words=told(lanes)),
         "dock": env.get_template("_besidedock.html").render(lanes=lanes),
     }
-    told_apart = names([(one.model, one.profile) for one in lanes])
+    told_apart = names([(lane.model, lane.profile) for lane in lanes])
     for one, called in zip(lanes, told_apart, strict=True):
         for name in ("lane", "pick"):
             html = env.get_template(f"_{name}.html").render(lane=one, called=called)

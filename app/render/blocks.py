@@ -157,7 +157,7 @@ def frame(
     `wire_since` is the version of `view.wire` that the page shows; None leaves the wire alone.
     `leave` are ids of blocks that are not to be drawn.
     """
-    touches = [touch for one in events for touch in touched(one, view.session, view.most)]
+    touches = [touch for logged in events for touch in touched(logged, view.session, view.most)]
     if wire_since is not None:
         touches.extend(_wire_touched(view, wire_since))
     hidden = leave if view.rows is not None else leave | {"list"}

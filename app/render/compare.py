@@ -131,7 +131,7 @@ class Across:
 
 def across(alignments: Sequence[Alignment]) -> list[Across]:
     """The rows of all alignments, whose left side is the same, joined by what is on the left."""
-    left = [list(_by_left(one.rows)) for one in alignments]
+    left = [list(_by_left(alignment.rows)) for alignment in alignments]
     found: list[Across] = []
     for steps in zip(*left, strict=True):
         found += _extras([extra for extra, _ in steps])
@@ -216,7 +216,7 @@ def groups(
         before = settings if isinstance(row.left, Answered) else before
         lines.append(line)
         if place + 1 == len(rows) or rows[place + 1].equal != row.equal:
-            turns = sum(one.kind == "turn" for one in lines)
+            turns = sum(line.kind == "turn" for line in lines)
             words = plural(turns, "turn") if turns else plural(len(lines), "prompt")
             found.append(Group(row.equal, f"{words} equal", lines))
             lines = []

@@ -54,12 +54,12 @@ def call_lines(
     lines: list[list[CallCell | None]] = []
     found: list[Mapping[str, CallPair]] = []
     extras: list[list[CallPair]] = []
-    for one in rows:
-        pairs = one.calls if one is not None else ()
+    for row in rows:
+        pairs = row.calls if row is not None else ()
         found.append({pair.left.id: pair for pair in pairs if pair.left is not None})
         extras.append([pair for pair in pairs if pair.left is None])
     calls = left.calls if isinstance(left, Answered) else ()
-    count = max((len(one) for one in extras), default=0)
+    count = max((len(call_pair) for call_pair in extras), default=0)
     for call in calls[:most]:
         line: list[CallCell | None] = [_reference_call(ids[0], call)]
         line += [_other_call(s, by[call.id]) for s, by in zip(ids[1:], found, strict=True)]

@@ -27,13 +27,13 @@ def compared(sides: Sequence[Side], alignments: Sequence[Alignment]) -> Mapping[
         "sessions": [_side_data(side) for side in sides],
         "against": [
             {
-                "session": one.right.id,
-                "common": one.common,
-                "counts": asdict(one.counts),
-                "summary": summary(one),
-                "rows": [_row_data(row) for row in one.rows],
+                "session": alignment.right.id,
+                "common": alignment.common,
+                "counts": asdict(alignment.counts),
+                "summary": summary(alignment),
+                "rows": [_row_data(row) for row in alignment.rows],
             }
-            for one in alignments
+            for alignment in alignments
         ],
     }
 
@@ -115,14 +115,14 @@ def markdown(sides: Sequence[Side], alignments: Sequence[Alignment]) -> str:
     """A heading, a line for each session, and what differs, turn by turn."""
     first = sides[0]
     lines = ["# Comparison", "", f"- Reference: {_name(first)}: {', '.join(measures(first.took))}"]
-    for one in alignments:
-        took = ", ".join(measures(one.right.took))
-        lines.append(f"- {_name(one.right)}: **{', '.join(summary(one))}** ({took})")
-    for one in alignments:
-        lines += ["", f"## {_name(one.right)}", ""]
-        if one.common:
-            lines.append(f"- {one.common} prompts and turns in common")
-        told = [line for row in one.rows if not row.equal for line in _row_lines(row)]
+    for alignment in alignments:
+        took = ", ".join(measures(alignment.right.took))
+        lines.append(f"- {_name(alignment.right)}: **{', '.join(summary(alignment))}** ({took})")
+    for alignment in alignments:
+        lines += ["", f"## {_name(alignment.right)}", ""]
+        if alignment.common:
+            lines.append(f"- {alignment.common} prompts and turns in common")
+        told = [line for row in alignment.rows if not row.equal for line in _row_lines(row)]
         lines += told or ["- No difference."]
     return "\n".join(lines) + "\n"
 
@@ -133,7 +133,7 @@ def _row_lines(row: Row) -> Iterator[str]:
     kind = "Prompt" if isinstance(some, Asked) else "Turn"
     numbers = " / ".join(str(one.number) if one is not None else "none"
                          for one in (row.left, row.right))  # fmt: skip
-    ways = [*row.ways, *(f"another {one}" for one in row.settings)]
+    ways = [*row.ways, *(f"another {setting}" for setting in row.settings)]
     yield f"- {kind} {numbers}" + (f": {', '.join(ways)}" if ways else "")
     if "text" in row.ways and row.left is not None and row.right is not None:
         yield f"  - was: {_code(row.left.text)}"
@@ -155,9 +155,9 @@ def _pair_lines(pair: CallPair) -> Iterator[str]:
         changes = json_changes(left.arguments, right.arguments)
         if changes is None:
             yield f"    - {_code(left.arguments)} → {_code(right.arguments)}"
-        for one in changes or ():
-            old, new = (_code(text) if text else "nothing" for text in (one.old, one.new))
-            yield f"    - {_code(one.pointer or '(all)')}: {old} → {new}"
+        for change in changes or ():
+            old, new = (_code(text) if text else "nothing" for text in (change.old, change.new))
+            yield f"    - {_code(change.pointer or '(all)')}: {old} → {new}"
     if "result" in pair.ways:
         yield f"    - result: {_code(came_to(left))} → {_code(came_to(right))}"
 

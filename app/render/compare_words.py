@@ -22,7 +22,7 @@ WAYS = {
 def summary(alignment: Alignment) -> list[str]:
     """How the right session differs, the gravest first; what it took more or less comes last."""
     found = list(_differences(alignment.counts))
-    settings = dict.fromkeys(one for row in alignment.rows for one in row.settings)
+    settings = dict.fromkeys(setting for row in alignment.rows for setting in row.settings)
     if settings:
         found = [*(found or ["the same answers"]), f"asked with another {', '.join(settings)}"]
     return (found or ["no difference"]) + deltas(alignment.left.took, alignment.right.took)

@@ -33,29 +33,29 @@ def rows_of(
         else:
             wrong.setdefault(place, problem.message)
     numbers = iter(range(10_000))
-    return tuple(_row(one, numbers, wrong) for one in fields), tuple(others)
+    return tuple(_row(field, numbers, wrong) for field in fields), tuple(others)
 
 
 def flat(fields: Iterable[Field]) -> Iterator[Field]:
     """The fields with all their children, in order."""
-    for one in fields:
-        yield one
-        yield from flat(one.children)
+    for field in fields:
+        yield field
+        yield from flat(field.children)
 
 
 def flat_rows(rows: Iterable[Row]) -> Iterator[Row]:
     """The rows with all inside them, in order."""
-    for one in rows:
-        yield one
-        yield from flat_rows(one.rows)
+    for row in rows:
+        yield row
+        yield from flat_rows(row.rows)
 
 
 def as_typed(fields: Sequence[Field], form: Form, pointer: str = "") -> tuple[Field, ...]:
     """`fields` with what stands in `form`, be it right or wrong: nothing typed is lost. They are
     the members of the object at `pointer`."""
-    made = tuple(_typed(one, form) for one in fields)
+    made = tuple(_typed(field, form) for field in fields)
     others = _texts(form, f"rest:{pointer}")
-    if not others or any(one.rest for one in fields):
+    if not others or any(field.rest for field in fields):
         return made
     label = "other members · JSON object"
     return (*made, Field(pointer, "", label, "json", value=others, rest=True))
@@ -89,7 +89,7 @@ def _texts(form: Form, key: str) -> str | None:
 def _row(field: Field, numbers: Iterator[int], wrong: Mapping[str, str]) -> Row:
     number = next(numbers)
     said = "" if field.rest or field.kind == "object" else wrong.get(field.pointer, "")
-    return Row(field, number, said, tuple(_row(one, numbers, wrong) for one in field.children))
+    return Row(field, number, said, tuple(_row(child, numbers, wrong) for child in field.children))
 
 
 def _upwards(pointer: str) -> Iterator[str]:

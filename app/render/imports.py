@@ -141,7 +141,7 @@ def _tool_runs(tool: Tool) -> list[tuple[str, str]]:
 
 def _server_runs(server: Server) -> list[tuple[str, str]]:
     lines = [("command", server.command)] if server.command else [("url", server.url)]
-    lines += [("argument", one) for one in server.args]
+    lines += [("argument", argument) for argument in server.args]
     lines += [("folder", server.cwd)] if server.cwd else []
     lines += [("variable", f"{name}={value}") for name, value in server.env.items()]
     return [*lines, *(("header", f"{name}: {value}") for name, value in server.headers.items())]

@@ -66,9 +66,9 @@ def drawing(found: Sequence[Segment], length_ms: int) -> Drawing:
     if not length_ms:
         return Drawing((), 1, "", (), 0)
     bars = tuple(_bars(found, length_ms))
-    most = max((one.lanes for one in found), default=1)
+    most = max((segment.lanes for segment in found), default=1)
     shared = f"{most} at once at most; the last of {MOST_LANES} lanes is shared."
-    rows = [(one.words, one.block) for one in bars]
+    rows = [(bar.words, bar.block) for bar in bars]
     return Drawing(
         tuple(_seen_apart(bars)),
         min(most, MOST_LANES),
@@ -91,18 +91,28 @@ def _seen_apart(bars: Sequence[Bar]) -> Iterator[Bar]:
 
 def _bars(found: Sequence[Segment], length_ms: int) -> Iterator[Bar]:
     low = _beside_a_person(found)
-    for place, one in enumerate(found):
+    for place, segment in enumerate(found):
         y, height = HEIGHT - PERSON, PERSON
-        if one.kind != "person":
+        if segment.kind != "person":
             whole = HEIGHT - PERSON if place in low else HEIGHT
-            visible = min(one.lanes, MOST_LANES)
-            y = whole * min(one.lane, visible - 1) / visible
+            visible = min(segment.lanes, MOST_LANES)
+            y = whole * min(segment.lane, visible - 1) / visible
             height = whole / visible - (_GAP if visible > 1 else 0)
-        least = OPEN if one.open and one.kind == "tool" else 1.5
-        width = max(WIDTH * (one.end_ms - one.start_ms) / length_ms, least)
-        x = min(WIDTH * one.start_ms / length_ms, WIDTH - width)
-        words = words_of(one)
-        yield Bar(one.kind, one.block, words, one.start_ms, one.end_ms, x, y, width, height)
+        least = OPEN if segment.open and segment.kind == "tool" else 1.5
+        width = max(WIDTH * (segment.end_ms - segment.start_ms) / length_ms, least)
+        x = min(WIDTH * segment.start_ms / length_ms, WIDTH - width)
+        words = words_of(segment)
+        yield Bar(
+            segment.kind,
+            segment.block,
+            words,
+            segment.start_ms,
+            segment.end_ms,
+            x,
+            y,
+            width,
+            height,
+        )
 
 
 def words_of(one: Segment) -> str:
@@ -120,7 +130,11 @@ def words_of(one: Segment) -> str:
 def _beside_a_person(found: Sequence[Segment]) -> set[int]:
     """The places of those that leave room for the row of the person: where one of the segments
     that stand side by side overlaps it, all of them do, so that lanes are of one height."""
-    person = [one for one in found if one.kind == "person" and one.end_ms > one.start_ms]
+    person = [
+        segment
+        for segment in found
+        if segment.kind == "person" and segment.end_ms > segment.start_ms
+    ]
     low: set[int] = set()
     for group in _side_by_side(found):
         start = min(found[place].start_ms for place in group)
@@ -134,13 +148,13 @@ def _side_by_side(found: Sequence[Segment]) -> Iterator[list[int]]:
     """The places of segments that hang together by overlapping, in order of their start."""
     group: list[int] = []
     reached = 0
-    for place, one in enumerate(found):
-        if one.kind == "person":
+    for place, segment in enumerate(found):
+        if segment.kind == "person":
             continue
-        if group and one.start_ms >= reached:
+        if group and segment.start_ms >= reached:
             yield group
             group = []
-        reached = max(reached, one.end_ms) if group else one.end_ms
+        reached = max(reached, segment.end_ms) if group else segment.end_ms
         group.append(place)
     if group:
         yield group

@@ -128,7 +128,7 @@ def _spent(session: Session) -> Iterator[str]:
         known = total > 0 or None not in used
         yield f"{_least(used, total)}{total:,}{bound} tokens" if known else "tokens unknown"
     costs = [turn_cost(turn) for turn in closed]
-    paid = sum(one or 0.0 for one in costs)
+    paid = sum(cost or 0.0 for cost in costs)
     if paid or limits.max_cost:
         bound = f" of {money(limits.max_cost)}" if limits.max_cost else ""
         known = paid > 0 or None not in costs

@@ -65,7 +65,7 @@ def _entries(logprobs: Any) -> Iterator[tuple[Mapping[str, Any], Sequence[Any]]]
 
 def _token(entry: Mapping[str, Any], others: Sequence[Any]) -> Token:
     text = _text(entry)
-    beside = [one for one in others if isinstance(one, Mapping) and _text(one) != text]
+    beside = [other for other in others if isinstance(other, Mapping) and _text(other) != text]
     pairs = tuple((_text(one), _percent(one)) for one in beside[:BESIDE])
     return Token(text, _percent(entry), pairs)
 

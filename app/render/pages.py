@@ -120,7 +120,7 @@ def more_cards_shown(env: Environment, view: View, number: int) -> str:
         Touch(part_block(turn, part), "new", f"parts-{number}")
         for part in turn.parts[before : end_of(turn, view.most)]
     ]
-    long = (one.number for one in turns if len(one.calls) > CARDS)
+    long = (turn.number for turn in turns if len(turn.calls) > CARDS)
     steps += [Touch(f"more-{one}", "changed") for one in long]
     return frame_html(env, view, [*steps, Touch("head", "changed")])
 

@@ -102,10 +102,10 @@ def cited_by(turn: Turn) -> tuple[Place, ...]:
 def places(value: Any) -> tuple[Place, ...]:
     """Every address in `value` with what is said of it, each once."""
     found: dict[str, Place] = {}
-    for one in _places(value, 0):
+    for place in _places(value, 0):
         if len(found) >= MOST_SOURCES:
             break
-        found.setdefault(one.url + "\n" + one.quote, one)
+        found.setdefault(place.url + "\n" + place.quote, place)
     return tuple(found.values())
 
 

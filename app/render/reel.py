@@ -111,7 +111,7 @@ def played(found: Reel, position: int) -> Played:
 
 def beside(found: Reel, position: int, kind: MarkKind) -> tuple[Mark | None, Mark | None]:
     """The marks of that kind before and after `position`."""
-    marks = [one for one in found.marks if one.kind == kind]
+    marks = [mark for mark in found.marks if mark.kind == kind]
     before = bisect_left(marks, position, key=lambda one: one.position)
     after = bisect_right(marks, position, key=lambda one: one.position)
     return (

@@ -146,8 +146,8 @@ def index(found: Reel) -> dict[str, Any]:
         "seq": found.whole.seq,
         "squeezed": found.clock.squeezed,
         "marks": [
-            [one.kind, one.position, found.ms(one.position), one.seq, one.words]
-            for one in found.marks
+            [mark.kind, mark.position, found.ms(mark.position), mark.seq, mark.words]
+            for mark in found.marks
         ],
     }
 
@@ -181,4 +181,7 @@ def _shown(step: dict[str, Any]) -> dict[str, Any]:
 
 
 def _segments(found: Reel) -> list[list[Any]]:
-    return [[one.kind, one.start_ms, one.end_ms, one.block] for one in found.segments]
+    return [
+        [segment.kind, segment.start_ms, segment.end_ms, segment.block]
+        for segment in found.segments
+    ]

@@ -77,7 +77,7 @@ class RuleRow:
     @property
     def asks(self) -> str:
         """For which tools it asks although it is about them, and why."""
-        changed, new, gone = (_listed(self._names(one)) for one in ("changed", "new", "gone"))
+        changed, new, gone = (_listed(self._names(name)) for name in ("changed", "new", "gone"))
         said = (
             f"changed since: {changed}, asks" if changed else "",
             f"newer than the rule: {new}, asks" if new else "",
@@ -221,21 +221,22 @@ def form_data(form: RuleForm) -> dict[str, Any]:
 
 def _when(tests: Iterable[TestLine]) -> dict[str, Any]:
     when: dict[str, Any] = {}
-    for one in tests:
-        typed = one.pointer.strip()
-        if not typed and not one.value:
+    for test_line in tests:
+        typed = test_line.pointer.strip()
+        if not typed and not test_line.value:
             continue
         if not typed:
             raise BadInput(
-                f"Say where {one.value[:80]!r} should stand, as in /city; {WHOLE} is all of it."
+                f"Say where {test_line.value[:80]!r} should stand, as in /city; "
+                f"{WHOLE} is all of it."
             )
-        if not one.value:
+        if not test_line.value:
             raise BadInput(f'Say what {typed} is compared with; an empty text is written "".')
         pointer = "" if typed == WHOLE else typed
         if pointer in when:
             raise BadInput(f"There are two tests for {typed}; make one of them.")
-        value = read_value(one.test, one.value)
-        when[pointer] = {one.test: value}
+        value = read_value(test_line.test, test_line.value)
+        when[pointer] = {test_line.test: value}
     return when
 
 
@@ -248,7 +249,9 @@ def read_value(test: str, text: str) -> Any:
         return value if isinstance(value, str) else text
     if test == "one_of":
         value = _json(text)
-        return value if isinstance(value, list) else [_json(one.strip()) for one in text.split(",")]
+        return (
+            value if isinstance(value, list) else [_json(part.strip()) for part in text.split(",")]
+        )
     return _json(text)
 
 
@@ -304,7 +307,7 @@ def look(
     """`rule` before it is written. `before` are those that are asked first, `covered` the names of
     the tools that it is about now, `named` the one that it names."""
     notes = [] if named is None else [strange(named, pointer) for pointer in rule.when]
-    notes, behind = [one for one in (*notes, host_left_open(rule)) if one], None
+    notes, behind = [note for note in (*notes, host_left_open(rule)) if note], None
     if rule.action in LETS_THROUGH:
         if covered:
             notes.append(f"Holds for {_listed(covered)} as now; what changes or comes later asks.")

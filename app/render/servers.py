@@ -144,8 +144,12 @@ def server_page(
         wrong=wrong,
         told=told,
         hidden=hidden(row.server),
-        differences={one.name: difference(one) for one in row.offered if one.mark == "changed"},
-        choosable=any(one.mark in ("new", "changed") for one in row.offered),
+        differences={
+            offered.name: difference(offered)
+            for offered in row.offered
+            if offered.mark == "changed"
+        },
+        choosable=any(offered.mark in ("new", "changed") for offered in row.offered),
     )
 
 

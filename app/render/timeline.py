@@ -102,7 +102,7 @@ def segments(session: Session, on: Clock, until_ms: int = 0) -> tuple[Segment, .
         replace(_segment("person", on, start, end, call_block(call)), name=call.name, call=call.id)
         for call, start, end in _decisions(session, now)
     ]
-    busy = [one for turn in session.turns for one in _turn_segments(turn, on, now)]
+    busy = [segment for turn in session.turns for segment in _turn_segments(turn, on, now)]
     return tuple(sorted((*person, *in_lanes(busy)), key=lambda segment: segment.start_ms))
 
 

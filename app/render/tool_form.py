@@ -167,7 +167,7 @@ def field_of(pointer: str, kind: str) -> str:
         key = parts[1] if len(parts) > 1 else ""
         named = [name for name, (one, _, _) in _FIELDS.get(kind, {}).items() if one == key]
         return named[0] if named else f"rest_{kind}"
-    return parts[0] if parts[0] in {one.name for one in fields(ToolForm)} else ""
+    return parts[0] if parts[0] in {field.name for field in fields(ToolForm)} else ""
 
 
 def _takes(tool: Tool) -> str:

@@ -76,13 +76,17 @@ class Judged:
 
     def laid_out(self, strict: bool) -> tuple[list[Finding], list[tuple[str, str, list[Finding]]]]:
         """The findings to be read first, and those that are folded: (title, fix, findings)."""
-        first = [one for one in self.findings if counts(one, strict)]
+        first = [finding for finding in self.findings if counts(finding, strict)]
         folds = [("more of them", "", first[MOST_FIRST:])]
         for severity, title in (
             ("strict", "that strict mode would refuse; strict is off"),
             ("ignored", "that are accepted and not obeyed"),
         ):
-            rest = [one for one in self.findings if one.severity == severity and one not in first]
+            rest = [
+                finding
+                for finding in self.findings
+                if finding.severity == severity and finding not in first
+            ]
             fix = next((one.fix for one in rest if one.fix), "")
             folds.append((title, fix, rest))
         return first[:MOST_FIRST], [fold for fold in folds if fold[2]]
@@ -276,10 +280,10 @@ def difference(before: str, after: str) -> Diff:
 def history(versions: Sequence[Version]) -> list[Saved]:
     """The newest versions, each with what it changed; the first with all that it said."""
     made = []
-    for place, one in enumerate(versions[:MOST_VERSIONS]):
+    for place, version in enumerate(versions[:MOST_VERSIONS]):
         before = versions[place + 1].tool if place + 1 < len(versions) else None
-        diff = difference(tool_text(before) if before else "", tool_text(one.tool))
-        made.append(Saved(one.number, one.saved_ms, diff))
+        diff = difference(tool_text(before) if before else "", tool_text(version.tool))
+        made.append(Saved(version.number, version.saved_ms, diff))
     return made
 
 

@@ -30,11 +30,13 @@ class Leaf:
 def tree(family: Sequence[Member], here: str) -> list[Leaf]:
     """The family in the order of its tree. A parent that is not among them stands above its forks
     all the same."""
-    known = {one[0] for one in family}
+    known = {member[0] for member in family}
     below: dict[str, list[Member]] = {}
     for one in family:
         below.setdefault(one[3], []).append(one)
-    gone = list(dict.fromkeys(one[3] for one in family if one[3] and one[3] not in known))
+    gone = list(
+        dict.fromkeys(member[3] for member in family if member[3] and member[3] not in known)
+    )
     leaves: list[Leaf] = []
     seen: set[str] = set()
 

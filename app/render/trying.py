@@ -55,7 +55,7 @@ class Panel:
     def verdict(self) -> tuple[str, Tone]:
         """In words, and the colour that goes with them."""
         wrong = sum(bool(row.wrong) for row in flat_rows(self.rows))
-        wrong += sum(one.kind in ("schema", "malformed") for one in self.others)
+        wrong += sum(problem.kind in ("schema", "malformed") for problem in self.others)
         if self.malformed:
             return "cannot be read", "failed"
         if wrong:
@@ -105,8 +105,8 @@ class Shown:
         """`38 ms · 21 B · made up`"""
         if self.result is None:
             return ""
-        count = sum(len(one.text.encode("utf-8", "replace")) for one in self.result.content)
-        count += sum(len(one.data) * 3 // 4 for one in self.result.content)
+        count = sum(len(content.text.encode("utf-8", "replace")) for content in self.result.content)
+        count += sum(len(content.data) * 3 // 4 for content in self.result.content)
         words = [duration(self.took_ms or 0), size(count), self.source]
         return " · ".join([*words, *(["made up"] if self.result.staged else [])])
 

@@ -131,7 +131,7 @@ def limits_said(headers: Mapping[str, str]) -> list[str]:
 
 def _of_kind(kind: str, values: Mapping[str, str]) -> str:
     name = kind.replace("-", " ")
-    left, most, reset = (values.get(one, "") for one in ("remaining", "limit", "reset"))
+    left, most, reset = (values.get(name, "") for name in ("remaining", "limit", "reset"))
     match left, most:
         case "", "":
             words = []

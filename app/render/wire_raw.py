@@ -110,7 +110,7 @@ def raw(
         at = max(start, hit[0] - PAGE // 4)
     at = _whole(data, min(max(at, start), end))
     to = _whole(data, min(at + PAGE, end)) if at + PAGE < end else end
-    marks: list[tuple[int, int, Kind]] = [(*one, "masked") for one in masked]
+    marks: list[tuple[int, int, Kind]] = [(*span, "masked") for span in masked]
     marks += [(*hit, "hit")] if hit[1] > hit[0] else []
     inside = sum(max(0, min(b, to) - max(a, at)) for a, b in masked)
     pieces = () if as_hex else list(_pieces(data, at, to, marks))
@@ -164,9 +164,9 @@ def singles(pieces: Sequence[tuple[int, bytes]], span: Span, sent_ms: int) -> li
 
     def take(frames: Sequence[Frame], at_ms: int) -> None:
         found.extend(
-            Single(one.start, one.end, at_ms - sent_ms, clip(" ".join(one.data.split()), 160))
-            for one in frames
-            if span[0] <= one.start and one.end <= span[1]
+            Single(frame.start, frame.end, at_ms - sent_ms, clip(" ".join(frame.data.split()), 160))
+            for frame in frames
+            if span[0] <= frame.start and frame.end <= span[1]
         )
 
     for at_ms, data in pieces:

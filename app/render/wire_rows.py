@@ -175,7 +175,7 @@ class WireRows:
     def snapshot(self) -> WireRows:
         """The rows that are there now, to be drawn while others come; it takes none itself."""
         now = WireRows()
-        now.sections = [replace(one, rows=list(one.rows)) for one in self.sections]
+        now.sections = [replace(section, rows=list(section.rows)) for section in self.sections]
         now.version = now._forgotten = self.version
         return now
 

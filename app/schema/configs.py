@@ -79,15 +79,15 @@ def _check_results(results: Any, name: str) -> None:
     where: tuple[str | int, ...] = ("config", name)
     if not isinstance(results, list) or not 0 < len(results) <= 1000:
         bad(f'config.{name} is a list of {{"result": ...}}, 1 to 1000 of them.', pointer(where))
-    for place, one in enumerate(results):
+    for place, result in enumerate(results):
         here = (*where, place)
         known = ("when", "result", "is_error") if name == "cases" else ("result", "is_error")
-        if not isinstance(one, Mapping) or "result" not in one or set(one) - set(known):
+        if not isinstance(result, Mapping) or "result" not in result or set(result) - set(known):
             bad(f"Each of config.{name} has {', '.join(known)}, and nothing else.", pointer(here))
-        if not isinstance(one.get("is_error", False), bool):
+        if not isinstance(result.get("is_error", False), bool):
             bad("is_error is true or false.", pointer((*here, "is_error")))
         if name == "cases":
-            _check_when(one.get("when"), (*here, "when"))
+            _check_when(result.get("when"), (*here, "when"))
 
 
 def _check_when(when: Any, where: tuple[str | int, ...]) -> None:

@@ -197,7 +197,7 @@ class Spot:
         for keyword in ("anyOf", "oneOf"):
             branches = piece.get(keyword)
             if isinstance(branches, list):
-                several = [one for one in branches if self._may_be(one, kind)]
+                several = [branch for branch in branches if self._may_be(branch, kind)]
                 if len(several) == 1:
                     yield several[0]
 

@@ -145,13 +145,13 @@ _ABSENT: Any = object()
 
 
 def _inputs(drawn: Sequence[Field]) -> Iterator[tuple[str, list[str]]]:
-    for one in drawn:
-        if one.kind == "object":
-            yield from _inputs(one.children)
+    for field in drawn:
+        if field.kind == "object":
+            yield from _inputs(field.children)
         else:
-            yield one.key, [one.value]
-        if one.is_null:
-            yield one.null_key, ["on"]
+            yield field.key, [field.value]
+        if field.is_null:
+            yield field.null_key, ["on"]
 
 
 # From a schema to fields.
@@ -196,7 +196,9 @@ def _merged(root: Any, schema: Any) -> tuple[Any, bool]:
                 break
     match schema:
         case {"type": [*types]} if "null" in types and len(types) == 2:
-            (kind,) = (one for one in types if one != "null") if types.count("null") == 1 else ("",)
+            (kind,) = (
+                (kind for kind in types if kind != "null") if types.count("null") == 1 else ("",)
+            )
             return {**schema, "type": kind}, True
         case {"anyOf": [one, {"type": "null"}]} | {"anyOf": [{"type": "null"}, one]}:
             rest = {key: inner for key, inner in schema.items() if key != "anyOf"}
@@ -209,7 +211,7 @@ def _plain(ground: _Drawing, schema: Any, bare: Field, value: Any, depth: int) -
     """The field that the schema asks for, filled with `value` as far as it can."""
     bare = replace(bare, is_null=value is None and bare.nullable)
     if options := options_of(schema):
-        choices = tuple((_written(one), _shown(one)) for one in options)
+        choices = tuple((_written(option), _shown(option)) for option in options)
         return replace(bare, kind="choice", choices=choices, value=_json(value, bare))
     match _kind(schema):
         case "object" if depth < MOST_DEEP:

@@ -64,8 +64,8 @@ def gathered(found: Sequence[Finding]) -> list[Finding]:
     """The same said of several protocols as one finding, whose `protocol` names them all with
     commas; in the order of `found`. For a person who reads them together."""
     protocols: dict[Finding, list[str]] = {}
-    for one in found:
-        protocols.setdefault(replace(one, protocol=""), []).append(one.protocol)
+    for finding in found:
+        protocols.setdefault(replace(finding, protocol=""), []).append(finding.protocol)
     return [replace(one, protocol=", ".join(names)) for one, names in protocols.items()]
 
 

@@ -40,19 +40,19 @@ def accepted_by(protocol: str, found: Sequence[Finding], tool: Tool) -> Accepted
 
 
 def _plain(found: Sequence[Finding]) -> Said:
-    for one in found:
-        if one.severity == "refused":
-            return Said("no", one.message)
-    for one in found:
-        if one.severity == "ignored":
-            return Said("partly", one.message)
+    for finding in found:
+        if finding.severity == "refused":
+            return Said("no", finding.message)
+    for finding in found:
+        if finding.severity == "ignored":
+            return Said("partly", finding.message)
     return Said("yes", "The request is taken as it is.")
 
 
 def _strict(found: Sequence[Finding], tool: Tool) -> Said:
     if tool.format is not None:
         return Said("no", "A free-form tool has no schema to be strict about.")
-    against = [one for one in found if one.severity == "strict"]
+    against = [finding for finding in found if finding.severity == "strict"]
     if not against:
         return Said("yes", "Strict mode takes the schema.")
     fixed = all(one.fix for one in against)

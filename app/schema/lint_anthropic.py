@@ -158,7 +158,7 @@ def counted(all_nodes: Sequence[Node]) -> tuple[int, int]:
     optional = unions = 0
     for node in all_nodes:
         optional += sum(name not in node.required for name in node.properties)
-        unions += sum(_is_union(one) for one in node.properties.values())
+        unions += sum(_is_union(prop) for prop in node.properties.values())
     return optional, unions
 
 

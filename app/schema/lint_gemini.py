@@ -253,7 +253,7 @@ def _of_format(given: Mapping[str, Any], named: str, here: Place) -> Iterator[Fi
 
 def texts_of(values: Any) -> list[str]:
     """The texts among the values of an enum."""
-    return [one for one in values if isinstance(one, str)] if isinstance(values, list) else []
+    return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 
 
 def _of_enum(given: Mapping[str, Any], here: Place) -> Iterator[Finding]:

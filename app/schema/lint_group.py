@@ -27,8 +27,8 @@ _REFUSES_TWINS = ("anthropic", "openai_responses", "gemini")
 def of_group(tools: Sequence[Tool], protocol: str) -> list[Finding]:
     """The findings about `tools` in one request by `protocol`; their own are not among them."""
     found = [*_twice(tools, protocol), *_limits(tools, protocol)]
-    found += [replace(one, protocol=protocol) for one in too_many(tools)]
-    return [*found, *(replace(one, protocol=protocol) for one in twins(tools))]
+    found += [replace(finding, protocol=protocol) for finding in too_many(tools)]
+    return [*found, *(replace(finding, protocol=protocol) for finding in twins(tools))]
 
 
 def _twice(tools: Sequence[Tool], protocol: str) -> Iterator[Finding]:

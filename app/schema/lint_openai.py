@@ -90,7 +90,7 @@ def large_enum(schema: Any) -> tuple[int, int] | None:
     values = schema.get("enum") if isinstance(schema, Mapping) else None
     if not isinstance(values, list) or len(values) <= limits.OPENAI_LARGE_ENUM:
         return None
-    letters = sum(len(one) for one in values if isinstance(one, str))
+    letters = sum(len(value) for value in values if isinstance(value, str))
     return (len(values), letters) if letters > limits.OPENAI_MOST_ENUM_LETTERS else None
 
 

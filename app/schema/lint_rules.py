@@ -166,7 +166,7 @@ def is_typeless(node: Node) -> bool:
 
 def has_complex_enum(node: Node) -> bool:
     values = node.keys.get("enum")
-    return isinstance(values, list) and any(isinstance(one, dict | list) for one in values)
+    return isinstance(values, list) and any(isinstance(value, dict | list) for value in values)
 
 
 def odd_format(known: Sequence[str]) -> Callable[[Node], bool]:

@@ -103,8 +103,8 @@ def _undescribed(all_nodes: Sequence[Node]) -> list[tuple[str, str]]:
     """Names and pointers of properties without a description; what a `$ref` names has its own."""
     found = []
     for node in all_nodes:
-        for name, one in node.properties.items():
-            if isinstance(one, dict) and not one.keys() & {"description", "$ref", "const"}:
+        for name, prop in node.properties.items():
+            if isinstance(prop, dict) and not prop.keys() & {"description", "$ref", "const"}:
                 found.append((name, _where(node) + pointer(("properties", name))))
     return found
 
@@ -129,7 +129,7 @@ def _is_union(node: Node) -> bool:
         if isinstance(several, list):
             real = [one for one in several if one != {"type": "null"}]
             return len(real) > 1
-    return len([one for one in node.types if one != "null"]) > 1
+    return len([kind for kind in node.types if kind != "null"]) > 1
 
 
 def _where(node: Node) -> str:

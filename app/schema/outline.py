@@ -123,9 +123,9 @@ class _Outliner:
             del rest["required"]
         rows = [
             self.row(
-                one, (*path, "properties", name), "property", depth + 1, number, name in required
+                prop, (*path, "properties", name), "property", depth + 1, number, name in required
             )
-            for name, one in properties.items()
+            for name, prop in properties.items()
         ]
         return tuple(_ended(row, place, len(rows)) for place, row in enumerate(rows))
 

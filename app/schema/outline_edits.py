@@ -205,6 +205,6 @@ def _move(properties: dict[str, Any], name: str, step: int) -> None:
     place = names.index(name)
     other = min(max(place + step, 0), len(names) - 1)
     names[place], names[other] = names[other], names[place]
-    items = {one: properties[one] for one in names}
+    items = {name: properties[name] for name in names}
     properties.clear()
     properties |= items

@@ -44,9 +44,9 @@ class Gemini:
         done = self.of({**root, "type": "object"}, ())
         if too_many_items(done) is not None:
             done = without_items(done, self.losses)
-        for one in found_in_form({"parameters": done}, "x"):
-            if one.severity == "refused":
-                self.losses.add(f"Still refused: {one.message.rstrip('.')}", ())
+        for finding in found_in_form({"parameters": done}, "x"):
+            if finding.severity == "refused":
+                self.losses.add(f"Still refused: {finding.message.rstrip('.')}", ())
         return done
 
     def of(self, schema: Any, place: Place) -> dict[str, Any]:
@@ -107,12 +107,12 @@ class Gemini:
         if not isinstance(values, list):
             return
         kinds = types_of(node) if "type" in node else None
-        values = [one for one in values if kinds is None or kind_of(one) in _widened(kinds)]
+        values = [value for value in values if kinds is None or kind_of(value) in _widened(kinds)]
         if "" in values:
             self.losses.add("The empty text in an enum is no longer taken", place)
-            values = [one for one in values if one != ""]
+            values = [value for value in values if value != ""]
         del node["enum"]
-        texts = [one for one in values if isinstance(one, str)]
+        texts = [value for value in values if isinstance(value, str)]
         choices: list[dict[str, Any]] = [{"type": "string", "enum": texts}] if texts else []
         for one in values:
             match kind_of(one):
@@ -152,7 +152,7 @@ class Gemini:
         kinds = node.get("type")
         if not isinstance(kinds, list):
             return
-        real = [one for one in kinds if one != "null"]
+        real = [kind for kind in kinds if kind != "null"]
         if len(real) <= 1:
             node["type"] = real[0] if real else "null"
             if real and "null" in kinds:
@@ -162,7 +162,7 @@ class Gemini:
             del node["type"]
         else:
             del node["type"]
-            node["anyOf"] = [{"type": one} for one in kinds]
+            node["anyOf"] = [{"type": kind} for kind in kinds]
 
     def drop(self, node: dict[str, Any], place: Place) -> dict[str, Any]:
         told: dict[str, Any] = {}
@@ -218,8 +218,8 @@ class Gemini:
         if node.get("type") == "object":
             if given is not None or properties:
                 node["properties"] = {
-                    name: self.of(one, (*place, "properties", name))
-                    for name, one in properties.items()
+                    name: self.of(prop, (*place, "properties", name))
+                    for name, prop in properties.items()
                 }
         else:
             node.pop("required", None)

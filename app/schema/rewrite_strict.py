@@ -190,11 +190,11 @@ class Strict:
         if node.get("additionalProperties") is not False:
             self.losses.add("Properties that are not named are no longer taken", place)
         made: dict[str, Any] = {}
-        for name, one in properties.items():
+        for name, prop in properties.items():
             below = (*place, "properties", name)
-            if one is False and name not in required:
+            if prop is False and name not in required:
                 continue  # closed, nobody can give it
-            made[name] = self.of(one, below)
+            made[name] = self.of(prop, below)
             if name not in required and not takes_null(made[name]):
                 made[name] = nullable(made[name])
                 self.nullable.append(below)

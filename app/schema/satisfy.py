@@ -235,7 +235,7 @@ class _Maker:
         """With all members, then with those alone that must be."""
         properties = _mapping(schema.get("properties"))
         required = [name for name in _list(schema.get("required")) if isinstance(name, str)]
-        optional = [n for n, one in properties.items() if n not in required and one is not False]
+        optional = [n for n, prop in properties.items() if n not in required and prop is not False]
         most = _number_of(schema.get("maxProperties"), _MOST_ITEMS)
         if self.sparse:
             optional = [n for n in optional if any(True for _ in self.wish((*place, n), {}))]
@@ -269,7 +269,7 @@ class _Maker:
             one = properties.get(name) if name in properties else self.other(schema, name)
             value[name] = self.of(one, (*place, name), depth + 1)
         least = min(_number_of(schema.get("minProperties"), 0), _MOST_ITEMS)
-        spare = [n for n, one in properties.items() if n not in value and one is not False]
+        spare = [n for n, prop in properties.items() if n not in value and prop is not False]
         for name in chain(spare, self.further(schema)):
             if len(value) >= least or self.left <= 0:
                 break

@@ -50,14 +50,15 @@ def lead(
     """The sentence before the calls. `failed` are calls that are made once more."""
     if failed:
         told = [
-            f"I tried to {_doing(one.name, one.arguments)}, but it failed: {_bare(_cut(one.text))}."
-            for one in failed
+            f"I tried to {_doing(answered.name, answered.arguments)}, "
+            f"but it failed: {_bare(_cut(answered.text))}."
+            for answered in failed
         ]
         return f"{' '.join(told)} I'll try once more."
     opening = (
         "Next, I'll" if again else chance.choice(("I'll", "Let me", "Sure, I'll", "Okay, I'll"))
     )
-    doings = [_doing(one.tool.name, one.arguments) for one in calls]
+    doings = [_doing(wanted.tool.name, wanted.arguments) for wanted in calls]
     return f"{opening} {joined(list(dict.fromkeys(doings)))}."
 
 
@@ -67,9 +68,9 @@ def reasoning(prompt: str, calls: Sequence[Wanted], results: Sequence[Answered])
     steps = [f"The person says: “{asked[:200]}{'…' if len(asked) > 200 else ''}”"]
     if results:
         steps.append(f"I have {_count(len(results), 'result')} to work with.")
-    for one in calls:
-        given = ", ".join(f"{key} = {_short(value)}" for key, value in one.arguments.items())
-        steps.append(f"{one.tool.name} fits; I read {given or 'no arguments'} from that.")
+    for wanted in calls:
+        given = ", ".join(f"{key} = {_short(value)}" for key, value in wanted.arguments.items())
+        steps.append(f"{wanted.tool.name} fits; I read {given or 'no arguments'} from that.")
     if not calls:
         steps.append("Nothing is left to call, so I answer.")
     return "\n".join(steps)
@@ -78,9 +79,9 @@ def reasoning(prompt: str, calls: Sequence[Wanted], results: Sequence[Answered])
 def retried(results: Sequence[Answered]) -> list[Answered]:
     """The failed calls that are worth a second try: once each, and none that was refused."""
     return [
-        one
-        for one in results
-        if one.result.is_error and passing(one.text) and _times(one, results) == 1
+        answered
+        for answered in results
+        if answered.result.is_error and passing(answered.text) and _times(answered, results) == 1
     ]
 
 
@@ -92,12 +93,12 @@ def _times(one: Answered, results: Sequence[Answered]) -> int:
 def woven(results: Sequence[Answered], chance: Random) -> str:
     """The results as one friendly answer: of the same call made twice, the last one."""
     last = {
-        (one.name, json.dumps(one.arguments, sort_keys=True)): place
-        for place, one in enumerate(results)
+        (answered.name, json.dumps(answered.arguments, sort_keys=True)): place
+        for place, answered in enumerate(results)
     }
     everything, results = results, [results[place] for place in sorted(last.values())]
-    good = [one for one in results if not one.result.is_error]
-    said = [_sentence(one, _times(one, everything)) for one in results]
+    good = [answered for answered in results if not answered.result.is_error]
+    said = [_sentence(answered, _times(answered, everything)) for answered in results]
     opening = ""
     if not good and results:
         opening = "I am sorry. "

@@ -111,7 +111,7 @@ class _Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         path = "/" + request.path_params["rest"]
-        known = (one for one in self.ends if one.takes.fullmatch(path) or one.other(path))
+        known = (end for end in self.ends if end.takes.fullmatch(path) or end.other(path))
         end = next(known, self.ends[0])
         self.desk.requests += 1
         request_id = Stamp.of(b"", self.desk.seed, 0).id("req_", self.desk.requests)
@@ -186,14 +186,14 @@ class _Endpoint:
                 return self.canned(end, canned, request_id)
             answer = _changed(answer, asked.request, injected, told="x-playground-fault" in headers)
         stamp = Stamp.of(body, self.desk.seed, int(self.desk.clock()))
-        stream = asked.request.stream and not any(one.fault.unstreamed for one in faults)
+        stream = asked.request.stream and not any(fault.fault.unstreamed for fault in faults)
         frames = self._frames(end, answer, asked, stamp, stream)
         frames = _twisted(frames, faults, end, stream)
         kind = (asked.stream_type or end.stream_type) if stream else _JSON
         told = _headers({"content-type": kind, **end.headers(request_id)}, faults)
-        for one in faults:
-            if one.fault.raw is not None:
-                return RawPlayed(one.fault.raw(told, list(frames), one.number))
+        for fault in faults:
+            if fault.fault.raw is not None:
+                return RawPlayed(fault.fault.raw(told, list(frames), fault.number))
         return Played(200, told, frames, pace, self.desk.sleep)
 
     def _model(self, request: ModelRequest) -> Reply:
@@ -344,8 +344,8 @@ def _changed(answer: Reply, request: ModelRequest, injected: Injected, *, told: 
 def _headers(headers: Mapping[str, str], faults: Sequence[Injected]) -> dict[str, str]:
     """`headers` as the faults want them."""
     wanted: dict[str, str | None] = dict(headers)
-    for one in faults:
-        wanted.update(one.fault.headers)
+    for injected in faults:
+        wanted.update(injected.fault.headers)
     return {name: value for name, value in wanted.items() if value is not None}
 
 
@@ -353,7 +353,7 @@ def _twisted(
     frames: Iterable[Frame], faults: Sequence[Injected], end: End, stream: bool
 ) -> Iterable[Frame]:
     """The answer as it travels under `faults`. BadRequest where one of them needs a stream."""
-    twisted = [one for one in faults if one.fault.twist is not None]
+    twisted = [injected for injected in faults if injected.fault.twist is not None]
     if sum(one.fault.endless for one in twisted) > 1:
         raise BadRequest("Two faults without an end cannot be played in one answer. Name one.")
     # What never ends is twisted no further; what reads JSON comes before its bytes are cut.

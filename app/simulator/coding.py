@@ -56,7 +56,7 @@ class CodingAgent:
             return None
         file, made = files[0], len(past.made)
         wanted = _change(past.prompt)
-        failed = next((one for one in past.results if one.result.is_error), None)
+        failed = next((answered for answered in past.results if answered.result.is_error), None)
         if failed is not None:
             return _said(f"That did not work: {failed.text.strip()[:300]}")
         if made == 0:
@@ -169,7 +169,7 @@ class _Hands:
             if self.patches:
                 line = f"apply_patch <<'EOF'\n{_patch(file, change)}EOF"
             return _call(tool, _command(tool, roles, line), prompt)
-        text = "\n".join(one.replace(change.old, change.new) for one in change.lines) + "\n"
+        text = "\n".join(line.replace(change.old, change.new) for line in change.lines) + "\n"
         return _call(tool, {roles["path"]: file, roles["text"]: text}, prompt)
 
     def path(self, tool: Tool, roles: Mapping[str, str], file: str) -> str:

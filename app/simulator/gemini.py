@@ -89,8 +89,8 @@ def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
     text = json.dumps(
         _response(parts, _finish(reply), usage, asked, stamp), ensure_ascii=False, indent=2
     )
-    for place, one in enumerate(args):
-        text = text.replace(f'"{_place(stamp, place)}"', one, 1)
+    for place, argument in enumerate(args):
+        text = text.replace(f'"{_place(stamp, place)}"', argument, 1)
     return _bytes(text + "\n")
 
 

@@ -84,7 +84,10 @@ def _known(history: History, request: ModelRequest, chance: Random, today: date)
     else:
         prose = small_talk(history.prompt, request.tools, chance)
     texts = history.background.texts
-    said = (request.system, *(_text(one, _SAID) for one in request.messages if one.role == "user"))
+    said = (
+        request.system,
+        *(_text(message, _SAID) for message in request.messages if message.role == "user"),
+    )
     return Known(history.prompt, (history.prompt, *texts), history.results, prose, today, said)
 
 
@@ -131,13 +134,13 @@ def _further(
 
 def _failed(tool: Tool, history: History) -> bool:
     """Whether the last call of `tool` came to nothing, so that it is to be made again."""
-    last = [one for one in history.results if one.name == tool.name]
+    last = [answered for answered in history.results if answered.name == tool.name]
     return bool(last) and last[-1].result.is_error
 
 
 def _concluding(tool: Tool, known: Known, history: History) -> Wanted:
     """A call that tells what is known; without results it is one like any other."""
-    if not any(one.name != tool.name for one in history.results):
+    if not any(answered.name != tool.name for answered in history.results):
         call = forced(history.prompt, [tool], history.background, known.today)
         if not is_final(tool):
             return call
@@ -150,7 +153,11 @@ def _once_more(
 ) -> list[Wanted]:
     """The same calls again, where their tools are on offer still."""
     tools = {tool.name: tool for tool in offered}
-    calls = [Wanted(tools[one.name], one.arguments) for one in failed if one.name in tools]
+    calls = [
+        Wanted(tools[answered.name], answered.arguments)
+        for answered in failed
+        if answered.name in tools
+    ]
     return calls if choice.parallel else calls[:1]
 
 

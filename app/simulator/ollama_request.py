@@ -164,8 +164,8 @@ def _tool(entry: Any) -> Tool:
     properties = _typed(
         schema, "properties", dict, f"{where}.properties of type map[string]api.ToolProperty"
     )
-    for one in (properties or {}).values():
-        _check_property(one, f"{where}.properties")
+    for prop in (properties or {}).values():
+        _check_property(prop, f"{where}.properties")
     return Tool(name or "", about or "", schema)
 
 

@@ -173,7 +173,7 @@ def _message(reply: Reply, asked: Asked, stamp: Stamp, legacy: bool) -> dict[str
         message["tool_calls"] = [
             {"id": _id(place, stamp), **_called(block, block.text, block.name in freeform)}
             for place, block in enumerate(
-                raw_input(one) if one.name in freeform else one for one in calls
+                raw_input(call) if call.name in freeform else call for call in calls
             )
         ]
     return message | ({"reasoning_content": thinking} if thinking else {})

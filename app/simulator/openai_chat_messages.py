@@ -142,7 +142,7 @@ def _assistant(entry: Mapping[str, Any], where: str, place: int) -> Message:
         raise wrong_type(f"{where}.tool_calls", "an array of objects", calls)
     if calls == []:
         raise invalid(f"{where}.tool_calls", "empty array. Expected minimum length 1.")
-    parts += [_call(one, f"{where}.tool_calls[{i}]") for i, one in enumerate(calls or [])]
+    parts += [_call(call, f"{where}.tool_calls[{i}]") for i, call in enumerate(calls or [])]
     if called:
         one = {"id": f"function_{place}", "type": "function", "function": called}
         parts.append(_call(one, where))

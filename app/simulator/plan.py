@@ -108,9 +108,9 @@ def fitting(prompt: str, tools: Sequence[Tool]) -> list[Tool]:
 
 def _once(found: Iterable[Wanted]) -> list[Wanted]:
     kept: list[Wanted] = []
-    for one in found:
-        if one not in kept:
-            kept.append(one)
+    for wanted in found:
+        if wanted not in kept:
+            kept.append(wanted)
     return kept
 
 

@@ -56,7 +56,7 @@ def reading(text: str) -> Reading:
     """`text` as far as it can be read."""
     length, text = len(text), text[:_MOST_TEXT].strip()
     paragraphs = text.split("\n\n")
-    kept = [one for one in paragraphs if not _ORDER.search(one)]
+    kept = [paragraph for paragraph in paragraphs if not _ORDER.search(paragraph)]
     ordered = len(kept) < len(paragraphs)
     text = "\n\n".join(kept).strip()
     if not text:

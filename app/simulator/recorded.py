@@ -84,7 +84,7 @@ def found(tape: Tape, body: str, again: int) -> Found:
     if not fitting:
         raise BadRequest(_left(asked, paths))
     others = {take.number: _others(asked, path) for take, path in fitting}
-    least = min(len(one) for one in others.values())
+    least = min(len(other) for other in others.values())
     best = [take for take, _ in fitting if len(others[take.number]) == least]
     take = best[min(again, len(best) - 1)]
     return Found(take, tuple(dict.fromkeys(others[take.number])))
@@ -164,7 +164,7 @@ def _text(value: object) -> str:
         case {"content": inner}:
             return _text(inner)
         case [*items]:
-            return next((text for one in items if (text := _text(one))), "")
+            return next((text for item in items if (text := _text(item))), "")
         case _:
             return ""
 

@@ -60,7 +60,7 @@ def scenario(text: str) -> Scenario:
     if not isinstance(turns, list) or not turns:
         raise _wrong("/turns", "a list of at least one turn")
     _only(data, "", ("turns",))
-    return Scenario(tuple(_turn(one, f"/turns/{place}") for place, one in enumerate(turns)))
+    return Scenario(tuple(_turn(turn, f"/turns/{place}") for place, turn in enumerate(turns)))
 
 
 def _turn(data: Any, where: str) -> ScenarioTurn:
@@ -71,7 +71,7 @@ def _turn(data: Any, where: str) -> ScenarioTurn:
         Block(kind, data[kind]) for kind in spoken if _optional(data, kind, where, str, "a text")
     ]
     calls = _optional(data, "calls", where, list, "a list") or []
-    blocks += [_call(one, f"{where}/calls/{place}") for place, one in enumerate(calls)]
+    blocks += [_call(call, f"{where}/calls/{place}") for place, call in enumerate(calls)]
     stop = _optional(data, "stop_reason", where, str, "a word") or ("calls" if calls else "stop")
     names = _optional(data, "faults", where, list, "a list of names") or []
     pace = _optional(data, "pace", where, (int, float), "a number from 0")

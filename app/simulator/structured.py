@@ -55,7 +55,7 @@ def written(form: Mapping[str, Any], known: Known) -> str:
     """The answer in the form that was asked for: of the schema, or any JSON object where none."""
     schema = form.get("schema")
     if schema is None:
-        schema = next((one for text in reversed(known.said) for one in _schemas(text)), None)
+        schema = next((schema for text in reversed(known.said) for schema in _schemas(text)), None)
     if schema is None:
         found = [value for value in _values(known) if isinstance(value, Mapping)]
         return _json(found[0] if len(found) == 1 else {"answer": known.prose})
@@ -136,14 +136,16 @@ class _Wishes:
 def _values(known: Known) -> list[Any]:
     """What each call came to, with what it was asked: of a result that is text, the text."""
     found: list[Any] = []
-    for one in known.results:
-        if one.result.is_error:
+    for answered in known.results:
+        if answered.result.is_error:
             continue
         try:
-            value = json.loads(one.text)
+            value = json.loads(answered.text)
         except (ValueError, RecursionError):
-            value = one.text
-        found.append({**one.arguments, **(value if isinstance(value, dict) else {"result": value})})
+            value = answered.text
+        found.append(
+            {**answered.arguments, **(value if isinstance(value, dict) else {"result": value})}
+        )
     return found
 
 

@@ -252,7 +252,7 @@ def _copies(session: str, copied: Copied, base: int) -> list[Statement]:
 
 def called(log: Iterable[Logged]) -> frozenset[str]:
     """The tools that were called, by name, as they are stored."""
-    parts = (one.event for one in log if isinstance(one.event, PartStarted | PartEnded))
+    parts = (logged.event for logged in log if isinstance(logged.event, PartStarted | PartEnded))
     return frozenset(storable(part.name) for part in parts if part.name)
 
 

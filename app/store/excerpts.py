@@ -54,4 +54,4 @@ def pieces(marked: bytes) -> list[Piece]:
         inside = bool(number and end)
         made += [Piece(inner if inside else part.replace(END, ""), inside)]
         made += [Piece(rest.replace(END, ""), False)] if inside else []
-    return [one for one in made if one.text]
+    return [piece for piece in made if piece.text]

@@ -186,12 +186,12 @@ class Library:
     async def rules(self) -> dict[str, tuple[Rule, ...]]:
         """The rules of each session that has some, in order; those for always under ""."""
         rows = await self._db.rows("SELECT session, body FROM rules")
-        return {row[0]: tuple(from_data(Rule, one) for one in json.loads(row[1])) for row in rows}
+        return {row[0]: tuple(from_data(Rule, load) for load in json.loads(row[1])) for row in rows}
 
     async def save_rules(self, session: str, rules: Sequence[Rule], at_ms: int) -> None:
         """Keep `rules` as all that the session ("" for always) has."""
         insert = "INSERT OR REPLACE INTO rules (session, body, updated_ms) VALUES (?, ?, ?)"
-        row = (session, json.dumps([to_data(one) for one in rules]), at_ms)
+        row = (session, json.dumps([to_data(rule) for rule in rules]), at_ms)
         await self._db.write([Statement(insert, [row])], full=True)
 
     async def confirmations(self) -> list[tuple[str, str]]:

@@ -23,6 +23,6 @@ async def archive(database: Database, session: str, at_ms: int | None) -> None:
 
 async def tag(database: Database, session: str, tags: Sequence[str]) -> None:
     """`tags` are all that the session has from now on."""
-    rows = [(session, storable(one)) for one in tags]
+    rows = [(session, storable(tag)) for tag in tags]
     away = Statement("DELETE FROM tags WHERE session = ?", [(session,)])
     await database.write([away, Statement("INSERT OR IGNORE INTO tags VALUES (?, ?)", rows)])

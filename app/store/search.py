@@ -145,10 +145,10 @@ class _Look:
     def found(self) -> Found:
         """What was found, with excerpts of what is shown; `places` are the texts of the hits."""
         hits = list(self.hits.values())[: self.limit]
-        shown = [self.places[one.session.id] for one in hits if one.session.id in self.places]
+        shown = [self.places[hit.session.id] for hit in hits if hit.session.id in self.places]
         marked = excerpts(self.connection, self.wanted.match, shown, self.ends) if shown else {}
         some = [
-            replace(one, excerpt=marked.get(self.places.get(one.session.id, 0), ())) for one in hits
+            replace(hit, excerpt=marked.get(self.places.get(hit.session.id, 0), ())) for hit in hits
         ]
         return Found(some, len(self.hits) > self.limit, self.cut)
 
@@ -185,8 +185,8 @@ class _Look:
         return found
 
     def sessions(self) -> None:
-        for one in self.rows("1", (), self.limit + 1):
-            self.hits[one.id] = Hit(one, at_ms=one.updated_ms)
+        for row in self.rows("1", (), self.limit + 1):
+            self.hits[row.id] = Hit(row, at_ms=row.updated_ms)
 
     def texts(self) -> None:
         """Where few sessions are allowed, one by one, newest first; else whatever has the text,
@@ -241,7 +241,7 @@ class _Look:
         wanted = self.wanted
         values: list[object] = [_like(one) for one in self.in_title]
         # To look for an escape costs a fourth more, over all titles there are.
-        escaped = ("\\" in str(one) for one in values)
+        escaped = ("\\" in str(value) for value in values)
         conditions = ["title LIKE ?" + (_ESCAPE if one else "") for one in escaped]
         for bound, at_ms in ((">=", wanted.after_ms), ("<", wanted.before_ms)):
             if at_ms is not None:
@@ -260,7 +260,7 @@ class _Look:
     def _in_few(self, few: Sequence[Summary]) -> None:
         """The newest text that fits of each of `few`: all texts that fit are looked through once,
         and only where these are too many, each session is asked for by itself."""
-        left = [one for one in few if one.id not in self.hits]
+        left = [summary for summary in few if summary.id not in self.hits]
         if not left or not self.wanted.match:
             return
         spans = {
@@ -269,7 +269,7 @@ class _Look:
         spans = {one: span for one, span in spans.items() if span[0] is not None}
         if not spans:
             return
-        low, high = min(one[0] for one in spans.values()), max(one[1] for one in spans.values())
+        low, high = min(span[0] for span in spans.values()), max(span[1] for span in spans.values())
         values = (self.wanted.match, low, high, LOOKED_THROUGH)
         positions = [row[0] for row in self.connection.execute(_POSITIONS, values)]
         first = dict[str, int]()
@@ -304,16 +304,16 @@ class _Look:
         wanted, marks = self.wanted, self.wanted.marks
         values: list[object] = []
         sql = ["deleted_ms IS NOT NULL" if "deleted" in marks else "deleted_ms IS NULL"]
-        sql += [_MARKS[one] for one in marks if one in _MARKS]
+        sql += [_MARKS[mark] for mark in marks if mark in _MARKS]
         for column, some in (("state", wanted.states), ("profile", wanted.profiles)):
             if some:
                 sql.append(f"{column} IN ({', '.join('?' * len(some))})")
                 values += some
         if wanted.models:
             models = [
-                one
-                for one in names(self.connection, "model")
-                if any(part.lower() in one.lower() for part in wanted.models)
+                name
+                for name in names(self.connection, "model")
+                if any(part.lower() in name.lower() for part in wanted.models)
             ]
             sql.append(f"model IN ({', '.join('?' * len(models))})")
             values += models

@@ -67,7 +67,7 @@ def at_fields(env: Environment, misfit: Misfit) -> str:
     """The sentence of each field of the answer's form, as pieces for htmx: no input is touched."""
     if misfit.form is None:
         return ""
-    problems = [replace(one, message=_named(one)) for one in misfit.problems]
+    problems = [replace(problem, message=_named(problem)) for problem in misfit.problems]
     rows, _ = rows_of(as_typed(fields(misfit.schema), misfit.form), problems)
     macros, at = env.get_template("_fields.html").make_module(), f"answer-{misfit.key}"
     return "".join(
@@ -103,7 +103,7 @@ def _at_their_fields(
     lacking: tuple[Problem, ...], problems: tuple[Problem, ...]
 ) -> tuple[Problem, ...]:
     """What is lacking told once, at its field, and not of the whole again."""
-    told = [(one.pointer.rpartition("/")[0], _step(one.pointer)) for one in lacking]
+    told = [(problem.pointer.rpartition("/")[0], _step(problem.pointer)) for problem in lacking]
     rest = (
         problem
         for problem in problems
@@ -180,12 +180,14 @@ async def several(
 
 def refusals(outcomes: Sequence[Mapping[str, Any]]) -> str:
     """What became of those that did not go, each with its call; "" where all went."""
-    return " ".join(f"{one['call']}: {one['error']}" for one in outcomes if not one["ok"])
+    return " ".join(
+        f"{outcome['call']}: {outcome['error']}" for outcome in outcomes if not outcome["ok"]
+    )
 
 
 def also(asked: Asked, body: Body) -> list[tuple[str, Asked]]:
     """The other calls that the page's form ticks for the same answer, each with its own digest."""
     if body.form is None or asked.decision != "answer":
         return []
-    named = (one.partition(" ") for one in body.all("also"))
+    named = (shown.partition(" ") for shown in body.all("also"))
     return [(call, replace(asked, digest=digest)) for call, _, digest in named]

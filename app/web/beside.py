@@ -158,7 +158,7 @@ def _unlogged(view: View, column: Column) -> list[Touch]:
 def _around(site: Site, beside: Beside) -> str:
     """What is said around the frames where it is not what this page has."""
     ids = list(beside.lanes)
-    lanes = [replace(one, without=without(ids, one.id)) for one in beside.lanes.values()]
+    lanes = [replace(lane, without=without(ids, lane.id)) for lane in beside.lanes.values()]
     drawn = {**pieces(site.env, lanes), "store": store_banner(site.env)}
     changed = {id: html for id, html in drawn.items() if beside.drawn.get(id) != html}
     beside.drawn = drawn

@@ -90,4 +90,4 @@ _counted: dict[str, int] = {}
 
 def _hints(text: str) -> int:
     tool: Tool = from_data(Tool, json.loads(text))
-    return sum(counts(one, tool.strict) for one in gathered(findings(tool)))
+    return sum(counts(finding, tool.strict) for finding in gathered(findings(tool)))

@@ -52,7 +52,7 @@ async def rules_shown(engine: Engine, session_id: str) -> RulesPage:
         more = rule_rows(always, here, len(own) + 1)
         lists.append(RuleList(path_of(session_id), more, session_id, own=False, closed=deleted))
     names = [tool.name for tool in tools]
-    names += [one.name for one in await engine.library.tools() if one.name not in names]
+    names += [tool.name for tool in await engine.library.tools() if tool.name not in names]
     servers = [server.name for server, _ in await engine.library.servers()]
     return RulesPage(lists, names, servers, title=title)
 

@@ -29,10 +29,10 @@ def surroundings(site: Site, live: Live, library: Sequence[Tool]) -> Surrounding
     """What Setup needs; the caller holds `live`."""
     engine, settings = site.engine, live.session.settings
     assert settings is not None
-    profiles = [one for one in engine.profiles() if one.protocol in WIRES]
+    profiles = [profile for profile in engine.profiles() if profile.protocol in WIRES]
     if settings.profile not in profiles:
         profiles.insert(0, settings.profile)
-    keys = {one.name: not engine.keys.missing(one) for one in profiles}
+    keys = {profile.name: not engine.keys.missing(profile) for profile in profiles}
     return Surroundings(
         profiles,
         keys,
@@ -40,7 +40,7 @@ def surroundings(site: Site, live: Live, library: Sequence[Tool]) -> Surrounding
         after=engine.hub.position,
         unconfirmed=engine.keys.unconfirmed(settings.profile),
         groups=grouped(profiles, keys),
-        models=[one.id for one in engine.providers.known_models(settings.profile)],
+        models=[model_info.id for model_info in engine.providers.known_models(settings.profile)],
         wires=WIRES,
         own=drawable(notes_alone(engine, live.session)),
         unpriced=why_unknown(settings.profile, settings.model or settings.profile.model),
@@ -52,13 +52,13 @@ def grouped(
 ) -> list[tuple[str, Sequence[Profile]]]:
     """The profiles as a person looks for them: what works at once stands first."""
     groups: dict[str, list[Profile]] = {title: [] for title in GROUPS}
-    for one in profiles:
-        vendor = SHIPPED.get(one.name)
-        if one.simulated:
+    for profile in profiles:
+        vendor = SHIPPED.get(profile.name)
+        if profile.simulated:
             title = "Simulator"
         elif vendor is not None and vendor.local:
             title = "Local"
         else:
-            title = "Ready" if keys[one.name] else "Needs a key"
-        groups[title].append(one)
+            title = "Ready" if keys[profile.name] else "Needs a key"
+        groups[title].append(profile)
     return [(title, rows) for title, rows in groups.items() if rows]

@@ -89,9 +89,11 @@ def take_page(
 def counts(kept: Kept) -> list[tuple[str, str]]:
     """(what, how many) of a session, for whoever decides whether it leaves."""
     session = kept.session
-    images = sum(len(one.event.images) for one in kept.log if isinstance(one.event, PromptAdded))
-    results = [one.event.result for one in kept.log if isinstance(one.event, CallEnded)]
-    images += sum(piece.type == "image" for one in results for piece in one.content)
+    images = sum(
+        len(logged.event.images) for logged in kept.log if isinstance(logged.event, PromptAdded)
+    )
+    results = [logged.event.result for logged in kept.log if isinstance(logged.event, CallEnded)]
+    images += sum(piece.type == "image" for result in results for piece in result.content)
     numbers = [
         (session.prompts, "prompt"),
         (len(session.turns), "answer"),
@@ -102,7 +104,9 @@ def counts(kept: Kept) -> list[tuple[str, str]]:
         (len(kept.log), "event"),
     ]
     told = [(noun + "s", plural(number, noun)) for number, noun in numbers]
-    recorded = sum(len(piece.data) for one in kept.recordings.values() for piece in one.pieces)
+    recorded = sum(
+        len(piece.data) for recording in kept.recordings.values() for piece in recording.pieces
+    )
     return [*told, ("recorded", f"{size(recorded)} of recorded answers")]
 
 

@@ -38,7 +38,9 @@ SLOW_S = 0.2
 
 KEEP_ALIVE_S = 15.0
 
-SNAPSHOT = tuple(Touch(one, "changed") for one in ("head", "flow", "bar", "dock", "tasks", "wire"))
+SNAPSHOT = tuple(
+    Touch(name, "changed") for name in ("head", "flow", "bar", "dock", "tasks", "wire")
+)
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
@@ -213,7 +215,7 @@ def _step(site: Site, view: View, seen: list[Logged], cursor: Cursor, *, slow: b
 def _settled(seen: Sequence[Logged] | None) -> bool:
     """Whether Setup may be another one: it shows more than the session, so the page's stream alone
     draws it."""
-    return seen is None or any(isinstance(one.event, SettingsChanged) for one in seen)
+    return seen is None or any(isinstance(logged.event, SettingsChanged) for logged in seen)
 
 
 async def _rules(site: Site, session_id: str, cursor: Cursor, *, settled: bool) -> str:

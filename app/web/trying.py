@@ -150,7 +150,7 @@ async def is_off(site: Site, tool: Tool, name: str) -> bool:
     if tool.answered_by in RUNS_NOTHING or not name:
         return False
     entries = await site.engine.library.entries()
-    return any(one.tool.name == name and not one.enabled for one in entries)
+    return any(entry.tool.name == name and not entry.enabled for entry in entries)
 
 
 def shown(site: Site, one: Try) -> Shown:

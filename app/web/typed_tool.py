@@ -65,8 +65,10 @@ class Typed:
 def typed(body: Body) -> Typed:
     """What the fields of the editor say."""
     values: dict[str, Any] = {
-        one.name: body.flag(one.name) if one.type == "bool" else body.text(one.name, _default(one))
-        for one in fields(ToolForm)
+        field.name: body.flag(field.name)
+        if field.type == "bool"
+        else body.text(field.name, _default(field))
+        for field in fields(ToolForm)
     }
     now = body.text("now", "json")
     form = ToolForm(**{**values, "face": now if now in FACES else "json"})

@@ -31,14 +31,14 @@ def joined(base_url: str, path: str) -> str:
     above = _ENDPOINT.sub("", f"/{before}".rstrip("/"))
     segments = above.split("/")[1:]
     steps = path.split("/")[1:]
-    own = {one for one in own_query.split("&") if one} | {"alt=sse"}
-    queries = [own_query, *(one for one in query.split("&") if one not in own)]
+    own = {part for part in own_query.split("&") if part} | {"alt=sse"}
+    queries = [own_query, *(part for part in query.split("&") if part not in own)]
     if segments and _names_version(host, segments[-1], steps[0]):
         steps = steps[1:]
     else:
         steps = steps[_shared(segments, steps) :]
     whole = "/".join([(scheme + mark if mark else "") + host, *segments, *steps])
-    said = "&".join(one for one in queries if one)
+    said = "&".join(query for query in queries if query)
     return whole + (f"?{said}" if said else "")
 
 

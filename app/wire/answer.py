@@ -334,7 +334,7 @@ class Answer:
     def _check_usage(self) -> None:
         """A count that cannot be is none: limits and sums would believe it."""
         counts: dict[str, int | None] = {name: getattr(self.usage, name) for name in _COUNTS}
-        odd = [name for name, one in counts.items() if one is not None and not _may_be(one)]
+        odd = [name for name, count in counts.items() if count is not None and not _may_be(count)]
         if odd:
             none: dict[str, Any] = dict.fromkeys(odd)
             self.usage = replace(self.usage, **none)

@@ -371,7 +371,7 @@ def _result(part: MessagePart, ids: Ids, notes: Notes) -> dict[str, Any]:
         "tool_use_id": ids.of_result(part.call_id),
     }
     pieces = list[dict[str, Any]]()
-    for piece, own in part.pieces or [(one, {}) for one in part.content]:
+    for piece, own in part.pieces or [(content, {}) for content in part.content]:
         if piece is None:
             pieces += own_block(own, part, PROTOCOL, notes)
         elif piece.type == "image" or piece.text:

@@ -81,7 +81,7 @@ def _refused_patterns(tool: Tool, model: str) -> Iterator[str]:
                 yield "it is no regular expression of Python"
             elif not around and limits.has_lookaround(pattern):
                 yield "it looks ahead or behind"
-        todo += [(one, depth + 1) for one in _within(schema)]
+        todo += [(content, depth + 1) for content in _within(schema)]
 
 
 def _loose(schema: Any, all_required: bool, depth: int) -> Iterator[str]:
@@ -99,8 +99,8 @@ def _loose(schema: Any, all_required: bool, depth: int) -> Iterator[str]:
         for name in properties if all_required else ():
             if name not in required:
                 yield f"{str(name)[:80]!r} is not among its required properties"
-    for one in _within(schema):
-        yield from _loose(one, all_required, depth + 1)
+    for content in _within(schema):
+        yield from _loose(content, all_required, depth + 1)
 
 
 def _within(schema: Mapping[str, Any]) -> Iterator[Any]:

@@ -12,5 +12,5 @@ def listed(value: Any, member: str) -> list[Mapping[str, Any]]:
     """
     found = value.get(member) if isinstance(value, Mapping) else value
     entries = found if isinstance(found, list) else []
-    named = (one for one in entries if isinstance(one, Mapping))
+    named = (entry for entry in entries if isinstance(entry, Mapping))
     return [one for one in named if any(one.get(key) for key in ("id", "name", "model"))]

@@ -70,7 +70,9 @@ class Calls:
         """Whether the old member only says once more what the new one does: it is one call."""
         beside = fragments if isinstance(fragments, list) else [fragments]
         functions = [one.get("function") for one in beside if isinstance(one, dict)]
-        if self._legacy is not None or not any(_repeats(legacy, one) for one in functions):
+        if self._legacy is not None or not any(
+            _repeats(legacy, function) for function in functions
+        ):
             return False
         self._warn_double()
         return True

@@ -146,7 +146,7 @@ def _tool(tool: Tool, request: ModelRequest, notes: Notes) -> dict[str, Any]:
 
 def _choice(choice: ToolChoice, request: ModelRequest, limited: bool) -> Any:
     if choice.mode == "tool":
-        tool = next((one for one in request.tools if one.name == choice.name), Tool(choice.name))
+        tool = next((tool for tool in request.tools if tool.name == choice.name), Tool(choice.name))
         return _named(tool, request)
     if limited:
         tools = [_named(tool, request) for tool in request.offered]
@@ -200,7 +200,7 @@ class _History:
         for message in self._request.messages:
             match message.role:
                 case "user" | "system" as role:
-                    content = [one for part in message.parts for one in self._said(part)]
+                    content = [item for part in message.parts for item in self._said(part)]
                     is_system = role == "system"
                     word = role_word(message, PROTOCOL, "developer") if is_system else "user"
                     own = message_members(message, PROTOCOL, self._notes)
@@ -326,11 +326,13 @@ class _History:
         if failed:
             self._notes.add("Failed results begin with Error: this protocol has no mark for them.")
         if part.pieces and part.protocol == PROTOCOL and not failed:
-            return [one for piece, own in part.pieces for one in _as_came(piece, own)]
+            return [item for piece, own in part.pieces for item in _as_came(piece, own)]
         if all(piece.type == "text" for piece in part.content):
             return (f"Error: {text}" if text else "Error") if failed else text
         lead = [{"type": "input_text", "text": "Error"}] if failed else []
-        return lead + [_piece(one) for one in part.content if one.type == "image" or one.text]
+        return lead + [
+            _piece(content) for content in part.content if content.type == "image" or content.text
+        ]
 
 
 def _as_came(piece: Content | None, own: Mapping[str, Any]) -> list[_Item]:

@@ -158,7 +158,7 @@ def texts_of(entries: Any) -> list[str]:
     """The texts of the entries that have one."""
     if not isinstance(entries, list):
         return []
-    texts = (one.get("token") for one in entries if isinstance(one, dict))
+    texts = (entry.get("token") for entry in entries if isinstance(entry, dict))
     return [text for text in texts if text and isinstance(text, str)]
 
 

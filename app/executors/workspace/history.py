@@ -133,7 +133,8 @@ class History:
         index = self._load()
         number = index.changes[-1].number + 1 if index.changes else 1
         index.changes = [
-            replace(one, undone=True) if one.number == undone else one for one in index.changes
+            replace(change, undone=True) if change.number == undone else change
+            for change in index.changes
         ]
         index.changes.append(replace(change, number=number))
         self._trim(index)
@@ -145,7 +146,7 @@ class History:
         sizes = {path.name: path.stat().st_size for path in self._place.iterdir()}
         while len(index.changes) > 1 and _needed(index, sizes) > MOST_BYTES:
             del index.changes[0]
-        wanted = {digest for one in index.changes for digest in (one.before, one.after)}
+        wanted = {digest for change in index.changes for digest in (change.before, change.after)}
         for name in sizes:
             if len(name) == 64 and name not in wanted:
                 (self._place / name).unlink(missing_ok=True)
@@ -169,12 +170,12 @@ class History:
             raise Trouble("E13", f"{self._place}/index.json is damaged; delete it.") from None
 
     def _save(self, index: Index) -> None:
-        data = {"changes": [asdict(one) for one in index.changes], "read": index.read}
+        data = {"changes": [asdict(change) for change in index.changes], "read": index.read}
         self._put("index.json", json.dumps(data).encode("ascii"))
 
 
 def _needed(index: Index, sizes: Mapping[str, int]) -> int:
-    wanted = {digest for one in index.changes for digest in (one.before, one.after)}
+    wanted = {digest for change in index.changes for digest in (change.before, change.after)}
     return sum(sizes.get(digest, 0) for digest in wanted)
 
 

@@ -80,7 +80,7 @@ class Tasks:
 
     async def forget(self, session: str, how: str = "stopped with the run") -> None:
         """End all tasks of a session; what they printed can still be read."""
-        await asyncio.gather(*(self._end(one, how) for one in self._of(session)))
+        await asyncio.gather(*(self._end(task, how) for task in self._of(session)))
 
     async def close(self) -> None:
         """The program ends."""
@@ -93,7 +93,7 @@ class Tasks:
     def _task(self, session: str, task_id: str) -> Task:
         task = self._tasks.get(session, {}).get(task_id)
         if task is None:
-            known = ", ".join(one.id for one in self._of(session)) or "none"
+            known = ", ".join(task.id for task in self._of(session)) or "none"
             raise NotFound(f"There is no task {task_id[:80]!r} here; there is: {known}.")
         return task
 
@@ -130,5 +130,5 @@ class Tasks:
 
     @staticmethod
     def _trim(tasks: dict[str, Task]) -> None:
-        for task in [one for one in tasks.values() if one.how][: max(len(tasks) - MOST_KEPT, 0)]:
+        for task in [task for task in tasks.values() if task.how][: max(len(tasks) - MOST_KEPT, 0)]:
             del tasks[task.id]

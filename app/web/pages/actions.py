@@ -116,7 +116,7 @@ async def body_of_list(request: Request) -> list[tuple[str, Asked | PlaygroundEr
     of the list that cannot be read is its error."""
     if not request.headers.get("content-type", "").startswith("application/json"):
         body = await body_of(request)
-        pairs = [one.partition(" ") for one in body.all("call")]
+        pairs = [shown.partition(" ") for shown in body.all("call")]
         decision, seen = body.text("decision"), _seen(body)
         return [(call, Asked(decision, digest, seen=seen)) for call, _, digest in pairs]
     raw = await request.body()

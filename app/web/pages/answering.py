@@ -58,8 +58,8 @@ async def like(request: Request) -> Response:
             return as_json(
                 {
                     "like": [
-                        {"call": one.id, "digest": one.digest, "arguments": one.arguments}
-                        for one in calls
+                        {"call": call.id, "digest": call.digest, "arguments": call.arguments}
+                        for call in calls
                     ]
                 }
             )
@@ -114,7 +114,7 @@ def _said(schema: Any, text: str) -> Said:
         problems = misfits(schema, strict.parse(text))
     except strict.Unsound:
         problems = ()
-    return said(text, [one.message for one in problems])
+    return said(text, [problem.message for problem in problems])
 
 
 def _whole(call: Call, result: ToolResult) -> dict[str, Any]:
@@ -124,5 +124,5 @@ def _whole(call: Call, result: ToolResult) -> dict[str, Any]:
         "text": result.text,
         "form": form_values(_schema(call), result.text),
         "is_error": result.is_error,
-        "images": [{"media_type": one["media_type"], "data": one["data"]} for one in images],
+        "images": [{"media_type": image["media_type"], "data": image["data"]} for image in images],
     }

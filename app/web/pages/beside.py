@@ -83,7 +83,7 @@ async def _told(
     request: Request, site: Site, ids: Sequence[str], outcomes: Sequence[Outcome], *, status: int
 ) -> Response:
     """A script hears of each; a page of those that refused, and as an error where all did."""
-    refused = [one for one in outcomes if not one["ok"]]
+    refused = [outcome for outcome in outcomes if not outcome["ok"]]
     status = 409 if len(refused) == len(outcomes) else status
     sentence = await _sentence(site, outcomes) if refused else ""
     if refused and wants(request) == "htmx":
@@ -96,7 +96,7 @@ async def _told(
 
 async def _sentence(site: Site, outcomes: Sequence[Outcome]) -> str:
     """`2 sessions took it. Not gpt-5 (profile mine): decide its waiting calls first.`"""
-    refused = [one for one in outcomes if not one["ok"]]
+    refused = [outcome for outcome in outcomes if not outcome["ok"]]
     taken = len(outcomes) - len(refused)
     reasons = []
     for one in refused:

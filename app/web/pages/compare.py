@@ -67,7 +67,7 @@ async def show(request: Request) -> Response:
         said = [f"At most {MOST} stand side by side; choose which."] if many else []
         said += ["This session was named twice; choose another one."] * (len(sides) < 2 and twice)
         return HTMLResponse(compare_page(site.env, await _picker(site, query, ids, said)))
-    at_work = any(one.state in ("running", "waiting") for one in sides)
+    at_work = any(side.state in ("running", "waiting") for side in sides)
     if not wanted and at_work and kind == "page" and "as" not in query:
         return await live(request)
     alignments = await asyncio.to_thread(_aligned, sides)
@@ -100,7 +100,7 @@ def _drawn(
     shown: Shown,
 ) -> str:
     """`notes` are what is said of each session besides, `shown` of how many calls of a row."""
-    ids = [one.id for one in sides]
+    ids = [side.id for side in sides]
     rows = across(alignments)
     text = markdown(sides, alignments)
     end = page.start + MOST_ROWS
@@ -108,14 +108,14 @@ def _drawn(
     rest = f"{address(ids, 'turns')}&from={end}#rows" if end < len(rows) else ""
     columns = [
         column(
-            one,
+            side,
             number,
             alignments[number - 1] if number else None,
-            address([one.id, *(other for other in ids if other != one.id)], "turns"),
-            address([other for other in ids if other != one.id], "turns"),
+            address([side.id, *(other for other in ids if other != side.id)], "turns"),
+            address([other for other in ids if other != side.id], "turns"),
             notes[number],
         )
-        for number, one in enumerate(sides)
+        for number, side in enumerate(sides)
     ]
     whole = replace(
         page,
@@ -140,10 +140,10 @@ async def _picker(
     log = site.engine.log
     named = [one for one in [await log.summary(name) for name in ids] if one is not None]
     choices = [Choice(row_of(one), "", at < MOST) for at, one in enumerate(named)]
-    for one in await family(site.engine.database, ids[0]) if ids else ():
-        if words.lower() in one.title.lower():
-            row = SessionRow(one.id, one.title, one.state, one.updated_ms)  # type: ignore[arg-type]
-            choices.append(Choice(row, _kinship(named[0], one), False))
+    for relative in await family(site.engine.database, ids[0]) if ids else ():
+        if words.lower() in relative.title.lower():
+            row = SessionRow(relative.id, relative.title, relative.state, relative.updated_ms)  # type: ignore[arg-type]
+            choices.append(Choice(row, _kinship(named[0], relative), False))
     last = await log.summaries(words, limit=LISTED)
     choices += [Choice(row_of(one), "", False) for one in last]
     once = {choice.row.id: choice for choice in reversed(choices)}

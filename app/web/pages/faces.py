@@ -60,8 +60,8 @@ async def lint(request: Request) -> Response:
         told = judgement(check_tool(body.data))
         return as_json(
             {
-                "findings": [to_data(one) for one in told.findings],
-                "accepted": [to_data(one) for one in told.accepted],
+                "findings": [to_data(finding) for finding in told.findings],
+                "accepted": [to_data(accepted) for accepted in told.accepted],
                 "tokens": told.tokens,
             }
         )

@@ -95,8 +95,8 @@ async def _done(site: Site, session_id: str, work: Callable[[History], T]) -> T:
 def _page(history: History, session_id: str, title: str, path: str, number: int) -> FilesPage:
     entries = list(history.files.walk()) if history.files.root.is_dir() else []
     rows = [_row(entry) for entry in entries[:MOST_ROWS]]
-    last = {one.path: one.number for one in history.changes}
-    changes = [_change(one, last[one.path]) for one in reversed(history.changes)]
+    last = {change.path: change.number for change in history.changes}
+    changes = [_change(change, last[change.path]) for change in reversed(history.changes)]
     more = max(len(entries) - MOST_ROWS, 0)
     page = (session_id, title, rows, more, changes)
     if number:
@@ -141,8 +141,8 @@ def _told(page: FilesPage) -> dict[str, object]:
     return {
         "files": [{"path": row.name, "kind": row.kind, "size": row.size} for row in page.rows],
         "changes": [
-            {"change": one.number, "path": one.path, "by": one.by, "undone": one.undone}
-            for one in page.changes
+            {"change": change.number, "path": change.path, "by": change.by, "undone": change.undone}
+            for change in page.changes
         ],
         "path": page.path,
         "text": page.text,

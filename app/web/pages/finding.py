@@ -36,7 +36,7 @@ async def find(request: Request) -> Response:
     path, looked = site.engine.database.path, wanted(query)
     found = await search(path, looked, shown)
     if wants(request) == "json":
-        hits = [_hit(one) for one in found.hits]
+        hits = [_hit(hit) for hit in found.hits]
         told = {"more": found.more, "cut": found.cut, "notes": list(looked.notes)}
         return as_json({"hits": hits, **told})
     some = {**await asyncio.to_thread(choices, path), "state": STATES, "is": MARKS}
@@ -44,7 +44,7 @@ async def find(request: Request) -> Response:
         query,
         fields,
         some,
-        [found_row(one) for one in found.hits],
+        [found_row(hit) for hit in found.hits],
         found.more and shown < MOST_SHOWN,
         found.cut,
         looked.notes,
@@ -95,8 +95,8 @@ async def mark_several(request: Request) -> Response:
     elif act == "purge":
         await purging.purge(engine, sessions)
     else:
-        for one in sessions:
-            await _ACTS[act](engine, one)
+        for session in sessions:
+            await _ACTS[act](engine, session)
     query = urlencode({"q": body.text("q")})
     return answer(request, {"ok": True}, location=f"/find?{query}")
 

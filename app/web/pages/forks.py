@@ -95,7 +95,7 @@ async def form(request: Request) -> Response:
         name,
         value,
         stands.settings,
-        [one.name for one in site.engine.profiles()],
+        [profile.name for profile in site.engine.profiles()],
         stands.prompt,
         call,
         [past_of(row, session_id) for row in rows],
@@ -118,9 +118,12 @@ async def forks(request: Request) -> Response:
     members = await family(site.engine.database, session_id)
     spots = await _spots(site, members)
     if wants(request) == "json":
-        return as_json([_told(one, spots.get(one.id), session_id) for one in members])
+        return as_json([_told(member, spots.get(member.id), session_id) for member in members])
     words = {name: at.words for name, at in spots.items()}
-    rows = [(one.id, one.title, one.state, one.parent, words.get(one.id, "")) for one in members]
+    rows = [
+        (member.id, member.title, member.state, member.parent, words.get(member.id, ""))
+        for member in members
+    ]
     return HTMLResponse(tree_page(site.env, tree(rows, session_id), session_id, title))
 
 
@@ -154,11 +157,11 @@ def _told(one: Relative, spot: Spot | None, here: str) -> Mapping[str, Any]:
 async def _spots(site: Site, members: Sequence[Relative]) -> dict[str, Spot]:
     """Where each branches off its parent, for those whose parent is here."""
     spots: dict[str, Spot] = {}
-    for parent in {one.parent for one in members} & {one.id for one in members}:
+    for parent in {relative.parent for relative in members} & {relative.id for relative in members}:
         async with site.engine.hub.holding(parent) as live:
-            for one in members:
-                if one.parent == parent:
-                    spots[one.id] = spot(live.session, one.parent_seq, one.reopened)
+            for relative in members:
+                if relative.parent == parent:
+                    spots[relative.id] = spot(live.session, relative.parent_seq, relative.reopened)
     return spots
 
 
@@ -167,9 +170,9 @@ async def _branches(site: Site, session_id: str) -> dict[Spot, list[tuple[str, s
     branches: dict[Spot, list[tuple[str, str]]] = {}
     children = await forks_of(site.engine.database, session_id)
     async with site.engine.hub.holding(session_id) as live:
-        for one in children:
-            at = spot(live.session, one.parent_seq, one.reopened)
-            branches.setdefault(at, []).append((one.id, one.title))
+        for child in children:
+            at = spot(live.session, child.parent_seq, child.reopened)
+            branches.setdefault(at, []).append((child.id, child.title))
     return branches
 
 
@@ -300,7 +303,7 @@ def _answers(body: Body) -> list[Asked] | None:
         answers = [_result(one) for one in listed]
     else:
         failed = body.all("failed")
-        texts = [one.replace("\r\n", "\n") for one in body.all("results")]
+        texts = [shown.replace("\r\n", "\n") for shown in body.all("results")]
         answers = [
             Asked("answer", text=text, is_error=str(place) in failed)
             for place, text in enumerate(texts)
@@ -346,7 +349,7 @@ def _of_form(body: Body, now: Settings) -> Mapping[str, Any]:
     if choice and choice != now.tool_choice.label:
         data["tool_choice"] = choice
     if "temperature" in body.data:
-        params = {key: one for key, one in now.params.items() if key != "temperature"}
+        params = {key: param for key, param in now.params.items() if key != "temperature"}
         if words := body.text("temperature").strip():
             if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{0,15})?|\.[0-9]{1,15}", words, re.ASCII):
                 raise BadInput(f"temperature must be a number, not {words[:40]!r}.")

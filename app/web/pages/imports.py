@@ -213,7 +213,7 @@ async def _foreign(request: Request) -> Response | None:
     listed = "tools" in body.data
     if listed and not brought.tools:
         raise BadInput(brought.problem)
-    if not listed and all(one.kind in ("", OWN) for one in brought.tools):
+    if not listed and all(tool.kind in ("", OWN) for tool in brought.tools):
         return None
     brings: list[Tool] = []
     there = {entry.tool.name for entry in await site.engine.library.entries()}
@@ -231,7 +231,7 @@ async def _foreign(request: Request) -> Response | None:
             raise Conflict(f"{said} Nothing was saved.")
         names.add(one.tool.name)
         brings.append(one.tool)
-    enabled = all(one.kind == OWN for one in brought.tools)
+    enabled = all(tool.kind == OWN for tool in brought.tools)
     await site.engine.library.save_all(brings, site.engine.hub.clock(), enabled=enabled)
     for tool in brings if enabled else ():
         await site.engine.confirm_keys_of(tool)
@@ -247,7 +247,7 @@ def _beside(body: Body) -> dict[str, str] | None:
     if not body.is_json:
         return None
     files = body.data.get("files", {})
-    if not isinstance(files, Mapping) or not all(isinstance(one, str) for one in files.values()):
+    if not isinstance(files, Mapping) or not all(isinstance(path, str) for path in files.values()):
         raise BadInput("files must be an object of texts by their names.")
     return {_relative(name): text for name, text in files.items()}
 
@@ -264,12 +264,14 @@ async def _sources(body: Body) -> list[Source]:
     if body.text("text").strip() or body.is_json:
         found.append((body.text("name") if body.is_json else "", body.text("text"), ""))
     files = body.form.getlist("file") if body.form is not None else []
-    uploads = [one for one in files if isinstance(one, UploadFile) and (one.filename or one.size)]
+    uploads = [
+        path for path in files if isinstance(path, UploadFile) and (path.filename or path.size)
+    ]
     if len(uploads) > MOST_FILES:
         raise BadInput(f"At most {MOST_FILES} files at once; bring the rest after them.")
-    for one in uploads:
-        name = _relative(one.filename or "")
-        raw = await one.read()
+    for upload in uploads:
+        name = _relative(upload.filename or "")
+        raw = await upload.read()
         try:
             coding = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
             found.append((name, raw.decode(coding), ""))
@@ -360,32 +362,37 @@ def _told(brought: Brought) -> dict[str, Any]:
         "problem": brought.problem,
         "notes": list(brought.notes),
         "choices": [
-            {"key": one.key, "name": one.name, "summary": one.summary, "group": one.group}
-            for one in brought.choices
+            {
+                "key": choice.key,
+                "name": choice.name,
+                "summary": choice.summary,
+                "group": choice.group,
+            }
+            for choice in brought.choices
         ],
         "tools": [
             {
-                "name": one.name,
-                "kind": one.kind,
-                "protocol": one.protocol,
-                "tool": to_data(one.tool) if one.tool else None,
-                "notes": list(one.notes),
-                "problem": one.problem,
+                "name": tool.name,
+                "kind": tool.kind,
+                "protocol": tool.protocol,
+                "tool": to_data(tool.tool) if tool.tool else None,
+                "notes": list(tool.notes),
+                "problem": tool.problem,
             }
-            for one in brought.tools
+            for tool in brought.tools
         ],
         "servers": [
             {
-                "name": one.name,
-                "server": to_data(one.server) if one.server else None,
-                "notes": list(one.notes),
-                "problem": one.problem,
+                "name": server.name,
+                "server": to_data(server.server) if server.server else None,
+                "notes": list(server.notes),
+                "problem": server.problem,
                 "replaced": [
                     {"place": value.place, "variable": value.variable, "why": value.why}
-                    for value in one.replaced
+                    for value in server.replaced
                 ],
             }
-            for one in brought.servers
+            for server in brought.servers
         ],
     }
 
@@ -452,13 +459,15 @@ async def _taking(engine: Engine, rows: Iterable[Row], ticked: set[str], body: B
             on=number in on,
             replace=body.flag(f"replace:{number}"),
             back=frozenset(
-                int(one) for one in body.all(f"back:{number}") if re.fullmatch("[0-9]{1,5}", one)
+                int(shown)
+                for shown in body.all(f"back:{number}")
+                if re.fullmatch("[0-9]{1,5}", shown)
             ),
             name=body.text(f"as:{number}", row.name).strip(),
             taken=row.called if row.called in _those(row, there, servers_there) else "",
         )
         name = row.called if row.replace and row.taken else row.name
-        before = {one.name for one in (servers if row.is_server else tools)}
+        before = {server.name for server in (servers if row.is_server else tools)}
         row = replace(row, error=_wrong(row, name, before, _those(row, there, servers_there)))
         if row.take and not row.error:
             if row.tool is not None:

@@ -33,12 +33,16 @@ async def form(request: Request) -> Response:
     engine = site.engine
     if settings is None:
         settings = await like_the_last(site, {})
-    profiles = [one for one in engine.profiles() if one.protocol in WIRES]
+    profiles = [profile for profile in engine.profiles() if profile.protocol in WIRES]
     if settings.profile not in profiles:
         profiles.insert(0, settings.profile)
-    groups = grouped(profiles, {one.name: not engine.keys.missing(one) for one in profiles})
+    groups = grouped(
+        profiles, {profile.name: not engine.keys.missing(profile) for profile in profiles}
+    )
     models = {
-        one.id: None for profile in profiles for one in engine.providers.known_models(profile)
+        model_info.id: None
+        for profile in profiles
+        for model_info in engine.providers.known_models(profile)
     }
     first = ModelRow(settings.profile.name, settings.model, needed=True)
     second = ModelRow(_other(settings.profile, groups), needed=True)
@@ -60,7 +64,9 @@ async def _asked_from(site: Site, session_id: str) -> tuple[AskedFrom | None, Se
         return None, None
     async with site.engine.hub.holding(session_id) as live:
         session = live.session
-        prompts = [one for one in session.items if isinstance(one, Prompt) and one.role == "user"]
+        prompts = [
+            item for item in session.items if isinstance(item, Prompt) and item.role == "user"
+        ]
         last = prompts[-1] if prompts else None
         place = Place(prompt=last.number) if last is not None else Place()
         source = AskedFrom(

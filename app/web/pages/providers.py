@@ -219,7 +219,7 @@ def _check_taken(engine: Engine, name: str, original: str, *, is_json: bool) -> 
     """In the editor another profile is never overwritten by giving this one its name."""
     if is_json or name == original:
         return
-    if any(one.name == name for one in engine.profiles()):
+    if any(profile.name == name for profile in engine.profiles()):
         raise BadInput(f"There is a profile {name!r} already; choose another name.")
 
 
@@ -266,7 +266,9 @@ def _from_form(body: Body) -> dict[str, Any]:
 def _chosen(body: Body) -> tuple[str, ...]:
     """The quirks of the chosen protocol; those of others are ticked where nobody sees them."""
     before = body.text("protocol") + ":"
-    return tuple(one.removeprefix(before) for one in body.all("quirks") if one.startswith(before))
+    return tuple(
+        shown.removeprefix(before) for shown in body.all("quirks") if shown.startswith(before)
+    )
 
 
 def _number(body: Body, name: str) -> float:

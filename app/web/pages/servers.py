@@ -100,8 +100,8 @@ async def take(request: Request) -> Response:
     """POST /servers/NAME/take: `tools`, each "FINGERPRINT NAME" as shown; 409 for another."""
     name, body = request.path_params["name"], await body_of(request)
     chosen = []
-    for one in body.all("tools"):
-        print_, _, tool = one.partition(" ")
+    for shown in body.all("tools"):
+        print_, _, tool = shown.partition(" ")
         chosen.append((tool, print_))
     taken = await site_of(request).engine.servers.take(name, chosen)
     there = f"{_place(name)}?taken={len(taken)}#tools"
@@ -125,13 +125,13 @@ def data_of(row: Shown) -> dict[str, Any]:
     """A server as scripts read it."""
     tools = [
         {
-            "name": one.name,
-            "mark": one.mark,
-            "taken_as": one.own.name if one.own else "",
-            **(to_data(one.listed) if one.listed else {}),
-            "fingerprint": one.listed.fingerprint if one.listed else "",
+            "name": offered.name,
+            "mark": offered.mark,
+            "taken_as": offered.own.name if offered.own else "",
+            **(to_data(offered.listed) if offered.listed else {}),
+            "fingerprint": offered.listed.fingerprint if offered.listed else "",
         }
-        for one in row.offered
+        for offered in row.offered
     ]
     return {
         **to_data(row.server),

@@ -59,13 +59,15 @@ async def sessions(request: Request) -> Response:
         return RedirectResponse("/find?" + urlencode({"q": text}), 303)
     if not text.strip():
         if kind == "json":
-            return as_json([_listed(one) for one in await site.engine.log.summaries(after=after)])
+            return as_json(
+                [_listed(summary) for summary in await site.engine.log.summaries(after=after)]
+            )
         return HTMLResponse(list_fragment(site.env, await site.rows(after), now, older=bool(after)))
     asked = wanted(text)
     found = await search(site.engine.database.path, asked, LISTED if kind == "json" else SIDE)
     if kind == "json":
-        return as_json([_listed(one.session) for one in found.hits])
-    rows = [found_row(one) for one in found.hits]
+        return as_json([_listed(hit.session) for hit in found.hits])
+    rows = [found_row(hit) for hit in found.hits]
     return HTMLResponse(list_fragment(site.env, rows, now, text, found=found, notes=asked.notes))
 
 
@@ -121,7 +123,7 @@ LAST = 20
 async def like_the_last(site: Site, asked: Mapping[str, Any]) -> Settings:
     """A person's next session mostly wants the profile and tools of the one before, but for what
     was `asked`. What came from somebody else, in part, too, is no such example, nor a recording."""
-    own = (one for one in await site.engine.log.summaries() if one.own)
+    own = (summary for summary in await site.engine.log.summaries() if summary.own)
     for one in islice(own, LAST):
         async with site.engine.hub.holding(one.id) as live:
             last, forks = live.session.settings, live.session.forks

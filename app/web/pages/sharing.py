@@ -43,7 +43,7 @@ async def export(request: Request) -> Response:
         raise BadInput(f"There is no form {form[:40]!r}; there is {', '.join(EXPORTS)}.")
     _, redacted, written = await _made(request, form, left_out)
     if not wants_file(request):
-        masked = [{"where": one.where, "count": one.count} for one in redacted.marks]
+        masked = [{"where": mark.where, "count": mark.count} for mark in redacted.marks]
         text = written.data.decode("utf-8", "replace")
         about = {"file": written.file_name, "media_type": written.media_type, "text": text}
         return as_json({**about, "notes": list(written.notes), "masked": masked})
@@ -114,7 +114,7 @@ async def take_in(request: Request) -> Response:
         return answer(request, {"id": session_id}, status=201, location=_page(session_id))
     body = await body_of(request)
     files = body.form.getlist("file") if body.form is not None else []
-    chosen = [one for one in files if isinstance(one, UploadFile) and one.filename]
+    chosen = [path for path in files if isinstance(path, UploadFile) and path.filename]
     data = await chosen[0].read() if chosen else body.text("text").encode("utf-8", "replace")
     try:
         if not data.strip():

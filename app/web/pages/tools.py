@@ -105,7 +105,8 @@ async def restore(request: Request) -> Response:
     if name not in site.deleted:
         raise NotFound("This tool was not deleted, or too long ago to be had back.")
     if any(
-        one.tool.name == name and not one.shipped for one in await site.engine.library.entries()
+        entry.tool.name == name and not entry.shipped
+        for entry in await site.engine.library.entries()
     ):
         raise BadInput(f"There is a tool {name!r} again; rename that one first.")
     versions, enabled = site.deleted.pop(name)
@@ -117,7 +118,7 @@ async def return_to(request: Request) -> Response:
     """POST /tools/NAME/versions/NUMBER/restore: what it was then becomes the newest version."""
     library, name = site_of(request).engine.library, request.path_params["name"]
     number = request.path_params["number"]
-    was = [one for one in await library.versions(name) if str(one.number) == number]
+    was = [version for version in await library.versions(name) if str(version.number) == number]
     if not was:
         raise NotFound(f"There is no version {number} of {name!r}.")
     return await _saved(request, replace(was[0].tool, name=name), name)
@@ -127,7 +128,7 @@ async def duplicate(request: Request) -> Response:
     """POST /tools/NAME/duplicate: the same tool under the next free name."""
     site = site_of(request)
     entry = await site.engine.library.entry(request.path_params["name"])
-    taken = {one.tool.name for one in await site.engine.library.entries()}
+    taken = {entry.tool.name for entry in await site.engine.library.entries()}
     number = 2
     while f"{entry.tool.name}_{number}" in taken:
         number += 1
@@ -232,7 +233,7 @@ async def around_of(request: Request, original: str) -> Around:
 
 async def _with_list(request: Request, around: Around, most: int | None) -> Around:
     """With what the list says of each tool; hints of at most `most` that are not counted yet."""
-    rules, every = site_of(request).engine.rules, [one.tool for one in around.entries]
+    rules, every = site_of(request).engine.rules, [entry.tool for entry in around.entries]
     always = rules.listed(ALWAYS)
     held = await rules.holding(always, every)
     words = {tool.name: called(tool, always, held) for tool in every}

@@ -166,9 +166,9 @@ async def _looked_at(site: Site, tool: Tool, body: Body, typed: Typed) -> Typed:
 
 
 async def _past(site: Site, tool: Tool, key: str) -> str:
-    for one in await site.engine.log.past_calls(tool.name):
-        if f"{one.session}/{one.seq}" == key:
-            return one.arguments
+    for past_call in await site.engine.log.past_calls(tool.name):
+        if f"{past_call.session}/{past_call.seq}" == key:
+            return past_call.arguments
     raise NotFound("That call is not among the last ones any more; choose another.")
 
 

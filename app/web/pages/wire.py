@@ -116,8 +116,8 @@ async def search(request: Request) -> Response:
     if wants(request) == "json":
         return as_json(
             [
-                {"recording": one.recording, "start": one.start, "end": one.end, "row": one.row}
-                for one in hits
+                {"recording": hit.recording, "start": hit.start, "end": hit.end, "row": hit.row}
+                for hit in hits
             ]
         )
     return await _below(request, found_html(site.env, session_id, text, hits))
