@@ -381,13 +381,14 @@ document.addEventListener("htmx:after:swap", () => {
 });
 
 // A filter over what stands in the page already (the tools' list), by a row's text or its words. A
-// group without a row goes, too, and Enter opens the first that is left.
+// group without a row goes, too, and Enter opens the first that is left. A row with data-aside is left
+// out by something else.
 
 const matching = (field) => [...document.querySelectorAll(field.dataset.filter)].filter((row) => !row.hidden);
 
 function filtered(field) {
   const wanted = field.value.trim().toLowerCase();
-  for (const row of document.querySelectorAll(field.dataset.filter)) row.hidden = !(row.dataset.words ?? row.textContent).toLowerCase().includes(wanted);
+  for (const row of document.querySelectorAll(field.dataset.filter)) row.hidden = "aside" in row.dataset || !(row.dataset.words ?? row.textContent).toLowerCase().includes(wanted);
   for (const group of document.querySelectorAll("[data-group]")) group.hidden = !group.querySelector("[data-words]:not([hidden])");
   for (const none of document.querySelectorAll(`[data-none="${field.id}"]`)) none.hidden = matching(field).length > 0;
 }

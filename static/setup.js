@@ -70,6 +70,7 @@ document.addEventListener("htmx:after:swap", () => {
   drawn = false;
   for (const field of fields()) field.removeAttribute("hx-morph-skip");
   follow();
+  if (left) narrow();
 });
 
 // The form as it stands when it leaves, which may be later than the click that sent it.
@@ -90,17 +91,37 @@ document.addEventListener("htmx:after:request", (event) => {
   sent = new Map();
 });
 
-// A whole group at once, as if each box was ticked.
+// A whole group at once, or none of all, as if each box was ticked.
 document.addEventListener("click", (event) => {
   const button = event.target.closest("#setup :is([name=all_of], [name=none_of])");
   if (!button) return;
   event.preventDefault();
-  // Only what is in sight: a search narrows what "all" means.
-  const boxes = [...button.closest("[data-group]").querySelectorAll("[data-words]:not([hidden]) > [name=tools]")];
-  if (!boxes.length) return;
-  for (const box of boxes) box.checked = button.name === "all_of";
-  boxes[0].dispatchEvent(new Event("change", { bubbles: true }));
+  const all = button.name === "all_of";
+  const place = all ? button.closest("[data-group]") : document.getElementById("set-tools");
+  // Only what is in sight: a search narrows what "all" and "none" mean.
+  const boxes = [...place.querySelectorAll("[data-words]:not([hidden]) > [name=tools]")].filter((box) => box.checked !== all);
+  for (const box of boxes) box.checked = all;
+  boxes[0]?.dispatchEvent(new Event("change", { bubbles: true }));
 });
+
+// "chosen only" leaves what is chosen when it is ticked. A row that is let go then stays in its
+// place until the box is changed again: none moves away from under the mouse.
+let left = null;
+
+function narrow() {
+  const only = document.getElementById("set-tools-chosen");
+  if (!only) return;
+  only.checked = left !== null;
+  for (const box of document.querySelectorAll("#set-tools [name=tools]")) box.parentElement.toggleAttribute("data-aside", left !== null && !box.checked && !left.has(box.value));
+  document.getElementById("set-tools-search").dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+document.addEventListener("change", (event) => {
+  if (event.target.id !== "set-tools-chosen") return;
+  event.stopPropagation(); // no change of the settings
+  left = event.target.checked ? new Set([...document.querySelectorAll("#set-tools [name=tools]:checked")].map((box) => box.value)) : null;
+  narrow();
+}, true);
 
 // What holds already when the page is shown again (the browser may have kept older values).
 if (form()) follow();

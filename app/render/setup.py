@@ -96,7 +96,8 @@ class ToolRow:
 
 @dataclass(frozen=True)
 class Offered:
-    """The tools to choose from as (title, rows): of many those that are chosen stand first."""
+    """The tools to choose from as (title, rows), in an order that no choice changes: a row that
+    moved would be missed by the next click."""
 
     groups: Sequence[tuple[str, Sequence[ToolRow]]]
     count: int
@@ -116,13 +117,10 @@ def offered_tools(library: Sequence[Tool], settings: Settings) -> Offered:
     if len(rows) <= MANY_TOOLS:
         flat = [("Tools", [row for _, row in rows])] if rows else []
         return Offered(flat, len(rows), many=False)
-    first = [row for _, row in rows if row.chosen]
     groups: dict[str, list[ToolRow]] = {}
     for title, row in rows:
-        if not row.chosen:
-            groups.setdefault(title, []).append(row)
-    above = [("Chosen", first)] if first else []
-    return Offered([*above, *groups.items()], len(rows), many=True)
+        groups.setdefault(title, []).append(row)
+    return Offered([*groups.items()], len(rows), many=True)
 
 
 def group_of(tool: Tool) -> str:

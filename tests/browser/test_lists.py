@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import NewTab
 from tests.browser.serving import Server, serving
+from tests.browser.tab import Held
 
 GROUPS = ("birds", "fishes", "trees")
 
@@ -62,13 +63,17 @@ def test_servers_are_found_as_tools_are(full: Server, new_tab: NewTab) -> None:
     tab.page.wait_for_url("**/servers/beta")
 
 
+ROWS = """(list) => [...list.querySelectorAll("label:not([hidden])")].map(
+    (row) => `${row.innerText} ${row.getBoundingClientRect().y}`)"""
+
+
 def test_of_many_tools_some_are_chosen_by_keyboard(full: Server, new_tab: NewTab) -> None:
     session_id = full.session(tools=["calculator"])
     tab = new_tab(full).login()
     tab.goto(f"/sessions/{session_id}?tab=setup")
-    title, chosen = tab.find("#set-tools h3").first, tab.find("#set-tools [name=tools]:checked")
-    expect(title).to_have_text("Chosen")
-    expect(tab.find("#set-tools [name=tools]").first).to_have_value("calculator")
+    tools, chosen = tab.find("#set-tools"), tab.find("#set-tools [name=tools]:checked")
+    rows = tab.find("#set-tools label:visible")
+    before = tools.evaluate(ROWS)
     search = tab.find("#set-tools-search")
     search.focus()
     tab.page.keyboard.type("birds_25")
@@ -78,7 +83,7 @@ def test_of_many_tools_some_are_chosen_by_keyboard(full: Server, new_tab: NewTab
     tab.page.keyboard.press("Space")
     expect(tab.find("#set-allowed-birds_25")).to_be_attached()  # it is saved and drawn anew
     expect(search).to_have_value("birds_25")
-    expect(tab.find("#set-tools h3:visible")).to_have_text(["Chosen"])
+    expect(rows).to_have_count(1)
     search.fill("")
     tab.page.get_by_role("button", name="all of trees").focus()
     tab.page.keyboard.press("Enter")
@@ -97,8 +102,38 @@ def test_of_many_tools_some_are_chosen_by_keyboard(full: Server, new_tab: NewTab
     tab.page.get_by_role("button", name="all of trees").click()
     expect(chosen).to_have_count(11)
     expect(tab.find("#set-allowed-trees_19")).to_be_attached()
+    search.fill("")
+    assert tools.evaluate(ROWS) == before
+    # What is let go stays in its place until "chosen only" is ticked again.
+    only = tab.find("#set-tools-chosen")
+    only.focus()
+    tab.page.keyboard.press("Space")
+    expect(rows).to_have_count(11)
+    tab.find("#set-tools-trees_1").uncheck()
+    expect(tab.find("#set-allowed-trees_1")).not_to_be_attached()
+    expect(rows).to_have_count(11)
+    only.uncheck()
+    only.check()
+    expect(rows).to_have_count(10)
+    search.fill("trees_19")
+    expect(rows).to_have_count(1)
     tab.page.set_viewport_size({"width": 390, "height": 800})
     assert not tab.scrolls_sideways()
+
+
+def test_a_row_stays_under_the_mouse_when_its_tool_is_chosen(full: Server, new_tab: NewTab) -> None:
+    session_id = full.session(tools=[])
+    tab = new_tab(full).login()
+    tab.goto(f"/sessions/{session_id}?tab=setup")
+    held = Held(tab.page, f"/sessions/{session_id}/settings")
+    tools = tab.find("#set-tools")
+    for n in (3, 4):
+        tab.find(f"#set-tools-trees_{n}").check()
+    before = tools.evaluate(ROWS)
+    for n in (3, 4):  # drawn anew twice
+        held.pass_on(tab.page, n - 3)
+        expect(tab.find(f"#set-allowed-trees_{n}")).to_be_attached()
+        assert tools.evaluate(ROWS) == before
 
 
 def test_without_script_a_group_is_chosen_by_its_button(full: Server, new_tab: NewTab) -> None:
@@ -111,6 +146,9 @@ def test_without_script_a_group_is_chosen_by_its_button(full: Server, new_tab: N
     assert names == {"calculator", *(f"fishes_{n}" for n in range(30))}
     assert settings_of(full, session_id)["model"] == "m8"
     tab.goto(f"/sessions/{session_id}?tab=setup")
+    tab.find("#set-tools-chosen").check()
+    expect(tab.find("#set-tools h3:visible")).to_have_text(["fishes", "examples"])
+    expect(tab.find("#set-tools label:visible")).to_have_count(31)
     tab.page.get_by_role("button", name="choose none").click()
     assert settings_of(full, session_id)["tools"] == []
 
