@@ -16,6 +16,7 @@ import sys
 # The first entry is this file's own folder: what lies there must not shadow what a tool imports.
 sys.path[:1] = []
 
+import _thread  # noqa: E402
 import ast  # noqa: E402
 import base64  # noqa: E402
 import ctypes  # noqa: E402
@@ -197,23 +198,25 @@ def work(channel: int, others: int) -> int:
     prints: Any
     for prints in (sys.stdout, sys.stderr):
         prints.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
-    us, file = os.getpid(), None
+    us, file, number = os.getpid(), None, 0
+    os.register_at_fork(after_in_child=forget_senders)
     while True:
         job, arguments = read_job(channel)
         if job is None:
             return 0
-        job["channel"] = channel
+        number += 1
+        job["channel"], job["number"] = channel, number
         if file is None:
             set_limits(job["longest_s"], others)
             file = File(job["file"])
         changed = file.changed()
         if changed:
-            send(channel, {"changed": changed})
+            send(channel, number, {"changed": changed})
             return 0
         answer = answer_of(job, arguments, file)
         if os.getpid() != us:  # a process that the tool made returned as well: the call is ours
             os._exit(0)
-        send(channel, answer)
+        send(channel, number, answer)
         if not file.loaded:
             return 0
 
@@ -251,11 +254,11 @@ def answer_of(job: dict[str, Any], arguments: bytes, file: File) -> dict[str, An
         answer = result_of(job, json.loads(arguments, parse_float=exact), file)
     except BaseException as error:  # SystemExit and KeyboardInterrupt are the tool's own here
         answer = failure_of(error, job["file"])
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except (AttributeError, OSError, ValueError):
-        pass
+    for prints in (sys.stdout, sys.stderr):
+        try:
+            prints.flush()
+        except BaseException:  # the tool may have put anything in its place
+            continue
     # A half of a surrogate pair is no character and could be neither stored nor shown.
     text = answer["result"].encode("utf-8", "backslashreplace")
     answer["result"] = text.decode("utf-8")
@@ -343,7 +346,7 @@ def result_of(job: dict[str, Any], arguments: dict[str, Any], file: File) -> dic
 def called(job: dict[str, Any], function: Any, model: Any, arguments: dict[str, Any]) -> Any:
     """What the function returns; of one that waits or yields, what comes of that."""
     reports = job["report"] and "report" in conversion.signature_of(function).parameters
-    report = reporter(job["channel"])
+    report = reporter(job["channel"], job["number"])
     more = {"report": report} if reports else {}
     try:
         arguments = conversion.arguments_for(function, arguments, more, model, report)
@@ -379,8 +382,8 @@ def waited(value: Any, keep: bool) -> Any:
     asyncio: Any = importlib.import_module("asyncio")
     if not keep:
         return asyncio.run(value)
-    if not LOOP:
-        LOOP.append(asyncio.new_event_loop())
+    if not LOOP or LOOP[0].is_closed():  # the tool may have closed it
+        LOOP[:] = [asyncio.new_event_loop()]
         asyncio.set_event_loop(LOOP[0])
     return LOOP[0].run_until_complete(value)
 
@@ -552,11 +555,11 @@ def stamp_of(path: str) -> Any:
     return seen.st_ctime_ns, seen.st_mtime_ns, seen.st_size, seen.st_ino
 
 
-def reporter(channel: int) -> Callable[..., None]:
+def reporter(channel: int, number: int) -> Callable[..., None]:
     def report(text: str, fraction: float | None = None) -> None:
         """Tell how far it is: a short text, and a fraction from 0 to 1 if that is known."""
         known = None if fraction is None else min(1.0, max(0.0, float(fraction)))
-        send(channel, {"progress": str(text)[:2000], "fraction": known})
+        send(channel, number, {"progress": str(text)[:2000], "fraction": known})
 
     return report
 
@@ -565,7 +568,11 @@ def failure_of(error: BaseException, path: str) -> dict[str, Any]:
     """The type and message, then the lines of the tool's own file, innermost last."""
     if isinstance(error, Misfit):
         return {"result": str(error), "is_error": True}
-    lines = [f"{type(error).__name__}: {error}"]
+    try:
+        said = str(error)
+    except BaseException:  # its text is the tool's own code too
+        said = "(it has no text)"
+    lines = [f"{type(error).__name__}: {said}"]
     if isinstance(error, SyntaxError) and error.filename == path:
         lines.append(f"  line {error.lineno}: {(error.text or '').strip()}")
     for frame in traceback.extract_tb(error.__traceback__):
@@ -576,15 +583,25 @@ def failure_of(error: BaseException, path: str) -> dict[str, Any]:
     return {"result": "\n".join(lines)[:20000], "is_error": True}
 
 
-def send(channel: int, message: dict[str, Any]) -> None:
-    data = json.dumps(message).encode("ascii") + b"\n"
-    while data:
-        try:
-            data = data[os.write(channel, data) :]
-        except OSError as error:
-            if error.errno != errno.EAGAIN:
-                return
-            time.sleep(0.001)
+def send(channel: int, number: int, message: dict[str, Any]) -> None:
+    """A line of the job `number`, whole: threads of a tool report as well, also while it ends."""
+    data = json.dumps({**message, "job": number}).encode("ascii") + b"\n"
+    with SENDING[0]:
+        while data:
+            try:
+                data = data[os.write(channel, data) :]
+            except OSError as error:
+                if error.errno != errno.EAGAIN:
+                    return
+                time.sleep(0.001)
+
+
+SENDING = [_thread.RLock()]
+
+
+def forget_senders() -> None:
+    """In a process that the tool made: who sent at that moment is not there to end it."""
+    SENDING[0] = _thread.RLock()
 
 
 if __name__ == "__main__":

@@ -44,10 +44,11 @@ class Answer:
 
 
 class _Call:
-    """The call under way: where its progress goes, and how much it has printed."""
+    """The call under way: the `number` of its job, where its progress goes, and how much it has
+    printed."""
 
-    def __init__(self, most: int, report: Report) -> None:
-        self.most = most
+    def __init__(self, number: int, most: int, report: Report) -> None:
+        self.number, self.most = number, most
         self.progress = Progress(report)
         self.decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
         self.size = 0
@@ -55,9 +56,10 @@ class _Call:
         self.answered = asyncio.Event()
         self.flooded = asyncio.Event()
 
-    def printed(self, stream: int, data: bytes) -> None:
-        """What is printed is shown as it comes; all of it counts against the cap on output."""
-        self.size += len(data)
+    def printed(self, stream: int, data: bytes, *, counts: bool = True) -> None:
+        """What is printed is shown as it comes; all of it counts against the cap on output, but
+        for what had been printed before the call."""
+        self.size += len(data) if counts else 0
         if self.size > self.most:
             self.flooded.set()
         else:
@@ -68,6 +70,8 @@ class _Call:
             message = json.loads(line)
         except (ValueError, RecursionError):
             return
+        if not isinstance(message, dict) or message.get("job") != self.number:
+            return  # what an earlier call has left behind still reports
         match message:
             case {"progress": str(text), "fraction": None | int() | float() as fraction}:
                 self.progress.tell(text, fraction)
@@ -84,6 +88,7 @@ class Worker:
         self._lifeline = lifeline
         self._prints: list[int] = []
         self._call: _Call | None = None
+        self._jobs = 0
         self._between: list[tuple[int, bytes]] = []
         self._between_size = 0
         self._tail = b""
@@ -143,10 +148,11 @@ class Worker:
     async def call(self, job: bytes, most: int, report: Report, *, last: bool) -> Answer:
         """What comes of `job`; at most `most` bytes of output. After the `last` one the child
         ends, with all that it started. Cancelled, it leaves the child to `end`."""
-        call = self._call = _Call(most, report)
+        self._jobs += 1
+        call = self._call = _Call(self._jobs, most, report)
         between, self._between, self._between_size, self._tail = self._between, [], 0, b""
         for stream, data in between:
-            call.printed(stream, data)
+            call.printed(stream, data, counts=False)
         waits = [self.ended, asyncio.ensure_future(call.flooded.wait())]
         if not last:
             waits.append(asyncio.ensure_future(call.answered.wait()))

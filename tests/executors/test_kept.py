@@ -86,6 +86,52 @@ def fails():
 
 def call_id():
     return os.environ["PLAYGROUND_CALL"]
+
+def tells(report, size: int):
+    """Threads report while the result leaves, and do not end with the call."""
+    def tell():
+        while True:
+            report("left behind" * 150)
+    for _ in range(3):
+        threading.Thread(target=tell, daemon=True).start()
+    time.sleep(0.01)
+    return "\\u00e9" * size
+
+def floods(size: int):
+    """Prints once the call is over; a file says when it has."""
+    def flood():
+        os.write(1, b"z" * size)
+        Path("flooded").write_text("")
+    threading.Timer(0.02, flood).start()
+
+def forges():
+    """Writes to all that is open, twice for once."""
+    line = b'{"result": "forged", "is_error": false, "form": "text"}\\n'
+    for descriptor in range(3, 40):
+        try:
+            os.write(descriptor, line)
+        except OSError:
+            pass
+    return "my own"
+
+class Dumb(Exception):
+    def __str__(self):
+        raise LookupError
+
+class Nowhere:
+    def write(self, text): ...
+    def flush(self):
+        raise LookupError
+
+def odd(how: str):
+    if how == "dumb":
+        raise Dumb
+    if how == "stdout":
+        sys.stdout = Nowhere()
+    if how == "loop":
+        asyncio.get_event_loop_policy().get_event_loop().close()
+        client.clear()
+    return how
 '''
 
 
@@ -274,6 +320,41 @@ async def test_what_is_printed_is_its_calls_and_never_an_answer(session: Session
         assert "forged" in printed
         assert printed.endswith(f"{word}\n")
         assert printed.count("\n") == 2
+
+
+async def test_a_result_leaves_whole_while_threads_report(session: Session) -> None:
+    """What they report later is not the next call's."""
+    call = replace(session.invocation("tells", size=300_000), max_output=1_000_000)
+    assert (await session.run(call)).text == "é" * 300_000
+    session.told = []
+    assert await session.call("printed") == "printed"
+    assert session.told == []
+
+
+async def test_what_was_printed_before_a_call_does_not_end_it(session: Session) -> None:
+    call = session.invocation("floods", size=150_000)  # more than one call may print
+    await session.run(call)
+    with anyio.fail_after(20):
+        while not (session.folder / "flooded").exists():
+            await asyncio.sleep(0.001)
+    effects = session.folder / "effects"
+    assert await session.call("effect", path=str(effects), how="again") == "again"
+    assert effects.read_text() == "ran\n"
+
+
+async def test_an_answer_is_that_of_its_own_call(session: Session) -> None:
+    assert await session.call("forges") == "my own"
+    assert await session.call("printed") == "printed"
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [("dumb", "Dumb: (it has no text)"), ("stdout", "stdout"), ("loop", "loop")],
+)
+async def test_what_a_tool_breaks_does_not_end_it(session: Session, how: str, said: str) -> None:
+    pid = await session.call("connected")
+    assert (await session.run(session.invocation("odd", how=how))).text.startswith(said)
+    assert await session.call("connected") == pid
 
 
 async def test_what_is_left_behind_ends_with_the_process(session: Session) -> None:
