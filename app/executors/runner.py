@@ -19,6 +19,7 @@ sys.path[:1] = []
 import _thread  # noqa: E402
 import ast  # noqa: E402
 import base64  # noqa: E402
+import contextlib  # noqa: E402
 import ctypes  # noqa: E402
 import decimal  # noqa: E402
 import enum  # noqa: E402
@@ -254,11 +255,9 @@ def answer_of(job: dict[str, Any], arguments: bytes, file: File) -> dict[str, An
         answer = result_of(job, json.loads(arguments, parse_float=exact), file)
     except BaseException as error:  # SystemExit and KeyboardInterrupt are the tool's own here
         answer = failure_of(error, job["file"])
-    for prints in (sys.stdout, sys.stderr):
-        try:
-            prints.flush()
-        except BaseException:  # the tool may have put anything in its place
-            continue
+    with contextlib.suppress(BaseException):  # the tool may have put anything in their places
+        sys.stdout.flush()
+        sys.stderr.flush()
     # A half of a surrogate pair is no character and could be neither stored nor shown.
     text = answer["result"].encode("utf-8", "backslashreplace")
     answer["result"] = text.decode("utf-8")
