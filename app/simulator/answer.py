@@ -12,10 +12,11 @@ from random import Random
 from typing import Any
 
 from app.core.messages import MessagePart, arguments_object
+from app.simulator.end import spaced
 from app.simulator.plan import Wanted
 from app.simulator.reading import Reading, elsewhere, forbidden, odd, passing, reading
 from app.simulator.roles import role
-from app.simulator.words import concepts, spaced, words
+from app.simulator.words import concepts, words
 
 _MOST = 600
 _ECHOED = ("status", "ok", "success", "id", "type", "object")

@@ -14,9 +14,8 @@ from app.core.tools import ToolChoice
 from app.simulator import anthropic_strict
 from app.simulator.anthropic_content import check_served, parts_of
 from app.simulator.anthropic_tools import check_cached, choice_of, tools_of
-from app.simulator.end import Asked, BadRequest, Source, compact, encoded, object_of
+from app.simulator.end import Asked, BadRequest, Source, compact, encoded, object_of, spaced
 from app.simulator.reply import tokens
-from app.simulator.words import spaced
 
 _KNOWN = spaced(
     """model messages max_tokens system tools tool_choice stream temperature top_p top_k

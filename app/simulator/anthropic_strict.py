@@ -11,8 +11,7 @@ from typing import Any
 from app.core import tool_limits as limits
 from app.core.tools import Tool
 from app.schema import lint_anthropic
-from app.simulator.end import Source
-from app.simulator.words import spaced
+from app.simulator.end import Source, spaced
 from app.simulator.written import all_written, inner, pointed
 
 _ROOT = Source("recordings of rig, anthropic/strict_schema_matrix (docs/wire.md, section 1)")

@@ -25,6 +25,11 @@ DELTA_S = (0.012, 0.025)
 PIECE = (3, 8)
 
 
+def spaced(text: str) -> frozenset[str]:
+    """The names of a list that is written with spaces between them."""
+    return frozenset(text.split())
+
+
 @dataclass(frozen=True)
 class Frame:
     """Bytes to send, `pause` seconds after those before. `tag` says what they are; three say what

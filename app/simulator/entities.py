@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from app.simulator.words import CONCEPTS, STOP, concepts, spaced
+from app.simulator.end import spaced
+from app.simulator.words import CONCEPTS, STOP, concepts
 
 _UP = r"[A-ZÀ-ÖØ-Þ]"
 _NAME = rf"{_UP}[\w'’.-]*\w(?:\s+(?:(?:of|de|la|del|da|upon|von|van)\s+)?{_UP}[\w'’-]*\w)*"

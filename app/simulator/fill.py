@@ -15,11 +15,12 @@ from typing import Any
 from app.core.tools import Tool
 from app.schema.sample import sample
 from app.simulator import entities
+from app.simulator.end import spaced
 from app.simulator.enums import mentioned
 from app.simulator.roles import direction, role
 from app.simulator.shape import mapping, resolved, standalone, type_of
 from app.simulator.supply import Supply, plain
-from app.simulator.words import concepts, spaced, stem, words
+from app.simulator.words import concepts, stem, words
 
 _MISSING = object()
 _LIMITS = spaced("limit max maximum page offset count n top results size per k skip")

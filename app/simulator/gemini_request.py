@@ -14,11 +14,10 @@ from urllib.parse import parse_qs, unquote
 
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content
-from app.simulator.end import Asked, BadRequest, compact, encoded, object_of
+from app.simulator.end import Asked, BadRequest, compact, encoded, object_of, spaced
 from app.simulator.gemini_fields import STRUCT, fields, invalid, refused, typed, wrong_type
 from app.simulator.gemini_tools import choice_of, plain, referring, tools_of
 from app.simulator.reply import tokens
-from app.simulator.words import spaced
 
 TAKES = re.compile(
     r"/v1(?:beta|alpha)?/(?:models|tunedModels)/([^/:]+):(generateContent|streamGenerateContent)"

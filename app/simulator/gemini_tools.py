@@ -12,7 +12,7 @@ from typing import Any
 from app.core import tool_limits as limits
 from app.core.tools import Tool, ToolChoice
 from app.schema import lint_gemini
-from app.simulator.end import BadRequest
+from app.simulator.end import BadRequest, spaced
 from app.simulator.gemini_fields import (
     fields,
     inside,
@@ -21,7 +21,6 @@ from app.simulator.gemini_fields import (
     typed,
     wrong_type,
 )
-from app.simulator.words import spaced
 from app.simulator.written import all_written
 
 MANY = "https://github.com/google-gemini/gemini-cli/issues/19083"

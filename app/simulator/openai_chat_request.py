@@ -13,7 +13,7 @@ from typing import Any
 from app.core.messages import ModelRequest
 from app.simulator import openai_chat_refusals as refusals
 from app.simulator import openai_schema
-from app.simulator.end import Asked, compact, object_of
+from app.simulator.end import Asked, compact, object_of, spaced
 from app.simulator.openai_chat_messages import messages_of
 from app.simulator.openai_chat_refusals import check_name, missing, unsupported, wrong_type
 from app.simulator.openai_chat_tools import (
@@ -23,7 +23,6 @@ from app.simulator.openai_chat_tools import (
     tools_of,
 )
 from app.simulator.reply import tokens
-from app.simulator.words import spaced
 
 _KNOWN = spaced(
     """model messages tools tool_choice parallel_tool_calls stream stream_options temperature top_p

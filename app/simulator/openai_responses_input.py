@@ -14,7 +14,7 @@ from typing import Any
 from app.core.messages import Message, MessagePart, Role
 from app.core.tools import Content
 from app.simulator import openai_responses_refusals as refusals
-from app.simulator.end import compact
+from app.simulator.end import compact, spaced
 from app.simulator.openai_responses_refusals import (
     missing,
     name_of,
@@ -24,7 +24,6 @@ from app.simulator.openai_responses_refusals import (
     unsupported,
     wrong_type,
 )
-from app.simulator.words import spaced
 
 _ERROR = re.compile(r"\s*(?:error\b|\{\s*\"(?:error|is_error)\")", re.I)
 _DATA_URL = re.compile(r"data:([^;,]*);base64,(.*)", re.DOTALL)

@@ -15,7 +15,7 @@ from app.core.tool_limits import OPENAI_MOST_TOOLS
 from app.core.tools import FREEFORM, Tool, ToolChoice
 from app.simulator import openai_responses_refusals as refusals
 from app.simulator import openai_schema
-from app.simulator.end import Asked, BadRequest, Source, compact, object_of
+from app.simulator.end import Asked, BadRequest, Source, compact, object_of, spaced
 from app.simulator.openai_responses_input import read_input
 from app.simulator.openai_responses_refusals import (
     missing,
@@ -28,7 +28,6 @@ from app.simulator.openai_responses_refusals import (
     wrong_type,
 )
 from app.simulator.reply import tokens
-from app.simulator.words import spaced
 
 _KNOWN = spaced(
     """background client_metadata context_management conversation include input instructions

@@ -12,8 +12,7 @@ import jsonschema_rs
 
 from app.core import tool_limits as limits
 from app.schema import lint_openai
-from app.simulator.end import BadRequest, Source
-from app.simulator.words import spaced
+from app.simulator.end import BadRequest, Source, spaced
 from app.simulator.written import Path, all_written
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"

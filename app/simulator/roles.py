@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from app.simulator.words import spaced, words
+from app.simulator.end import spaced
+from app.simulator.words import words
 
 Role = Literal[
     "expression",

@@ -17,8 +17,9 @@ from app.core.tools import Tool
 from app.schema.keywords import Place
 from app.schema.satisfy import satisfying
 from app.simulator.answer import Answered
+from app.simulator.end import spaced
 from app.simulator.fill import fill
-from app.simulator.words import spaced, stem, words
+from app.simulator.words import stem, words
 
 _FINAL = re.compile(
     r"final[_-]?(?:answer|result|output|response|action)\w*|(?:submit|give|return)_?"

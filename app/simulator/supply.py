@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from app.simulator import arithmetic, entities
+from app.simulator.end import spaced
 from app.simulator.entities import SECONDS, Number, Place
 from app.simulator.roles import Direction
-from app.simulator.words import spaced, stem
+from app.simulator.words import stem
 
 _POLITE = re.compile(
     r"^(?:please|pls|hey|hi|hello|ok|okay|and|then|also|so|now|but|next|finally|first|"

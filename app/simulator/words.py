@@ -9,11 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-
-def spaced(text: str) -> frozenset[str]:
-    """The words of a list written with spaces."""
-    return frozenset(text.split())
-
+from app.simulator.end import spaced
 
 STOP = spaced(
     """a an the and or but if then so to of in on at by for from with about as is are was were be
