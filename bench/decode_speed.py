@@ -22,7 +22,7 @@ import openai
 from openai.lib.streaming.chat import ChatCompletionStreamState
 
 from app.core.events import PartEnded
-from app.wire.protocols import CODECS
+from app.protocols.registry import CODECS
 
 LEAST_RATIO = 5.0
 LINEAR = 1.6

@@ -7,8 +7,8 @@ import json
 import sys
 
 from app.core.errors import BadInput
-from app.wire.decoded import decode, decoded_text
-from app.wire.protocols import codec
+from app.protocols.registry import codec
+from app.protocols.summary import decode, decoded_text
 
 
 def main(arguments: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from app.core.settings import PROTOCOLS
 from app.formats.entry import UNANSWERED
 from app.formats.found import Brought, Found
 from app.formats.read import read
-from app.schema.lint import Finding, findings, of_group
+from app.protocols.lint import Finding, findings, of_group
 
 MOST_BYTES = 50 * 1024 * 1024
 ALL_TOOLS = "*"

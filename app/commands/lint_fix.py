@@ -1,4 +1,4 @@
-"""`playground lint --fix`: the rewrites of `schema/rewrite` made in a file of JSON, as a diff.
+"""`playground lint --fix`: the rewrites of `protocols/rewrite` made in a file of JSON, as a diff.
 
 The file as it was is kept beside it. What would be refused all the same is not written.
 """
@@ -17,8 +17,8 @@ from typing import Any
 from app.core.errors import BadInput
 from app.formats.dialect import json_schema
 from app.formats.found import Found
-from app.schema.lint import Finding, Fix, findings
-from app.schema.rewrite import (
+from app.protocols.lint import Finding, Fix, findings
+from app.protocols.rewrite import (
     STRICT_PROTOCOLS,
     Rewrite,
     gemini_ready,

@@ -26,7 +26,7 @@ from app.core.rules import Rule
 from app.core.settings import Limits
 from app.net.client import Net
 from app.net.trouble import NetTrouble
-from app.wire.framing import Framer
+from app.protocols.framing import Framer
 
 RESTS = (
     CallChecked,

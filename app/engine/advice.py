@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from app.core.decide import LONGEST_WAIT_S
 from app.core.events import ResponseFailed
+from app.protocols.errors import KEY_ADVICE, REQUEST_ADVICE, WAIT_ADVICE
 from app.simulator.recorded import ADVICE
-from app.wire.told import KEY_ADVICE, REQUEST_ADVICE, WAIT_ADVICE
 
 
 def advised(event: ResponseFailed, key_name: str) -> str:

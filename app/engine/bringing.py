@@ -27,8 +27,8 @@ from app.formats.pasted import Pasted, text_of
 from app.formats.requests import read_requests
 from app.formats.retold import check_size, retold
 from app.formats.text import Unreadable
+from app.protocols.parameters import THINKING
 from app.store.batch import Batch, Chunk, Closed
-from app.wire.params import THINKING
 
 WHAT = (
     "a session that was exported as JSON Lines or shared as HTML, the body of a request to OpenAI, "

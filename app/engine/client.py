@@ -23,9 +23,9 @@ from app.engine.writing import Arrived, Ended, Prepared, Writing
 from app.net.client import Net
 from app.net.keys import Keys
 from app.net.trouble import NetTrouble
-from app.wire.address import joined
-from app.wire.codec import WireRequest
-from app.wire.protocols import codec
+from app.protocols.addresses import joined
+from app.protocols.base import WireRequest
+from app.protocols.registry import codec
 
 SIMULATED_PATHS: Mapping[str, str] = {
     "anthropic": "/anthropic",

@@ -35,11 +35,11 @@ from app.core.settings import Limits, Settings
 from app.core.state import Session
 from app.engine.advice import advised
 from app.net.reasons import rate_limits
+from app.protocols.base import Spanned
+from app.protocols.errors import asked_wait
+from app.protocols.raw_json import end_of
+from app.protocols.registry import codec
 from app.store.batch import Chunk, Closed
-from app.wire.codec import Spanned
-from app.wire.exact import end_of
-from app.wire.protocols import codec
-from app.wire.told import asked_wait
 
 OURS = ("content_type", "choice_ignored", "left_recording")
 """Codes of warnings that engine/writing adds to those of the decoder."""

@@ -32,11 +32,10 @@ from app.core.events import (
 from app.engine.masked import masked
 from app.net.mask import SHORTEST, Masker, merged, starred
 from app.net.mask_part import PartMask
-from app.store.batch import Chunk
-from app.wire.answer import PROSE
-from app.wire.codec import TOKENS, Beside
-from app.wire.delta_bytes import TEXT_MEMBERS, Literal, bytes_of, star_deltas, text_literals
-from app.wire.token_bytes import (
+from app.protocols.base import TOKENS, Beside
+from app.protocols.builder import PROSE
+from app.protocols.delta_bytes import TEXT_MEMBERS, Literal, bytes_of, star_deltas, text_literals
+from app.protocols.token_bytes import (
     Stars,
     has_tokens,
     star_tokens,
@@ -45,6 +44,7 @@ from app.wire.token_bytes import (
     token_lists,
     with_texts,
 )
+from app.store.batch import Chunk
 
 Span = tuple[int, int]
 

@@ -15,7 +15,7 @@ from app.core.settings import SIMULATOR_URL, Profile
 from app.engine.no_keys import check_address
 from app.engine.settings import checked_protocol, seconds, unnamed_profile
 from app.net.keys import check_key_name
-from app.wire.protocols import codec
+from app.protocols.registry import codec
 
 KNOWN = (
     *("name", "protocol", "base_url", "key_name", "model", "headers", "quirks"),

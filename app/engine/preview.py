@@ -20,8 +20,8 @@ from app.core.tools import Content, ToolChoice
 from app.engine.engine import Engine
 from app.engine.masked import masked
 from app.net.mask import Masker
-from app.wire.params import extra_told_to
-from app.wire.protocols import CODECS
+from app.protocols.parameters import extra_told_to
+from app.protocols.registry import CODECS
 
 WIRES: tuple[Protocol, ...] = tuple(name for name in PROTOCOLS if name in CODECS)
 """The protocols a request can be shown in."""

@@ -22,10 +22,10 @@ from app.engine.client import SIMULATED_PATHS, merged
 from app.net.client import Answer, Net, is_loopback
 from app.net.keys import Keys
 from app.net.trouble import NetTrouble
-from app.wire.address import joined
-from app.wire.codec import Codec, Decoder, ModelInfo, WireRequest
-from app.wire.protocols import codec
-from app.wire.told import KEY_ADVICE
+from app.protocols.addresses import joined
+from app.protocols.base import Codec, Decoder, ModelInfo, WireRequest
+from app.protocols.errors import KEY_ADVICE
+from app.protocols.registry import codec
 
 PROMPT = "Say hello in one word."
 MAX_TOKENS = 64

@@ -22,9 +22,9 @@ from app.core.tools import ChoiceMode, Tool, ToolChoice
 from app.engine.engine import Engine
 from app.engine.no_keys import check_address, check_settings
 from app.net.keys import check_key_name, origin, vendor_keys
+from app.protocols.parameters import check_params
+from app.protocols.registry import CODECS
 from app.schema.validate import check_tool
-from app.wire.params import check_params
-from app.wire.protocols import CODECS
 
 KNOWN = (
     *("profile", "protocol", "base_url", "key_name", "model", "system", "tools"),

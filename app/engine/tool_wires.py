@@ -9,7 +9,7 @@ from typing import Any
 from app.core.errors import PlaygroundError
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Tool, ToolChoice
-from app.wire.protocols import CODECS
+from app.protocols.registry import CODECS
 
 _AROUND = ModelRequest(
     "model", "", (Message("user", (MessagePart("text", text="Hello"),)),), (), ToolChoice()

@@ -34,10 +34,10 @@ from app.engine.prices import cost
 from app.net.mask import Masker, merged
 from app.net.reasons import rate_limits
 from app.net.trouble import NetTrouble
+from app.protocols.base import Beside, Codec, Decoder, Heard
+from app.protocols.errors import asked_wait
+from app.protocols.summary import is_server_call
 from app.store.batch import Chunk, Closed
-from app.wire.codec import Beside, Codec, Decoder, Heard
-from app.wire.decoded import is_server_call
-from app.wire.told import asked_wait
 
 Stop = Callable[[], ResponseFailed | None]
 """How an answer ends that was stopped by now; None where it was not."""

@@ -17,7 +17,7 @@ from app import __version__
 from app.core.state import Session, Turn
 from app.export.kept import Kept, Recording, Written
 from app.export.naming import file_name
-from app.wire.address import parts_of
+from app.protocols.addresses import parts_of
 
 PHRASES: Mapping[int, str] = {
     200: "OK", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found",

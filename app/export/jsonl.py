@@ -25,7 +25,7 @@ from app.core.typed import misfit
 from app.export.kept import Kept, Piece, Recording, Written
 from app.export.naming import file_name
 from app.export.requests import HEADER_NAME
-from app.wire.address import parts_of
+from app.protocols.addresses import parts_of
 
 MAX_BYTES = 32 * 1024 * 1024
 """Of a file that is read; larger ones are refused before any of it is looked at."""

@@ -17,7 +17,7 @@ from app.core.limits import written
 from app.core.state import Call, Prompt, Session, Turn
 from app.export.kept import Kept, Written
 from app.export.naming import file_name
-from app.wire.address import parts_of
+from app.protocols.addresses import parts_of
 
 INTERNAL, CLIENT = 1, 3
 ERROR = 2

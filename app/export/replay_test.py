@@ -19,7 +19,7 @@ from app.export.naming import file_name, one_line, remark
 from app.export.python import literal
 from app.export.replay_read import calls_of
 from app.export.requests import asked
-from app.wire.address import parts_of
+from app.protocols.addresses import parts_of
 
 HEAD = '''"""{title}: the calls of a recorded session, as a test.
 

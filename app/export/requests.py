@@ -18,10 +18,10 @@ from app.core.profiles import SHIPPED
 from app.core.settings import Profile, Protocol
 from app.core.state import Session, Turn
 from app.export.kept import DEFAULT_BASE
-from app.wire.address import parts_of
-from app.wire.codec import WireRequest
-from app.wire.params import extra_told_to, told_to
-from app.wire.protocols import codec
+from app.protocols.addresses import parts_of
+from app.protocols.base import WireRequest
+from app.protocols.parameters import extra_told_to, told_to
+from app.protocols.registry import codec
 
 SIMULATOR = DEFAULT_BASE + "/sim"
 SIMULATOR_KEY = "PLAYGROUND_TOKEN"

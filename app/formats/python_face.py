@@ -15,8 +15,8 @@ from app.core.tools import Tool
 from app.formats.python_source import Function, functions
 from app.formats.python_written import written
 from app.formats.text import Unreadable
+from app.protocols.lint_rules import recursive_refs
 from app.schema.keywords import is_local, pointer, resolved
-from app.schema.lint_rules import recursive_refs
 
 MOST_LOSSES = 20
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from app.core.errors import BadInput
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Tool, ToolChoice, ToolResult
-from app.wire.exact import Quoted, parsed
-from app.wire.protocols import CODECS
+from app.protocols.raw_json import Quoted, parsed
+from app.protocols.registry import CODECS
 
 CALL_ID = "call_1"
 

@@ -30,8 +30,8 @@ from app.formats.entry import UNANSWERED
 from app.formats.pasted import Answered, Pasted, Result, Said
 from app.formats.read import read
 from app.formats.text import Unreadable
-from app.wire.address import joined
-from app.wire.protocols import codec
+from app.protocols.addresses import joined
+from app.protocols.registry import codec
 
 MOST_PARTS = 1_000
 """Texts and calls of one answer that is brought: a page draws all of them."""

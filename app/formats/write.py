@@ -18,8 +18,8 @@ from app.core.tools import Tool, ToolChoice
 from app.formats.openapi_written import document
 from app.formats.python_face import face
 from app.formats.python_file import python_file
-from app.wire.exact import Quoted
-from app.wire.protocols import CODECS
+from app.protocols.raw_json import Quoted
+from app.protocols.registry import CODECS
 
 MOST_NAME = 60
 

@@ -16,12 +16,12 @@ from markupsafe import Markup
 
 from app.core.rows import to_data
 from app.core.tools import Tool
+from app.protocols.lint import Accepted, Finding
 from app.render.filters import pretty
 from app.render.pages import partial
 from app.render.request import SHORT_NAMES
 from app.render.tool_form import FACES, ToolForm
 from app.render.when import When
-from app.schema.lint import Accepted, Finding
 from app.schema.outline import TYPES, Row
 from app.store.library import Entry, Version
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
+from app.protocols.framing import Frame
+from app.protocols.registry import CODECS
 from app.render.filters import clip
-from app.wire.framing import Frame
-from app.wire.protocols import CODECS
 
 
 def label(protocol: str, frame: Frame) -> str:

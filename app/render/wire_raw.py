@@ -11,9 +11,9 @@ from typing import Literal
 
 from jinja2 import Environment
 
+from app.protocols.framing import Frame, Framer
 from app.render.filters import clip, plural
 from app.render.wire_rows import WireRows
-from app.wire.framing import Frame, Framer
 
 PAGE = 4096
 """Bytes that are shown at once."""

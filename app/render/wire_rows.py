@@ -38,11 +38,11 @@ from app.core.events import (
     TaskStarted,
     Warned,
 )
+from app.protocols.addresses import parts_of
+from app.protocols.framing import Frame, Framer
 from app.render.filters import clip, duration, plural
 from app.render.wire_labels import bytes_words, label
 from app.render.wire_measures import Measures, limits_said, state
-from app.wire.address import parts_of
-from app.wire.framing import Frame, Framer
 
 Tone = Literal["", "ran", "waiting", "failed"]
 Way = Literal["up", "down", "own"]

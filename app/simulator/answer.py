@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from app.core.messages import MessagePart, arguments_object
-from app.simulator.end import spaced
+from app.protocols.server import spaced
 from app.simulator.plan import Wanted
 from app.simulator.reading import Reading, elsewhere, forbidden, odd, passing, reading
 from app.simulator.roles import role

@@ -21,8 +21,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.core.errors import BadInput
 from app.core.messages import Message, ModelRequest
-from app.simulator import anthropic, gemini, ollama, openai_chat, openai_responses, recorded
-from app.simulator.end import CUT, Asked, BadRequest, End, Frame, Stamp
+from app.protocols.anthropic import server as anthropic
+from app.protocols.gemini import server as gemini
+from app.protocols.ollama import server as ollama
+from app.protocols.openai_chat import server as openai_chat
+from app.protocols.openai_responses import server as openai_responses
+from app.protocols.reply import Reply
+from app.protocols.server import CUT, Asked, BadRequest, End, Frame, Stamp
+from app.simulator import recorded
 from app.simulator.fault import Injected, meaningless
 from app.simulator.fault_answers import Canned
 from app.simulator.fault_raw import RawPlayed, can
@@ -30,7 +36,6 @@ from app.simulator.fault_streams import in_pieces
 from app.simulator.faults import FAULTS, by_name, in_prompt, without_fault
 from app.simulator.model import reply as model_reply
 from app.simulator.play import Played, SimulatorPace, Sleep
-from app.simulator.reply import Reply
 from app.simulator.scenario import Script
 
 ENDS: tuple[End, ...] = (

@@ -15,10 +15,10 @@ from typing import Any
 
 from app.core.messages import ModelRequest
 from app.core.tools import Tool
+from app.protocols.reply import Block, Reply, call
+from app.protocols.server import spaced
 from app.simulator import entities
-from app.simulator.end import spaced
 from app.simulator.model import history_of
-from app.simulator.reply import Block, Reply, call
 from app.simulator.scenario import ScenarioTurn
 from app.simulator.shape import mapping, type_of
 from app.simulator.structured import fitted

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from app.simulator.end import spaced
+from app.protocols.server import spaced
 from app.simulator.words import CONCEPTS, STOP, concepts
 
 _UP = r"[A-ZÀ-ÖØ-Þ]"

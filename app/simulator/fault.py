@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from app.simulator.end import End
+from app.protocols.server import End
 from app.simulator.fault_answers import Answer
 from app.simulator.fault_calls import Change
 from app.simulator.fault_raw import Raw

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from app.core.errors import BadInput
-from app.simulator.end import BadRequest, End
+from app.protocols.server import BadRequest, End
 
 _SENTENCES = {
     400: "This request is refused on purpose: the simulator plays a fault.",

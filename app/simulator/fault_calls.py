@@ -9,8 +9,8 @@ from datetime import date
 from typing import Any
 
 from app.core.messages import MessagePart, ModelRequest, arguments_object
+from app.protocols.reply import Block, Reply, call
 from app.simulator.plan import Background, forced
-from app.simulator.reply import Block, Reply, call
 
 Change = Callable[[Reply, ModelRequest, int], Reply]
 """(the reply as it would be, the request, the number in the fault's name) -> the reply instead."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.simulator.end import End, Frame, encoded
+from app.protocols.server import End, Frame, encoded
 from app.simulator.fault_streams import Twist
 
 _CALL_TYPES = ("tool_use", "function_call", "custom_tool_call")

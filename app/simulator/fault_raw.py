@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import anyio
 from starlette.types import Receive, Scope, Send
 
-from app.simulator.end import CUT, RESET, STALL, Frame
+from app.protocols.server import CUT, RESET, STALL, Frame
 
 SOCKET = "playground.socket"
 """The extension of the scope that holds the asyncio transport of the connection."""

@@ -6,7 +6,7 @@ import gzip
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from app.simulator.end import CUT, STALL, End, Frame
+from app.protocols.server import CUT, STALL, End, Frame
 from app.simulator.fault_answers import told
 
 Twist = Callable[[Sequence[Frame], End, int], Iterator[Frame]]

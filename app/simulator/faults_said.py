@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
+from app.protocols.reply import Reply
 from app.simulator import fault_calls as calls
 from app.simulator import fault_fields as fields
 from app.simulator.fault import Fault
 from app.simulator.fault_calls import Change
 from app.simulator.fault_streams import Twist
-from app.simulator.reply import Reply
 
 _STARTED = ("anthropic", "openai_chat", "openai_responses")
 _NUMBERED = (*_STARTED, "ollama")

@@ -13,9 +13,9 @@ from datetime import date
 from typing import Any
 
 from app.core.tools import Tool
+from app.protocols.server import spaced
 from app.schema.sample import sample
 from app.simulator import entities
-from app.simulator.end import spaced
 from app.simulator.enums import mentioned
 from app.simulator.roles import direction, role
 from app.simulator.shape import mapping, resolved, standalone, type_of

@@ -18,9 +18,9 @@ from typing import Any
 
 from app.core.messages import Message, MessagePart, ModelRequest, arguments_object
 from app.core.tools import Content, Tool, ToolChoice
+from app.protocols.reply import Block, Reply, call, shortened
 from app.simulator.answer import Answered, answered, lead, reasoning, retried, woven
 from app.simulator.plan import Background, Wanted, fitting, forced, wanted
-from app.simulator.reply import Block, Reply, call, shortened
 from app.simulator.smalltalk import small_talk
 from app.simulator.structured import Known, fitted, is_final, written
 from app.simulator.structured import answered as told

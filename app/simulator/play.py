@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import anyio
 from starlette.types import Receive, Scope, Send
 
-from app.simulator.end import Frame
+from app.protocols.server import Frame
 
 Sleep = Callable[[float], Awaitable[None]]
 

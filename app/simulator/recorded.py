@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from urllib.parse import quote
 
-from app.simulator.end import CUT, BadRequest, Frame
+from app.protocols.server import CUT, BadRequest, Frame
 from app.simulator.steps import Step, steps
 
 AGAIN = "x-playground-again"

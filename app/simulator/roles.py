@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from app.simulator.end import spaced
+from app.protocols.server import spaced
 from app.simulator.words import words
 
 Role = Literal[

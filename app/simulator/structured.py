@@ -14,10 +14,10 @@ from datetime import date
 from typing import Any
 
 from app.core.tools import Tool
+from app.protocols.server import spaced
 from app.schema.keywords import Place
 from app.schema.satisfy import satisfying
 from app.simulator.answer import Answered
-from app.simulator.end import spaced
 from app.simulator.fill import fill
 from app.simulator.words import stem, words
 

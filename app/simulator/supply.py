@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass, field
 from datetime import date
 
+from app.protocols.server import spaced
 from app.simulator import arithmetic, entities
-from app.simulator.end import spaced
 from app.simulator.entities import SECONDS, Number, Place
 from app.simulator.roles import Direction
 from app.simulator.words import stem

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from app.simulator.end import spaced
+from app.protocols.server import spaced
 
 STOP = spaced(
     """a an the and or but if then so to of in on at by for from with about as is are was were be

@@ -18,9 +18,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app.core.errors import BadInput
+from app.protocols.raw_json import Quoted
 from app.schema import strict
 from app.web.notice import MAX_BODY
-from app.wire.exact import Quoted
 
 LARGE = 64 * 1024
 """Bytes of a body; more is read in a thread."""

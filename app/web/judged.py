@@ -11,10 +11,10 @@ from app.core.settings import PROTOCOLS
 from app.core.tools import Tool
 from app.engine.tool_wires import as_sent
 from app.executors.filling import unfilled
+from app.protocols.lint import accepted, findings, gathered
+from app.protocols.rewrite import Rewrite
 from app.render.filters import pretty
 from app.render.tools import Fixed, Judged, Sent, counts, difference
-from app.schema.lint import accepted, findings, gathered
-from app.schema.rewrite import Rewrite
 from app.schema.tokens import estimated
 from app.store.library import Entry
 from app.web.typed_tool import Typed

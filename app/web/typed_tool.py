@@ -16,10 +16,10 @@ from app.core.errors import BadTool
 from app.core.tools import FREEFORM, Tool
 from app.formats.python_face import face as python_face
 from app.formats.python_face import tool_from
+from app.protocols import rewrite
 from app.render.filters import pretty
 from app.render.tool_form import FACES, ToolForm, field_of, parameters_of, tool_data
 from app.render.tools import Editor
-from app.schema import rewrite
 from app.schema.outline import outline, row_at
 from app.schema.outline_edits import acted, edited
 from app.schema.validate import check_tool

@@ -33,7 +33,7 @@ from app.engine.doubts import Doubts
 from app.engine.hub import Hub
 from app.engine.writing import Arrived, Prepared, Writing
 from app.net.mask import Masker
-from app.wire.protocols import codec
+from app.protocols.registry import codec
 from tests.engine.running import KEY, asked, begun, events_of, rested, running
 from tests.factories import Log
 from tests.net.test_client import HEAD, serving

@@ -11,7 +11,7 @@ from app.core.events import CallChecked, CallDoubted, Event, PartDelta, PartEnde
 from app.core.settings import Profile, Protocol
 from app.core.tools import Tool
 from app.engine.doubts import Doubts
-from app.wire.answer import Answer
+from app.protocols.builder import Answer
 from tests.engine.running import asked, running
 from tests.tables import each_row
 

@@ -22,10 +22,10 @@ from app.core.settings import Limits, Profile
 from app.core.state import Call, Session
 from app.engine.engine import Engine, now_ms
 from app.engine.writing import ALIVE_FACTOR
+from app.protocols.registry import CODECS
 from app.simulator.app import ENDS
 from app.simulator.fault import Fault, meaningless
 from app.simulator.faults import FAULTS
-from app.wire.protocols import CODECS
 from tests.clock import loop_clock
 from tests.engine.boundary import Boundary, Exchange
 from tests.engine.running import begun, rested, running

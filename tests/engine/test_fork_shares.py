@@ -20,11 +20,11 @@ from app.engine.engine import Engine
 from app.engine.forking import Place, fork
 from app.engine.hub import _follow
 from app.engine.verifying import verify
+from app.protocols.raw_json import Quoted
 from app.render.wire_rows import WireRows
 from app.store import log as logs
 from app.store.query import wanted
 from app.store.search import search
-from app.wire.exact import Quoted
 from tests.engine.running import ALLOW_ALL, asked, older, rested, running
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ from app.core.rows import to_data
 from app.core.settings import Profile
 from app.core.vendors import SIMULATORS
 from app.engine.engine import Engine
-from app.wire.protocols import CODECS
+from app.protocols.registry import CODECS
 from tests.engine.running import asked, running
 from tests.net.test_client import serving
 

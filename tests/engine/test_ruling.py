@@ -18,7 +18,7 @@ from app.engine.decisions import Asked
 from app.engine.engine import Engine
 from app.engine.rules import ALWAYS
 from app.executors.executor import Checked, Invocation, Report
-from app.simulator.reply import Reply, call
+from app.protocols.reply import Reply, call
 from app.simulator.scenario import Scenario, ScenarioTurn
 from tests.engine.running import begun, events_of, rested, running, until
 

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from app.core.rows import to_row
 from app.core.settings import Limits
-from app.wire.token_bytes import texts_of, token_lists
+from app.protocols.token_bytes import texts_of, token_lists
 from tests.engine.test_split_secrets import SECRET, Saved, cut, with_escapes, written
+from tests.protocols import gemini, responses
+from tests.protocols.frames import UNHURRIED, calls, chunk, fragment, line, lines, message, sse
 from tests.tables import each_row
-from tests.wire import gemini, responses
-from tests.wire.frames import UNHURRIED, calls, chunk, fragment, line, lines, message, sse
 
 pytestmark = pytest.mark.anyio
 

@@ -38,11 +38,11 @@ from app.engine.masked import masked
 from app.engine.writing import Arrived, Prepared, Writing
 from app.net.mask import Masker
 from app.net.trouble import NetTrouble
+from app.protocols.registry import codec
 from app.store.batch import Chunk, Closed
-from app.wire.protocols import codec
 from tests.factories import Log, settings
-from tests.wire import gemini, responses
-from tests.wire.frames import UNHURRIED, calls, chunk, fragment, line, lines, spanned, sse
+from tests.protocols import gemini, responses
+from tests.protocols.frames import UNHURRIED, calls, chunk, fragment, line, lines, spanned, sse
 
 pytestmark = pytest.mark.anyio
 

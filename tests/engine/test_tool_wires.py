@@ -7,7 +7,7 @@ from typing import Any
 
 from app.core.tools import FREEFORM, Tool
 from app.engine.tool_wires import as_sent
-from app.wire.protocols import CODECS
+from app.protocols.registry import CODECS
 from tests.factories import ADD_EVENT
 from tests.tables import each_row
 

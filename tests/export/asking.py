@@ -13,10 +13,10 @@ from app.core.settings import Profile
 from app.core.state import Session
 from app.core.tools import ToolChoice
 from app.export.kept import Kept, Piece, Recording
-from app.simulator.end import Stamp
+from app.protocols.addresses import joined
+from app.protocols.registry import CODECS
+from app.protocols.server import Stamp
 from app.simulator.model import reply
-from app.wire.address import joined
-from app.wire.protocols import CODECS
 from tests.simulator.talking import Talk
 
 PATHS = {

@@ -37,7 +37,7 @@ from app.export.jsonl import read
 from app.export.kept import Kept, Piece, Recording, Written
 from app.export.redact import redacted
 from app.export.table import EXPORTS
-from app.wire.protocols import CODECS
+from app.protocols.registry import CODECS
 from tests.factories import Log
 from tests.factories import settings as made
 from tests.tables import each_row

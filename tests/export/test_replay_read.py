@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.export.replay_read import READERS, calls_of
-from app.wire.protocols import CODECS
+from app.protocols.registry import CODECS
 from tests.tables import each_row
 
 CASES: Sequence[tuple[str, bytes, list[Any]]] = (

@@ -5,7 +5,7 @@ from dataclasses import replace
 from app.core.events import RequestSent
 from app.core.settings import Profile
 from app.export.requests import asked, base, before, of_turn, written
-from app.wire.protocols import CODECS
+from app.protocols.registry import CODECS
 from tests.export.asking import PROTOCOLS, weather
 from tests.simulator.talking import accepted
 from tests.tables import each_row

@@ -17,7 +17,7 @@ from app.core.tools import Tool, ToolChoice, ToolResult, text_result
 from app.export.requests import written
 from app.formats.requests import read_requests
 from app.formats.retold import Retold, retold
-from app.wire.protocols import codec
+from app.protocols.registry import codec
 from tests.tables import each_row
 
 CACHED: dict[str, Any] = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.core.tools import Content, Tool, ToolResult, text_result
 from app.formats.results import as_data, wire_results
-from app.wire.protocols import CODECS
+from app.protocols.registry import CODECS
 from tests.tables import each_row
 
 PIXEL = (

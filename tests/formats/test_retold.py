@@ -15,7 +15,7 @@ from app.core.state import Call, Session
 from app.formats.requests import read_requests
 from app.formats.retold import Retold, retold
 from app.formats.text import Unreadable
-from app.wire.protocols import codec
+from app.protocols.registry import codec
 from tests.engine.running import ALLOW_ALL, asked, rested, running
 
 PROFILES = ("simulator", *(f"simulator-{n}" for n in ("openai", "responses", "gemini", "ollama")))

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache, partial
 
 from app.core.events import Logged
+from app.protocols.lint import Accepted, Finding, Said
 from app.render.pages import (
     Surroundings,
     error_page,
@@ -17,7 +18,6 @@ from app.render.pages import (
 from app.render.tool_form import ToolForm, tool_form
 from app.render.tools import Around, Editor, Fixed, Judged, Sent, tools_page
 from app.render.view import SessionRow
-from app.schema.lint import Accepted, Finding, Said
 from app.schema.outline import outline
 from app.store.library import Entry, Version
 from tests.factories import ADD_EVENT, ASK_ME, SIMULATOR, WEATHER

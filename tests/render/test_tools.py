@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.tools import Tool
+from app.protocols.lint import Finding
 from app.render.request import SHORT_NAMES
 from app.render.tool_form import ToolForm
 from app.render.tools import (
@@ -20,7 +21,6 @@ from app.render.tools import (
     listed,
     tool_lint,
 )
-from app.schema.lint import Finding
 from app.store.library import Entry, Version
 from tests.factories import ADD_EVENT, ASK_ME, WEATHER
 from tests.render.page import ENV

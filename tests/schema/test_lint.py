@@ -7,8 +7,8 @@ from typing import Any
 
 from app.core.settings import PROTOCOLS
 from app.core.tools import FREEFORM, Tool
-from app.schema.lint import accepted, findings, gathered, of_group, weak_spots
-from app.schema.lint_rules import MOST_OF_A_RULE
+from app.protocols.lint import accepted, findings, gathered, of_group, weak_spots
+from app.protocols.lint_rules import MOST_OF_A_RULE
 from tests.tables import each_row
 
 Json = dict[str, Any]

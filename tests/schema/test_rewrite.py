@@ -10,12 +10,11 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.schema import soundness
-from app.schema.lint_anthropic import found as of_anthropic
-from app.schema.lint_gemini import found_in_form
-from app.schema.lint_openai import found as of_openai
-from app.schema.lint_rules import Sent
-from app.schema.rewrite import (
+from app.protocols.anthropic.lint import found as of_anthropic
+from app.protocols.gemini.lint import found_in_form
+from app.protocols.lint_rules import Sent
+from app.protocols.openai_lint import found as of_openai
+from app.protocols.rewrite import (
     Rewrite,
     gemini_ready,
     inlined,
@@ -23,6 +22,7 @@ from app.schema.rewrite import (
     strict_ready,
     without_refused,
 )
+from app.schema import soundness
 from app.schema.sample import sample
 from tests.tables import each_row
 

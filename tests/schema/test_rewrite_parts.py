@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from app.schema import rewrite_parts
-from app.schema.rewrite import gemini_ready, strict_ready
-from app.schema.rewrite_parts import exclude_each_other, folded, same, spelled
+from app.protocols import rewrite_parts
+from app.protocols.rewrite import gemini_ready, strict_ready
+from app.protocols.rewrite_parts import exclude_each_other, folded, same, spelled
 from tests.tables import each_row
 
 S, I = {"type": "string"}, {"type": "integer"}  # noqa: E741

@@ -29,11 +29,11 @@ from app.core.messages import ModelRequest, model_request
 from app.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Settings
 from app.core.state import Session
 from app.core.tools import Content, ToolChoice, ToolResult, text_result
+from app.protocols.base import WireRequest
+from app.protocols.registry import CODECS
+from app.protocols.reply import Reply
+from app.protocols.server import Asked, End, Stamp
 from app.simulator.app import ENDS
-from app.simulator.end import Asked, End, Stamp
-from app.simulator.reply import Reply
-from app.wire.codec import WireRequest
-from app.wire.protocols import CODECS
 from tests.factories import Log, settings
 
 ENDS_BY_NAME = {end.name: end for end in ENDS}

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from app.core.tools import ToolChoice
-from app.simulator.anthropic_content import signature_of
-from app.simulator.anthropic_request import parse
-from app.simulator.end import Asked, BadRequest
+from app.protocols.anthropic.request import parse
+from app.protocols.anthropic.request_content import signature_of
+from app.protocols.server import Asked, BadRequest
 from tests.tables import each_row
 
 HEADERS = {"anthropic-version": "2023-06-01"}

@@ -12,13 +12,13 @@ import pytest
 from starlette.types import ASGIApp
 
 from app.core.events import PartEnded, ResponseEnded
+from app.protocols.errors import asked_wait
+from app.protocols.registry import CODECS
+from app.protocols.server import End
 from app.simulator.app import ENDS, faults_of, simulator_app
-from app.simulator.end import End
 from app.simulator.fault import Fault, meaningless
 from app.simulator.faults import FAULTS
 from app.simulator.scenario import scenario
-from app.wire.protocols import CODECS
-from app.wire.told import asked_wait
 from tests.served import NO_TLS
 from tests.simulator.talking import Talk
 from tests.tables import each_row

@@ -12,8 +12,8 @@ from typing import Any
 from app.core.events import CallDecided, CallEnded, CallStarted, TaskEnded, TaskStarted
 from app.core.settings import Settings
 from app.core.tools import FREEFORM, Content, Tool, ToolChoice, ToolResult, text_result
-from app.simulator.reply import Block, Reply, call
-from app.wire.protocols import CODECS
+from app.protocols.registry import CODECS
+from app.protocols.reply import Block, Reply, call
 from tests.factories import ADD_EVENT, ASK_ME, WEATHER
 from tests.simulator.talking import IMAGE, Talk
 from tests.tables import each_row

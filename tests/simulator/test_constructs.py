@@ -15,10 +15,10 @@ import pytest
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.settings import PROTOCOLS
 from app.core.tools import Tool, ToolChoice
-from app.schema.lint import Finding, findings, of_group
-from app.simulator.end import Asked, BadRequest
-from app.wire.codec import WireRequest
-from app.wire.protocols import CODECS
+from app.protocols.base import WireRequest
+from app.protocols.lint import Finding, findings, of_group
+from app.protocols.registry import CODECS
+from app.protocols.server import Asked, BadRequest
 from tests.simulator.constructs import (
     CONSTRUCTS,
     LETTERS,

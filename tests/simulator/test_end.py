@@ -8,12 +8,12 @@ from dataclasses import replace
 from app.core.events import PartEnded, ResponseEnded, ResponseFailed
 from app.core.messages import ModelRequest
 from app.core.tools import Tool, ToolChoice
+from app.protocols.registry import CODECS
+from app.protocols.reply import Block, Reply, call
+from app.protocols.server import Asked, End, Frame, Stamp, pieces
 from app.simulator.app import ENDS
-from app.simulator.end import Asked, End, Frame, Stamp, pieces
 from app.simulator.faults import by_name
 from app.simulator.model import reply
-from app.simulator.reply import Block, Reply, call
-from app.wire.protocols import CODECS
 from tests.simulator.factories import SHELF, TODAY, asking, called, results, user
 from tests.tables import each_row
 

@@ -14,15 +14,15 @@ from google.genai import errors, types
 from app.core.events import ResponseEnded, ResponseFailed
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import ToolChoice
-from app.simulator.end import Asked, Stamp
+from app.protocols.errors import asked_wait
+from app.protocols.gemini.decode import CODEC
+from app.protocols.gemini.server import END, error, frames, whole
+from app.protocols.reply import Block, Reply, call
+from app.protocols.server import Asked, Stamp
 from app.simulator.fault_answers import retry
-from app.simulator.gemini import END, error, frames, whole
-from app.simulator.reply import Block, Reply, call
-from app.wire.gemini import CODEC
-from app.wire.told import asked_wait
+from tests.protocols.frames import end_of, events_of, parts_of
 from tests.served import NO_TLS
 from tests.tables import each_row
-from tests.wire.frames import end_of, events_of, parts_of
 
 PROMPT = "What is 17*23, and the weather in Paris?"
 RESULTS: dict[str, dict[str, Any]] = {

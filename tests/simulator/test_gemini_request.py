@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from app.core.tools import Content, ToolChoice
-from app.simulator.end import Asked, BadRequest
-from app.simulator.gemini_request import SKIP_VALIDATOR, parse
+from app.protocols.gemini.request import SKIP_VALIDATOR, parse
+from app.protocols.server import Asked, BadRequest
 from tests.tables import each_row
 
 HI = {"role": "user", "parts": [{"text": "hi"}]}

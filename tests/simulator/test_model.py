@@ -6,8 +6,8 @@ import json
 
 from app.core.messages import Message, MessagePart
 from app.core.tools import ToolChoice
+from app.protocols.reply import Reply
 from app.simulator.model import reply as model_reply
-from app.simulator.reply import Reply
 from tests.bounded import within
 from tests.simulator.factories import SHELF, TODAY, TWO, asking, called, results, user
 from tests.tables import each_row

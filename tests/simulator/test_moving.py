@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from app.core.messages import Message, MessagePart
 from app.core.tools import Content, ToolResult, text_result
-from app.simulator.reply import Block, Reply, call
-from app.wire.protocols import CODECS
+from app.protocols.registry import CODECS
+from app.protocols.reply import Block, Reply, call
 from tests.simulator.talking import IMAGE, Talk
 from tests.tables import each_row
 

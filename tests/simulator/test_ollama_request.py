@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from app.core.tools import ToolChoice
-from app.simulator.end import Asked, BadRequest, Stamp
-from app.simulator.ollama import frames, whole
-from app.simulator.ollama_request import parse
-from app.simulator.reply import Block, Reply
+from app.protocols.ollama.request import parse
+from app.protocols.ollama.server import frames, whole
+from app.protocols.reply import Block, Reply
+from app.protocols.server import Asked, BadRequest, Stamp
 from tests.tables import each_row
 
 TOOL = {"type": "function", "function": {"name": "f"}}

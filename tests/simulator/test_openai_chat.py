@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.simulator.end import Stamp
-from app.simulator.openai_chat import END
-from app.simulator.reply import Block, Reply, call
-from app.wire.decoded import decode
+from app.protocols.openai_chat.server import END
+from app.protocols.reply import Block, Reply, call
+from app.protocols.server import Stamp
+from app.protocols.summary import decode
 
 FUNCTION = {"type": "function", "function": {"name": "f"}}
 CUSTOM = {"type": "custom", "custom": {"name": "g"}}

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from app.core.tools import FREEFORM, ToolChoice
-from app.simulator.end import Asked, BadRequest
-from app.simulator.openai_chat_request import parse
+from app.protocols.openai_chat.request import parse
+from app.protocols.server import Asked, BadRequest
 from tests.tables import each_row
 
 TOOL = {"type": "function", "function": {"name": "f"}}

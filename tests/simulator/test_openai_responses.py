@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.simulator.end import Asked, Stamp
-from app.simulator.openai_responses import END
-from app.simulator.openai_responses_request import parse
-from app.simulator.reply import Block, Reply, call
+from app.protocols.openai_responses.request import parse
+from app.protocols.openai_responses.server import END
+from app.protocols.reply import Block, Reply, call
+from app.protocols.server import Asked, Stamp
 from tests.tables import each_row
 
 STAMP = Stamp("s", 7)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from app.core.tools import FREEFORM, ToolChoice
-from app.simulator.end import Asked, BadRequest
-from app.simulator.openai_responses_input import sealed
-from app.simulator.openai_responses_request import parse
+from app.protocols.openai_responses.request import parse
+from app.protocols.openai_responses.request_input import sealed
+from app.protocols.server import Asked, BadRequest
 from tests.tables import each_row
 
 TOOL: dict[str, Any] = {"type": "function", "name": "f", "parameters": None, "strict": None}

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from app.simulator.end import CUT, STALL, Frame
+from app.protocols.server import CUT, STALL, Frame
 from app.simulator.play import Played, SimulatorPace
 
 pytestmark = pytest.mark.anyio

@@ -9,10 +9,10 @@ from typing import Any
 from app.core.faults import FAULTS
 from app.core.staging import scene, staged
 from app.core.tools import Tool, ToolResult, text_result
+from app.protocols.registry import CODECS
+from app.protocols.reply import Reply
 from app.simulator.model import reply
 from app.simulator.reading import elsewhere, odd, passing, reading
-from app.simulator.reply import Reply
-from app.wire.protocols import CODECS
 from tests.factories import WEATHER
 from tests.simulator.factories import TODAY
 from tests.simulator.talking import Talk

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.simulator.end import BadRequest
+from app.protocols.server import BadRequest
 from app.simulator.recorded import LEFT, Found, Take, Tape, found, frames, headers
 from tests.tables import each_row
 

@@ -11,9 +11,9 @@ import pytest
 
 from app.core.messages import Message
 from app.core.tools import Tool, ToolChoice
+from app.protocols.reply import Reply
 from app.simulator.app import ENDS
 from app.simulator.model import reply as model_reply
-from app.simulator.reply import Reply
 from app.simulator.structured import is_final
 from tests.simulator.factories import TODAY, WEATHER, asking, called, results, user
 from tests.tables import each_row

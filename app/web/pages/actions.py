@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, Response
 from app.core.errors import BadInput, Conflict, PlaygroundError
 from app.engine.decisions import Asked
 from app.engine.settings import settings_from
+from app.protocols.raw_json import Quoted
 from app.render.pages import toast
 from app.render.setup import refused_fields
 from app.render.view import SHOWN_ARGUMENTS
@@ -25,7 +26,6 @@ from app.web.forms import LARGE, Body, answer, body_of, json_of, wants
 from app.web.images import images_of
 from app.web.setup import drawn_setup
 from app.web.site import site_of
-from app.wire.exact import Quoted
 
 
 def _here(request: Request) -> str:

@@ -18,12 +18,12 @@ from app.engine.engine import Engine
 from app.engine.preview import WIRES, preview, profile_on
 from app.export import curl, python
 from app.export.requests import SIMULATOR, SIMULATOR_KEY, Asked, asked, sent_turns, written
+from app.protocols.addresses import joined
+from app.protocols.registry import codec
 from app.render.code import Form, ShownCode, code_fragment
 from app.render.pages import partial
 from app.web.forms import as_json, wants, wants_file
 from app.web.site import Site, site_of
-from app.wire.address import joined
-from app.wire.protocols import codec
 
 FORMS = ("curl", "python")
 FILES = {"curl": ("request.sh", "application/x-sh"), "python": ("request.py", "text/x-python")}

@@ -20,6 +20,7 @@ from app.engine.engine import Engine
 from app.engine.own_profiles import checked_profile
 from app.engine.providers import Listing, Tested
 from app.net.client import is_loopback
+from app.protocols.registry import CODECS
 from app.render.providers import (
     ProfileForm,
     ProviderRow,
@@ -32,7 +33,6 @@ from app.render.providers import (
 )
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.site import Site, site_of
-from app.wire.protocols import CODECS
 
 GONE = 499
 """The status that nobody reads, because who asked has left."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.core.tools import Tool
-from app.schema.lint import findings
+from app.protocols.lint import findings
 from app.web import judged
 from app.web.app import make_app
 from app.web.pages.tools import MOST_AT_ONCE

@@ -1,0 +1,1 @@
+"""Anthropic Messages: the client's end (encode, decode) and the server's (request, server)."""

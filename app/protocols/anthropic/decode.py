@@ -1,0 +1,378 @@
+"""Anthropic Messages, client side: answers to events. Requests: anthropic_encode.
+
+Knows blocks, deltas and stop reasons; knows no frames, errors or ends (decoding does).
+Spec: https://docs.anthropic.com/en/api/messages-streaming
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.core.events import EndReason, PartKind, Usage
+from app.protocols.anthropic.encode import QUIRKS, encode
+from app.protocols.base import Codec, ModelInfo
+from app.protocols.builder import Answer, OpenPart
+from app.protocols.decoder import BodyDecoder, Took
+from app.protocols.listing import listed
+from app.protocols.raw_json import Quoted
+
+REASONS: Mapping[str, EndReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+    "pause_turn": "pause",
+}
+
+_GROWS = {"text": "text", "thinking": "thinking"}
+"""Block type -> the member that its deltas append to."""
+_DELTAS: Mapping[str, tuple[PartKind, str]] = {
+    "text_delta": ("text", "text"),
+    "thinking_delta": ("thinking", "thinking"),
+    "input_json_delta": ("call", "partial_json"),
+}
+"""Delta type -> the kind of part it belongs to, and its member that holds the text."""
+
+
+def decoder(status: int) -> BodyDecoder:
+    """A Decoder of one response."""
+    answer = Answer()
+    return BodyDecoder(status, answer, _Reader(answer))
+
+
+class _Block:
+    """An open block: its part, and the block as it goes back, without the part that grows."""
+
+    __slots__ = ("input", "part", "stopped_at")
+
+    def __init__(self, part: OpenPart, input_text: str) -> None:
+        self.part = part
+        self.stopped_at = (0, 0)  # the place of its `content_block_stop`
+        self.input = input_text  # of a call: the `input` its start came with, as JSON text
+
+
+class _Reader:
+    api = "Anthropic Messages API"
+    marked = True
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._open: dict[int, _Block] = {}
+        self._held: dict[int, _Block] = {}  # calls that were stopped, but may have a straggler
+        self._stopped_calls: list[_Block] = []  # no more can come, unless the message starts anew
+        self._closed: dict[int, PartKind] = {}
+        self._started = False
+        self._meta: dict[str, Any] = {}
+        self._usage: dict[str, Any] = {}
+
+    def read(self, value: Mapping[str, Any], text: str, event: str) -> Took:
+        type_ = value.get("type") or event
+        if not self._started and str(type_).startswith(("content_block_", "message_delta")):
+            self._answer.warn_no_opening("message_start")
+        match type_:
+            case "message":
+                return self._whole_message(value, text)
+            case "message_start":
+                self._message_start(_mapping(value.get("message")))
+            case "content_block_start":
+                block = _mapping(value.get("content_block"))
+                input_text = Quoted(text).member("content_block", "input")
+                self._block_start(_index(value), block, input_text)
+            case "content_block_delta":
+                self._block_delta(_index(value), _mapping(value.get("delta")))
+            case "content_block_stop":
+                self._block_stop(_index(value))
+            case "message_delta":
+                self._message_end(_mapping(value.get("delta")), value.get("usage"))
+            case "message_stop":
+                return "last"
+            case "ping":
+                pass
+            case _:
+                return "unknown"
+        return "known"
+
+    def ending(self) -> tuple[EndReason, Mapping[str, Any]]:
+        self._tell_refusal(_mapping(self._meta.get("stop_details")))
+        return REASONS.get(self._answer.raw_reason, "other"), self._meta
+
+    def settle(self, whole: bool) -> None:
+        """A block without its `content_block_stop` did not come to its end."""
+        self._end_calls(complete=True)
+        for block in self._open.values():
+            self._stop(block, complete=False)
+        self._open.clear()
+
+    def _tell_refusal(self, details: Mapping[str, Any]) -> None:
+        """Why the model refused, in the provider's words; they are no part of its answer."""
+        category, words = _text(details.get("category")), _text(details.get("explanation"))
+        if category or words:
+            about = f" ({category})" if category else ""
+            self._answer.warn("refused", f"The model refused{about}: {words or 'no reason given.'}")
+
+    # The message around the blocks.
+
+    def _whole_message(self, value: Mapping[str, Any], text: str) -> Took:
+        self._message_start(value)
+        blocks, quoted = value.get("content"), Quoted(text)
+        for index, block in enumerate(blocks if isinstance(blocks, list) else []):
+            self._block_start(index, _mapping(block), quoted.member("content", index, "input"))
+            self._block_stop(index)
+        self._message_end(value, None)
+        return "last"
+
+    def _message_start(self, message: Mapping[str, Any]) -> None:
+        if self._started:
+            # A gateway asked again in mid-answer: what was open stays as it is, unfinished, and
+            # the calls of the first attempt are none: the second says what is meant.
+            self._answer.warn("restarted", "The message started anew in the middle of its stream.")
+            self._end_calls(complete=False)
+            self.settle(whole=False)
+            self._answer.forget_reason()
+            self._closed.clear()
+            self._usage.clear()
+        self._started = True
+        for key in ("id", "model"):
+            if key in message:
+                self._meta[key] = message[key]
+        self._count(message.get("usage"))
+
+    def _message_end(self, delta: Mapping[str, Any], usage: Any) -> None:
+        self._release()
+        reason = delta.get("stop_reason")
+        if isinstance(reason, str) and reason:
+            self._answer.tell_reason(reason, REASONS.get(reason, "other"))
+        for key in ("stop_sequence", "stop_details", "container"):
+            if delta.get(key) is not None:
+                self._meta[key] = delta[key]
+        self._count(usage)
+
+    def _count(self, usage: Any) -> None:
+        """Counts come twice and the later ones hold; what is null then was told before."""
+        if not isinstance(usage, Mapping):
+            return
+        self._usage.update({key: item for key, item in usage.items() if item is not None})
+        counts = self._usage
+        self._answer.usage = Usage(
+            count(counts.get("input_tokens")),
+            count(counts.get("output_tokens")),
+            counts,
+            cached_tokens=count(counts.get("cache_read_input_tokens")),
+            cache_write_tokens=count(counts.get("cache_creation_input_tokens")),
+            reasoning_tokens=count(
+                _mapping(counts.get("output_tokens_details")).get("thinking_tokens")
+            ),
+        )
+
+    # Blocks.
+
+    def _block_start(self, index: int, block: Mapping[str, Any], input_text: str) -> None:
+        self._release()
+        left = self._open.pop(index, None)
+        if left is not None:
+            self._answer.warn("started_twice", f"Block {index} started twice.")
+            self._stop(left, complete=False)
+        self._closed.pop(index, None)
+        kind = _part_kind(str(block.get("type", "")))
+        own = dict(block)
+        first = own.pop(_GROWS.get(str(block.get("type")), ""), "")
+        if kind in ("call", "server_call"):
+            own.pop("input", None)
+        provider_id = block.get("tool_use_id" if kind == "server_result" else "id")
+        part = self._answer.start(kind, _text(block.get("name")), _text(provider_id))
+        part.meta["block"] = own
+        cited = own.get("citations")
+        for citation in cited if isinstance(cited, list) else ():
+            self._cite(part, citation)
+        self._open[index] = _Block(part, input_text)
+        self._answer.delta(part, _text(first))
+
+    def _block_delta(self, index: int, delta: Mapping[str, Any]) -> None:
+        type_ = str(delta.get("type", ""))
+        block = self._open.get(index) or self._stopped(index, delta)
+        block = block or self._unannounced(index, type_)
+        if block is None:
+            return
+        own = block.part.meta["block"]
+        match type_:
+            case "text_delta" | "thinking_delta" | "input_json_delta":
+                self._say(block.part, delta.get(_DELTAS[type_][1]))
+            case "signature_delta":
+                own["signature"] = delta.get("signature")
+            case "citations_delta":
+                if not isinstance(own.get("citations"), list):
+                    own["citations"] = []
+                own["citations"].append(delta.get("citation"))
+                self._cite(block.part, delta.get("citation"))
+            case "compaction_delta":
+                own.update({key: item for key, item in delta.items() if key != "type"})
+            case _:
+                self._answer.warn("unknown_delta", f"This version does not know {type_[:80]!r}.")
+
+    def _cite(self, part: OpenPart, citation: Any) -> None:
+        self._answer.beside(part, "cited_text", _text(_mapping(citation).get("cited_text")))
+
+    def _say(self, part: OpenPart, said: Any) -> None:
+        if said is not None and not isinstance(said, str):
+            self._answer.doubt(part)
+            self._answer.warn("odd_delta", "A delta that is no text was left out.")
+        self._answer.delta(part, _text(said))
+
+    def _stopped(self, index: int, delta: Mapping[str, Any]) -> _Block | None:
+        """The call that arguments after its stop belong to. Without them it would seem whole, and
+        might run: they join it, or (where it has ended) the answer is no good.
+        """
+        if not _text(delta.get("partial_json")):
+            return None
+        block = self._held.get(index)
+        if block is not None:
+            self._answer.warn("late_arguments", f"Block {index} went on after it was stopped.")
+        elif self._closed.get(index) == "call":
+            self.settle(whole=False)
+            self._answer.fail(
+                "error",
+                f"Arguments of the call in block {index} came after it had ended, so it is not "
+                "known what was meant. Retry to ask again.",
+            )
+        return block
+
+    def _unannounced(self, index: int, type_: str) -> _Block | None:
+        """A block for a delta that names none which is open, or None with a warning."""
+        if index in self._closed or index in self._held or type_ not in _DELTAS:
+            self._answer.warn("no_block", f"A {type_[:80]} for block {index} was left out.")
+            return None
+        kind = _DELTAS[type_][0]
+        self._answer.warn("no_start", f"Block {index} was never started.")
+        self._block_start(index, {"type": "tool_use" if kind == "call" else kind}, "")
+        return self._open[index]
+
+    def _block_stop(self, index: int) -> None:
+        block = self._open.pop(index, None)
+        if block is None:
+            self._answer.warn("no_block", f"Block {index} was stopped but is not open.")
+            if index not in self._held:
+                self._closed.setdefault(index, "other")
+        elif block.part.kind == "call":
+            block.stopped_at = self._answer.span
+            self._held[index] = block
+        else:
+            self._closed[index] = block.part.kind
+            self._stop(block, complete=True)
+
+    def _release(self) -> None:
+        """What comes next is none of the calls that were stopped."""
+        for index, block in self._held.items():
+            self._closed[index] = "call"
+            self._answer.seal(block.part)
+            self._stopped_calls.append(block)
+        self._held.clear()
+
+    def _end_calls(self, complete: bool) -> None:
+        """End the calls that were stopped, each at the place where it was."""
+        self._release()
+        answer = self._answer
+        here = answer.span
+        for block in self._stopped_calls:
+            answer.span = block.stopped_at
+            self._stop(block, complete)
+        answer.span = here
+        self._stopped_calls.clear()
+
+    def _stop(self, block: _Block, complete: bool) -> None:
+        part = block.part
+        if part.kind in ("call", "server_call") and not part.pieces:
+            # No fragment came, or only empty ones: `input` of the start is all there is. Where
+            # the block was cut, the usual {} of a start says nothing.
+            if block.input and (complete or block.input != "{}"):
+                part.meta["as_object"] = True
+                if block.input == "{}":
+                    part.meta["empty"] = True  # on this wire it is how nothing is said
+                self._answer.delta(part, block.input)
+            elif not block.input:
+                part.meta["absent"] = True
+        self._answer.stop(part, complete)
+
+
+def _part_kind(type_: str) -> PartKind:
+    match type_:
+        case "text":
+            return "text"
+        case "thinking" | "redacted_thinking":
+            return "thinking"
+        case "tool_use":
+            return "call"
+        case _ if type_.endswith("_tool_use"):
+            return "server_call"
+        case _ if type_.endswith("_tool_result"):
+            return "server_result"
+        case _:
+            return "other"
+
+
+def count(value: Any) -> int | None:
+    """A token count, or None for what is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _index(value: Mapping[str, Any]) -> int:
+    return count(value.get("index")) or 0
+
+
+def label(frame: Mapping[str, Any]) -> str:
+    """The frame in the protocol's own words: `content_block_delta input_json_delta`."""
+    words = [_text(frame.get("type"))]
+    for key in ("delta", "content_block"):
+        inner = _mapping(frame.get(key))
+        words.append(_text(inner.get("type")) or _text(inner.get("stop_reason")))
+    words.append(_text(_mapping(frame.get("error")).get("type")))
+    return " ".join(word for word in words if word)
+
+
+def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:
+    if "bearer_key" in quirks:
+        return {"authorization": f"Bearer {key}"}
+    return {"x-api-key": key}
+
+
+def models(value: Any) -> tuple[ModelInfo, ...]:
+    """GET /v1/models. Spec: https://docs.anthropic.com/en/api/models-list"""
+    return tuple(_model(one) for one in listed(value, "data"))
+
+
+def _model(one: Mapping[str, Any]) -> ModelInfo:
+    able = _mapping(one.get("capabilities"))
+
+    def told(name: str) -> bool | None:
+        supported = _mapping(able.get(name)).get("supported")
+        return supported if isinstance(supported, bool) else None
+
+    return ModelInfo(
+        _text(one.get("id")),
+        _text(one.get("display_name")),
+        images=told("image_input"),
+        reasoning=told("thinking"),
+        window=count(one.get("max_input_tokens")),
+    )
+
+
+CODEC = Codec(
+    name="anthropic",
+    encode=encode,
+    decoder=decoder,
+    label=label,
+    key_header=key_header,
+    models_path="/v1/models?limit=1000",
+    models=models,
+    quirks=QUIRKS,
+)

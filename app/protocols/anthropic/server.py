@@ -1,0 +1,257 @@
+"""The server end of Anthropic Messages: what goes out. `anthropic_request` reads what comes in.
+
+https://docs.anthropic.com/en/api/messages-streaming
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import Any
+
+from app.protocols.anthropic.request import count, parse
+from app.protocols.anthropic.request_content import signature_of
+from app.protocols.reply import Block, Reply, tokens
+from app.protocols.server import (
+    FIRST_TOKEN_S,
+    Asked,
+    BadRequest,
+    Beside,
+    End,
+    Frame,
+    Stamp,
+    Tag,
+    compact,
+    delta_pause,
+    encoded,
+    pieces,
+)
+
+MODELS = ("claude-simulated-1", "claude-simulated-1-mini")
+_STOP = {"stop": "end_turn", "calls": "tool_use", "length": "max_tokens"}
+_DELTAS: dict[str, tuple[str, str, Tag]] = {
+    "text": ("text_delta", "text", "text"),
+    "thinking": ("thinking_delta", "thinking", "text"),
+    "call": ("input_json_delta", "partial_json", "args"),
+}
+
+
+def _frame(event: Mapping[str, Any], pause: float = 0.0, tag: Tag = "other") -> Frame:
+    return Frame(_sse(event), pause, tag)
+
+
+def _sse(event: Mapping[str, Any]) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (event["type"].encode(), encoded(event))
+
+
+def frames(reply: Reply, asked: Asked, stamp: Stamp) -> Iterator[Frame]:
+    """The stream of one answer, as Anthropic frames it: a ping follows the first block's start."""
+    chance = stamp.chance()
+    message = _message(asked, stamp) | {"content": [], "stop_reason": None}
+    message["usage"] = _usage(asked, 1)
+    start = {"type": "message_start", "message": message}
+    yield _frame(start, chance.uniform(*FIRST_TOKEN_S), "start")
+    for index, block in enumerate(reply.blocks):
+        opened = _block(block, index, stamp, whole=False)
+        yield _frame({"type": "content_block_start", "index": index, "content_block": opened})
+        if index == 0:
+            yield _frame({"type": "ping"})
+        yield from _deltas(block, index, stamp, chance)
+        yield _frame({"type": "content_block_stop", "index": index})
+    yield _frame(
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": _stop_reason(reply), "stop_sequence": None},
+            "usage": {"input_tokens": asked.input_tokens, "output_tokens": _spent(reply)},
+        },
+        tag="finish",
+    )
+    yield _frame({"type": "message_stop"}, tag="marker")
+
+
+def _deltas(block: Block, index: int, stamp: Stamp, chance: Random) -> Iterator[Frame]:
+    kind, field, tag = _DELTAS[block.kind]
+    if block.kind == "call":
+        yield _frame(_delta(index, {"type": kind, field: ""}), tag="args")
+    for piece in pieces(block, chance):
+        yield _frame(_delta(index, {"type": kind, field: piece}), delta_pause(block, chance), tag)
+    if block.kind == "thinking":
+        signature = {"type": "signature_delta", "signature": signature_of(block.text)}
+        yield _frame(_delta(index, signature))
+
+
+def _delta(index: int, delta: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "content_block_delta", "index": index, "delta": delta}
+
+
+def _block(block: Block, index: int, stamp: Stamp, *, whole: bool) -> dict[str, Any]:
+    """A block as it stands in a JSON answer, or as a stream opens it; a call's `input` is empty."""
+    text = block.text if whole else ""
+    match block.kind:
+        case "text":
+            return {"type": "text", "text": text}
+        case "thinking":
+            signature = signature_of(block.text) if whole else ""
+            return {"type": "thinking", "thinking": text, "signature": signature}
+        case "call":
+            return {
+                "type": "tool_use",
+                "id": stamp.id("toolu_01", index, 22),
+                "name": block.name,
+                "input": {},
+            }
+
+
+def _whole_block(block: Block, index: int, stamp: Stamp) -> str:
+    """The JSON text of a block; the arguments of a call stand there to the letter."""
+    said = _block(block, index, stamp, whole=True)
+    if block.kind != "call":
+        return compact(said)
+    return compact(said).removesuffix("{}}") + _input(block.text) + "}"
+
+
+def _input(text: str) -> str:
+    """Arguments in a JSON answer; what is no JSON cannot be said there but as a string."""
+    try:
+        json.loads(text or "{}", parse_int=str)
+    except (ValueError, RecursionError):
+        return compact(text)
+    return text or "{}"
+
+
+def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
+    """The answer to a request with `stream` false."""
+    message = _message(asked, stamp) | {"stop_reason": _stop_reason(reply)}
+    told = compact(message | {"usage": _usage(asked, _spent(reply))})
+    content = ",".join(_whole_block(block, i, stamp) for i, block in enumerate(reply.blocks))
+    text = f'{told[:-1]},"content":[{content}]}}'
+    # Half a character stands inside a string: there its escape is JSON.
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _message(asked: Asked, stamp: Stamp) -> dict[str, Any]:
+    return {
+        "id": stamp.id("msg_01", 0, 22),
+        "type": "message",
+        "role": "assistant",
+        "model": asked.request.model,
+        "stop_reason": None,
+        "stop_sequence": None,
+    }
+
+
+def _usage(asked: Asked, output_tokens: int) -> dict[str, Any]:
+    return {
+        "input_tokens": asked.input_tokens,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+        "output_tokens": output_tokens,
+        "service_tier": "standard",
+    }
+
+
+def _stop_reason(reply: Reply) -> str:
+    return _STOP.get(reply.stop, reply.stop)
+
+
+def _spent(reply: Reply) -> int:
+    return sum(tokens(block.text) + (12 if block.kind == "call" else 0) for block in reply.blocks)
+
+
+def _error_object(problem: BadRequest) -> dict[str, Any]:
+    return {"type": "error", "error": {"type": problem.kind, "message": str(problem)}}
+
+
+def error(problem: BadRequest, request_id: str) -> bytes:
+    return encoded(_error_object(problem) | {"request_id": request_id})
+
+
+def error_frame(problem: BadRequest) -> bytes:
+    """The error as an event of a stream that has begun."""
+    return _sse(_error_object(problem))
+
+
+def key(headers: Mapping[str, str]) -> str:
+    """`x-api-key`, or a bearer token as it is used with OAuth."""
+    bearer = headers.get("authorization", "")
+    return headers.get("x-api-key", "") or bearer.removeprefix("Bearer ").strip()
+
+
+def _headers(request_id: str) -> Mapping[str, str]:
+    limits = {
+        "requests": (4000, 3999),
+        "input-tokens": (400000, 399000),
+        "tokens": (480000, 478000),
+    }
+    told = {
+        f"anthropic-ratelimit-{what}-{word}": str(value)
+        for what, pair in limits.items()
+        for word, value in zip(("limit", "remaining"), pair, strict=True)
+    }
+    return {"request-id": request_id, "anthropic-organization-id": "simulator", **told}
+
+
+def models(created: int) -> bytes:
+    entries = [_listed(name) for name in MODELS]
+    page = {"data": entries, "has_more": False, "first_id": MODELS[0], "last_id": MODELS[-1]}
+    return compact(page).encode()
+
+
+def _listed(name: str) -> dict[str, Any]:
+    return {
+        "type": "model",
+        "id": name,
+        "display_name": name,
+        "created_at": "2026-01-01T00:00:00Z",
+    }
+
+
+def _model(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
+    """One model; there is one of every name here."""
+    return encoded(_listed(target.rpartition("/")[2]))
+
+
+def _unauthorised(sentence: str) -> BadRequest:
+    source = "Anthropic API reference: Errors"
+    return BadRequest(sentence, 401, kind="authentication_error", source=source)
+
+
+_KINDS: Mapping[int, tuple[str, str | None]] = {
+    400: ("invalid_request_error", None),
+    401: ("authentication_error", None),
+    402: ("billing_error", None),
+    403: ("permission_error", None),
+    404: ("not_found_error", None),
+    409: ("conflict_error", None),
+    413: ("request_too_large", None),
+    429: ("rate_limit_error", None),
+    500: ("api_error", None),
+    503: ("api_error", None),
+    504: ("timeout_error", None),
+    529: ("overloaded_error", None),
+}
+
+END = End(
+    name="anthropic",
+    base="/anthropic",
+    path="/v1/messages",
+    takes=re.compile("/v1/messages"),
+    models_path="/v1/models",
+    key=key,
+    parse=parse,
+    frames=frames,
+    whole=whole,
+    error=error,
+    error_frame=error_frame,
+    kinds=_KINDS,
+    no_key=_unauthorised("x-api-key header is required"),
+    bad_key=lambda given: _unauthorised("invalid x-api-key"),
+    headers=_headers,
+    models=models,
+    beside=(
+        Beside("POST", re.compile("/v1/messages/count_tokens"), count),
+        Beside("GET", re.compile("/v1/models/[^/]+"), _model),
+    ),
+)

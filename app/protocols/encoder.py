@@ -1,0 +1,372 @@
+"""The half of an encoder that is the same for every protocol: ids, names, arguments, bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.core.errors import BadInput
+from app.core.messages import Message, MessagePart, ModelRequest, Origin
+from app.core.tools import Tool
+from app.protocols.base import WireRequest
+from app.protocols.raw_json import too_deep
+
+_GROUPS = frozenset(
+    (
+        *("generationConfig", "toolConfig", "reasoning", "options", "stream_options"),
+        "output_config",
+    )
+)
+"""Members whose own members stand for themselves: ours and extra ones go together."""
+JSON_HEADERS = {"content-type": "application/json"}
+SSE = "text/event-stream"
+
+_ODD = re.compile(r"[^A-Za-z0-9_-]")
+"""Letters that not every provider takes in the name of a tool."""
+
+
+class Ids:
+    """The ids that calls and their results go by in one request: ones `where` takes, none twice.
+
+    A provider may have sent one id for two calls, or the calls come from another provider, whose
+    ids this one refuses; `pattern` is what it takes. Results come in the order of their calls.
+    """
+
+    def __init__(self, pattern: re.Pattern[str], where: str, notes: Notes) -> None:
+        self._pattern = pattern
+        self._where = where
+        self._notes = notes
+        self._changed = 0
+        self._given: set[str] = set()
+        self._waiting: dict[str, deque[str]] = {}
+
+    def of_call(self, call_id: str) -> str:
+        given, again = self._allowed(call_id), 2
+        while given in self._given:
+            given, again = self._allowed(f"{call_id}_{again}"), again + 1
+        self._given.add(given)
+        if given != call_id:
+            self._tell()
+        self._waiting.setdefault(call_id, deque()).append(given)
+        return given
+
+    def of_result(self, call_id: str) -> str:
+        waiting = self._waiting.get(call_id)
+        return waiting.popleft() if waiting else self._allowed(call_id)
+
+    def _tell(self) -> None:
+        self._changed += 1
+        many = self._changed > 1
+        subject = f"The ids of {self._changed} calls were" if many else "The id of one call was"
+        self._notes.add(f"{subject} changed to what {self._where} takes.", "ids")
+
+    def _allowed(self, call_id: str) -> str:
+        if self._pattern.fullmatch(call_id):
+            return call_id
+        return hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:9]
+
+
+_ORIGINS: Mapping[Origin, str] = {
+    "": "by another protocol",
+    "protocol": "by another protocol",
+    "address": "from another address",
+    "model": "from another model",
+}
+CUT = "were cut off before their end"
+
+
+class Notes:
+    """Sentences about what a protocol could not say, each once."""
+
+    def __init__(self) -> None:
+        self._notes: dict[str, str] = {}
+
+    def add(self, sentence: str, about: str = "") -> None:
+        """`sentence`; what it is `about` has no more than one, the last."""
+        self._notes[about or sentence] = sentence
+
+    def foreign(self, part: MessagePart) -> None:
+        """A part that only who it came from could read."""
+        self.left_out(part, f"came {_ORIGINS[part.origin]}")
+
+    def left_out(self, part: MessagePart, why: str) -> None:
+        self.add(f"Left out of the history: {part.kind.replace('_', ' ')} parts that {why}.")
+
+    def all(self) -> tuple[str, ...]:
+        return tuple(self._notes.values())
+
+
+def own_members(
+    meta: Mapping[str, Any], part: MessagePart, where: str, notes: Notes
+) -> dict[str, Any]:
+    """What stood beside a piece that was brought: it goes back to its own protocol alone."""
+    if meta and part.protocol != where:
+        notes.add(f"Left out: {_named(meta)}, which came by {part.protocol}.")
+        return {}
+    return dict(meta)
+
+
+def note_foreign(part: MessagePart, where: str, notes: Notes) -> None:
+    """Note what stood beside a part, and beside its pieces, and came by another protocol."""
+    if part.kind == "other" and part.protocol != where:
+        own_block(part.meta, part, where, notes)
+    else:
+        own_members(part.meta, part, where, notes)
+    for piece, own in part.pieces if part.protocol != where else ():
+        if piece is None:
+            own_block(own, part, where, notes)
+        else:
+            own_members(own, part, where, notes)
+
+
+def own_block(block: Mapping[str, Any], part: MessagePart, where: str, notes: Notes) -> list[Any]:
+    """The same of a piece that no other protocol has a word for: itself, or nothing."""
+    if part.protocol == where:
+        return [dict(block)]
+    kind = str(block.get("type") or next(iter(block), "empty"))[:40]
+    notes.add(f"Left out: a piece of the kind {kind}, which came by {part.protocol}.")
+    return []
+
+
+def role_word(message: Message, where: str, usual: str) -> str:
+    """What the role of a system's message is called: as it was where it came by this protocol."""
+    came = any(part.protocol == where for part in message.parts)
+    return message.word if came and message.word else usual
+
+
+def message_members(message: Message, where: str, notes: Notes) -> dict[str, Any]:
+    """What stood beside a message that was brought."""
+    return own_members(message.own, message.parts[0], where, notes) if message.own else {}
+
+
+def led_by_system(request: ModelRequest, notes: Notes) -> ModelRequest:
+    """`request` with what the system says before all others in its system prompt: for a protocol
+    that takes it nowhere else, or only later."""
+    if not request.messages or request.messages[0].role != "system":
+        return request
+    first, *rest = request.messages
+    for meta in (first.own, *(part.meta for part in first.parts)):
+        if meta:
+            notes.add(f"Left out of the system prompt: {_named(meta)}.")
+    said = [request.system, *(part.text for part in first.parts)]
+    system = "\n\n".join(text for text in said if text.strip())
+    return replace(request, system=system, messages=tuple(rest))
+
+
+def tool_extra(tool: Tool, where: str, notes: Notes) -> dict[str, Any]:
+    """The members of a tool's definition that `where` alone knows."""
+    for protocol, members in tool.extra.items():
+        if protocol != where and members:
+            notes.add(f"Left out of the tools: {_named(members)}, which {protocol} has.")
+    return dict(tool.extra.get(where) or {})
+
+
+def _named(members: Mapping[str, Any]) -> str:
+    return ", ".join(sorted(members))[:80]
+
+
+class Names:
+    """The names that calls and their results go by in one request, each of `most` letters at most.
+
+    A model may invent a name that no provider takes back; sent as it came, it would have every
+    further request of the session refused. The name of a tool that is sent along stays as it is:
+    whoever takes the tool takes the call. `odd` are the letters that are not taken.
+    """
+
+    def __init__(
+        self, most: int, tools: Iterable[Tool], notes: Notes, odd: re.Pattern[str] = _ODD
+    ) -> None:
+        self._most = most
+        self._odd = odd
+        self._sent = frozenset(tool.name for tool in tools)
+        self._notes = notes
+
+    def of(self, name: str) -> str:
+        allowed = self._odd.sub("_", name)[: self._most] or "unknown_tool"
+        if name == allowed or name in self._sent:
+            return name
+        self._notes.add(
+            f"The tool's name {name[:80]!r} cannot be sent; {allowed!r} was sent instead."
+        )
+        return allowed
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A JSON object as the text that spells it: it is sent to the letter, digits and all."""
+
+    text: str
+
+
+def exact_object(text: str) -> tuple[Exact | None, str]:
+    """The object that `text` spells, or None and what is wrong with it.
+
+    No number is read, however long or large: read and written again it might be another one.
+    """
+    if too_deep(text):
+        return None, "are nested too deeply"
+    try:
+        value = json.loads(
+            text,
+            parse_constant=_refused,
+            parse_int=str,
+            parse_float=str,
+            object_pairs_hook=_once,
+        )
+    except _Twice:
+        return None, "name a key twice"
+    except ValueError:
+        return None, "are no JSON object"
+    return (Exact(text.strip()), "") if isinstance(value, dict) else (None, "are no JSON object")
+
+
+class _Twice(ValueError):
+    """An object has one key twice."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _Twice
+    return found
+
+
+def sound_object(text: str) -> dict[str, Any] | None:
+    """The object that `text` spells in strict JSON, or None."""
+    if too_deep(text):
+        return None
+    try:
+        value = json.loads(text, parse_constant=_refused)
+        # What cannot be written again (an infinity) is no sound object either.
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _refused(name: str) -> Any:
+    raise ValueError(name)
+
+
+def input_object(part: MessagePart, notes: Notes) -> Exact:
+    """The arguments of a call where they must be an object: what is none goes as {}, and the
+    result says what was wrong.
+    """
+    value, wrong = exact_object(part.text or "{}")
+    if value is None:
+        notes.add(f"The arguments of {part.name or 'a call'} {wrong}: sent as {{}}.")
+    return value or Exact("{}")
+
+
+def no_tools_note(request: ModelRequest, notes: Notes) -> None:
+    """Why no tool is sent, where there are some or one is demanded."""
+    if request.tools:
+        notes.add("No tool is allowed, so none is sent.")
+    if request.choice.forced:
+        notes.add("The tool choice was left out: there is no tool to choose from.")
+
+
+def freeform_note(tool: Tool, where: str, notes: Notes) -> None:
+    """A free-form tool in a protocol without: its parameters make a function of it as they are."""
+    if tool.format is not None:
+        notes.add(
+            f"{where} has no free-form tools: {tool.name} was sent as a tool with one text, and "
+            "the model is held to no grammar."
+        )
+
+
+def error_text(part: MessagePart, where: str, notes: Notes) -> str:
+    """The text of a result in a protocol without a word for a failure: the text says it."""
+    text = "\n".join(piece.text for piece in part.content if piece.type == "text")
+    if not part.is_error:
+        return text
+    notes.add(f"{where} has no is_error: the text of a failed result says it.")
+    if text.startswith("Error"):
+        return text
+    return f"Error: {text}" if text else "Error"
+
+
+def stop_words(value: Any) -> list[str]:
+    """The setting `stop` as a list, whether one word or several were given."""
+    words = [value] if isinstance(value, str) else list(value or [])
+    return [word for word in words if isinstance(word, str) and word]
+
+
+def wire_request(
+    request: ModelRequest,
+    path: str,
+    headers: Mapping[str, str],
+    body: Mapping[str, Any],
+    notes: Notes,
+    stream_type: str = SSE,
+    *,
+    stream_in_path: bool = False,
+) -> WireRequest:
+    """The request with `own` and `extra` merged over its body. BadInput where no JSON can say it.
+
+    Where the extra members speak of the stream they hold, unless the path says it already.
+    """
+    merged, stream = _merged(body, request.own, notes, "params"), request.stream
+    merged = _merged(merged, request.extra, notes, "extra")
+    if "stream" in request.extra and not stream_in_path:
+        stream = bool(request.extra["stream"])
+        if not stream:
+            merged.pop("stream_options", None)
+    expects = stream_type if stream else ""
+    accept = {"accept": expects} if expects else {}
+    sent = {**JSON_HEADERS, **accept, **headers}
+    return WireRequest("POST", path, sent, _json_bytes(merged), notes.all(), expects)
+
+
+def _merged(
+    body: Mapping[str, Any], extra: Mapping[str, Any], notes: Notes, called: str
+) -> dict[str, Any]:
+    """`extra` over `body`: what is replaced is noted, but for groups of settings, which join."""
+    merged = dict(body)
+    for name, given in extra.items():
+        ours = body.get(name)
+        if name in _GROUPS and isinstance(ours, Mapping) and isinstance(given, Mapping):
+            merged[name] = {**ours, **given}
+            replaced = [f"{name}.{one}" for one in given if one in ours and given[one] != ours[one]]
+        else:
+            merged[name] = given
+            replaced = [name] if name in body and given != ours else []
+        for one in replaced:
+            notes.add(f"{called} replaces {one}.")
+    return merged
+
+
+_PLACE: Mapping[Any, int] = {"1": 0, 1: 0}
+_WRITTEN = '{"1":0,"1":0}'
+"""What stands for an Exact while the rest is written: one key twice, which no other value of a body
+spells, and no text either, for there the quotes would be escaped.
+"""
+
+
+def _json_bytes(body: Mapping[str, Any]) -> bytes:
+    exact: list[str] = []
+
+    def place(value: Any) -> Mapping[Any, int]:
+        if not isinstance(value, Exact):
+            raise TypeError(f"{type(value).__name__} is no JSON")
+        exact.append(value.text)
+        return _PLACE
+
+    try:
+        text = json.dumps(
+            body, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=place
+        )
+    except (ValueError, TypeError, RecursionError) as error:
+        raise BadInput(
+            f"The request cannot be written as JSON ({error}): change the settings."
+        ) from error
+    first, *rest = text.split(_WRITTEN)
+    assert len(rest) == len(exact)
+    whole = first + "".join(one + more for one, more in zip(exact, rest, strict=True))
+    # A lone surrogate has no UTF-8: written as an escape, as JSON has it, it goes unharmed.
+    return whole.encode("utf-8", "backslashreplace")

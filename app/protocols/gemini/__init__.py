@@ -1,0 +1,1 @@
+"""Gemini generateContent: the client's end (encode, decode) and the server's (request, server)."""

@@ -1,0 +1,399 @@
+"""Google Gemini (the Gemini API and Vertex), client side: answers to events.
+
+Knows candidates, parts and finish reasons; arguments streamed by path are in gemini_args, requests
+in gemini_encode. A stream has no closing marker: it is whole where the bytes end with a reason.
+Spec: https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from app.core.events import EndReason, PartKind, Usage
+from app.protocols.base import Codec, ModelInfo
+from app.protocols.builder import Answer, OpenPart
+from app.protocols.decoder import BodyDecoder, Took
+from app.protocols.errors import error_sentence
+from app.protocols.gemini.encode import MODELS_PATH, QUIRKS, encode, key_header
+from app.protocols.gemini.finish_reasons import BROKEN, REASONS, block_reason, finish_reason
+from app.protocols.gemini.partial_args import GrowingArguments
+from app.protocols.listing import listed
+from app.protocols.raw_json import Quoted
+
+_KNOWN = frozenset({"candidates", "promptFeedback", "usageMetadata", "modelVersion", "responseId"})
+_OPAQUE: Mapping[str, PartKind] = {
+    "executableCode": "server_call",
+    "toolCall": "server_call",
+    "codeExecutionResult": "server_result",
+    "toolResponse": "server_result",
+}
+"""Members of a part that tell of tools which the provider runs itself."""
+_SIGNED = frozenset({"text", "thought", "thoughtSignature"})
+_CALL = frozenset({"name", "args", "id", "partialArgs", "willContinue"})
+_ABOUT = (
+    *("groundingMetadata", "citationMetadata", "urlContextMetadata", "safetyRatings"),
+    *("finishMessage", "continuationToken"),
+)
+"""What is said about the whole of a candidate; the last word holds."""
+
+Prose = Literal["text", "thinking"]
+Where = tuple[Quoted, *tuple[str | int, ...]]
+"""The JSON text of an event, and the path of a value in it."""
+
+
+def decoder(status: int) -> BodyDecoder:
+    """A Decoder of one response."""
+    answer = Answer()
+    return BodyDecoder(status, answer, _Reader(answer))
+
+
+class _Reader:
+    """Of a part, `meta["part"]` is all but what stands in the event itself: the text, the call.
+    Where it is `verbatim` it is the whole part. So the parts go back one by one as they came; only
+    neighbours without a signature are written together, as deltas of one part.
+    """
+
+    api = "Gemini API"
+    marked = False
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._prose: OpenPart | None = None
+        self._call: OpenPart | None = None  # a call whose arguments are still being streamed
+        self._arguments = GrowingArguments()
+        self._torn: set[str] = set()  # ids of calls that another call began in the middle of
+        self._vertex = False
+        self._meta: dict[str, Any] = {}
+        self._others: dict[int, list[Any]] = {}
+
+    def read(self, value: Mapping[str, Any], text: str, event: str) -> Took:
+        if not _KNOWN & value.keys():
+            return "unknown"
+        for key, name in (("responseId", "id"), ("modelVersion", "model")):
+            if isinstance(value.get(key), str) and value[key]:
+                self._meta.setdefault(name, value[key])
+        self._count(value.get("usageMetadata"))
+        quoted, candidates = Quoted(text), value.get("candidates")
+        for place, candidate in enumerate(candidates if isinstance(candidates, list) else []):
+            index = _tokens(candidate.get("index")) if isinstance(candidate, dict) else None
+            if not isinstance(candidate, dict):
+                self._answer.warn("not_an_object", "A candidate that is no object was left out.")
+            elif index or (index is None and place):
+                self._others.setdefault(index or place, []).append(candidate)
+            else:
+                self._candidate(candidate, (quoted, "candidates", place))
+        if isinstance(value.get("promptFeedback"), dict):
+            self._feedback(value["promptFeedback"])
+        return "known"
+
+    def ending(self) -> tuple[EndReason, Mapping[str, Any]]:
+        return REASONS.get(self._answer.raw_reason, "other"), self._meta
+
+    def settle(self, whole: bool) -> None:
+        answer = self._answer
+        self._end_prose(whole)
+        self._end_call(complete=False)
+        if self._others:
+            answer.warn(
+                "other_choices",
+                f"{len(self._others)} more candidates came; only the first is the answer.",
+                choices=[self._others[index] for index in sorted(self._others)],
+            )
+            self._others = {}
+        if whole and answer.raw_reason in BROKEN:
+            told = self._meta.get("finishMessage")
+            said = f"{answer.raw_reason}: {told}" if isinstance(told, str) else answer.raw_reason
+            answer.fail("error", error_sentence(said[:2000]))
+
+    # An event around its parts.
+
+    def _candidate(self, candidate: Mapping[str, Any], where: Where) -> None:
+        content = candidate.get("content")
+        parts = content.get("parts") if isinstance(content, dict) else None
+        for place, part in enumerate(parts if isinstance(parts, list) else []):
+            if isinstance(part, dict):
+                self._part(part, (*where, "content", "parts", place))
+            else:
+                self._answer.warn("odd_content", "A part that is no object was left out.")
+        likely = candidate.get("logprobsResult")
+        if isinstance(likely, dict):
+            self._answer.tokens(likely.get("chosenCandidates"))
+        for key in _ABOUT:
+            if candidate.get(key) is not None:
+                self._meta[key] = candidate[key]
+        # Only Vertex counts its traffic; it is also the one that numbers its reasons another way.
+        reason = finish_reason(candidate.get("finishReason"), self._vertex)
+        if reason:
+            meaning = "failed" if reason in BROKEN else REASONS.get(reason, "other")
+            self._answer.tell_reason(reason, meaning)
+
+    def _feedback(self, feedback: Mapping[str, Any]) -> None:
+        """What was thought of the prompt: blocked, there is no candidate and no finish reason."""
+        reason, answer = block_reason(feedback.get("blockReason")), self._answer
+        if not reason:
+            return
+        self._meta["promptFeedback"] = dict(feedback)
+        told = feedback.get("blockReasonMessage")
+        said = f" {told[:500]}" if isinstance(told, str) else ""
+        answer.warn("prompt_blocked", f"The provider blocked the prompt: {reason}.{said}")
+        self.settle(whole=True)
+        if not answer.done:
+            answer.end("refusal", self._meta)
+
+    def _count(self, usage: Any) -> None:
+        if not isinstance(usage, dict) or not usage:
+            return
+        # Many events bring it, and the last of them counts: a mixture would be nobody's word.
+        self._vertex = self._vertex or "trafficType" in usage
+        self._answer.usage = Usage(
+            _tokens(usage.get("promptTokenCount")),
+            _tokens(usage.get("candidatesTokenCount")),
+            usage,
+            cached_tokens=_tokens(usage.get("cachedContentTokenCount")),
+            reasoning_tokens=_tokens(usage.get("thoughtsTokenCount")),
+        )
+
+    # Parts.
+
+    def _part(self, part: Mapping[str, Any], where: Where) -> None:
+        call = part.get("functionCall")
+        if isinstance(call, dict):
+            self._end_prose()
+            self._take_call(part, call, (*where, "functionCall"))
+            return
+        self._end_call(complete=False)
+        if isinstance(part.get("text"), str):
+            self._take_text(part, part["text"])
+        elif part.keys() <= _SIGNED:
+            # A signature alone: thinking of which nothing may be read.
+            self._verbatim("thinking", part)
+        else:
+            name = next((key for key in part if key in _OPAQUE), "")
+            text = where[0].member(*where[1:], name) if name else ""
+            self._verbatim(_OPAQUE.get(name, "other"), part, text, name)
+
+    def _verbatim(
+        self, kind: PartKind, part: Mapping[str, Any], text: str = "", name: str = ""
+    ) -> None:
+        if not part:
+            return
+        self._end_prose()
+        inner = part.get(name)
+        id_ = inner.get("id") if isinstance(inner, dict) else None
+        meta: dict[str, Any] = {"part": dict(part), "verbatim": True}
+        if name:
+            meta |= {"as_object": True, "type": name}
+        self._answer.whole(kind, text, name, id_ if isinstance(id_, str) else "", **meta)
+
+    def _take_text(self, part: Mapping[str, Any], text: str) -> None:
+        """A delta of the prose under way, or a part of its own where it is signed."""
+        kind: Prose = "thinking" if part.get("thought") is True else "text"
+        own = {key: item for key, item in part.items() if key not in ("text", "thought")}
+        if own and text:
+            self._end_prose()
+            self._answer.whole(kind, text, part=own)
+        elif own:
+            self._verbatim("thinking", part)
+        elif text:
+            if self._prose is None or self._prose.kind != kind:
+                self._end_prose()
+                self._prose = self._answer.start(kind)
+            self._answer.delta(self._prose, text)
+
+    def _end_prose(self, complete: bool = True) -> None:
+        prose, self._prose = self._prose, None
+        if prose is not None:
+            self._answer.stop(prose, complete)
+
+    # Calls.
+
+    def _take_call(self, part: Mapping[str, Any], call: Mapping[str, Any], where: Where) -> None:
+        """A whole call, or a piece of one whose arguments are streamed by path."""
+        name, goes_on = call.get("name"), call.get("willContinue") is True
+        partials = call.get("partialArgs")
+        if self._strays(call):
+            return
+        if self._call is None or (name and not self._goes_on_with(self._call, call)):
+            self._tear()
+            if not call:
+                self._answer.warn("empty_call", "A call without name and arguments came.")
+                return
+            self._start_call(call)
+        open_ = self._call
+        assert open_ is not None
+        self._sign(open_, part, call)
+        for place, partial in enumerate(partials if isinstance(partials, list) else []):
+            self._grow(open_, partial, (*where, "partialArgs", place))
+        source = where[0].member(*where[1:], "args")
+        if source and (call.get("args") or not (goes_on or open_.meta.get("streamed"))):
+            self._whole_arguments(open_, call["args"], source)
+        elif partials or goes_on:
+            open_.meta["streamed"] = True
+        if not goes_on or open_.ended:
+            self._end_call(complete=True)
+
+    def _goes_on_with(self, open_: OpenPart, call: Mapping[str, Any]) -> bool:
+        """Whether this is the next piece of the open call, though it names it once more."""
+        return bool(open_.provider_id) and call.get("id") == open_.provider_id
+
+    def _strays(self, call: Mapping[str, Any]) -> bool:
+        """Whether this piece is another call's than the one that is open, or of one that broke.
+
+        Which of the two the pieces between belong to would be a guess: neither is ever whole.
+        """
+        open_, id_, name = self._call, call.get("id"), call.get("name")
+        if not isinstance(id_, str) or not id_:
+            return False
+        if open_ is None:
+            stray = id_ in self._torn and not name
+        elif id_ == open_.provider_id:
+            stray = bool(name) and name != open_.name
+        else:
+            stray = id_ in self._torn or (not name and bool(open_.provider_id))
+        if stray:
+            self._torn.add(id_)
+            self._answer.warn("mixed_calls", f"A piece of call {id_[:80]!r} came out of its turn.")
+            self._tear()
+        return stray
+
+    def _tear(self) -> None:
+        """End the call under way, unfinished; what more comes of it is left out."""
+        if self._call is not None:
+            self._torn.add(self._call.provider_id)
+            self._end_call(complete=False)
+
+    def _start_call(self, call: Mapping[str, Any]) -> None:
+        name, id_ = call.get("name"), call.get("id")
+        self._arguments = GrowingArguments()
+        self._call = self._answer.start(
+            "call",
+            name if isinstance(name, str) else "",
+            id_ if isinstance(id_, str) else "",
+        )
+
+    def _sign(self, open_: OpenPart, part: Mapping[str, Any], call: Mapping[str, Any]) -> None:
+        """Keep what is no argument: the signature, and members this version does not know."""
+        own = {key: item for key, item in part.items() if key != "functionCall"}
+        if own:
+            open_.meta.setdefault("part", {}).update(own)
+        rest = {key: item for key, item in call.items() if key not in _CALL}
+        if rest:
+            open_.meta.setdefault("call", {}).update(rest)
+        if isinstance(call.get("id"), str) and call["id"]:
+            open_.provider_id = open_.meta["id"] = call["id"]
+
+    def _whole_arguments(self, open_: OpenPart, args: Any, source: str) -> None:
+        open_.meta["whole"] = True
+        if isinstance(args, str):
+            open_.meta["packed"] = True
+            self._answer.delta(open_, args)
+        else:
+            open_.meta["as_object"] = True
+            self._answer.delta(open_, source)
+
+    def _grow(self, open_: OpenPart, partial: Any, where: Where) -> None:
+        arguments = self._arguments
+        if arguments.broken:
+            return
+        if isinstance(partial, dict):
+            number = where[0].member(*where[1:], "numberValue")
+            self._answer.delta(open_, arguments.take(partial, number))
+        else:
+            arguments.broken = True
+        if arguments.broken:
+            self._warn_odd(open_)
+
+    def _closed(self, open_: OpenPart) -> bool:
+        """Write what the streamed arguments lack; False where they cannot become whole."""
+        told, closing = self._arguments.broken, self._arguments.close()
+        self._answer.delta(open_, closing)
+        if self._arguments.broken and not told:
+            self._warn_odd(open_)
+        return not self._arguments.broken
+
+    def _warn_odd(self, open_: OpenPart) -> None:
+        self._answer.warn(
+            "odd_arguments", f"The streamed arguments of {open_.name} do not fit together."
+        )
+
+    def _end_call(self, complete: bool) -> None:
+        """End the call under way; without its own end it stays unfinished and is never run."""
+        open_, self._call = self._call, None
+        if open_ is None:
+            return
+        streamed, whole = open_.meta.pop("streamed", False), open_.meta.pop("whole", False)
+        if streamed and not whole:
+            open_.meta["as_object"] = True
+            complete = complete and self._closed(open_)
+        elif not whole:
+            open_.meta["absent"] = True
+        self._answer.stop(open_, complete)
+
+
+def _tokens(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def label(frame: Mapping[str, Any]) -> str:
+    """What an event carries: `thought`, `text`, `functionCall get_weather`, `finishReason STOP`."""
+    if frame.get("error"):
+        return "error"
+    candidates, words = frame.get("candidates"), list[str]()
+    candidate = candidates[0] if isinstance(candidates, list) and candidates else None
+    if isinstance(candidate, dict):
+        content = candidate.get("content")
+        parts = content.get("parts") if isinstance(content, dict) else None
+        for part in (parts if isinstance(parts, list) else [])[:5]:
+            words += _part_label(part) if isinstance(part, dict) else []
+        if candidate.get("finishReason"):
+            words += ["finishReason", str(candidate["finishReason"])[:80]]
+    feedback = frame.get("promptFeedback")
+    if isinstance(feedback, dict) and feedback.get("blockReason"):
+        words += ["promptFeedback", str(feedback["blockReason"])[:80]]
+    return " ".join(words) or ("usageMetadata" if "usageMetadata" in frame else "")
+
+
+def _part_label(part: Mapping[str, Any]) -> list[str]:
+    call = part.get("functionCall")
+    if isinstance(call, dict):
+        return ["functionCall", str(call.get("name") or "")[:80]]
+    if part.get("thought") is True:
+        return ["thought"]
+    return [key for key in part if key != "thoughtSignature"][:1] or ["thoughtSignature"]
+
+
+def models(value: Any) -> tuple[ModelInfo, ...]:
+    """GET /v1beta/models, without those that only embed or draw.
+
+    Spec: https://ai.google.dev/api/models#method:-models.list
+    """
+    return tuple(_model(one) for one in listed(value, "models") if _answers(one))
+
+
+def _answers(one: Mapping[str, Any]) -> bool:
+    methods = one.get("supportedGenerationMethods")
+    return "generateContent" in methods if isinstance(methods, list) else True
+
+
+def _model(one: Mapping[str, Any]) -> ModelInfo:
+    name = str(one.get("name") or "").removeprefix("models/")
+    shown, thinks = one.get("displayName"), one.get("thinking")
+    return ModelInfo(
+        name,
+        shown if isinstance(shown, str) else "",
+        reasoning=thinks if isinstance(thinks, bool) else None,
+        window=_tokens(one.get("inputTokenLimit")),
+    )
+
+
+CODEC = Codec(
+    name="gemini",
+    encode=encode,
+    decoder=decoder,
+    label=label,
+    key_header=key_header,
+    models_path=MODELS_PATH,
+    models=models,
+    quirks=QUIRKS,
+)

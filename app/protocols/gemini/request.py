@@ -1,0 +1,427 @@
+"""Reading and refusing requests as Gemini does: the same status and words. Tools: gemini_tools.
+
+https://ai.google.dev/api/generate-content
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from app.core.messages import Message, MessagePart, ModelRequest
+from app.core.tools import Content
+from app.protocols.gemini.request_fields import STRUCT, fields, invalid, refused, typed, wrong_type
+from app.protocols.gemini.request_tools import choice_of, plain, referring, tools_of
+from app.protocols.reply import tokens
+from app.protocols.server import Asked, BadRequest, compact, encoded, object_of, spaced
+
+TAKES = re.compile(
+    r"/v1(?:beta|alpha)?/(?:models|tunedModels)/([^/:]+):(generateContent|streamGenerateContent)"
+)
+COUNTING = re.compile(r"/v1(?:beta|alpha)?/(?:models|tunedModels)/([^/:]+):countTokens")
+SIGNED_BY = b"simulator:"
+"""How every signature of the simulator begins, which is how it knows its own."""
+SKIP_VALIDATOR = "skip_thought_signature_validator"
+
+CONTENTS = "https://github.com/ikechan8370/chatgpt-plugin/issues/733"
+PARTS = "https://github.com/egoist/chatwise-releases/issues/250"
+ROLES = "a recorded answer of Vertex (OpenTelemetry's tests of its vertexai instrumentation)"
+TURNS = "https://github.com/google-gemini/gemini-cli/issues/26486"
+COUNTS = "https://github.com/cloudwego/eino-ext/issues/571"
+MISSING = "https://github.com/langgenius/dify-official-plugins/issues/2088"
+CORRUPTED = "https://github.com/google-gemini/gemini-cli/issues/13467"
+REFERENCE = "https://ai.google.dev/api/generate-content"
+FUNCTIONS = "https://ai.google.dev/gemini-api/docs/function-calling"
+THINKING = "https://ai.google.dev/gemini-api/docs/thinking"
+
+MIME = "https://github.com/googleapis/python-genai/issues/867"
+
+_MIMES = ("text/plain", "application/json", "application/xml", "application/yaml", "text/x.enum")
+_KNOWN = spaced(
+    """model contents systemInstruction tools toolConfig generationConfig safetySettings
+    cachedContent labels serviceTier store"""
+)
+_CONFIG = spaced(
+    """temperature topP topK candidateCount maxOutputTokens stopSequences responseMimeType
+    responseSchema responseJsonSchema presencePenalty frequencyPenalty seed responseLogprobs
+    logprobs responseModalities speechConfig thinkingConfig mediaResolution imageConfig
+    enableEnhancedCivicAnswers audioTimestamp routingConfig modelSelectionConfig
+    enableAffectiveDialog responseFormat translationConfig audioTranscriptionConfig"""
+)
+_DATA = spaced(
+    """text inlineData fileData functionCall functionResponse executableCode codeExecutionResult
+    toolCall toolResponse"""
+)
+_PART = _DATA | spaced(
+    "thought thoughtSignature videoMetadata partMetadata mediaResolution mediaProcessing"
+)
+_CALL = spaced("name args id partialArgs willContinue")
+_RESPONSE = spaced("id name response parts willContinue scheduling")
+_LEVELS = spaced("THINKING_LEVEL_UNSPECIFIED MINIMAL LOW MEDIUM HIGH")
+
+
+def is_three(model: str) -> bool:
+    """Whether the model is of the third generation: it signs its calls and gives them ids."""
+    return model.startswith("gemini-3")
+
+
+def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
+    """The request that `body` holds. Raises BadRequest in Gemini's own words.
+
+    Model and method stand in the path; without `alt=sse` a stream is one JSON array.
+    """
+    path, _, query = target.partition("?")
+    found = TAKES.fullmatch(path)
+    assert found is not None
+    model, stream = unquote(found[1]), found[2] == "streamGenerateContent"
+    as_array = stream and parse_qs(query).get("alt", [""])[-1] != "sse"
+    asked = _asked(object_of(body), model, stream)
+    return replace(asked, stream_type="application/json" if as_array else "")
+
+
+def count(body: bytes, headers: Mapping[str, str], target: str, created: int = 0) -> bytes:
+    """The answer of countTokens: of contents alone, or of a whole request."""
+    found = COUNTING.fullmatch(target)
+    assert found is not None
+    given = fields(object_of(body), ("contents", "generateContentRequest"), "")
+    whole = given.get("generateContentRequest", given)
+    read = _asked(whole, unquote(found[1]), stream=False).input_tokens
+    details = [{"modality": "TEXT", "tokenCount": read}]
+    return encoded({"totalTokens": read, "promptTokensDetails": details})
+
+
+def _asked(body: Any, model: str, stream: bool) -> Asked:
+    data = fields(body, _KNOWN, "")
+    tools = tools_of(data.get("tools"), model)
+    choice = choice_of(data.get("toolConfig"), tools)
+    params = _config(data.get("generationConfig", {}), model)
+    if tools and params["format"] is not None and not is_three(model):
+        raise refused(
+            "Function calling with a response mime type: 'application/json' is unsupported", MIME
+        )
+    contents = typed(data, "contents", list, "") or []
+    if not contents:
+        raise invalid("contents", "contents is not specified", CONTENTS)
+    request = ModelRequest(
+        model=model,
+        system=_system(data.get("systemInstruction")),
+        messages=_messages(contents, model),
+        tools=tools,
+        choice=choice,
+        params=params,
+        stream=stream,
+    )
+    return Asked(request, tokens(compact([contents, data.get("tools"), request.system])))
+
+
+def _system(value: Any) -> str:
+    if value is None:
+        return ""
+    given = fields(value, ("role", "parts"), "system_instruction")
+    texts = []
+    for place, part in enumerate(typed(given, "parts", list, "system_instruction") or []):
+        where = f"system_instruction.parts[{place}]"
+        texts.append(typed(fields(part, _PART, where), "text", str, where) or "")
+    return "\n".join(texts)
+
+
+def _config(value: Any, model: str) -> dict[str, Any]:
+    where = "generation_config"
+    given = fields(value, _CONFIG, where)
+    most = typed(given, "maxOutputTokens", int, where)
+    if most is not None and most < 1:
+        raise invalid(f"{where}.max_output_tokens", "must be positive.", REFERENCE, inferred=True)
+    for name, high in (("temperature", 2.0), ("topP", 1.0)):
+        number = given.get(name, 0.0)
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise wrong_type(number, f"{where}.{name}", "TYPE_FLOAT")
+        if not 0 <= number <= high:
+            sentence = f"{name} must be in the range [0.0, {high}]."
+            raise invalid(f"{where}.{name}", sentence, REFERENCE, inferred=True)
+    for place, word in enumerate(typed(given, "stopSequences", list, where) or []):
+        if not isinstance(word, str):
+            raise wrong_type(word, f"{where}.stop_sequences[{place}]", "TYPE_STRING")
+    thinking = _thinking(given.get("thinkingConfig"), model)
+    return {"max_tokens": most, "thinking": thinking, "format": _format(given, where)}
+
+
+def _format(given: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
+    """The form that the answer is to have: None for words."""
+    kind = typed(given, "responseMimeType", str, where) or "text/plain"
+    if kind not in _MIMES:
+        listed = ", ".join(f"`{one}`" for one in _MIMES)
+        sentence = f"allowed mimetypes are {listed}."
+        raise invalid(f"{where}.response_mime_type", sentence, REFERENCE, inferred=True)
+    schemas = [name for name in ("responseSchema", "responseJsonSchema") if name in given]
+    formed = kind in ("application/json", "text/x.enum")
+    if len(schemas) > 1 or (schemas and not formed):
+        sentence = (
+            "only one of response_schema and response_json_schema may be set."
+            if formed
+            else "only allowed when the response mime type is `application/json`."
+        )
+        raise invalid(f"{where}.response_schema", sentence, REFERENCE, inferred=True)
+    if not formed:
+        return None
+    schema = None
+    if "responseSchema" in given:
+        schema = plain(given["responseSchema"], f"{where}.response_schema")
+    elif "responseJsonSchema" in given:
+        schema = referring(given["responseJsonSchema"], f"{where}.response_json_schema")
+    return {"schema": schema, "bare": kind == "text/x.enum"}
+
+
+def _thinking(value: Any, model: str) -> bool:
+    """Whether thoughts are shown; a model thinks anyhow."""
+    if value is None:
+        return False
+    where = "generation_config.thinking_config"
+    given = fields(value, ("includeThoughts", "thinkingBudget", "thinkingLevel"), where)
+    budget, level = typed(given, "thinkingBudget", int, where), given.get("thinkingLevel")
+    if level is not None and (not isinstance(level, str) or level.upper() not in _LEVELS):
+        raise wrong_type(level, f"{where}.thinking_level", "an enum of ThinkingLevel")
+    if level is not None and budget is not None:
+        raise refused("You can only set only one of thinking budget and thinking level.", THINKING)
+    if level is not None and not is_three(model):
+        raise refused("Thinking level is not supported for this model.", THINKING)
+    return bool(typed(given, "includeThoughts", bool, where)) and budget != 0
+
+
+# Contents.
+
+
+def _messages(contents: Sequence[Any], model: str) -> tuple[Message, ...]:
+    messages: list[Message] = []
+    open_calls: list[MessagePart] = []
+    before = ""
+    since = _turn_start(contents)
+    for place, content in enumerate(contents):
+        where = f"contents[{place}]"
+        given = fields(content, ("role", "parts"), where)
+        role = given.get("role", "user")
+        if role not in ("user", "model"):
+            raise refused("Please use a valid role: user, model.", ROLES)
+        raw = typed(given, "parts", list, where) or []
+        if not raw:
+            raise invalid(f"{where}.parts", "contents.parts must not be empty.", PARTS)
+        read = [fields(one, _PART, f"{where}.parts[{n}]") for n, one in enumerate(raw)]
+        parts = [_part(one, role, f"{where}.parts[{n}]", model) for n, one in enumerate(read)]
+        results = [part for part in parts if part.kind == "result"]
+        answered = _answered(results, open_calls)
+        open_calls = [part for part in parts if part.kind == "call"]
+        if open_calls and before != "user":
+            raise refused(
+                "Please ensure that function call turn comes immediately after a user turn or "
+                "after a function response turn.",
+                TURNS,
+            )
+        if is_three(model):
+            _check_signatures(read, place, place > since)
+        rest = tuple(part for part in parts if part.kind != "result")
+        messages += [Message("results", answered)] if answered else []
+        if rest:
+            messages.append(Message("assistant" if role == "model" else "user", rest))
+        before = role
+    if open_calls:
+        raise _counts()
+    return tuple(_paired(messages))
+
+
+def _paired(messages: Sequence[Message]) -> Iterator[Message]:
+    """Calls that came without an id get one of ours, and so do their results: whoever reads on
+    pairs them by it. Results stand in the order of the calls by now.
+    """
+    ids: list[str] = []
+    for place, message in enumerate(messages):
+        kind = "result" if message.role == "results" else "call"
+        if message.role == "assistant":
+            calls = [part for part in message.parts if part.kind == "call"]
+            ids = [part.call_id or f"{place}.{n}" for n, part in enumerate(calls)]
+        if message.role == "user":
+            yield message
+            continue
+        given = iter(ids)
+        parts = (replace(p, call_id=next(given)) if p.kind == kind else p for p in message.parts)
+        yield replace(message, parts=tuple(parts))
+
+
+def _turn_start(contents: Sequence[Any]) -> int:
+    """The place of the last prompt: what the model did since then must be signed."""
+    start = -1
+    for place, content in enumerate(contents):
+        if isinstance(content, dict) and content.get("role", "user") == "user":
+            parts = content.get("parts")
+            listed = parts if isinstance(parts, list) else []
+            if any(isinstance(part, dict) and "text" in part for part in listed):
+                start = place
+    return start
+
+
+def _answered(
+    results: Sequence[MessagePart], calls: Sequence[MessagePart]
+) -> tuple[MessagePart, ...]:
+    """The results under the ids of the calls they answer: by order, for ids need not be there."""
+    if len(results) != len(calls):
+        if not calls:
+            raise refused(
+                "Please ensure that function response turn comes immediately after a function call "
+                "turn.",
+                TURNS,
+                inferred=True,
+            )
+        raise _counts()
+    left = {call.call_id for call in calls}
+    answered = []
+    for result, call in zip(results, calls, strict=True):
+        if result.name != call.name or result.call_id not in ("", call.call_id):
+            other = result.call_id in left and result.call_id != call.call_id
+            raise refused(
+                "Please ensure that function response parts come in the order of the function call "
+                f"parts: {result.name} stands where {call.name} was called."
+                if other or result.name != call.name
+                else f"Please ensure that the id of a function response is that of its function "
+                f"call: {result.call_id} is none.",
+                FUNCTIONS,
+                inferred=True,
+            )
+        answered.append(
+            MessagePart(
+                "result",
+                name=result.name,
+                call_id=call.call_id,
+                content=result.content,
+                is_error=result.is_error,
+            )
+        )
+    return tuple(answered)
+
+
+def _counts() -> BadRequest:
+    return refused(
+        "Please ensure that the number of function response parts is equal to the number of "
+        "function call parts of the function call turn.",
+        COUNTS,
+    )
+
+
+def _check_signatures(parts: Sequence[Mapping[str, Any]], place: int, current: bool) -> None:
+    """The first call of each step of this turn is signed, and every signature is our own."""
+    calls = [part for part in parts if "functionCall" in part]
+    if current and calls and not calls[0].get("thoughtSignature"):
+        raise refused(
+            "Function call is missing a thought_signature in functionCall parts. This is required "
+            "for tools to work correctly, and missing thought_signature may lead to degraded model "
+            "performance. Additional data, function call "
+            f"`default_api:{calls[0]['functionCall'].get('name')}` , position {place + 1}. Please "
+            "refer to https://ai.google.dev/gemini-api/docs/thought-signatures for more details.",
+            MISSING,
+        )
+    for part in parts:
+        signature = part.get("thoughtSignature")
+        if (
+            signature
+            and signature != SKIP_VALIDATOR
+            and not _bytes(signature).startswith(SIGNED_BY)
+        ):
+            raise refused("Corrupted thought signature.", CORRUPTED)
+
+
+def _bytes(text: str) -> bytes:
+    sound = text.replace("-", "+").replace("_", "/")
+    return b64decode(sound + "=" * (-len(sound) % 4), validate=True)
+
+
+def _part(part: Mapping[str, Any], role: str, where: str, model: str) -> MessagePart:
+    data = [name for name in part if name in _DATA]
+    signature = typed(part, "thoughtSignature", str, where)
+    if signature is not None:
+        try:
+            _bytes(signature)
+        except ValueError:
+            kind = "TYPE_BYTES), Base64 decoding failed for (a signature"
+            raise wrong_type(signature, f"{where}.thought_signature", kind) from None
+    if len(data) > 1 or (not data and signature is None):
+        raise invalid(
+            f"{where}.data",
+            "required oneof field 'data' must have one initialized field",
+            PARTS,
+            inferred=True,
+        )
+    match data[0] if data else "":
+        case "text":
+            kind = "thinking" if part.get("thought") is True else "text"
+            return MessagePart(kind, typed(part, "text", str, where))
+        case "inlineData":
+            return MessagePart("image", content=(_image(part["inlineData"], where),))
+        case "functionCall" if role == "model":
+            return _call(part["functionCall"], f"{where}.function_call")
+        case "functionResponse" if role == "user":
+            return _response(part["functionResponse"], f"{where}.function_response", model)
+        case "functionCall" | "functionResponse":
+            sides = "model, functionResponse parts in those of the user"
+            raise refused(
+                f"Please ensure that functionCall parts stand in turns of the {sides}.",
+                TURNS,
+                inferred=True,
+            )
+        case _:
+            return MessagePart("other")
+
+
+def _image(value: Any, where: str) -> Content:
+    given = fields(value, ("mimeType", "data", "displayName"), f"{where}.inline_data")
+    kind, data = (typed(given, name, str, f"{where}.inline_data") for name in ("mimeType", "data"))
+    if not kind:
+        raise refused(
+            f"Unable to process input at {where}: inline_data.mime_type is empty.",
+            REFERENCE,
+            inferred=True,
+        )
+    return Content("image", media_type=kind, data=data or "")
+
+
+def _call(value: Any, where: str) -> MessagePart:
+    given = fields(value, _CALL, where)
+    name = typed(given, "name", str, where) or ""
+    if not name:
+        raise invalid(f"{where}.name", "Name cannot be empty.", FUNCTIONS, inferred=True)
+    args = typed(given, "args", dict, where) or {}
+    return MessagePart("call", compact(args), name, typed(given, "id", str, where) or "")
+
+
+def _output(said: Mapping[str, Any]) -> Any:
+    """What a function returned: under the name that Google gives it, or libraries do; else all."""
+    if "output" in said:
+        return said["output"]
+    only = next(iter(said)) if len(said) == 1 else ""
+    return said[only] if only in ("result", "return_value", "content") else said
+
+
+def _response(value: Any, where: str, model: str) -> MessagePart:
+    given = fields(value, _RESPONSE, where)
+    name = typed(given, "name", str, where) or ""
+    if not name:
+        raise invalid(f"{where}.name", "Name cannot be empty.", FUNCTIONS, inferred=True)
+    if "response" not in given:
+        raise wrong_type(None, f"{where}.response", STRUCT)
+    said = typed(given, "response", dict, where)
+    failed = "error" in said and "output" not in said
+    text = said.get("error") if failed else _output(said)
+    pieces = [Content(text=text if isinstance(text, str) else compact(text))]
+    shown = typed(given, "parts", list, where) or []
+    if shown and not is_three(model):
+        raise refused(
+            f"Multimodal function responses are not supported for {model}.",
+            FUNCTIONS,
+            inferred=True,
+        )
+    for place, one in enumerate(shown):
+        inner = fields(one, ("inlineData", "fileData"), f"{where}.parts[{place}]")
+        if "inlineData" in inner:
+            pieces.append(_image(inner["inlineData"], f"{where}.parts[{place}]"))
+    call_id = typed(given, "id", str, where) or ""
+    return MessagePart("result", name=name, call_id=call_id, content=tuple(pieces), is_error=failed)

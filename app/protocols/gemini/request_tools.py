@@ -1,0 +1,275 @@
+"""Tools, their schemas and the tool choice, read and refused as Gemini does.
+
+https://ai.google.dev/api/caching#FunctionDeclaration
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.core import tool_limits as limits
+from app.core.tools import Tool, ToolChoice
+from app.protocols.gemini import lint
+from app.protocols.gemini.request_fields import fields, inside, invalid, refused, typed, wrong_type
+from app.protocols.server import BadRequest, spaced
+from app.protocols.subschemas import all_written
+
+MANY = "https://github.com/google-gemini/gemini-cli/issues/19083"
+
+_TOOL = spaced(
+    """functionDeclarations googleSearch googleSearchRetrieval codeExecution urlContext computerUse
+    fileSearch googleMaps mcpServers retrieval enterpriseWebSearch parallelAiSearch"""
+)
+_OLDER = re.compile(r"(?:models/)?gemini-(?:1|2\.0|pro)")
+"""How the names of models begin that take no `parameters` without properties. 2.5 does, as a
+recorded answer to llm-gemini shows."""
+_LONG = spaced("minItems maxItems minProperties maxProperties minLength maxLength")
+_TYPE = "type.googleapis.com/google.ai.generativelanguage.v1beta.Type"
+_MODES = spaced("MODE_UNSPECIFIED AUTO ANY NONE VALIDATED")
+
+
+def tools_of(value: Any, model: str = "") -> tuple[Tool, ...]:
+    """The functions that are declared, as `model` takes them; what Google runs itself is its own
+    affair."""
+    tools: list[Tool] = []
+    entries = typed({"tools": value}, "tools", list, "") or []
+    for place, entry in enumerate(entries):
+        where = f"tools[{place}]"
+        given = fields(entry, _TOOL, where)
+        declared = typed(given, "functionDeclarations", list, where) or []
+        if len(declared) > limits.GEMINI_MOST_TOOLS:
+            most = limits.GEMINI_MOST_TOOLS
+            said = f"[FIELD_INVALID] At most {most} function declarations can be specified."
+            raise invalid(f"{where}.function_declarations", said, MANY)
+        for number, one in enumerate(declared):
+            tools.append(_tool(one, f"{where}.function_declarations[{number}]", model))
+    names = [tool.name for tool in tools]
+    for name in names:
+        if names.count(name) > 1:
+            raise refused(
+                f"Duplicate function declaration found: {name}",
+                lint.REFERENCE,
+                inferred=True,
+            )
+    _check_states(tools)
+    return tuple(tools)
+
+
+def _check_states(tools: Sequence[Tool]) -> None:
+    """Refuses schemas that are too complex to serve, as far as a measure of it is known."""
+    large = [lint.too_many_items(tool.parameters) for tool in tools]
+    found = next((one for one in large if one is not None), None)
+    total = sum(limits.items_in_all(tool.parameters) for tool in tools)
+    if found is not None or total > limits.GEMINI_MOST_ITEMS:
+        raise refused(
+            "The specified schema produces a constraint that has too many states for serving. "
+            "Typical causes of this error are schemas with lots of text (for example, very long "
+            "property or enum names), schemas with long array length limits (especially when "
+            "nested), or schemas using complex value matchers (for example, integers or numbers "
+            "with minimum/maximum bounds or strings with complex formats like date-time)",
+            lint.STATES,
+            inferred=found is None or found[1],
+        )
+
+
+def _tool(entry: Any, where: str, model: str) -> Tool:
+    given = fields(entry, lint.DECLARATION, where)
+    name = typed(given, "name", str, where) or ""
+    if not limits.GEMINI_NAME.fullmatch(name):
+        raise invalid(
+            f"{where}.name",
+            "Invalid function name. Must start with a letter or an underscore. Must be alphameric "
+            "(a-z, A-Z, 0-9), underscores (_), dots (.), colons (:), or dashes (-), with a maximum "
+            "length of 128.",
+            lint.NAMES,
+        )
+    if "parameters" in given and "parametersJsonSchema" in given:
+        raise invalid(
+            where,
+            "parameters and parameters_json_schema are mutually exclusive.",
+            lint.REFERENCE,
+            inferred=True,
+        )
+    schema: Any = given.get("parametersJsonSchema", {"type": "object", "properties": {}})
+    if "parameters" in given:
+        schema = plain(given["parameters"], f"{where}.parameters", root=True)
+        if schema.get("type") == "object" and not schema.get("properties") and _OLDER.match(model):
+            raise _empty(f"{where}.parameters", lint.EMPTY_ROOTS)
+    else:
+        schema = referring(schema, f"{where}.parameters_json_schema")
+    return Tool(name, typed(given, "description", str, where) or "", schema)
+
+
+_BESIDE = spaced("$ref $id $defs $anchor $schema description default")
+
+
+def referring(schema: Any, where: str) -> dict[str, Any]:
+    """A JSON Schema as it is; with references, and little beside them."""
+    if not isinstance(schema, dict):
+        raise wrong_type(schema, where, "a JSON Schema")
+    for _, one, _ in all_written(schema):
+        if isinstance(one, dict) and "$ref" in one and one.keys() - _BESIDE:
+            name = str(one["$ref"]).rpartition("/")[2]
+            raise refused(
+                f"$ref '{name}' was set alongside unsupported fields. If a schema node has $ref "
+                "set, then only description and default can be set alongside it",
+                lint.BESIDE,
+            )
+    return schema
+
+
+def plain(schema: Any, where: str, *, root: bool = False) -> dict[str, Any]:
+    """A schema in OpenAPI's words as the JSON Schema it means."""
+    given = fields(schema, lint.KNOWN, where)
+    kind = given.get("type")
+    if isinstance(kind, list):
+        raise refused(
+            f"Invalid JSON payload received. Unknown name \"type\" at '{where}': Proto field is "
+            "not repeating, cannot start list.",
+            lint.LISTS,
+            field=where,
+        )
+    if kind is not None:
+        given["type"] = lint.type_name(kind)
+        if given["type"] not in lint.TYPES_BY_NUMBER:
+            raise wrong_type(kind, f"{where}.type", _TYPE)
+    if root and kind is not None and given["type"] != "object":
+        raise refused("functionDeclaration parameters schema should be of type OBJECT.", lint.ROOTS)
+    for name in _LONG:
+        if isinstance(given.get(name), str) and given[name].isdecimal():
+            given[name] = int(given[name])  # Google writes 64-bit numbers as texts
+    _check_values(given, where)
+    if "anyOf" in given and len(given) > 1:
+        raise refused(
+            f"{where} schema specified other fields alongside any_of. When using any_of, it must "
+            "be the only field set.",
+            lint.ALONE,
+        )
+    _check_children(given, where, root)
+    if "items" in given:
+        given["items"] = plain(given["items"], f"{where}.items")
+    if "properties" in given:
+        inner = typed(given, "properties", dict, where)
+        given["properties"] = {
+            name: plain(one, f"{where}.properties[{place}].value")
+            for place, (name, one) in enumerate(inner.items())
+        }
+    if "anyOf" in given:
+        several = typed(given, "anyOf", list, where)
+        given["anyOf"] = [
+            plain(one, f"{where}.any_of[{place}]") for place, one in enumerate(several)
+        ]
+    known = given.get("properties", {})
+    for place, name in enumerate(typed(given, "required", list, where) or []):
+        if name not in known:
+            raise invalid(f"{where}.required[{place}]", "property is not defined", lint.REFERENCE)
+    return given
+
+
+def _check_values(given: Mapping[str, Any], where: str) -> None:
+    """The enum and the format of a schema, against its type."""
+    kind, form = given.get("type"), typed(given, "format", str, where)
+    values = typed(given, "enum", list, where) or []
+    for place, value in enumerate(values):
+        if not isinstance(value, str):
+            raise wrong_type(value, f"{where}.enum[{place}]", "TYPE_STRING")
+    if values and kind != "string":
+        raise invalid(f"{where}.enum", "only allowed for STRING type", lint.ENUMS)
+    if "" in values:
+        said = "cannot be empty"
+        raise invalid(f"{where}.enum[{values.index('')}]", said, lint.EMPTY_VALUES)
+    if form is None:
+        return
+    known = limits.GEMINI_FORMATS.get(str(kind))
+    if known is None:
+        said = "format is only supported for NUMBER, INTEGER and STRING type"
+        raise invalid(f"{where}.format", said, lint.NO_FORMATS)
+    if form not in known:
+        said = f"only {' and '.join(map(repr, known))} are supported for {str(kind).upper()} type"
+        source = lint.FORMATS if kind == "string" else lint.SCHEMA
+        raise invalid(f"{where}.format", said, source, inferred=kind != "string")
+    if form == "enum" and not values:
+        said = "should be non-empty for STRING type with enum format"
+        raise invalid(f"{where}.enum", said, lint.EMPTY_ENUMS)
+
+
+def _check_children(given: Mapping[str, Any], where: str, root: bool) -> None:
+    """What stands beside a type that has no such thing, or is missing beside one that has."""
+    kind = given.get("type")
+    if kind == "array" and "items" not in given:
+        raise invalid(f"{where}.items", "missing field.", lint.ITEMS)
+    if kind != "array" and "items" in given:
+        said = "field predicate failed: $type == Type.ARRAY"
+        raise invalid(f"{where}.items", said, lint.NO_ARRAYS)
+    for key in ("properties", "required"):
+        if kind != "object" and given.get(key):
+            said = "only allowed for OBJECT type"
+            raise invalid(f"{where}.{key}", said, lint.NO_OBJECTS)
+    if kind == "object" and not given.get("properties") and not root:
+        raise _empty(where, lint.EMPTY_OBJECTS)
+
+
+def _empty(where: str, source: str) -> BadRequest:
+    return invalid(f"{where}.properties", "should be non-empty for OBJECT type", source)
+
+
+def choice_of(value: Any, tools: Sequence[Tool]) -> ToolChoice:
+    """`toolConfig` as a tool choice; VALIDATED is auto: this model errs only on purpose."""
+    where = "tool_config.function_calling_config"
+    known = ("functionCallingConfig", "retrievalConfig", "includeServerSideToolInvocations")
+    outer = fields(value or {}, known, "tool_config")
+    given = fields(
+        outer.get("functionCallingConfig", {}),
+        ("mode", "allowedFunctionNames", "streamFunctionCallArguments"),
+        where,
+    )
+    mode = given.get("mode", "AUTO")
+    if not isinstance(mode, str) or mode.upper() not in _MODES:
+        raise wrong_type(mode, inside(where, "mode"), "an enum of FunctionCallingConfig.Mode")
+    mode = mode.upper()
+    if typed(given, "streamFunctionCallArguments", bool, where):
+        raise invalid(
+            where,
+            "stream_function_call_arguments is for Vertex.",
+            lint.REFERENCE,
+            inferred=True,
+        )
+    allowed = typed(given, "allowedFunctionNames", list, where) or []
+    if mode == "ANY" and not tools:
+        raise refused(
+            "Function calling config is set without function_declarations.",
+            lint.REFERENCE,
+            inferred=True,
+        )
+    return _choice(mode, allowed, tools, f"{where}.allowed_function_names")
+
+
+def _choice(mode: str, allowed: Sequence[Any], tools: Sequence[Tool], where: str) -> ToolChoice:
+    if allowed and mode not in ("ANY", "VALIDATED"):
+        raise invalid(
+            where,
+            "should be set only when function calling mode is ANY.",
+            lint.REFERENCE,
+            inferred=True,
+        )
+    declared = {tool.name for tool in tools}
+    for name in allowed:
+        if name not in declared:
+            raise invalid(
+                where,
+                f"{name} is not one of the function_declarations.",
+                lint.REFERENCE,
+                inferred=True,
+            )
+    names = tuple(allowed) or None
+    match mode:
+        case "NONE":
+            return ToolChoice("none")
+        case "ANY" if len(allowed) == 1:
+            return ToolChoice("tool", allowed[0])
+        case "ANY":
+            return ToolChoice("required", allowed=names)
+        case _:
+            return ToolChoice(allowed=names)

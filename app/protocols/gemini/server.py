@@ -1,0 +1,325 @@
+"""The server end of Gemini: what goes out. `gemini_request` reads what comes in.
+
+Arguments travel as an object and whole. A call whose text is no JSON object cannot be said at all:
+as the real one does, the end gives up on it with MALFORMED_FUNCTION_CALL and no call.
+https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from app.protocols.gemini.request import COUNTING, SIGNED_BY, TAKES, count, is_three, parse
+from app.protocols.reply import Block, Reply
+from app.protocols.server import (
+    FIRST_TOKEN_S,
+    Asked,
+    BadRequest,
+    Beside,
+    End,
+    Frame,
+    Stamp,
+    Tag,
+    compact,
+    delta_pause,
+    encoded,
+    pieces,
+)
+
+MODELS = ("gemini-3-simulated", "gemini-2.5-simulated")
+_STOP = {"stop": "STOP", "calls": "STOP", "length": "MAX_TOKENS", "refusal": "SAFETY"}
+_KEYS = "https://ai.google.dev/gemini-api/docs/troubleshooting"
+
+
+def frames(reply: Reply, asked: Asked, stamp: Stamp) -> Iterator[Frame]:
+    """The stream of one answer: events with Windows line ends, or the elements of an array.
+
+    No marker closes it; the finish reason comes in an event of its own, with an empty text.
+    """
+    chance, model = stamp.chance(), asked.request.model
+    as_array, first, said, thought, calls = asked.stream_type != "", True, 0, 0, 0
+
+    def event(
+        part: Mapping[str, Any], pause: float, tag: Tag, end: Mapping[str, Any], args: str = ""
+    ) -> Frame:
+        nonlocal first
+        usage = _usage(asked, said, thought, calls)
+        text = _text(_response([part], end, usage, asked, stamp), args, as_array)
+        head = ("[" if first else ",\r\n") if as_array else "data: "
+        wait, first = chance.uniform(*FIRST_TOKEN_S) if first else pause, False
+        tail = ("]" if end else "") if as_array else "\r\n\r\n"
+        return Frame(_bytes(head + text + tail), wait, tag)
+
+    for block in _sayable(reply):
+        if block.kind == "call":
+            part = _call(block, calls, asked, stamp)
+            said, calls = said + len(block.text), calls + 1
+            yield event(part, 0.0, "args", {}, block.text)
+            continue
+        for piece in pieces(block, chance):
+            if block.kind == "thinking":
+                thought += len(piece)
+            else:
+                said += len(piece)
+            yield event(_prose(block, piece), delta_pause(block, chance), "text", {})
+    signed = {"thoughtSignature": _signature(stamp)} if is_three(model) and not calls else {}
+    yield event({"text": "", **signed}, 0.0, "finish", _finish(reply))
+
+
+def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
+    """The answer of generateContent."""
+    parts: list[dict[str, Any]] = []
+    args: list[str] = []
+    blocks = _sayable(reply)
+    for block in blocks:
+        if block.kind == "call":
+            parts.append(_call(block, len(args), asked, stamp))
+            args.append(block.text)
+        else:
+            parts.append(_prose(block, block.text))
+    if is_three(asked.request.model) and not args and parts:
+        parts[-1]["thoughtSignature"] = _signature(stamp)
+    thought = sum(len(block.text) for block in blocks if block.kind == "thinking")
+    said = sum(len(block.text) for block in blocks) - thought
+    usage = _usage(asked, said, thought, len(args))
+    text = json.dumps(
+        _response(parts, _finish(reply), usage, asked, stamp), ensure_ascii=False, indent=2
+    )
+    for place, argument in enumerate(args):
+        text = text.replace(f'"{_place(stamp, place)}"', argument, 1)
+    return _bytes(text + "\n")
+
+
+# Parts.
+
+
+def _sayable(reply: Reply) -> tuple[Block, ...]:
+    """The blocks without their calls where one of these cannot be said."""
+    broken = _broken(reply)
+    if broken is None:
+        return reply.blocks
+    if reply.stop == "length":  # what was cut is thrown away, what was whole stays
+        return tuple(
+            block for block in reply.blocks if block.kind != "call" or _is_object(block.text)
+        )
+    return tuple(block for block in reply.blocks if block.kind != "call")
+
+
+def _broken(reply: Reply) -> Block | None:
+    return next((block for block in reply.calls if not _is_object(block.text)), None)
+
+
+def _is_object(text: str) -> bool:
+    if not text:
+        return True
+    try:
+        # Numbers beyond all measure are kept to the letter; NaN is none.
+        value = json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict)
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _prose(block: Block, text: str) -> dict[str, Any]:
+    return {"text": text, "thought": True} if block.kind == "thinking" else {"text": text}
+
+
+def _call(block: Block, place: int, asked: Asked, stamp: Stamp) -> dict[str, Any]:
+    """A call; in place of its arguments, which go out to the letter, a text that stands nowhere
+    else. Of Gemini 3 it has an id, and the first of a step is signed.
+    """
+    call: dict[str, Any] = {"name": block.name}
+    if block.text:
+        call["args"] = _place(stamp, place)
+    if not is_three(asked.request.model):
+        return {"functionCall": call}
+    part: dict[str, Any] = {"functionCall": call | {"id": stamp.id("", place, 8).lower()}}
+    return part if place else part | {"thoughtSignature": _signature(stamp)}
+
+
+def _place(stamp: Stamp, place: int) -> str:
+    return stamp.id("args-", place, 32)
+
+
+def _signature(stamp: Stamp) -> str:
+    """Opaque to the client; it is checked for being of the simulator, not for what it holds."""
+    return b64encode(SIGNED_BY + stamp.id("", 0, 20).encode()).decode()
+
+
+# What stands around them.
+
+
+def _response(
+    parts: list[Any], end: Mapping[str, Any], usage: Mapping[str, Any], asked: Asked, stamp: Stamp
+) -> dict[str, Any]:
+    candidate = {"content": {"parts": parts, "role": "model"}, **end, "index": 0}
+    if end.get("finishReason") == "MALFORMED_FUNCTION_CALL":
+        candidate["content"] = {}
+    return {
+        "candidates": [candidate],
+        "usageMetadata": usage,
+        "modelVersion": asked.request.model,
+        "responseId": stamp.id("", 0, 23),
+    }
+
+
+def _text(value: Mapping[str, Any], args: str, as_array: bool) -> str:
+    """An event: on one line, or as the array has it, over many. The arguments of its one call are
+    put in to the letter; a line end between their members is as good as a space.
+    """
+    written = json.dumps(value, ensure_ascii=False, indent=2) if as_array else compact(value)
+    (part,) = value["candidates"][0]["content"].get("parts", [{}])
+    place = part.get("functionCall", {}).get("args")
+    line = args.replace("\r", " ").replace("\n", " ")
+    return written.replace(f'"{place}"', line, 1) if place else written
+
+
+def _finish(reply: Reply) -> dict[str, Any]:
+    broken = _broken(reply)
+    if broken is not None and reply.stop != "length":
+        told = f"Malformed function call: {broken.name}({broken.text[:200]})"
+        return {"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": told}
+    reason = {"finishReason": _STOP.get(reply.stop, reply.stop)}
+    if reply.stop == "calls":
+        return reason | {"finishMessage": "Model generated function call(s)."}
+    return reason
+
+
+def _usage(asked: Asked, said: int, thought: int, calls: int) -> dict[str, Any]:
+    """`said` and `thought` are in characters; thoughts are counted apart, as Gemini does."""
+    read, spent, thought = asked.input_tokens, (said + 3) // 4 + 8 * calls, (thought + 3) // 4
+    usage: dict[str, Any] = {"promptTokenCount": read}
+    if spent:
+        usage["candidatesTokenCount"] = spent
+    usage["totalTokenCount"] = read + spent + thought
+    usage["promptTokensDetails"] = [{"modality": "TEXT", "tokenCount": read}]
+    return usage | ({"thoughtsTokenCount": thought} if thought else {})
+
+
+def _bytes(text: str) -> bytes:
+    # Half a character stands inside a string: there its escape is JSON.
+    return text.encode("utf-8", "backslashreplace")
+
+
+# Errors, keys and models.
+
+STATUSES: Mapping[int, tuple[str, str | None]] = {
+    400: ("INVALID_ARGUMENT", None),
+    401: ("UNAUTHENTICATED", None),
+    403: ("PERMISSION_DENIED", None),
+    404: ("NOT_FOUND", None),
+    408: ("DEADLINE_EXCEEDED", None),
+    409: ("ABORTED", None),
+    429: ("RESOURCE_EXHAUSTED", None),
+    500: ("INTERNAL", None),
+    503: ("UNAVAILABLE", None),
+    504: ("DEADLINE_EXCEEDED", None),
+    529: ("UNAVAILABLE", None),
+}
+
+
+def error(problem: BadRequest, request_id: str) -> bytes:
+    """The error body, over many lines as Google writes it."""
+    known = STATUSES.get(problem.status, STATUSES[400])[0]
+    told: dict[str, Any] = {
+        "code": problem.status,
+        "message": str(problem),
+        "status": problem.kind if problem.kind.isupper() else known,
+    }
+    if details := list(_details(problem)):
+        told["details"] = details
+    return json.dumps({"error": told}, indent=2).encode() + b"\n"
+
+
+def _details(problem: BadRequest) -> Iterator[dict[str, Any]]:
+    """Google says in the body what others say in headers."""
+    rpc = "type.googleapis.com/google.rpc."
+    if problem.retry_s is not None:
+        yield {"@type": f"{rpc}RetryInfo", "retryDelay": f"{problem.retry_s}s"}
+    if problem.param is not None:
+        violation = {"field": problem.param, "description": str(problem)}
+        yield {"@type": f"{rpc}BadRequest", "fieldViolations": [violation]}
+    if problem.code is not None:
+        about = {"reason": problem.code, "domain": "googleapis.com"}
+        yield {"@type": f"{rpc}ErrorInfo", **about}
+
+
+def error_frame(problem: BadRequest) -> bytes:
+    """The error in a stream that has begun: as the real one has it, bare JSON among the events."""
+    return error(problem, "")
+
+
+def key(headers: Mapping[str, str]) -> str:
+    """`x-goog-api-key`, or a bearer token as on Vertex; `?key=` is read by the app."""
+    scheme, _, bearer = headers.get("authorization", "").partition(" ")
+    return headers.get("x-goog-api-key", "") or (bearer.strip() if scheme == "Bearer" else "")
+
+
+def _headers(request_id: str) -> Mapping[str, str]:
+    return {"server-timing": "gfet4t7; dur=250"}
+
+
+def models(created: int) -> bytes:
+    return encoded({"models": [_listed(name) for name in MODELS]})
+
+
+def _model(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
+    """One model; there is one of every name here."""
+    return encoded(_listed(target.rpartition("/")[2]))
+
+
+def _listed(name: str) -> dict[str, Any]:
+    return {
+        "name": f"models/{name}",
+        "version": "001",
+        "displayName": name.replace("-", " ").title(),
+        "inputTokenLimit": 1_048_576,
+        "outputTokenLimit": 65_536,
+        "supportedGenerationMethods": ["generateContent", "countTokens"],
+        "thinking": True,
+    }
+
+
+END = End(
+    name="gemini",
+    base="/gemini",
+    path=f"/v1beta/models/{MODELS[0]}:generateContent",
+    takes=TAKES,
+    models_path="/v1beta/models",
+    key=key,
+    parse=parse,
+    frames=frames,
+    whole=whole,
+    error=error,
+    error_frame=error_frame,
+    kinds=STATUSES,
+    no_key=BadRequest(
+        "Method doesn't allow unregistered callers (callers without established identity). Please "
+        "use API Key or other form of API consumer identity to call this API.",
+        403,
+        kind="PERMISSION_DENIED",
+        source=_KEYS,
+    ),
+    bad_key=lambda given: BadRequest(
+        "API key not valid. Please pass a valid API key.",
+        kind="INVALID_ARGUMENT",
+        code="API_KEY_INVALID",
+        source=_KEYS,
+    ),
+    headers=_headers,
+    models=models,
+    key_param="key",
+    waits_in_body=True,
+    beside=(
+        Beside("POST", COUNTING, count),
+        Beside("GET", re.compile(r"/v1(?:beta|alpha)?/(?:models|tunedModels)/[^/:]+"), _model),
+    ),
+)

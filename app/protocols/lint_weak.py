@@ -1,0 +1,181 @@
+"""Where models stumble over a tool or a set of tools, whatever the provider. Advice, not law."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+
+from app.core.tools import Tool
+from app.protocols.lint_finding import Finding
+from app.protocols.lint_rules import Node, at, nodes
+from app.schema.keywords import pointer
+from app.schema.tokens import estimated
+
+ADVICE = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use"
+FEW = (
+    "https://platform.openai.com/docs/guides/function-calling#best-practices-for-defining-functions"
+)
+
+SHORTEST_DESCRIPTION = 15
+DEEPEST = 5
+MOST_ENUM = 50
+MOST_PARAMETERS = 20
+MOST_TOKENS = 2000
+MOST_TOOLS = 20
+MOST_NAMED = 8
+_ALIKE = 0.9
+_MOST_COMPARED = 200
+
+_VAGUE = frozenset(
+    (
+        *("data", "do_it", "doit", "do", "thing", "things", "stuff", "tool", "function", "func"),
+        *("call", "run", "execute", "process", "get", "set", "main", "test", "foo", "bar", "baz"),
+        *("action", "misc", "query", "input", "output", "value", "args", "params", "object"),
+        *("item", "info"),
+    )
+)
+_NUMBERED = re.compile(r"[a-z]{1,4}_?\d+|.{1,2}")
+_SEPARATORS = re.compile(r"[-_.]")
+_LOOKS = str.maketrans({"1": "l", "I": "l", "i": "l", "0": "o", "O": "o", "5": "s"})
+
+
+def weak_spots(tool: Tool) -> list[Finding]:
+    """The weak spots of one tool."""
+    found = [*_of_name(tool), *_of_description(tool)]
+    if tool.format is None:
+        found += _of_parameters(nodes(tool.parameters))
+    tokens = estimated(tool, "openai_chat")
+    if tokens > MOST_TOKENS:
+        said = f"This tool takes about {tokens:,} tokens of every request; models read less well."
+        found.append(_weak(said, "", FEW))
+    return found
+
+
+def _weak(message: str, where: str, source: str = ADVICE) -> Finding:
+    return Finding("weak", message, where, source=source, inferred=True)
+
+
+def _of_name(tool: Tool) -> Iterator[Finding]:
+    name = tool.name.lower()
+    if name in _VAGUE or _NUMBERED.fullmatch(name):
+        said = f"The name {tool.name!r} tells little: name what the tool does, like get_weather."
+        yield _weak(said, "/name")
+
+
+def _of_description(tool: Tool) -> Iterator[Finding]:
+    text = tool.description.strip()
+    if not text:
+        yield _weak(
+            "The tool has no description: say what it does and when to call it.", "/description"
+        )
+    elif len(text) < SHORTEST_DESCRIPTION or text.lower() == tool.name.lower().replace("_", " "):
+        yield _weak(
+            "The description tells little: say when to call the tool and what comes back.",
+            "/description",
+        )
+
+
+def _of_parameters(all_nodes: Sequence[Node]) -> list[Finding]:
+    found: list[Finding] = []
+    if bare := _undescribed(all_nodes):
+        one = f"The parameter {bare[0][0][:60]!r} has no description."
+        several = f"{len(bare)} parameters have no description: {_named(bare)}."
+        found.append(_weak(several if len(bare) > 1 else one, bare[0][1]))
+    if mixed := [(at(node.place), _where(node)) for node in all_nodes if _is_union(node)]:
+        places = "" if len(mixed) == 1 else f", and at {len(mixed) - 1} more places"
+        said = f"Several kinds of value are possible{mixed[0][0]}{places}: models mix them up; "
+        found.append(_weak(said + "use one kind, or a tool for each.", mixed[0][1]))
+    root = all_nodes[0]
+    if len(root.properties) > MOST_PARAMETERS:
+        said = f"The tool has {len(root.properties)} parameters: more than {MOST_PARAMETERS} "
+        found.append(_weak(said + "are often mixed up.", "/parameters/properties"))
+    for node in all_nodes:
+        found += _of_node(node)
+    if all_nodes[-1].depth > DEEPEST:
+        deepest = max(all_nodes, key=lambda node: node.depth)
+        said = f"The schema is nested {deepest.depth} levels deep{at(deepest.place)}: models lose "
+        found.append(_weak(said + "their way below five; flatten it.", _where(deepest)))
+    return found
+
+
+def _undescribed(all_nodes: Sequence[Node]) -> list[tuple[str, str]]:
+    """Names and pointers of properties without a description; what a `$ref` names has its own."""
+    found = []
+    for node in all_nodes:
+        for name, prop in node.properties.items():
+            if isinstance(prop, dict) and not prop.keys() & {"description", "$ref", "const"}:
+                found.append((name, _where(node) + pointer(("properties", name))))
+    return found
+
+
+def _named(several: Sequence[tuple[str, str]]) -> str:
+    names = ", ".join(repr(name[:60]) for name, _ in several[:MOST_NAMED])
+    more = len(several) - MOST_NAMED
+    return f"{names} and {more} more" if more > 0 else names
+
+
+def _of_node(node: Node) -> Iterator[Finding]:
+    enum = node.keys.get("enum")
+    if isinstance(enum, list) and len(enum) > MOST_ENUM:
+        said = f"The enum{at(node.place)} has {len(enum)} values: beyond {MOST_ENUM} a text and a "
+        yield _weak(said + "check in the tool serve better.", _where(node))
+
+
+def _is_union(node: Node) -> bool:
+    """Choices between two kinds, null aside."""
+    for keyword in ("anyOf", "oneOf"):
+        several = node.keys.get(keyword)
+        if isinstance(several, list):
+            real = [one for one in several if one != {"type": "null"}]
+            return len(real) > 1
+    return len([kind for kind in node.types if kind != "null"]) > 1
+
+
+def _where(node: Node) -> str:
+    return "/parameters" + pointer(node.place)
+
+
+# Tools beside each other.
+
+
+def twins(tools: Sequence[Tool]) -> Iterator[Finding]:
+    """Tools that a model may mistake for each other, each pair once."""
+    some = tools[:_MOST_COMPARED]
+    for index, one in enumerate(some):
+        for other in some[index + 1 :]:
+            if one.name == other.name:
+                continue
+            if _spelled(one.name) == _spelled(other.name):
+                said = f"{one.name!r} and {other.name!r} look alike: give one a name of its own."
+                yield _weak(said, "/name")
+            elif _is_alike(one.description, other.description):
+                said = (
+                    f"{one.name!r} and {other.name!r} are described alike: say when to call which."
+                )
+                yield _weak(said, "/description")
+
+
+def _spelled(name: str) -> str:
+    return _SEPARATORS.sub("", name).translate(_LOOKS).lower()
+
+
+def _is_alike(one: str, other: str) -> bool:
+    if not one.strip() or not other.strip():
+        return False
+    if one == other:
+        return True
+    match = SequenceMatcher(None, one[:500].lower(), other[:500].lower(), autojunk=False)
+    return (
+        match.real_quick_ratio() > _ALIKE
+        and match.quick_ratio() > _ALIKE
+        and (match.ratio() > _ALIKE)
+    )
+
+
+def too_many(tools: Sequence[Tool]) -> Iterator[Finding]:
+    """More tools than a model chooses from well."""
+    if len(tools) > MOST_TOOLS:
+        tokens = sum(estimated(tool, "openai_chat") for tool in tools)
+        said = f"These are {len(tools)} tools, about {tokens:,} tokens: beyond {MOST_TOOLS} models "
+        yield _weak(said + "choose worse; allow fewer at a time.", "", FEW)

@@ -1,0 +1,1 @@
+"""Ollama chat: the client's end (encode, decode) and the server's (request, server)."""

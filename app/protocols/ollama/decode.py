@@ -1,0 +1,205 @@
+"""Ollama's own chat API, client side: answers to events. Requests: ollama_encode.
+
+Lines of JSON, or one object where no stream was asked for; a call comes whole, its arguments an
+object. Knows no frames or errors (decoding does).
+Spec: https://docs.ollama.com/api/chat
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from app.core.events import EndReason, Usage
+from app.protocols.base import Codec, ModelInfo
+from app.protocols.builder import Answer, OpenPart
+from app.protocols.decoder import BodyDecoder, Took
+from app.protocols.listing import listed
+from app.protocols.ollama.encode import QUIRKS, encode
+from app.protocols.raw_json import Quoted
+
+DONE = "done"
+"""The finish reason where a server says that it is done, but not why (before `done_reason`)."""
+REASONS: Mapping[str, EndReason] = {
+    "stop": "stop",
+    DONE: "stop",
+    "length": "length",
+}
+
+_NOT_COUNTED = frozenset({"model", "created_at", "message", "logprobs"})
+"""Of the last line, what tells nothing of counts and durations (these in nanoseconds)."""
+_READ = frozenset({"role", "content", "thinking", "tool_calls"})
+
+Prose = Literal["text", "thinking"]
+
+
+def decoder(status: int) -> BodyDecoder:
+    """A Decoder of one response."""
+    answer = Answer()
+    return BodyDecoder(status, answer, _Reader(answer))
+
+
+class _Reader:
+    api = "Ollama API"
+    marked = True
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._prose: OpenPart | None = None
+        self._logprobs: list[Any] = []  # logprobs that wait for the part they belong to
+        self._meta: dict[str, Any] = {}
+
+    def read(self, value: Mapping[str, Any], text: str, event: str) -> Took:
+        message = value.get("message")
+        if not isinstance(message, dict) and not isinstance(value.get("done"), bool):
+            return "unknown"
+        for key in ("model", "remote_model"):
+            if isinstance(value.get(key), str) and value[key]:
+                self._meta.setdefault(key, value[key])
+        logprobs = value.get("logprobs")
+        self._logprobs += logprobs if isinstance(logprobs, list) else []
+        self._answer.tokens(logprobs)
+        if isinstance(message, dict):
+            self._message(message, Quoted(text))
+        if value.get("done") is not True:
+            return "known"
+        reason = value.get("done_reason")
+        self._answer.raw_reason = reason if isinstance(reason, str) and reason else DONE
+        self._count(value)
+        return "last"
+
+    def ending(self) -> tuple[EndReason, Mapping[str, Any]]:
+        return REASONS.get(self._answer.raw_reason, "other"), self._meta
+
+    def settle(self, whole: bool) -> None:
+        self._end_prose(whole)
+        if self._logprobs:
+            self._meta["logprobs"] = self._logprobs
+
+    def _message(self, message: Mapping[str, Any], quoted: Quoted) -> None:
+        self._say("thinking", message.get("thinking"))
+        self._say("text", message.get("content"))
+        calls = message.get("tool_calls")
+        for place, call in enumerate(calls if isinstance(calls, list) else []):
+            self._end_prose()
+            function = call.get("function") if isinstance(call, dict) else None
+            if isinstance(function, dict):
+                source = quoted.member("message", "tool_calls", place, "function", "arguments")
+                self._call(call, function, source)
+            else:
+                self._answer.warn("odd_call", "A call without a function was left out.")
+        rest = {key: item for key, item in message.items() if key not in _READ and item is not None}
+        if rest:
+            self._meta.setdefault("message", {}).update(rest)
+
+    def _say(self, kind: Prose, text: Any) -> None:
+        """Append to the prose under way, or begin a new part where its kind changes."""
+        if not isinstance(text, str) or not text:
+            return
+        if self._prose is None or self._prose.kind != kind:
+            self._end_prose()
+            self._prose = self._answer.start(kind)
+        if self._logprobs:
+            self._prose.meta.setdefault("logprobs", []).extend(self._logprobs)
+            self._logprobs = []
+        self._answer.delta(self._prose, text)
+
+    def _end_prose(self, complete: bool = True) -> None:
+        prose, self._prose = self._prose, None
+        if prose is not None:
+            self._answer.stop(prose, complete)
+
+    def _call(self, call: Mapping[str, Any], function: Mapping[str, Any], source: str) -> None:
+        """A whole call. `source` is the JSON text of its arguments, "" where it has none."""
+        name, id_ = function.get("name"), call.get("id")
+        part = self._answer.start("call", name if isinstance(name, str) else "", _id(id_))
+        arguments = function.get("arguments")
+        if isinstance(arguments, str):
+            # Servers that speak this protocol beside OpenAI's may send the text itself.
+            part.meta["packed"] = True
+            self._answer.delta(part, arguments)
+        elif source:
+            part.meta["as_object"] = True
+            if arguments == {}:
+                part.meta["empty"] = True  # on this wire it is how nothing is said
+            self._answer.delta(part, source)
+        else:
+            part.meta["absent"] = True
+        for key, own, known in (
+            ("extra", call, ("id", "function")),
+            ("function", function, ("name", "arguments")),
+        ):
+            rest = {name: item for name, item in own.items() if name not in known}
+            if rest:
+                part.meta[key] = rest
+        self._answer.stop(part)
+
+    def _count(self, value: Mapping[str, Any]) -> None:
+        """The last line is the report; a prompt that was cached whole has no count there."""
+        raw = {name: item for name, item in value.items() if name not in _NOT_COUNTED}
+        self._answer.usage = Usage(
+            _whole(raw.get("prompt_eval_count")), _whole(raw.get("eval_count")), raw
+        )
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _id(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def label(frame: Mapping[str, Any]) -> str:
+    """What a line carries: `chat tool_calls`, `done stop`, `error`."""
+    if frame.get("error"):
+        return "error"
+    message = frame.get("message")
+    carried = message if isinstance(message, dict) else {}
+    words = ["chat", *(key for key, item in carried.items() if item and key != "role")]
+    if frame.get("done") is True:
+        words += ["done", _id(frame.get("done_reason"))]
+    return " ".join(word for word in words if word)
+
+
+def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:
+    """A server on one's own machine asks for none; ollama.com does."""
+    return {"authorization": f"Bearer {key}"}
+
+
+def models(value: Any) -> tuple[ModelInfo, ...]:
+    """GET /api/tags. Spec: https://docs.ollama.com/api/tags"""
+    return tuple(_model(one) for one in listed(value, "models"))
+
+
+def _model(one: Mapping[str, Any]) -> ModelInfo:
+    """Capabilities are told by newer servers only."""
+    id_ = _id(one.get("model")) or _id(one.get("name"))
+    found = one.get("details")
+    details = found if isinstance(found, dict) else {}
+    told = [_id(details.get(key)) for key in ("parameter_size", "quantization_level")]
+    size = ", ".join(word for word in told if word)
+    window = _whole(details.get("context_length")) or _whole(one.get("context_length"))
+    able = one.get("capabilities")
+    if not isinstance(able, list):
+        return ModelInfo(id_, f"{id_} ({size})" if size else id_, window=window)
+    return ModelInfo(
+        id_,
+        f"{id_} ({size})" if size else id_,
+        tools="tools" in able,
+        images="vision" in able,
+        reasoning="thinking" in able,
+        window=window,
+    )
+
+
+CODEC = Codec(
+    name="ollama",
+    encode=encode,
+    decoder=decoder,
+    label=label,
+    key_header=key_header,
+    models_path="/api/tags",
+    models=models,
+    quirks=QUIRKS,
+)

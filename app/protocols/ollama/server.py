@@ -1,0 +1,213 @@
+"""The server end of Ollama's own chat API: what goes out. `ollama_request` reads what comes in.
+
+https://docs.ollama.com/api/chat
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from app.protocols.ollama.request import NO_TOOLS, ROUTES, parse
+from app.protocols.reply import Block, Reply, tokens
+from app.protocols.server import (
+    FIRST_TOKEN_S,
+    Asked,
+    BadRequest,
+    Beside,
+    End,
+    Frame,
+    Stamp,
+    Tag,
+    compact,
+    delta_pause,
+    encoded,
+    object_of,
+    pieces,
+)
+
+MODELS = ("simulated:8b", "simulated-mini:1b", f"simulated{NO_TOOLS}")
+_STOP = {"calls": "stop", "refusal": "stop"}
+"""Ollama has one word for an answer that came to its end, calls or not."""
+_FIELDS = {"text": "content", "thinking": "thinking"}
+_VERSION = "0.12.6"
+_NS = 1_000_000_000
+
+
+def frames(reply: Reply, asked: Asked, stamp: Stamp) -> Iterator[Frame]:
+    """The stream of one answer: a line for each delta, one for each call, one for the end."""
+    chance = stamp.chance()
+    first = chance.uniform(*FIRST_TOKEN_S)
+    place = 0
+    for block in _sayable(reply):
+        if block.kind == "call":
+            said = _line(asked, stamp, f'"content":"","tool_calls":[{_call(block, place, stamp)}]')
+            yield Frame(said, first + delta_pause(block, chance), "args")
+            place, first = place + 1, 0.0
+            continue
+        for piece in pieces(block, chance):
+            message = {"content": "", _FIELDS[block.kind]: piece}
+            tag: Tag = "text"
+            pause = first + delta_pause(block, chance)
+            yield Frame(_line(asked, stamp, compact(message)[1:-1]), pause, tag)
+            first = 0.0
+    end = compact(_end(reply, asked, stamp))[1:-1]
+    yield Frame(_line(asked, stamp, '"content":""', end), first, "finish")
+
+
+def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
+    """The answer to a request with `stream` false."""
+    if asked.request.params.get("load"):
+        return _line(asked, stamp, '"content":""', '"done_reason":"load","done":true')
+    blocks = _sayable(reply)
+    text = "".join(block.text for block in blocks if block.kind == "text")
+    thought = "".join(block.text for block in blocks if block.kind == "thinking")
+    message = {"content": text} | ({"thinking": thought} if thought else {})
+    calls = [block for block in blocks if block.kind == "call"]
+    told = ",".join(_call(block, place, stamp) for place, block in enumerate(calls))
+    said = compact(message)[1:-1] + (f',"tool_calls":[{told}]' if calls else "")
+    return _line(asked, stamp, said, compact(_end(reply, asked, stamp))[1:-1])
+
+
+def _sayable(reply: Reply) -> tuple[Block, ...]:
+    """The blocks as Ollama can say them: a call that it cannot read stays the text it was."""
+    return tuple(block if _is_call(block) else _unread(block) for block in reply.blocks)
+
+
+def _is_call(block: Block) -> bool:
+    if block.kind != "call" or not block.text:
+        return True
+    try:
+        # Numbers beyond all measure are kept to the letter; NaN is none.
+        value = json.loads(block.text, parse_int=str, parse_float=str, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict)
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _unread(block: Block) -> Block:
+    text = f'{{"name": {compact(block.name)}, "arguments": {block.text}}}'
+    return Block("text", text, piece=block.piece)
+
+
+def _call(block: Block, place: int, stamp: Stamp) -> str:
+    """The JSON text of a call; its arguments stand there to the letter."""
+    head = compact({"index": place, "name": block.name})[:-1]
+    id_ = compact(stamp.id("call_", place, 8).lower())
+    return f'{{"id":{id_},"function":{head},"arguments":{block.text or "{}"}}}}}'
+
+
+def _line(asked: Asked, stamp: Stamp, message: str, end: str = '"done":false') -> bytes:
+    """A line with these members of the message, and these after it."""
+    at = datetime.fromtimestamp(stamp.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.000000Z")
+    head = compact({"model": asked.request.model, "created_at": at})[:-1]
+    text = f'{head},"message":{{"role":"assistant",{message}}},{end}}}\n'
+    # Half a character stands inside a string: there its escape is JSON.
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _end(reply: Reply, asked: Asked, stamp: Stamp) -> dict[str, Any]:
+    spent = sum(tokens(block.text) + (8 if block.kind == "call" else 0) for block in reply.blocks)
+    read, said = asked.input_tokens * _NS // 1000, spent * _NS // 50
+    return {
+        "done_reason": _STOP.get(reply.stop, reply.stop),
+        "done": True,
+        "total_duration": read + said + _NS // 20,
+        "load_duration": _NS // 20,
+        "prompt_eval_count": asked.input_tokens,
+        "prompt_eval_duration": read,
+        "eval_count": spent,
+        "eval_duration": said,
+    }
+
+
+def error(problem: BadRequest, request_id: str) -> bytes:
+    """A sentence and nothing else; no answer of Ollama bears an id."""
+    return encoded({"error": str(problem)})
+
+
+def error_frame(problem: BadRequest) -> bytes:
+    """The error as a line of a stream that has begun."""
+    return encoded({"error": str(problem)}) + b"\n"
+
+
+def key(headers: Mapping[str, str]) -> str:
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    return given.strip() if scheme.lower() == "bearer" else ""
+
+
+def _headers(request_id: str) -> Mapping[str, str]:
+    return {}
+
+
+def models(created: int) -> bytes:
+    at = datetime.fromtimestamp(created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return compact({"models": [_listed(name, at) for name in MODELS]}).encode()
+
+
+def _shown(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
+    """What /api/show tells of a model; there is one of every name here."""
+    given = object_of(body)
+    name = given.get("model") or given.get("name")
+    if not isinstance(name, str) or not name:
+        raise BadRequest("model is required", source=ROUTES)
+    at = datetime.fromtimestamp(created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    listed = _listed(name, at)
+    kept = {key: listed[key] for key in ("details", "modified_at", "capabilities")}
+    architecture = {"general.architecture": "simulated", "simulated.context_length": 131_072}
+    return encoded({"license": "", "template": "", "model_info": architecture, **kept})
+
+
+def _listed(name: str, at: str) -> dict[str, Any]:
+    tools = [] if name.endswith(NO_TOOLS) else ["tools"]
+    details = {
+        "format": "gguf",
+        "family": "simulated",
+        "families": ["simulated"],
+        "parameter_size": "8.0B",
+        "quantization_level": "Q4_K_M",
+    }
+    return {
+        "name": name,
+        "model": name,
+        "modified_at": at,
+        "size": 4_700_000_000,
+        "digest": "0" * 64,
+        "details": details,
+        "capabilities": ["completion", *tools, "thinking"],
+    }
+
+
+_ANY: tuple[str, str | None] = ("", None)
+
+END = End(
+    name="ollama",
+    base="/ollama",
+    path="/api/chat",
+    takes=re.compile("/api/chat"),
+    models_path="/api/tags",
+    key=key,
+    parse=parse,
+    frames=frames,
+    whole=whole,
+    error=error,
+    error_frame=error_frame,
+    kinds={400: _ANY, 404: _ANY},
+    no_key=None,
+    bad_key=lambda given: BadRequest("unauthorized", 401, source=ROUTES),
+    headers=_headers,
+    models=models,
+    stream_type="application/x-ndjson",
+    beside=(
+        Beside("GET", re.compile("/api/version"), lambda *_: encoded({"version": _VERSION})),
+        Beside("GET", re.compile("/api/ps"), lambda *_: encoded({"models": []})),
+        Beside("POST", re.compile("/api/show"), _shown),
+    ),
+)

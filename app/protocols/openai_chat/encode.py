@@ -1,0 +1,303 @@
+"""OpenAI Chat Completions and its dialects, client side: requests.
+
+What differs between servers is a quirk of the profile; tools and quirks: openai_chat_tools.
+Spec: https://platform.openai.com/docs/api-reference/chat/create
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from app.core import tool_limits as limits
+from app.core.messages import Message, MessagePart, ModelRequest
+from app.core.tools import Content
+from app.protocols.base import WireRequest
+from app.protocols.encoder import (
+    Ids,
+    Names,
+    Notes,
+    error_text,
+    message_members,
+    note_foreign,
+    own_block,
+    own_members,
+    role_word,
+    sound_object,
+    stop_words,
+    wire_request,
+)
+from app.protocols.openai_chat.tools import add_tools, custom_names
+from app.protocols.parameters import in_own_words
+
+PROTOCOL = "openai_chat"
+PATH = "/chat/completions"
+_ID = re.compile(r".{1,512}", re.DOTALL)
+_SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
+_MOST_NAME = limits.OPENAI_LONGEST_NAME[PROTOCOL]
+_BRIDGE = "Understood."
+_SEALED = frozenset(("reasoning_details", "extra_content"))
+
+
+def encode(request: ModelRequest) -> WireRequest:
+    """The request as POST /chat/completions."""
+    notes, request = Notes(), in_own_words(PROTOCOL, request)
+    body: dict[str, Any] = {"model": request.model, "messages": _messages(request, notes)}
+    add_tools(body, request, notes)
+    _add_params(body, request, notes)
+    if request.stream:
+        body["stream"] = True
+        if "no_stream_options" not in request.quirks:
+            body["stream_options"] = {"include_usage": True}
+    return wire_request(request, PATH, {}, body, notes)
+
+
+def _add_params(body: dict[str, Any], request: ModelRequest, notes: Notes) -> None:
+    params = request.params
+    for name in ("temperature", "top_p"):
+        if params.get(name) is not None:
+            body[name] = params[name]
+    if params.get("max_tokens") is not None:
+        quirk = "max_completion_tokens"
+        body[quirk if quirk in request.quirks else "max_tokens"] = params["max_tokens"]
+    if stop := stop_words(params.get("stop")):
+        body["stop"] = stop
+    match params.get("thinking"):
+        case None | False | "":
+            pass
+        case str(effort) if effort not in ("adaptive", "disabled"):
+            body["reasoning_effort"] = effort
+        case _:
+            notes.add("The setting thinking was left out: this protocol takes low, medium, high.")
+
+
+def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
+    pattern = _SHORT_ID if "short_ids" in request.quirks else _ID
+    ids = Ids(pattern, "this server", notes)
+    names = Names(_MOST_NAME, request.tools, notes)
+    said: list[dict[str, Any]] = []
+    system = "developer" if "developer_role" in request.quirks else "system"
+    if request.system:
+        said.append({"role": system, "content": request.system})
+    legacy = False
+    for message in request.messages:
+        match message.role:
+            case "user" | "system" as role:
+                own = message_members(message, PROTOCOL, notes)
+                if prompt := _prompt(message, request, notes):
+                    word = role_word(message, PROTOCOL, system) if role == "system" else role
+                    said.append({**own, "role": word, "content": prompt})
+            case "assistant":
+                one = _assistant(message, request, ids, names, notes)
+                legacy = "function_call" in one
+                if len(one) > 1:
+                    said.append(one)
+            case "results":
+                said += _results(message, request, ids, names, legacy, notes)
+    return _bridged(said, notes) if "assistant_after_tool" in request.quirks else said
+
+
+def _bridged(said: list[dict[str, Any]], notes: Notes) -> list[dict[str, Any]]:
+    """The messages with one of the assistant between a result and what the user says then."""
+    whole: list[dict[str, Any]] = []
+    for one in said:
+        if one["role"] == "user" and whole and whole[-1]["role"] == "tool":
+            notes.add(f"{_BRIDGE!r} was put between results and prompt: this server demands one.")
+            whole.append({"role": "assistant", "content": _BRIDGE})
+        whole.append(one)
+    return whole
+
+
+def _prompt(message: Message, request: ModelRequest, notes: Notes) -> str | list[Any]:
+    """The prompt as a text, or as pieces in their order where there are images."""
+    pieces: list[Any] = []
+    for part in message.parts:
+        if part.kind == "other":
+            pieces += own_block(part.meta, part, PROTOCOL, notes)
+            continue
+        own = own_members(part.meta, part, PROTOCOL, notes)
+        images = [piece for piece in part.content if piece.type == "image"]
+        pieces += [_with_own(_image(image), own) for image in _taken(images, request, notes)]
+        if part.text.strip():
+            pieces.append({**own, **_text(part.text)})
+    if any(piece.keys() != {"type", "text"} for piece in pieces):
+        return pieces
+    return "\n\n".join(piece["text"] for piece in pieces)
+
+
+def _taken(images: list[Content], request: ModelRequest, notes: Notes) -> list[Content]:
+    """The images that the server takes: all or none."""
+    if images and "text_only" in request.quirks:
+        notes.add("Images were left out: this server takes text alone.")
+        return []
+    return images
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _image(image: Content) -> dict[str, Any]:
+    url = f"data:{image.media_type};base64,{image.data}"
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _with_own(piece: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """An image with what stood beside it, and inside beside its address."""
+    inner = own.get("image_url")
+    inner = inner if isinstance(inner, Mapping) else {}
+    return {**own, **piece, "image_url": {**inner, **piece["image_url"]}}
+
+
+def _assistant(
+    message: Message, request: ModelRequest, ids: Ids, names: Names, notes: Notes
+) -> dict[str, Any]:
+    """The message, or nothing but its role where nothing is left to say."""
+    said: dict[str, Any] = {"role": "assistant"}
+    calls = [part for part in message.parts if part.kind == "call"]
+    if content := _content(message, request, notes):
+        said["content"] = content
+    elif calls:
+        said["content"] = None
+    refusal = "".join(part.text for part in message.parts if part.kind == "refusal")
+    if refusal:
+        said["refusal"] = refusal
+    _add_reasoning(said, message, request, bool(calls))
+    custom = custom_names(request)
+    for call in calls:
+        if _own(call).get("type") == "function_call":
+            said["function_call"] = {"name": names.of(call.name), "arguments": call.text}
+        else:
+            said.setdefault("tool_calls", []).append(_call(call, ids, names, custom, notes))
+    return said
+
+
+def _own(part: MessagePart) -> Mapping[str, Any]:
+    """What a part brought along, if it came by this protocol."""
+    return part.meta if part.protocol == PROTOCOL else {}
+
+
+def _field(part: MessagePart) -> str:
+    """The member that bare reasoning came in. It is signed by nobody: every model of its server
+    may read it, and DeepSeek's demand it.
+    """
+    known = part.kind == "thinking" and (part.protocol == PROTOCOL or part.origin == "model")
+    return str(part.meta.get("field") or "") if known else ""
+
+
+def _content(message: Message, request: ModelRequest, notes: Notes) -> str | list[Any]:
+    """The text; a list of typed pieces where the server sent one (Mistral)."""
+    pieces: list[Any] = []
+    typed = False
+    for part in message.parts:
+        own = _own(part)
+        match part.kind:
+            case "text" if part.text:
+                pieces.append({"type": "text", "text": part.text})
+            case "thinking" if _field(part) == "content":
+                if "no_reasoning_echo" not in request.quirks:
+                    thought = [{"type": "text", "text": part.text}]
+                    pieces.append({"type": "thinking", "thinking": thought})
+                    typed = True
+            case "other" if "block" in own:
+                pieces.append(own["block"])
+                typed = True
+            case "thinking" if _field(part) and not _SEALED & part.meta.keys():
+                pass
+            case "thinking" | "other" | "server_call" | "server_result" if not own:
+                notes.foreign(part)
+            case _:
+                pass
+    text = "".join(piece["text"] for piece in pieces if piece.get("type") == "text")
+    if typed:
+        return pieces
+    return text if text.strip() else ""
+
+
+def _add_reasoning(
+    said: dict[str, Any], message: Message, request: ModelRequest, called: bool
+) -> None:
+    """Reasoning in the words it came in: what is signed always, bare text beside calls only.
+
+    DeepSeek demands the text of turns with calls; other servers never read it again.
+    """
+    if "no_reasoning_echo" in request.quirks:
+        return
+    details: list[Any] = []
+    for part in message.parts:
+        own = _own(part)
+        details += own.get("reasoning_details") or []
+        if "extra_content" in own:
+            said["extra_content"] = own["extra_content"]
+        field = _field(part)
+        if called and field and field != "content":
+            said[field] = said.get(field, "") + part.text
+    if details:
+        said["reasoning_details"] = details
+
+
+def _call(
+    part: MessagePart, ids: Ids, names: Names, custom: Collection[str], notes: Notes
+) -> dict[str, Any]:
+    own, name, id_ = _own(part), names.of(part.name), ids.of_call(part.call_id)
+    call: dict[str, Any] = {**(own.get("extra") or {}), "id": id_}
+    if own.get("type") == "custom" or (not own and part.name in custom):
+        return {**call, "type": "custom", "custom": {"name": name, "input": _written(part)}}
+    function = {"name": name, "arguments": part.text or "{}"}
+    return {**call, "type": "function", "function": function}
+
+
+def _written(part: MessagePart) -> str:
+    """The text of a call of a free-form tool, which we keep as `{"input": text}`."""
+    given = (sound_object(part.text) or {}).get("input")
+    return given if isinstance(given, str) else part.text
+
+
+def _results(
+    message: Message,
+    request: ModelRequest,
+    ids: Ids,
+    names: Names,
+    legacy: bool,
+    notes: Notes,
+) -> list[dict[str, Any]]:
+    """One message a result, which takes text alone; one of the user follows with the images."""
+    said: list[dict[str, Any]] = []
+    later: list[dict[str, Any]] = []
+    beside = legacy or "image_results" not in request.quirks
+    for part in message.parts:
+        shown = [piece for piece in part.content if piece.type == "image"]
+        images = [_image(image) for image in _taken(shown, request, notes)]
+        content: str | list[Any] = error_text(part, "OpenAI's format", notes)
+        note_foreign(part, PROTOCOL, notes)
+        content = _listed(part) or content
+        if images and beside:
+            content = content or "The image follows in the next message."
+            later += images
+        elif images:
+            content = [*([_text(str(content))] if content else []), *images]
+        elif shown and not content:
+            content = "The tool returned an image, which cannot be shown here."
+        if legacy:
+            said.append({"role": "function", "name": names.of(part.name), "content": content})
+        else:
+            id_ = ids.of_result(part.call_id)
+            own = own_members(part.meta, part, PROTOCOL, notes)
+            said.append({**own, "role": "tool", "tool_call_id": id_, "content": content})
+    if later:
+        notes.add("Images of tool results were sent in a message of the user.")
+        lead = _text("The images that the tools returned:")
+        said.append({"role": "user", "content": [lead, *later]})
+    return said
+
+
+def _listed(part: MessagePart) -> list[Any]:
+    """The texts of a result as typed pieces, where something stood beside one of them."""
+    pieces: list[Any] = []
+    for piece, own in part.pieces if part.protocol == PROTOCOL else ():
+        if piece is None:
+            pieces.append(dict(own))
+        elif piece.type == "text":
+            pieces.append({**own, **_text(piece.text)})
+    return pieces if any(piece.keys() != {"type", "text"} for piece in pieces) else []

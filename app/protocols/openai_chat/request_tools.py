@@ -1,0 +1,163 @@
+"""The tools of a request to OpenAI Chat Completions: functions, free-form ones, the choice.
+
+https://platform.openai.com/docs/api-reference/chat/create
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from app.core.tool_limits import OPENAI_MOST_TOOLS
+from app.core.tools import FREEFORM, Tool, ToolChoice
+from app.protocols import openai_schema
+from app.protocols.openai_chat import refusals
+from app.protocols.openai_chat.refusals import check_name, invalid, missing, unsupported, wrong_type
+from app.protocols.server import BadRequest, Source, compact
+
+
+def tools_of(value: Any, model: str) -> tuple[Tool, ...]:
+    """The tools that `tools` holds, as `model` takes them."""
+    if value is None:
+        return ()
+    tools = []
+    for place, entry in enumerate(_entries(value, "tools")):
+        kind = entry.get("type") if isinstance(entry, dict) else None
+        match kind:
+            case None:
+                raise missing(f"tools[{place}].type")
+            case "function":
+                tools.append(_tool(entry.get("function"), f"tools[{place}].function", model))
+            case "custom":
+                tools.append(_custom(entry.get("custom"), f"tools[{place}].custom"))
+            case _:
+                raise unsupported(f"tools[{place}].type", kind, "'function' and 'custom'")
+    return tuple(tools)
+
+
+def functions_of(value: Any, model: str) -> tuple[Tool, ...]:
+    """The tools of the older dialect, which calls them functions."""
+    if value is None:
+        return ()
+    entries = enumerate(_entries(value, "functions"))
+    return tuple(_tool(entry, f"functions[{place}]", model) for place, entry in entries)
+
+
+def _entries(value: Any, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise wrong_type(name, "an array of objects", value)
+    if not value:
+        raise invalid(name, "empty array. Expected an array with minimum length 1.")
+    if len(value) > OPENAI_MOST_TOOLS:
+        raise refusals.TOO_MANY.refusal(
+            f"Invalid '{name}': array too long. Expected an array with maximum length "
+            f"{OPENAI_MOST_TOOLS}, but got an array with length {len(value)} instead.",
+            param=name,
+            code="array_above_max_length",
+        )
+    return value
+
+
+def _tool(function: Any, place: str, model: str) -> Tool:
+    if not isinstance(function, dict):
+        raise missing(place)
+    name = check_name(function.get("name"), f"{place}.name")
+    schema = function.get("parameters")
+    if schema is None:
+        schema = {"type": "object", "properties": {}}
+    if not isinstance(schema, dict):
+        raise wrong_type(f"{place}.parameters", "an object", schema)
+    strict = function.get("strict")
+    if strict is not None and not isinstance(strict, bool):
+        raise wrong_type(f"{place}.strict", "a boolean", strict)
+    for said, source in openai_schema.errors(schema, strict=strict is True):
+        raise _bad_schema(name, place, said, source)
+    openai_schema.check_lookaround(schema, model, strict=strict is True, seen=False)
+    return Tool(name, str(function.get("description") or ""), schema, strict=strict is True)
+
+
+def _custom(custom: Any, place: str) -> Tool:
+    """A free-form tool; its grammar stands one level deeper than in the neutral form."""
+    if not isinstance(custom, dict):
+        raise missing(place)
+    name = check_name(custom.get("name"), f"{place}.name")
+    match custom.get("format", {"type": "text"}):
+        case {"type": "text"}:
+            form: dict[str, Any] = {"type": "text"}
+        case {"type": "grammar", "grammar": {"syntax": str() as syntax, "definition": str() as d}}:
+            if syntax not in ("lark", "regex"):
+                raise unsupported(f"{place}.format.grammar.syntax", syntax, "'lark' and 'regex'")
+            form = {"type": "grammar", "syntax": syntax, "definition": d}
+        case {"type": "grammar"}:
+            raise missing(f"{place}.format.grammar")
+        case other:
+            kind = other.get("type") if isinstance(other, dict) else other
+            raise unsupported(f"{place}.format.type", kind, "'text' and 'grammar'")
+    return Tool(name, str(custom.get("description") or ""), FREEFORM, format=form)
+
+
+def _bad_schema(name: str, place: str, sentence: str, source: Source) -> BadRequest:
+    return source.refusal(
+        f"Invalid schema for function '{name}': {sentence}",
+        param=f"{place}.parameters",
+        code="invalid_function_parameters",
+    )
+
+
+def choice_of(value: Any, tools: Sequence[Tool], parallel: bool) -> ToolChoice:
+    """The choice that `tool_choice` makes among `tools`."""
+    if value is None:
+        return ToolChoice(parallel=parallel)
+    if not tools:
+        raise refusals.ASSUMED.refusal(
+            "'tool_choice' is only allowed when 'tools' are specified.", param="tool_choice"
+        )
+    match value:
+        case "auto" | "none" | "required":
+            return ToolChoice(value, parallel=parallel)
+        case {"type": "function", "function": {"name": str() as name}} | {
+            "type": "custom",
+            "custom": {"name": str() as name},
+        }:
+            _check_offered([name], tools)
+            return ToolChoice("tool", name, parallel=parallel)
+        case {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": list() as allowed}}:
+            names = [_named(one) for one in allowed]
+            _check_offered(names, tools)
+            return ToolChoice(
+                "required" if mode == "required" else "auto",
+                allowed=tuple(names),
+                parallel=parallel,
+            )
+    shown = value if isinstance(value, str) else compact(value)
+    raise unsupported("tool_choice", shown, "'none', 'auto', and 'required'")
+
+
+def _named(entry: Any) -> str:
+    match entry:
+        case {"function": {"name": str() as name}} | {"custom": {"name": str() as name}}:
+            return name
+    raise missing("tool_choice.allowed_tools.tools[].function.name")
+
+
+def function_choice_of(value: Any, tools: Sequence[Tool]) -> ToolChoice:
+    """The choice of the older dialect: none, auto, or one by its name; one call in a turn."""
+    match value:
+        case None | "auto":
+            return ToolChoice(parallel=False)
+        case "none":
+            return ToolChoice("none", parallel=False)
+        case {"name": str() as name}:
+            _check_offered([name], tools)
+            return ToolChoice("tool", name, parallel=False)
+    raise unsupported("function_call", value, "'none' and 'auto'")
+
+
+def _check_offered(names: Iterable[str], tools: Sequence[Tool]) -> None:
+    for name in names:
+        if not any(tool.name == name for tool in tools):
+            raise refusals.ASSUMED.refusal(
+                f"Invalid value for 'tool_choice': function '{name}' is not in 'tools'.",
+                param="tool_choice",
+                code="invalid_value",
+            )

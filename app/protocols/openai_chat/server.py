@@ -1,0 +1,303 @@
+"""The server end of OpenAI Chat Completions: what goes out. `openai_chat_request` reads the rest.
+
+https://platform.openai.com/docs/api-reference/chat-streaming
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import Any
+
+from app.protocols.openai_chat.request import parse
+from app.protocols.reply import Block, Reply, raw_input, tokens
+from app.protocols.server import (
+    FIRST_TOKEN_S,
+    Asked,
+    BadRequest,
+    Beside,
+    End,
+    Frame,
+    Stamp,
+    Tag,
+    compact,
+    delta_pause,
+    encoded,
+    pieces,
+)
+
+MODELS = ("gpt-simulated-1", "gpt-simulated-1-mini")
+_STOP = {"calls": "tool_calls", "refusal": "content_filter"}
+_KEYS = "OpenAI guide: Error codes"
+_FINGERPRINT = "fp_simulator"
+
+
+def frames(reply: Reply, asked: Asked, stamp: Stamp) -> Iterator[Frame]:
+    """The stream of one answer, as often as it was asked for: one choice after the other."""
+    chance = stamp.chance()
+    for number in range(_choices(asked)):
+        yield from _choice_frames(reply, asked, stamp, chance, number)
+    if asked.include_usage:
+        last = _head(asked, stamp) | {"choices": [], "usage": _usage(reply, asked)}
+        yield Frame(_sse(last))
+    yield Frame(b"data: [DONE]\n\n", tag="marker")
+
+
+def _choices(asked: Asked) -> int:
+    count = asked.request.params.get("choices", 1)
+    return count if isinstance(count, int) else 1
+
+
+def _choice_frames(
+    reply: Reply, asked: Asked, stamp: Stamp, chance: Random, number: int
+) -> Iterator[Frame]:
+    """One choice: the role first, a call's id and name before its arguments."""
+    usage: dict[str, Any] = {"usage": None} if asked.include_usage else {}
+    legacy, freeform = bool(asked.request.params.get("legacy")), _freeform(asked)
+
+    def chunk(delta: Mapping[str, Any], pause: float, tag: Tag, finish: str | None = None) -> Frame:
+        told = _logprobs(str(delta.get("content") or ""), asked)
+        choice = {"index": number, "delta": delta, "logprobs": told, "finish_reason": finish}
+        return Frame(_sse(_head(asked, stamp) | {"choices": [choice]} | usage), pause, tag)
+
+    text = any(block.kind == "text" for block in reply.blocks)
+    opening = {"role": "assistant", "content": "" if text else None, "refusal": None}
+    yield chunk(opening, chance.uniform(*FIRST_TOKEN_S), "start")
+    place = -1
+    for block in _sayable(reply, legacy):
+        custom = block.name in freeform
+        block = raw_input(block) if custom else block
+        if block.kind == "call":
+            place += 1
+            yield chunk(_opened(block, place, stamp, legacy, custom), 0.0, "args")
+        for piece in pieces(block, chance):
+            tag: Tag = "args" if block.kind == "call" else "text"
+            delta = _delta(block, piece, place, legacy, custom)
+            yield chunk(delta, delta_pause(block, chance), tag)
+    yield chunk({}, 0.0, "finish", _finish_reason(reply, legacy))
+
+
+def _sayable(reply: Reply, legacy: bool) -> Iterator[Block]:
+    """The older dialect has room for one call in a turn."""
+    calls = 0
+    for block in reply.blocks:
+        calls += block.kind == "call"
+        if not legacy or block.kind != "call" or calls == 1:
+            yield block
+
+
+def _freeform(asked: Asked) -> frozenset[str]:
+    return frozenset(tool.name for tool in asked.request.tools if tool.format is not None)
+
+
+def _logprobs(text: str, asked: Asked) -> dict[str, Any] | None:
+    """One made-up token for the whole piece; None where nobody asked."""
+    if not text or not asked.request.params.get("logprobs"):
+        return None
+    data = list(text.encode("utf-8", "backslashreplace"))
+    token = {"token": text, "logprob": -0.25, "bytes": data, "top_logprobs": []}
+    return {"content": [token], "refusal": None}
+
+
+def _sse(chunk: Mapping[str, Any]) -> bytes:
+    return b"data: %s\n\n" % encoded(chunk)
+
+
+def _head(asked: Asked, stamp: Stamp) -> dict[str, Any]:
+    return {
+        "id": stamp.id("chatcmpl-", 0, 29),
+        "object": "chat.completion.chunk",
+        "created": stamp.created,
+        "model": asked.request.model,
+        "service_tier": "default",
+        "system_fingerprint": _FINGERPRINT,
+    }
+
+
+def _opened(block: Block, place: int, stamp: Stamp, legacy: bool, custom: bool) -> dict[str, Any]:
+    if legacy:
+        return {"function_call": {"name": block.name, "arguments": ""}}
+    called = _called(block, "", custom)
+    return {"tool_calls": [{"index": place, "id": _id(place, stamp), **called}]}
+
+
+def _called(block: Block, text: str, custom: bool) -> dict[str, Any]:
+    if custom:
+        return {"type": "custom", "custom": {"name": block.name, "input": text}}
+    return {"type": "function", "function": {"name": block.name, "arguments": text}}
+
+
+def _delta(block: Block, piece: str, place: int, legacy: bool, custom: bool) -> dict[str, Any]:
+    match block.kind:
+        case "text":
+            return {"content": piece}
+        case "thinking":  # the word of DeepSeek and others; OpenAI itself shows no reasoning here
+            return {"reasoning_content": piece}
+        case "call" if legacy:
+            return {"function_call": {"arguments": piece}}
+        case "call" if custom:
+            return {"tool_calls": [{"index": place, "custom": {"input": piece}}]}
+        case "call":
+            return {"tool_calls": [{"index": place, "function": {"arguments": piece}}]}
+
+
+def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
+    """The answer to a request with `stream` false."""
+    legacy = bool(asked.request.params.get("legacy"))
+    choices = [
+        {
+            "index": number,
+            "message": _message(reply, asked, stamp, legacy),
+            "logprobs": _logprobs(reply.text, asked),
+            "finish_reason": _finish_reason(reply, legacy),
+        }
+        for number in range(_choices(asked))
+    ]
+    body = _head(asked, stamp) | {"object": "chat.completion", "choices": choices}
+    return encoded(body | {"usage": _usage(reply, asked)})
+
+
+def _message(reply: Reply, asked: Asked, stamp: Stamp, legacy: bool) -> dict[str, Any]:
+    freeform, calls = _freeform(asked), [b for b in _sayable(reply, legacy) if b.kind == "call"]
+    thinking = "".join(block.text for block in reply.blocks if block.kind == "thinking")
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": reply.text or None,
+        "refusal": None,
+        "annotations": [],
+    }
+    if calls and legacy:
+        message["function_call"] = {"name": calls[0].name, "arguments": calls[0].text}
+    elif calls:
+        message["tool_calls"] = [
+            {"id": _id(place, stamp), **_called(block, block.text, block.name in freeform)}
+            for place, block in enumerate(
+                raw_input(call) if call.name in freeform else call for call in calls
+            )
+        ]
+    return message | ({"reasoning_content": thinking} if thinking else {})
+
+
+def _id(place: int, stamp: Stamp) -> str:
+    return stamp.id("call_", place, 24)
+
+
+def _finish_reason(reply: Reply, legacy: bool) -> str:
+    if legacy and reply.stop == "calls":
+        return "function_call"
+    return _STOP.get(reply.stop, reply.stop)
+
+
+def _usage(reply: Reply, asked: Asked) -> dict[str, Any]:
+    spent = sum(tokens(b.text) + (8 if b.kind == "call" else 0) for b in reply.blocks)
+    spent *= _choices(asked)
+    thought = sum(tokens(block.text) for block in reply.blocks if block.kind == "thinking")
+    return {
+        "prompt_tokens": asked.input_tokens,
+        "completion_tokens": spent,
+        "total_tokens": asked.input_tokens + spent,
+        "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": thought, "audio_tokens": 0},
+    }
+
+
+def _error_object(problem: BadRequest) -> dict[str, Any]:
+    told = {
+        "message": str(problem),
+        "type": problem.kind,
+        "param": problem.param,
+        "code": problem.code,
+    }
+    return {"error": told}
+
+
+def error(problem: BadRequest, request_id: str) -> bytes:
+    """The error body; the id of the request travels in a header alone."""
+    return encoded(_error_object(problem))
+
+
+def error_frame(problem: BadRequest) -> bytes:
+    """The error as a chunk of a stream that has begun."""
+    return _sse(_error_object(problem))
+
+
+def key(headers: Mapping[str, str]) -> str:
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    return given.strip() if scheme.lower() == "bearer" else ""
+
+
+def _headers(request_id: str) -> Mapping[str, str]:
+    return {
+        "x-request-id": request_id,
+        "openai-processing-ms": "250",
+        "openai-version": "2020-10-01",
+        "openai-organization": "simulator",
+        "x-ratelimit-limit-requests": "10000",
+        "x-ratelimit-remaining-requests": "9999",
+        "x-ratelimit-reset-requests": "6ms",
+        "x-ratelimit-limit-tokens": "2000000",
+        "x-ratelimit-remaining-tokens": "1999500",
+        "x-ratelimit-reset-tokens": "15ms",
+    }
+
+
+def models(created: int) -> bytes:
+    entries = [_listed(name, created) for name in MODELS]
+    return compact({"object": "list", "data": entries}).encode()
+
+
+def _listed(name: str, created: int) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": created, "owned_by": "simulator"}
+
+
+def _model(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
+    """One model; there is one of every name here."""
+    return encoded(_listed(target.removeprefix("/models/"), created))
+
+
+def _bad_key(given: str) -> BadRequest:
+    shown = given if len(given) < 9 else f"{given[:4]}{'*' * (len(given) - 8)}{given[-4:]}"
+    return BadRequest(
+        f"Incorrect API key provided: {shown}. The simulator inside a server takes its token.",
+        401,
+        code="invalid_api_key",
+        source=_KEYS,
+    )
+
+
+KINDS: Mapping[int, tuple[str, str | None]] = {
+    400: ("invalid_request_error", None),
+    401: ("invalid_request_error", "invalid_api_key"),
+    402: ("insufficient_quota", "insufficient_quota"),
+    404: ("invalid_request_error", "model_not_found"),
+    429: ("requests", "rate_limit_exceeded"),
+    500: ("server_error", None),
+    503: ("server_error", None),
+    529: ("server_error", "overloaded"),
+}
+
+END = End(
+    name="openai_chat",
+    base="/openai/v1",
+    path="/chat/completions",
+    takes=re.compile("/chat/completions"),
+    models_path="/models",
+    key=key,
+    parse=parse,
+    frames=frames,
+    whole=whole,
+    error=error,
+    error_frame=error_frame,
+    kinds=KINDS,
+    no_key=BadRequest(
+        "You didn't provide an API key. You need to provide your API key in an Authorization "
+        "header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
+        401,
+        source=_KEYS,
+    ),
+    bad_key=_bad_key,
+    headers=_headers,
+    models=models,
+    beside=(Beside("GET", re.compile("/models/.+"), _model),),
+)

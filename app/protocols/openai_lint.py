@@ -1,0 +1,256 @@
+"""What OpenAI's two protocols do with a tool, and its strict mode: a subset of JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from app.core import tool_limits as limits
+from app.protocols.lint_finding import Finding, Severity
+from app.protocols.lint_rules import (
+    Node,
+    Rule,
+    Sent,
+    bare_array,
+    has,
+    is_boolean,
+    is_open,
+    judged,
+    nodes,
+    odd_format,
+    ref_beside,
+    root_has,
+)
+from app.schema import soundness
+
+LONG_DESCRIPTION = 1024
+FORMATS = (
+    *("date-time", "time", "date", "duration", "email"),
+    *("hostname", "ipv4", "ipv6", "uuid"),
+)
+
+NAMES: Mapping[str, str] = {
+    "openai_chat": "https://github.com/home-assistant/core/issues/121325",
+    "openai_responses": "https://github.com/CommandCodeAI/command-code/issues/778",
+}
+SHORT_NAMES = "https://github.com/anomalyco/opencode/issues/43714"
+LOOKAROUND = "https://github.com/vercel/ai/pull/21037"
+NEWER_LOOKAROUND = "https://github.com/decolua/9router/issues/1556"
+REGEX = "https://github.com/BerriAI/litellm/pull/40485"
+ENUMS = "https://community.openai.com/t/500-enums-limitation-in-structured-output/974416"
+TOP = "https://github.com/langchain-ai/langchainjs/issues/9804"
+ITEMS = "https://github.com/sigoden/aichat/pull/1049"
+PROPERTIES = "https://github.com/spring-projects/spring-ai/issues/4776"
+NO_SCHEMA = "OpenAI guide to function calling"
+LONG = "https://github.com/langchain-ai/open_deep_research/issues/80"
+CLOSED = "https://github.com/camel-ai/camel/issues/2231"
+DOCS = "https://platform.openai.com/docs/guides/structured-outputs#supported-schemas"
+ALL_OF = "https://github.com/makenotion/notion-mcp-server/issues/102"
+ONE_OF = "https://github.com/ai-dynamo/dynamo/pull/15153"
+NAMED = "https://github.com/can1357/oh-my-pi/issues/209"
+UNIQUE = "https://github.com/1jehuang/jcode/issues/687"
+DEFAULT = "https://github.com/dotnet/extensions/issues/6266"
+LENGTHS = "https://github.com/openai/openai-node/pull/1988"
+FORMAT = "https://github.com/can1357/oh-my-pi/issues/206"
+TYPELESS = "https://github.com/can1357/oh-my-pi/issues/211"
+BESIDE = "https://github.com/camel-ai/camel/issues/3001"
+DEEP = "https://github.com/tidyverse/ellmer/issues/671"
+
+
+def _is_partial(node: Node) -> bool:
+    return any(name not in node.required for name in node.properties)
+
+
+def _is_typeless(node: Node) -> bool:
+    said = ("type", "$ref", "anyOf")
+    return isinstance(node.schema, Mapping) and not any(name in node.keys for name in said)
+
+
+def _is_deep(node: Node) -> bool:
+    return node.depth == limits.OPENAI_DEEPEST + 1  # what is deeper still needs no telling
+
+
+def _looks_around(node: Node) -> bool:
+    return any(map(limits.has_lookaround, _patterns(node)))
+
+
+def _is_no_regex(node: Node) -> bool:
+    return not all(map(limits.is_python_regex, _patterns(node)))
+
+
+def _patterns(node: Node) -> list[str]:
+    """The regular expressions that stand at a node."""
+    named = node.keys.get("patternProperties")
+    several = [node.keys.get("pattern"), *(named if isinstance(named, Mapping) else ())]
+    return [one for one in several if isinstance(one, str)]
+
+
+def large_enum(schema: Any) -> tuple[int, int] | None:
+    """(values, letters) of an enum of texts that is too large for strict mode."""
+    values = schema.get("enum") if isinstance(schema, Mapping) else None
+    if not isinstance(values, list) or len(values) <= limits.OPENAI_LARGE_ENUM:
+        return None
+    letters = sum(len(value) for value in values if isinstance(value, str))
+    return (len(values), letters) if letters > limits.OPENAI_MOST_ENUM_LETTERS else None
+
+
+def _has_large_enum(node: Node) -> bool:
+    return large_enum(node.schema) is not None
+
+
+def _no(names: Sequence[str], source: str, *, inferred: bool = False) -> Iterator[Rule]:
+    for name in names:
+        yield Rule(f"takes no `{name}`", has(name), source, inferred, "strict", "strict")
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "takes no oneOf, anyOf, allOf, enum, const or not at the top level",
+        root_has("oneOf", "anyOf", "allOf", "enum", "const", "not"),
+        TOP,
+    ),
+    Rule("needs `items` of every array", bare_array, ITEMS),
+    Rule(
+        "takes no pattern that is none in Python, as \\p{..} and (?<name>..) are",
+        _is_no_regex,
+        REGEX,
+        fix="drop",
+    ),
+    Rule(
+        "needs `additionalProperties: false` of every object",
+        is_open,
+        CLOSED,
+        False,
+        "strict",
+        "strict",
+    ),
+    Rule("needs every property in `required`", _is_partial, CLOSED, False, "strict", "strict"),
+    *_no(("allOf",), ALL_OF),
+    *_no(("oneOf",), ONE_OF),
+    *_no(("not", "if", "then", "else", "dependentRequired", "dependentSchemas"), DOCS),
+    *_no(("propertyNames",), NAMED),
+    *_no(("uniqueItems",), UNIQUE),
+    *_no(("default",), DEFAULT),
+    *_no(("minLength", "maxLength"), LENGTHS),
+    *_no(
+        ("patternProperties", "minProperties", "maxProperties", "dependencies"), DOCS, inferred=True
+    ),
+    *_no(("contains", "minContains", "maxContains", "prefixItems"), DOCS, inferred=True),
+    *_no(("unevaluatedProperties", "unevaluatedItems"), DOCS, inferred=True),
+    Rule("does not know this `format`", odd_format(FORMATS), FORMAT, False, "strict", "strict"),
+    Rule("needs a `type`", _is_typeless, TYPELESS, False, "strict", "strict"),
+    Rule("takes no true or false for a schema", is_boolean, TYPELESS, True, "strict"),
+    Rule("takes nothing beside a `$ref`", ref_beside(), BESIDE, False, "strict", "inline"),
+    Rule(f"takes {limits.OPENAI_DEEPEST} levels of nesting", _is_deep, DEEP, True, "strict"),
+    Rule(
+        f"takes no enum of more than {limits.OPENAI_LARGE_ENUM} values with more than "
+        f"{limits.OPENAI_MOST_ENUM_LETTERS:,} letters in all",
+        _has_large_enum,
+        DOCS,
+        True,
+        "strict",
+    ),
+)
+
+
+def _no_lookaround(sent: Sent, protocol: str) -> Rule:
+    """Strict tools never may look around, others not for newer models; seen with Responses."""
+    return Rule(
+        "takes no lookahead or lookbehind in a pattern",
+        _looks_around,
+        LOOKAROUND if sent.strict else NEWER_LOOKAROUND,
+        inferred=protocol == "openai_chat" and not sent.strict,
+        fix="drop",
+        family="gpt-5.5 and later",
+    )
+
+
+def found(sent: Sent, protocol: str) -> Iterator[Finding]:
+    """What this protocol refuses of a tool."""
+    longest = limits.OPENAI_LONGEST_NAME[protocol]
+    if not limits.OPENAI_NAME[protocol].fullmatch(sent.name):
+        said = f"takes names of 1 to {longest} letters, digits, underscores and hyphens"
+        source = NAMES[protocol]
+        yield _finding(f"OpenAI {said}, not {sent.name[:80]!r}.", "/name", protocol, source)
+    elif len(sent.name) > min(limits.OPENAI_LONGEST_NAME.values()):
+        said = "Other servers that speak Responses take names of 64 letters; this one has "
+        said += f"{len(sent.name)}."
+        yield Finding("weak", said, "/name", protocol, source=SHORT_NAMES)
+    if protocol == "openai_chat" and len(sent.description) > LONG_DESCRIPTION:
+        yield Finding(
+            "weak",
+            f"Older models of OpenAI refuse a description of more than {LONG_DESCRIPTION:,} "
+            f"characters; this one has {len(sent.description):,}.",
+            "/description",
+            protocol,
+            family="gpt-4o, o1, o3-mini",
+            source=LONG,
+        )
+    if sent.freeform:
+        return
+    schema = sent.schema
+    if not isinstance(schema, Mapping):
+        yield _finding("OpenAI needs an object for parameters.", sent.where, protocol, NO_SCHEMA)
+        return
+    if schema and schema.get("type") != "object":
+        said = "OpenAI needs `type: object` at the root."
+        yield _finding(said, sent.where + "/type", protocol, NO_SCHEMA, inferred=True)
+    elif schema and "properties" not in schema:
+        said = "OpenAI needs `properties` at the root, even if it is empty."
+        yield _finding(said, sent.where, protocol, PROPERTIES)
+    plain = {key: value for key, value in schema.items() if key != "$schema"}
+    if wrong := soundness.fault(plain):
+        said = f"OpenAI takes JSON Schema draft 2020-12 alone, whatever $schema says. {wrong[0]}"
+        yield _finding(said, sent.where + wrong[1], protocol, NO_SCHEMA, inferred=True)
+    all_nodes = nodes(schema)
+    rules = (*RULES, _no_lookaround(sent, protocol))
+    yield from judged(rules, all_nodes, sent, protocol, "OpenAI")
+    yield from _large(sent, protocol, all_nodes)
+
+
+def _finding(
+    message: str,
+    where: str,
+    protocol: str,
+    source: str,
+    *,
+    strict: bool | None = None,
+    inferred: bool = False,
+) -> Finding:
+    severity: Severity = "strict" if strict is False else "refused"
+    return Finding(severity, message, where, protocol, source=source, inferred=inferred)
+
+
+def _large(sent: Sent, protocol: str, all_nodes: Sequence[Node]) -> Iterator[Finding]:
+    """The limits of strict mode on a whole schema."""
+    properties, values, letters = counted(node.schema for node in all_nodes)
+    for count, most, what, source, inferred in (
+        (properties, limits.OPENAI_MOST_PROPERTIES, "properties", DOCS, True),
+        (values, limits.OPENAI_MOST_ENUM, "values of enums", ENUMS, False),
+        (letters, limits.OPENAI_MOST_LETTERS, "letters in names and values", DOCS, True),
+    ):
+        if count > most:
+            said = f"OpenAI's strict mode takes {most:,} {what}, not {count:,}."
+            yield _finding(
+                said, sent.where, protocol, source, strict=sent.strict, inferred=inferred
+            )
+
+
+def counted(schemas: Iterable[Any]) -> tuple[int, int, int]:
+    """(properties, values of enums, letters) of all the schemas written in one. Letters are those
+    of the names of properties and definitions, of enums and of consts.
+    """
+    names = values = letters = 0
+    for schema in schemas:
+        if not isinstance(schema, Mapping):
+            continue
+        for key in ("properties", "$defs", "definitions"):
+            named = schema.get(key)
+            if isinstance(named, Mapping):
+                names += len(named) if key == "properties" else 0
+                letters += sum(map(len, named))
+        enum = schema.get("enum")
+        enum = enum if isinstance(enum, list) else []
+        values += len(enum)
+        letters += sum(len(one) for one in (*enum, schema.get("const")) if isinstance(one, str))
+    return names, values, letters

@@ -1,0 +1,1 @@
+"""OpenAI Responses: the client's end (encode, decode) and the server's (request, server)."""

@@ -1,0 +1,284 @@
+"""The server end of OpenAI Responses: what goes out. `openai_responses_request` reads the rest.
+
+https://platform.openai.com/docs/api-reference/responses-streaming
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+from random import Random
+from typing import Any
+
+from app.core.messages import arguments_object
+from app.protocols.openai_chat import server
+from app.protocols.openai_responses.request import parse
+from app.protocols.openai_responses.request_input import sealed
+from app.protocols.reply import Block, Reply, tokens
+from app.protocols.server import (
+    FIRST_TOKEN_S,
+    Asked,
+    BadRequest,
+    Beside,
+    End,
+    Frame,
+    Stamp,
+    Tag,
+    delta_pause,
+    encoded,
+    pieces,
+)
+
+_STATUSES = {"stop": "completed", "calls": "completed", "error": "failed"}
+_FAILED = "The server had an error while processing your request. Sorry about that!"
+_REASONS = {"length": "max_output_tokens", "refusal": "content_filter"}
+_DEFAULTS: Mapping[str, Any] = {
+    "background": False,
+    "error": None,
+    "incomplete_details": None,
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "reasoning": {"effort": None, "summary": None},
+    "service_tier": "default",
+    "store": True,
+    "temperature": 1.0,
+    "text": {"format": {"type": "text"}, "verbosity": "medium"},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": 0,
+    "top_p": 1.0,
+    "truncation": "disabled",
+    "user": None,
+    "metadata": {},
+}
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How the words of an item stream: its deltas, and the event that tells them whole."""
+
+    delta: str
+    told: str
+    member: str
+    tag: Tag
+
+
+_KINDS = {
+    "reasoning": _Kind(
+        "reasoning_summary_text.delta", "reasoning_summary_text.done", "text", "text"
+    ),
+    "message": _Kind("output_text.delta", "output_text.done", "text", "text"),
+    "function_call": _Kind(
+        "function_call_arguments.delta", "function_call_arguments.done", "arguments", "args"
+    ),
+    "custom_tool_call": _Kind(
+        "custom_tool_call_input.delta", "custom_tool_call_input.done", "input", "args"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class _Item:
+    """One item of the output: `block` holds its words as they go out here."""
+
+    index: int
+    type: str
+    id: str
+    block: Block
+    call_id: str = ""
+    encrypted: str = ""
+    cut: bool = False
+
+    def begun(self) -> dict[str, Any]:
+        """The item as a stream announces it."""
+        return self._written("in_progress", None)
+
+    def ended(self) -> dict[str, Any]:
+        return self._written("incomplete" if self.cut else "completed", self.block.text)
+
+    def _written(self, status: str, text: str | None) -> dict[str, Any]:
+        head = {"id": self.id, "type": self.type}
+        match self.type:
+            case "reasoning":
+                summary = [] if text is None else [{"type": "summary_text", "text": text}]
+                opaque = {"encrypted_content": self.encrypted} if self.encrypted else {}
+                return {**head, **opaque, "summary": summary}
+            case "message":
+                content = [] if text is None else [_piece(text)]
+                return {**head, "status": status, "content": content, "role": "assistant"}
+            case "function_call":
+                told = {"arguments": text or "", "call_id": self.call_id}
+                return {**head, "status": status, **told, "name": self.block.name}
+            case _:
+                told = {"call_id": self.call_id, "input": text or ""}
+                return {**head, "status": status, **told, "name": self.block.name}
+
+
+def _piece(text: str) -> dict[str, Any]:
+    return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
+
+
+def _items(reply: Reply, asked: Asked, stamp: Stamp) -> list[_Item]:
+    freeform = {tool.name for tool in asked.request.tools if tool.format is not None}
+    cut = len(reply.blocks) - 1 if reply.stop == "length" else -1
+    found = []
+    for index, block in enumerate(reply.blocks):
+        encrypted = call_id = ""
+        match block.kind:
+            case "thinking":
+                type_, prefix = "reasoning", "rs_"
+                encrypted = sealed(block.text) if asked.request.params.get("encrypted") else ""
+            case "text":
+                type_, prefix = "message", "msg_"
+            case "call" if block.name in freeform:
+                type_, prefix, call_id = "custom_tool_call", "ctc_", stamp.id("call_", index)
+                block = _raw(block)
+            case "call":
+                type_, prefix, call_id = "function_call", "fc_", stamp.id("call_", index)
+        id_ = stamp.id(prefix, index, 32)
+        found.append(_Item(index, type_, id_, block, call_id, encrypted, cut=index == cut))
+    return found
+
+
+def _raw(block: Block) -> Block:
+    """The call of a free-form tool: its one argument is the text itself."""
+    value = (arguments_object(block.text) or {}).get("input")
+    text = value if isinstance(value, str) else block.text
+    return Block(block.kind, text, block.name, block.piece)
+
+
+def frames(reply: Reply, asked: Asked, stamp: Stamp) -> Iterator[Frame]:
+    """The stream of one answer: each item is announced, grows, is told whole and is done."""
+    chance, number = stamp.chance(), count()
+
+    def frame(type_: str, pause: float = 0.0, tag: Tag = "other", **members: Any) -> Frame:
+        event = {"type": f"response.{type_}", "sequence_number": next(number), **members}
+        return Frame(_sse(event), pause, tag)
+
+    begun = _response(asked, stamp, "in_progress")
+    yield frame("created", chance.uniform(*FIRST_TOKEN_S), "start", response=begun)
+    yield frame("in_progress", response=begun)
+    items = _items(reply, asked, stamp)
+    for item in items:
+        opening: Tag = "args" if item.block.kind == "call" else "other"
+        yield frame("output_item.added", 0.0, opening, output_index=item.index, item=item.begun())
+        for type_, pause, tag, members in _growth(item, chance):
+            place = {"item_id": item.id, "output_index": item.index}
+            yield frame(type_, pause, tag, **place, **members)
+        yield frame("output_item.done", output_index=item.index, item=item.ended())
+    status, ended = _ended(items, reply, asked, stamp)
+    yield frame(status, 0.0, "finish", response=ended)
+
+
+def _growth(item: _Item, chance: Random) -> Iterator[tuple[str, float, Tag, dict[str, Any]]]:
+    """The events between the announcement of an item and its end."""
+    kind, text = _KINDS[item.type], item.block.text
+    place: dict[str, Any] = {}
+    opened = ""
+    if item.type == "reasoning":
+        place, opened = {"summary_index": 0}, "reasoning_summary_part"
+        part, whole = ({"type": "summary_text", "text": one} for one in ("", text))
+    elif item.type == "message":
+        place, opened, part, whole = {"content_index": 0}, "content_part", _piece(""), _piece(text)
+    if opened:
+        yield f"{opened}.added", 0.0, "other", {**place, "part": part}
+    logprobs: dict[str, Any] = {"logprobs": []} if item.type == "message" else {}
+    for piece in pieces(item.block, chance):
+        noise = {
+            "obfuscation": "".join(chance.choices("abcdefghij0123456789", k=16 - len(piece) % 16))
+        }
+        members = {**place, **logprobs, **noise, "delta": piece}
+        yield kind.delta, delta_pause(item.block, chance), kind.tag, members
+    yield kind.told, 0.0, "other", {**place, **logprobs, kind.member: text}
+    if opened:
+        yield f"{opened}.done", 0.0, "other", {**place, "part": whole}
+
+
+def _sse(event: Mapping[str, Any]) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (event["type"].encode(), encoded(event))
+
+
+def _response(asked: Asked, stamp: Stamp, status: str) -> dict[str, Any]:
+    head = {
+        "id": stamp.id("resp_", 0, 32),
+        "object": "response",
+        "created_at": stamp.created,
+        "status": status,
+        "model": asked.request.model,
+        "output": [],
+        "usage": None,
+    }
+    return {**_DEFAULTS, **asked.request.params.get("echo", {}), **head}
+
+
+def _ended(
+    items: list[_Item], reply: Reply, asked: Asked, stamp: Stamp
+) -> tuple[str, dict[str, Any]]:
+    """The status of the whole, and the response that tells it."""
+    status = _STATUSES.get(reply.stop, "incomplete")
+    body = _response(asked, stamp, status) | {"usage": _usage(reply, asked)}
+    if status == "incomplete":
+        body["incomplete_details"] = {"reason": _REASONS.get(reply.stop, reply.stop)}
+    elif status == "failed":
+        body["error"] = {"code": "server_error", "message": _FAILED}
+    body["output"] = [item.ended() for item in items]
+    return status, body
+
+
+def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
+    """The answer to a request with `stream` false."""
+    return encoded(_ended(_items(reply, asked, stamp), reply, asked, stamp)[1])
+
+
+def _usage(reply: Reply, asked: Asked) -> dict[str, Any]:
+    spent = sum(tokens(b.text) + (8 if b.kind == "call" else 0) for b in reply.blocks)
+    thought = sum(tokens(block.text) for block in reply.blocks if block.kind == "thinking")
+    return {
+        "input_tokens": asked.input_tokens,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": spent,
+        "output_tokens_details": {"reasoning_tokens": thought},
+        "total_tokens": asked.input_tokens + spent,
+    }
+
+
+def error_frame(problem: BadRequest) -> bytes:
+    """The error as the two events that end a stream which has begun."""
+    told = {"code": problem.code or problem.kind, "message": str(problem)}
+    event = {"type": "error", "sequence_number": 0}
+    full = {"type": problem.kind, **told, "param": problem.param}
+    response = {"object": "response", "status": "failed", "error": told, "output": []}
+    failed = {"type": "response.failed", "sequence_number": 1, "response": response}
+    return _sse({**event, "error": full}) + _sse(failed)
+
+
+def _count(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
+    """The answer to a request for a count of tokens, which is read like one for a response."""
+    spent = parse(body, headers).input_tokens
+    return encoded({"object": "response.input_tokens", "input_tokens": spent})
+
+
+END = End(
+    name="openai_responses",
+    base=server.END.base,
+    path="/responses",
+    takes=re.compile("/responses"),
+    models_path=server.END.models_path,
+    key=server.key,
+    parse=parse,
+    frames=frames,
+    whole=whole,
+    error=server.error,
+    error_frame=error_frame,
+    kinds=server.KINDS,
+    no_key=server.END.no_key,
+    bad_key=server.END.bad_key,
+    headers=server.END.headers,
+    models=server.models,
+    beside=(Beside("POST", re.compile("/responses/input_tokens"), _count),),
+)

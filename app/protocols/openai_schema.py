@@ -1,0 +1,195 @@
+"""What OpenAI refuses of a function's schema, by either of its protocols, in its own words.
+
+https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jsonschema_rs
+
+from app.core import tool_limits as limits
+from app.protocols import openai_lint
+from app.protocols.server import BadRequest, Source, spaced
+from app.protocols.subschemas import Path, all_written
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+_TOP = Source("https://github.com/langchain-ai/langchainjs/issues/9804")
+_ITEMS = Source("https://github.com/sigoden/aichat/pull/1049")
+_PROPERTIES = Source("https://github.com/spring-projects/spring-ai/issues/4776")
+_NO_SCHEMA = Source("OpenAI guide to function calling", inferred=True)
+_CLOSED = Source("https://github.com/camel-ai/camel/issues/2231")
+_DOCS = Source("https://platform.openai.com/docs/guides/structured-outputs#supported-schemas")
+_ASSUMED = Source(_DOCS.words, inferred=True)
+_FORMAT = Source("https://github.com/can1357/oh-my-pi/issues/206")
+_TYPELESS = Source("https://github.com/can1357/oh-my-pi/issues/211")
+_BOOLEAN = Source(_TYPELESS.words, inferred=True)
+_BESIDE = Source("https://github.com/camel-ai/camel/issues/3001")
+_DEEP = Source("https://github.com/tidyverse/ellmer/issues/671", inferred=True)
+_REGEX = Source(openai_lint.REGEX)
+_ENUMS = Source(openai_lint.ENUMS)
+
+_TOP_LEVEL = spaced("oneOf anyOf allOf enum const not")
+_NOT_PERMITTED: Mapping[str, Source] = {
+    "allOf": Source("https://github.com/makenotion/notion-mcp-server/issues/102"),
+    "oneOf": Source("https://github.com/ai-dynamo/dynamo/pull/15153"),
+    "propertyNames": Source("https://github.com/can1357/oh-my-pi/issues/209"),
+    "uniqueItems": Source("https://github.com/1jehuang/jcode/issues/687"),
+    "default": Source("https://github.com/dotnet/extensions/issues/6266"),
+    "minLength": Source("https://github.com/openai/openai-node/pull/1988"),
+    "maxLength": Source("https://github.com/openai/openai-node/pull/1988"),
+    **dict.fromkeys(spaced("not if then else dependentRequired dependentSchemas"), _DOCS),
+    **dict.fromkeys(
+        spaced(
+            """patternProperties minProperties maxProperties dependencies contains minContains
+            maxContains prefixItems unevaluatedProperties unevaluatedItems"""
+        ),
+        _ASSUMED,
+    ),
+}
+
+
+def errors(schema: Mapping[str, Any], *, strict: bool) -> Iterator[tuple[str, Source]]:
+    """What is wrong with the parameters of a function, in words, and how that is known."""
+    kind = schema.get("type", "None") if schema else "object"
+    if kind != "object":
+        said = f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'."
+        yield said, _NO_SCHEMA
+    if _TOP_LEVEL & schema.keys():
+        said = "'oneOf'/'anyOf'/'allOf'/'enum'/'const'/'not' at the top level."
+        yield f"schema must have type 'object' and not have {said}", _TOP
+    if schema and "properties" not in schema:
+        yield "In context=(), object schema missing properties.", _PROPERTIES
+    if not jsonschema_rs.meta.is_valid({**schema, "$schema": _DRAFT}):
+        yield "the schema is not valid under draft 2020-12 of JSON Schema.", _NO_SCHEMA
+    for path, one, depth in all_written(schema):
+        if isinstance(one, Mapping):
+            yield from _of_any(one, path)
+        if strict:
+            yield from _of_strict(one, path, depth)
+    if strict:
+        yield from _too_large(schema)
+
+
+def _where(path: Path) -> str:
+    return f"In context=({', '.join(map(repr, path))}{',' if len(path) == 1 else ''})"
+
+
+def _of_any(one: Mapping[str, Any], path: Path) -> Iterator[tuple[str, Source]]:
+    kind = one.get("type")
+    is_array = "array" in kind if isinstance(kind, list) else kind == "array"
+    if is_array and "items" not in one:
+        yield f"{_where(path)}, array schema missing items.", _ITEMS
+    for pattern in _patterns(one):
+        if not limits.is_python_regex(pattern):
+            yield f"'{pattern}' is not a 'regex'.", _REGEX
+
+
+def _of_strict(one: Any, path: Path, depth: int) -> Iterator[tuple[str, Source]]:
+    """What keeps the schema at `path` from being strict."""
+    where = _where(path)
+    if isinstance(one, bool):
+        yield f"{where}, {one} is not of type 'object'.", _BOOLEAN
+    if not isinstance(one, Mapping):
+        return
+    if depth > limits.OPENAI_DEEPEST:
+        yield f"{where}, {depth} levels of nesting exceeds limit of {limits.OPENAI_DEEPEST}.", _DEEP
+        return
+    yield from _of_object(one, where)
+    if not one.keys() & {"type", "$ref", "anyOf"}:
+        yield f"{where}, schema must have a 'type' key.", _TYPELESS
+    beside = sorted(one.keys() - {"$ref"})
+    if "$ref" in one and beside:
+        shown = ", ".join(map(repr, beside))
+        yield f"{where}, $ref cannot have keywords {{{shown}}}.", _BESIDE
+    for key in one:
+        if key in _NOT_PERMITTED:
+            yield f"{where}, '{key}' is not permitted.", _NOT_PERMITTED[key]
+    if "format" in one and one["format"] not in openai_lint.FORMATS:
+        yield f"{where}, '{one['format']}' is not a valid format.", _FORMAT
+
+
+def _of_object(one: Mapping[str, Any], where: str) -> Iterator[tuple[str, Source]]:
+    properties = one.get("properties")
+    properties = properties if isinstance(properties, Mapping) else {}
+    kind = one.get("type")
+    is_object = "object" in kind if isinstance(kind, list) else kind == "object"
+    if not is_object and not properties:
+        return
+    if one.get("additionalProperties") is not False:
+        yield (
+            f"{where}, 'additionalProperties' is required to be supplied and to be false.",
+            _CLOSED,
+        )
+    listed = one.get("required")
+    listed = listed if isinstance(listed, list) else []
+    required = {name for name in listed if isinstance(name, str)}
+    for name in properties:
+        if name not in required:
+            yield (
+                f"{where}, 'required' is required to be supplied and to be an array including "
+                f"every key in properties. Missing '{name}'.",
+                _CLOSED,
+            )
+
+
+def _patterns(one: Any) -> list[str]:
+    """The regular expressions that stand in a schema itself."""
+    if not isinstance(one, Mapping):
+        return []
+    named = one.get("patternProperties")
+    several = [one.get("pattern"), *(named if isinstance(named, Mapping) else ())]
+    return [each for each in several if isinstance(each, str)]
+
+
+def check_lookaround(
+    schema: Mapping[str, Any],
+    model: str,
+    *,
+    strict: bool,
+    seen: bool = True,
+    param: str = "tools",
+) -> None:
+    """Refuse a pattern that looks around, which older models take of tools that are not strict.
+    `seen` is whether that was seen of tools that are not, by this protocol; `param` is where the
+    schema stands."""
+    if not strict and limits.takes_lookaround(model):
+        return
+    for path, one, _ in all_written(schema):
+        if any(map(limits.has_lookaround, _patterns(one))):
+            place = "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in path)
+            raise BadRequest(
+                "Invalid JSON schema: regex lookaround is not supported. Found at "
+                f"${place}.pattern.",
+                param=param,
+                code="invalid_json_schema",
+                source=openai_lint.LOOKAROUND if strict else openai_lint.NEWER_LOOKAROUND,
+                inferred=not strict and not seen,
+            )
+
+
+def _too_large(schema: Mapping[str, Any]) -> Iterator[tuple[str, Source]]:
+    written = [one for _, one, _ in all_written(schema)]
+    properties, values, letters = openai_lint.counted(written)
+    for count, most, what in (
+        (properties, limits.OPENAI_MOST_PROPERTIES, "object properties"),
+        (letters, limits.OPENAI_MOST_LETTERS, "characters in names and values"),
+    ):
+        if count > most:
+            yield f"the schema has {count} {what}, more than the limit of {most}.", _ASSUMED
+    if values > limits.OPENAI_MOST_ENUM:
+        yield (
+            f"Expected at most {limits.OPENAI_MOST_ENUM} enum values in total within a single "
+            f"schema when using structured outputs, but received {values}. Consider reducing the "
+            "number of enums, or use 'strict: false' to opt out of structured outputs.",
+            _ENUMS,
+        )
+    for large in filter(None, map(openai_lint.large_enum, written)):
+        yield (
+            f"an enum has {large[0]} values with {large[1]} characters, more than the limit of "
+            f"{limits.OPENAI_MOST_ENUM_LETTERS} for more than {limits.OPENAI_LARGE_ENUM} values.",
+            _ASSUMED,
+        )

@@ -1,0 +1,300 @@
+"""What the rewrites share: the losses they tell, choices that exclude each other, merging."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from app.core.tool_limits import openai_takes
+from app.protocols.lint_rules import at
+from app.schema.keywords import Place, subschemas
+
+ANNOTATIONS = (
+    *("title", "description", "default", "examples", "$comment", "deprecated", "readOnly"),
+    *("writeOnly",),
+)
+"""Keywords that no value is refused for."""
+
+UNJUDGED = (*ANNOTATIONS, "$schema", "$id", "$anchor", "$defs", "definitions")
+"""These, and the keywords that are no word on the value at all."""
+
+KINDS = ("string", "number", "boolean", "object", "array", "null")
+_MINS, _MAXS = ("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")
+_LEAST = (*_MINS, "minLength", "minItems", "minProperties")
+_MOST = (*_MAXS, "maxLength", "maxItems", "maxProperties")
+
+
+class Losses:
+    """Sentences about meaning that was not kept, each once, in the order they came."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, None] = {}
+
+    def add(self, sentence: str, place: Place) -> None:
+        self._told.setdefault(f"{sentence}{at(place)}.")
+
+    def all(self) -> tuple[str, ...]:
+        return tuple(self._told)
+
+
+def described(schema: dict[str, Any], dropped: Mapping[str, Any]) -> dict[str, Any]:
+    """`schema` with what was dropped told to the model in the description."""
+    if not dropped:
+        return schema
+    words = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in dropped.items()]
+    said = f"({'; '.join(words)})"
+    before = schema.get("description")
+    return {**schema, "description": f"{before} {said}" if isinstance(before, str) else said}
+
+
+def without_items(schema: Mapping[str, Any], losses: Losses) -> dict[str, Any]:
+    """`schema` without any maxItems, which is told in descriptions."""
+    return changed_within(schema, lambda node, place: _no_most(node, losses, place))
+
+
+def _no_most(node: dict[str, Any], losses: Losses, place: Place) -> dict[str, Any]:
+    if "maxItems" not in node:
+        return node
+    losses.add("maxItems is no longer checked", place)
+    return described(node, {"maxItems": node.pop("maxItems")})
+
+
+def without_patterns(schema: Mapping[str, Any], losses: Losses) -> dict[str, Any]:
+    """`schema` without the patterns that OpenAI refuses, which are told in descriptions."""
+    return changed_within(schema, lambda node, place: _no_pattern(node, losses, place))
+
+
+def _no_pattern(node: dict[str, Any], losses: Losses, place: Place) -> dict[str, Any]:
+    named, pattern = node.get("patternProperties"), node.get("pattern")
+    if isinstance(named, Mapping) and not all(map(openai_takes, named)):
+        losses.add("patternProperties is no longer checked", place)
+        node["patternProperties"] = {key: one for key, one in named.items() if openai_takes(key)}
+    if not isinstance(pattern, str) or openai_takes(pattern):
+        return node
+    losses.add("pattern is no longer checked", place)
+    return described(node, {"pattern": node.pop("pattern")})
+
+
+def changed_within(
+    schema: Mapping[str, Any],
+    change: Callable[[dict[str, Any], Place], dict[str, Any]],
+    place: Place = (),
+) -> dict[str, Any]:
+    """`schema` with each schema written in it changed, the inner before the outer. Refs are not
+    followed, and a schema that is no object stays as it is."""
+    made = dict(schema)
+    for inner, one in subschemas(schema, place):
+        if not isinstance(one, Mapping):
+            continue
+        keyword, steps = str(inner[len(place)]), inner[len(place) + 1 :]
+        below = changed_within(one, change, inner)
+        match steps:
+            case ():
+                made[keyword] = below
+            case (int() as index,):
+                made[keyword] = [*made[keyword]]
+                made[keyword][index] = below
+            case (name,):
+                made[keyword] = {**made[keyword], name: below}
+    return change(made, place)
+
+
+def types_of(schema: Any) -> frozenset[str]:
+    """The JSON types that a schema may take, as far as it says at once; integers are numbers."""
+    if not isinstance(schema, Mapping):
+        return frozenset(KINDS)
+    given = schema.get("type")
+    if given is None and "const" in schema:
+        given = kind_of(schema["const"])
+    if given is None and isinstance(schema.get("enum"), list):
+        given = [kind_of(value) for value in schema["enum"]]
+    if given is None and isinstance(schema.get("anyOf"), list):
+        return frozenset(kind for one in schema["anyOf"] for kind in types_of(one))
+    if given is None:
+        return frozenset(KINDS)
+    several = given if isinstance(given, list) else [given]
+    return frozenset("number" if one == "integer" else one for one in several)
+
+
+def kind_of(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "integer" if value.is_integer() else "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+    return "object" if isinstance(value, Mapping) else "number"
+
+
+def exclude_each_other(several: Sequence[Any]) -> bool:
+    """Whether no value can satisfy two of these schemas, as far as can be seen at once: by their
+    types, by the values they list, or by one property that tells objects apart. Linear."""
+    by_kind: dict[str, list[Any]] = {}
+    for one in several:
+        for kind in types_of(one):
+            by_kind.setdefault(kind, []).append(one)
+    return all(len(those) < 2 or _apart(kind, those) for kind, those in by_kind.items())
+
+
+def _apart(kind: str, several: Sequence[Any]) -> bool:
+    """Whether schemas that all may take a value of this kind take different ones."""
+    if not all(isinstance(one, Mapping) for one in several):
+        return False
+    if _differ(several):
+        return True
+    if kind != "object":
+        return False
+    names = set.intersection(*(set(one.get("required") or ()) for one in several))
+    return any(
+        _differ([(one.get("properties") or {}).get(name) for one in several]) for name in names
+    )
+
+
+def _differ(several: Sequence[Any]) -> bool:
+    """Whether each lists its values, and none the value of another."""
+    seen: set[str] = set()
+    for one in several:
+        values = _values(one)
+        if values is None or values & seen:
+            return False
+        seen |= values
+    return True
+
+
+def _values(schema: Any) -> frozenset[str] | None:
+    """The only values a schema takes, spelled; None where it lists none."""
+    if not isinstance(schema, Mapping):
+        return None
+    if "const" in schema:
+        return frozenset((spelled(schema["const"]),))
+    if isinstance(schema.get("enum"), list):
+        return frozenset(map(spelled, schema["enum"]))
+    return None
+
+
+def spelled(value: Any) -> str:
+    """A text that two values share where they are the same to JSON Schema: 1 is 1.0, not true."""
+    return json.dumps(_whole(value), sort_keys=True)
+
+
+def _whole(value: Any) -> Any:
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case list():
+            return [_whole(one) for one in value]
+        case Mapping():
+            return {key: _whole(one) for key, one in value.items()}
+    return value
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are the same to JSON Schema; quick where they are not."""
+    match one, other:
+        case (bool(), _) | (_, bool()):
+            return one is other
+        case (list(), list()):
+            return len(one) == len(other) and all(map(same, one, other))
+        case (Mapping(), Mapping()):
+            return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    return bool(one == other)
+
+
+def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A schema that takes what both take, or None where this cannot be said in one."""
+    whole = dict(one)
+    if _mixes(one) or _mixes(other):
+        both = {key for key in one if key not in _ODD and key in other}
+        both = {key for key in both if same(one[key], other[key])}
+        if one.keys() - both - {*UNJUDGED} and other.keys() - both - {*UNJUDGED}:
+            return None
+    for key, value in other.items():
+        if key not in whole or key in UNJUDGED or same(whole[key], value):
+            whole.setdefault(key, value)
+            continue
+        joined = _joined(key, whole[key], value)
+        if joined is None:
+            return None
+        whole[key] = joined
+    return whole
+
+
+_ODD = (
+    *("additionalProperties", "unevaluatedProperties", "unevaluatedItems", "items"),
+    *("prefixItems", "patternProperties", "if", "then", "else", "contains", "$ref"),
+    *("additionalItems", "minContains", "maxContains"),
+)
+"""Keywords that mean something else beside others."""
+
+
+def _mixes(schema: Mapping[str, Any]) -> bool:
+    return any(key in schema for key in _ODD)
+
+
+def _joined(key: str, mine: Any, other: Any) -> Any:
+    """The value of a keyword that means both, or None."""
+    if key == "type":
+        left = mine if isinstance(mine, list) else [mine]
+        right = other if isinstance(other, list) else [other]
+        both = [one for one in left if one in right]
+        return (both[0] if len(both) == 1 else both) if both else None
+    if key == "required":
+        return list(dict.fromkeys((*mine, *other)))
+    if key == "enum":
+        others = set(map(spelled, other))
+        return [value for value in mine if spelled(value) in others] or None
+    if key == "properties":
+        if any(name in mine and not same(mine[name], other[name]) for name in other):
+            return None
+        return {**mine, **other}
+    if key in _LEAST:
+        return max(mine, other)
+    return min(mine, other) if key in _MOST else None
+
+
+def folded(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """`schema` with the branches of its `allOf` taken in where that can be; whether all were."""
+    branches = schema.get("allOf")
+    if not isinstance(branches, list):
+        return dict(schema), True
+    whole: dict[str, Any] = {key: value for key, value in schema.items() if key != "allOf"}
+    done = True
+    for branch in branches:
+        if branch is True:
+            continue
+        inner, fits = folded(branch) if isinstance(branch, Mapping) else (None, False)
+        joined = None if inner is None else merged(whole, inner)
+        done = done and fits and joined is not None
+        whole = whole if joined is None else joined
+    return whole, done
+
+
+def branches_of(schema: Any, keyword: str) -> Iterator[Any]:
+    several = schema.get(keyword) if isinstance(schema, Mapping) else None
+    yield from several if isinstance(several, list) else ()
+
+
+_BESIDE = ("title", "description", "$schema", "$id", "$comment", "examples", "anyOf")
+
+
+def spread(node: dict[str, Any], losses: Losses, place: Place) -> list[Any]:
+    """The choices of `anyOf`, with what stands beside them taken out of `node` into each: it holds
+    for all of them.
+    """
+    rest = {key: node.pop(key) for key in [key for key in node if key not in _BESIDE]}
+    several = list(branches_of(node, "anyOf"))
+    if not rest:
+        return several
+    both = [merged(rest, {} if one is True else one) for one in several if one is not False]
+    if all(one is not None for one in both):
+        return both
+    losses.add(f"{', '.join(rest)} beside anyOf is no longer checked", place)
+    return several

@@ -1,0 +1,220 @@
+"""What the server end of a protocol is, and what all of them share. No socket, clock or randomness:
+ids come from a `Stamp`, pauses are told in seconds at a person's pace and taken by `play`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Literal
+
+from app.core.errors import BadInput
+from app.core.messages import ModelRequest
+from app.protocols.reply import Block, Reply
+
+Tag = Literal[
+    "start", "text", "args", "other", "finish", "marker", "body", "slow", "cut", "reset", "stall"
+]
+
+FIRST_TOKEN_S = (0.25, 0.40)
+DELTA_S = (0.012, 0.025)
+PIECE = (3, 8)
+
+
+def spaced(text: str) -> frozenset[str]:
+    """The names of a list that is written with spaces between them."""
+    return frozenset(text.split())
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Bytes to send, `pause` seconds after those before. `tag` says what they are; three say what
+    to do instead of sending: `cut` drops the connection, `reset` drops it the hard way (where the
+    socket itself is written to), `stall` keeps it and sends no more. The pause before a `slow` one
+    holds at any pace.
+    """
+
+    data: bytes
+    pause: float = 0.0
+    tag: Tag = "other"
+
+
+CUT = Frame(b"", tag="cut")
+RESET = Frame(b"", tag="reset")
+STALL = Frame(b"", tag="stall")
+
+
+class BadRequest(BadInput):
+    """A request that the provider refuses. `kind`, `param` and `code` are its own words.
+
+    `source` says where it is known from that the real one refuses this, `inferred` that nobody saw
+    it: both travel in a header, for whoever wonders. `retry_s` is when to come back, in seconds.
+    """
+
+    def __init__(
+        self,
+        sentence: str,
+        status: int = 400,
+        *,
+        kind: str = "invalid_request_error",
+        param: str | None = None,
+        code: str | None = None,
+        source: str = "",
+        inferred: bool = False,
+        retry_s: int | None = None,
+    ) -> None:
+        super().__init__(sentence)
+        self.status, self.kind, self.param, self.code = status, kind, param, code
+        self.source, self.inferred, self.retry_s = source, inferred, retry_s
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where it is known from that a provider refuses something; `inferred` where nobody saw it."""
+
+    words: str
+    inferred: bool = False
+
+    def refusal(
+        self, sentence: str, *, param: str | None = None, code: str | None = None
+    ) -> BadRequest:
+        """A request that is invalid for this reason, with status 400."""
+        return BadRequest(
+            sentence, param=param, code=code, source=self.words, inferred=self.inferred
+        )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as it was understood. `input_tokens` is what it will be said to have cost.
+    `stream_type` is the media type of the stream where it is another than the end's own.
+    """
+
+    request: ModelRequest
+    input_tokens: int
+    include_usage: bool = False
+    stream_type: str = ""
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """Where ids come from: the same request under the same seed gets the same ones.
+
+    `created` is in Unix seconds.
+    """
+
+    seed: str
+    created: int
+
+    @classmethod
+    def of(cls, body: bytes, seed: int, created: int) -> Stamp:
+        return cls(f"{seed}:{hashlib.sha256(body).hexdigest()}", created)
+
+    def id(self, prefix: str, place: int = 0, length: int = 24) -> str:
+        digest = hashlib.sha256(f"{self.seed}:{prefix}:{place}".encode()).digest()
+        return prefix + "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:length])
+
+    def chance(self) -> Random:
+        return Random(self.seed)
+
+
+_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz123456789"
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Another request that an end answers: a count of tokens, one model, a version.
+
+    `answer` gets the body, the headers, the path below the end's base, and the time in Unix
+    seconds; it gives JSON, and raises BadRequest.
+    """
+
+    method: str
+    path: re.Pattern[str]
+    answer: Callable[[bytes, Mapping[str, str], str, int], bytes]
+
+
+@dataclass(frozen=True)
+class End:
+    """A protocol's server end as a row of the table in `app`.
+
+    `base` is the path its clients are given; `path` is where requests go below it, as a person
+    writes it, and `takes` the same as a pattern. Header names are in lower case. `parse` gets the
+    body, the headers and the path with its query below `base`, and raises BadRequest. `kinds` are
+    the provider's own words, type and code, for an error of a status. `stream_type` is the media
+    type of its streams. `no_key` is None where no key is needed; `key_param` is the member of the
+    query that a key may stand in, too. `waits_in_body` says that an error tells in its body when to
+    come back, and no header does. `beside` is what else of the provider's API is answered.
+    """
+
+    name: str
+    base: str
+    path: str
+    takes: re.Pattern[str]
+    models_path: str
+    key: Callable[[Mapping[str, str]], str]
+    parse: Callable[[bytes, Mapping[str, str], str], Asked]
+    frames: Callable[[Reply, Asked, Stamp], Iterator[Frame]]
+    whole: Callable[[Reply, Asked, Stamp], bytes]
+    error: Callable[[BadRequest, str], bytes]
+    error_frame: Callable[[BadRequest], bytes]
+    kinds: Mapping[int, tuple[str, str | None]]
+    no_key: BadRequest | None
+    bad_key: Callable[[str], BadRequest]
+    headers: Callable[[str], Mapping[str, str]]
+    models: Callable[[int], bytes]
+    stream_type: str = "text/event-stream; charset=utf-8"
+    key_param: str = ""
+    waits_in_body: bool = False
+    beside: tuple[Beside, ...] = ()
+
+    def other(self, path: str) -> tuple[Beside, ...]:
+        """What is answered at `path` beside messages, by whatever method."""
+        return tuple(one for one in self.beside if one.path.fullmatch(path))
+
+
+def compact(value: Any) -> str:
+    """JSON as the providers write it: no spaces, letters of all alphabets as they are."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def encoded(value: Any) -> bytes:
+    """JSON bytes; a lone surrogate goes out as its escape, for it has no UTF-8."""
+    try:
+        return compact(value).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def pieces(block: Block, chance: Random) -> Iterator[str]:
+    """The deltas of a block: 3 to 8 characters, or the size that the block asks for."""
+    start = 0
+    while start < len(block.text):
+        size = block.piece or chance.randint(*PIECE)
+        yield block.text[start : start + size]
+        start += size
+
+
+def delta_pause(block: Block, chance: Random) -> float:
+    """Seconds before a delta; none where the block sets the size itself, for these are many."""
+    return 0.0 if block.piece else chance.uniform(*DELTA_S)
+
+
+_A_BODY = Source("the API references: a body is a JSON object; the words are ours", inferred=True)
+
+
+def object_of(body: bytes) -> dict[str, Any]:
+    """The JSON object of a request body."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise _A_BODY.refusal(
+            f"The body is not valid JSON ({error}). Send a JSON object."
+        ) from error
+    if not isinstance(value, dict):
+        raise _A_BODY.refusal("The body is not a JSON object. Send one.")
+    return value

@@ -1,0 +1,188 @@
+"""Where in a frame the tokens of `logprobs` stand, so that they can be starred like the text that
+they repeat: each with its alternatives, and with the `bytes` that spell it in numbers.
+
+Knows the members in which protocols send tokens; knows no secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.protocols.delta_bytes import Delta, Literal, Span, bytes_of, text_of
+
+_MARK = re.compile(rb'"[^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+("?)|[{}\[\]]')
+"""A string without an end is read once as a whole: not again from each quote that is in it."""
+_BRACKET = re.compile(rb"[{}\[\]]")
+_IS_NAME = re.compile(rb"\s*:")
+
+_NAME = re.compile(
+    rb'"(?:t|\\u0074)(?:o|\\u006[fF])(?:k|\\u006[bB])(?:e|\\u0065)(?:n|\\u006[eE])"\s*:'
+)
+
+_BESIDE = b"top_logprobs"
+"""The list of what else might have stood there, in an entry."""
+_APART = b"candidates"
+"""The same where it stands apart from the entries (Gemini)."""
+
+
+@dataclass
+class Token:
+    """An entry: its text in the frame, the digits of its `bytes`, and its alternatives."""
+
+    literal: Literal
+    numbers: Span | None = None
+    beside: list[Token] = field(default_factory=list)
+
+
+@dataclass
+class Stars:
+    """Spans of a frame to be starred. `quoted` are places of brackets that become quotes, for a
+    list of stars would be no JSON."""
+
+    spans: list[Span] = field(default_factory=list)
+    quoted: list[int] = field(default_factory=list)
+
+    def add(self, others: Stars, at: int = 0) -> None:
+        """Those of a frame that begins at `at`, too."""
+        self.spans += [(at + start, at + end) for start, end in others.spans]
+        self.quoted += [at + place for place in others.quoted]
+
+
+@dataclass
+class _Open:
+    is_list: bool
+    name: bytes
+    start: int = 0
+    token: Literal | None = None
+    numbers: Span | None = None
+    tokens: list[Token] = field(default_factory=list)
+    beside: list[Token] = field(default_factory=list)
+
+
+@dataclass
+class TokenLists:
+    """The lists of entries of a frame, in order, and those that stand `apart` from them."""
+
+    lists: list[list[Token]] = field(default_factory=list)
+    apart: list[Token] = field(default_factory=list)
+
+
+def has_tokens(frame: bytes) -> bool:
+    """Whether any entry may stand there; most answers have none."""
+    return _NAME.search(frame) is not None
+
+
+def _marks(frame: bytes) -> Iterator[re.Match[bytes]]:
+    """The strings and the brackets; those in a string without an end count, for it may be none."""
+    for mark in _MARK.finditer(frame):
+        if mark[1] == b"":
+            yield from _BRACKET.finditer(frame, mark.start(), mark.end())
+        else:
+            yield mark
+
+
+def token_lists(frame: bytes) -> TokenLists:
+    """What is not closed, for its end never came, counts."""
+    found = TokenLists()
+    stack, name = [_Open(False, b"")], b""
+    for mark in _marks(frame):
+        sign, top = mark[0], stack[-1]
+        if sign in (b"{", b"["):
+            stack.append(_Open(sign == b"[", top.name if top.is_list else name, mark.start()))
+        elif sign in (b"}", b"]"):
+            if len(stack) > 1:
+                _close(stack.pop(), stack[-1], mark.start(), found)
+        elif top.is_list:
+            continue
+        elif _IS_NAME.match(frame, mark.end()):
+            name = text_of(sign).encode("utf-8", "replace") if b"\\" in sign else sign[1:-1]
+        elif name == b"token":
+            top.token = Literal(name, mark.start() + 1, mark.end() - 1, text_of(sign))
+    while len(stack) > 1:
+        _close(stack.pop(), stack[-1], len(frame), found)
+    return found
+
+
+def _close(closed: _Open, above: _Open, end: int, found: TokenLists) -> None:
+    if not closed.is_list:
+        if closed.token is not None:
+            above.tokens.append(Token(closed.token, closed.numbers, closed.beside))
+    elif closed.name == b"bytes":
+        above.numbers = (closed.start + 1, end)
+    elif closed.name == _BESIDE:
+        above.beside = closed.tokens
+    elif closed.name == _APART:
+        found.apart += closed.tokens
+    elif closed.tokens:
+        found.lists.append(closed.tokens)
+
+
+def star_tokens(frame: bytes, deltas: Sequence[Delta]) -> Stars:
+    """What of `frame` is starred for the spans of `deltas`, which are the texts of all entries in
+    their order."""
+    found = token_lists(frame)
+    unused: dict[str, deque[Token]] = {}
+    for token in (token for tokens in found.lists for token in tokens):
+        unused.setdefault(token.literal.text, deque()).append(token)
+    pairs = []
+    for text, spans in deltas:
+        if same := unused.get(text):
+            pairs.append((same.popleft(), spans))
+    return starred_tokens(frame, pairs, found.apart)
+
+
+def starred_tokens(
+    frame: bytes, tokens: Iterable[tuple[Token, Sequence[Span]]], apart: Sequence[Token] = ()
+) -> Stars:
+    """What of `frame` is starred where of each token these characters are."""
+    stars = Stars()
+    for token, spans in tokens:
+        if spans:
+            for one in (token, *_alike(token, token.beside), *_alike(token, apart)):
+                stars.spans += bytes_of(frame, one.literal, spans)
+                if one.numbers is not None and one.numbers[0] < one.numbers[1]:
+                    stars.spans.append(one.numbers)
+                    stars.quoted += [one.numbers[0] - 1, one.numbers[1]]
+    return stars
+
+
+def _alike(token: Token, others: Iterable[Token]) -> Iterator[Token]:
+    return (one for one in others if one.literal.text == token.literal.text)
+
+
+def texts_of(entries: Any) -> list[str]:
+    """The texts of the entries that have one."""
+    if not isinstance(entries, list):
+        return []
+    texts = (entry.get("token") for entry in entries if isinstance(entry, dict))
+    return [text for text in texts if text and isinstance(text, str)]
+
+
+def with_texts(entries: Sequence[Any], texts: Iterable[str]) -> list[Any]:
+    """The entries with these texts, which are their own but for stars."""
+    left, changed = iter(texts), []
+    for entry in entries:
+        text = entry.get("token") if isinstance(entry, dict) else None
+        if text and isinstance(text, str) and (new := next(left, text)) != text:
+            entry = _with_text(entry, text, new)
+            beside = entry.get("top_logprobs")
+            if isinstance(beside, list):
+                entry["top_logprobs"] = [
+                    _with_text(one, text, new)
+                    if isinstance(one, dict) and one.get("token") == text
+                    else one
+                    for one in beside
+                ]
+        changed.append(entry)
+    return changed
+
+
+def _with_text(entry: Mapping[str, Any], old: str, new: str) -> dict[str, Any]:
+    changed = {**entry, "token": new}
+    if isinstance(entry.get("bytes"), list) and entry["bytes"]:
+        changed["bytes"] = "*" * len(old)
+    return changed

@@ -1,1 +1,0 @@
-"""The providers' protocols as pure functions: requests to bytes, bytes to events."""

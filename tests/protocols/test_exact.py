@@ -1,0 +1,74 @@
+"""JSON to the letter."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.protocols.raw_json import MOST_DEEP, Quoted, joined, parsed
+from tests.protocols.frames import UNHURRIED
+from tests.tables import each_row
+
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text()),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.text(), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@UNHURRIED
+@given(VALUES, VALUES, st.sampled_from([None, 1, "\t"]))
+def test_a_member_is_quoted_to_the_letter(before: Any, value: Any, indent: Any) -> None:
+    text = json.dumps({"a": [before, {"b": value}], "c": before}, indent=indent)
+    found = Quoted(text).member("a", 1, "b")
+    assert found in text
+    assert json.loads(found) == value
+
+
+@each_row(
+    ("text", "path", "found"),
+    [
+        ('{"a": 1.10}', ("a",), "1.10"),
+        ('{"a": 1, "a": 2 }', ("a",), "2"),
+        ('{"a": 1}', ("b",), ""),
+        ('{"a": 1}', (0,), ""),
+        ("[]", (0,), ""),
+        ("7", ("a",), ""),
+        (' {"a" : [ 1 , {"b":{}} ] } ', ("a", 1, "b"), "{}"),
+    ],
+)
+def test_members(text: str, path: tuple[str | int, ...], found: str) -> None:
+    assert Quoted(text).member(*path) == found
+
+
+def test_what_is_parsed_can_be_written_again() -> None:
+    text = '{"nan": NaN, "big": 1e999, "long": ' + "9" * 5000 + "}"
+    value = parsed(text)
+    assert value == {"nan": None, "big": "1e999", "long": "9" * 5000}
+    assert json.loads(json.dumps(value, allow_nan=False)) == value
+
+
+@each_row("fill", ["", "0", '"[[[[{{{{\\""', '["a"], []'])
+def test_depth_is_what_brackets_outside_of_texts_make(fill: str) -> None:
+    spare = fill.startswith("[")
+    deepest = "[" * (MOST_DEEP - spare) + fill + "]" * (MOST_DEEP - spare)
+    assert parsed(deepest) == json.loads(deepest)
+    with pytest.raises(ValueError, match="deeply"):
+        parsed(f"[{deepest}]")
+    assert parsed(json.dumps(["[" * 300, [[]] * 300])) == ["[" * 300, [[]] * 300]
+
+
+def test_a_string_that_is_never_closed_costs_its_length() -> None:
+    with pytest.raises(ValueError, match="Unterminated"):
+        parsed('{"a": [' + "[]," * 300 + '"' + '\\"' * 500_000)
+
+
+def test_halves_of_a_character_become_whole_and_lone_ones_stay() -> None:
+    assert joined(["a\ud83d", "\ude00b"]) == "a\U0001f600b"
+    assert joined(["é\ud83d", "b"]) == "é\ud83db"

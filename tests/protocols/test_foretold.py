@@ -1,0 +1,104 @@
+"""What will be refused of tools is said, and they are sent as they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from app.core.tools import Tool
+from app.protocols.registry import CODECS
+from tests.protocols.requests import encoded, request
+from tests.tables import each_row
+
+CLOSED: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
+OPTIONAL = {**CLOSED, "properties": {"x": {"type": "string"}}}
+WITHIN = {**CLOSED, "properties": {"x": {"items": {"type": "object"}}}, "required": ["x"]}
+
+
+def strict(schema: Any, count: int = 1) -> tuple[Tool, ...]:
+    return tuple(Tool(f"f{place}", "", schema, strict=True) for place in range(count))
+
+
+def patterned(pattern: str) -> tuple[Tool, ...]:
+    """A tool with an optional list of texts of this pattern."""
+    texts = {"type": "array", "items": {"type": "string", "pattern": pattern}}
+    return (Tool("f", "", {"type": "object", "properties": {"x": texts}}),)
+
+
+def lists(most: int, count: int = 1) -> tuple[Tool, ...]:
+    schema = {"type": "array", "items": {"type": "string"}, "maxItems": most}
+    parameters = {"type": "object", "properties": {"x": schema}}
+    return tuple(Tool(f"f{place}", "", parameters) for place in range(count))
+
+
+NAMED = "takes no tool named"
+LOOSE = "is without additionalProperties: false"
+
+
+@each_row(
+    ("tools", "word", "refusing"),
+    [
+        ((Tool("a.b"),), NAMED, "anthropic openai_chat openai_responses"),
+        ((Tool("x" * 65),), NAMED, "openai_chat"),
+        ((Tool("x" * 129),), NAMED, "anthropic openai_chat openai_responses gemini"),
+        ((Tool("1abc"),), NAMED, "gemini"),
+        ((Tool("a b"),), NAMED, "anthropic openai_chat openai_responses gemini"),
+        (tuple(Tool(f"f{n}") for n in range(129)), "not 129", "openai_chat openai_responses"),
+        (strict(CLOSED, 21), "20 strict tools, not 21", "anthropic"),
+        (strict(CLOSED, 20), "refused", ""),
+        (strict({"type": "object"}), LOOSE, "anthropic openai_chat openai_responses"),
+        (strict(WITHIN), LOOSE, "anthropic openai_chat openai_responses"),
+        (strict(OPTIONAL), "'x' is not among", "openai_chat openai_responses"),
+        ((Tool("f", "", OPTIONAL),), "refused", ""),
+        (patterned("^(?=a)b"), "it looks ahead or behind", "openai_chat openai_responses"),
+        (patterned(r"\p{L}"), "no regular expression of Python", "openai_chat openai_responses"),
+        (patterned(r"^[(?=]\(\?!(?:a|b)$"), "refused", ""),
+        (lists(960), "refused", ""),
+        (lists(480, 2), "refused", ""),
+        (lists(481, 2), "about 960 items in all, not 962", "gemini"),
+    ],
+)
+@each_row("protocol", CODECS)
+def test_what_will_be_refused_is_said(
+    protocol: str, tools: tuple[Tool, ...], word: str, refusing: str
+) -> None:
+    body, sent = encoded(protocol, request(tools=tools))
+    assert any(word in note for note in sent.notes) == (protocol in refusing.split())
+    assert tools[0].name in str(body["tools"])
+
+
+def test_a_server_without_a_strict_mode_refuses_no_schema() -> None:
+    _, sent = encoded("openai_chat", request(tools=strict(OPTIONAL), quirks=("no_strict",)))
+    assert not any("refused" in note for note in sent.notes)
+
+
+def test_a_deep_schema_is_no_trouble() -> None:
+    knot: dict[str, Any] = dict(CLOSED)
+    for _ in range(300):
+        knot = {**CLOSED, "properties": {"x": knot}, "required": ["x"]}
+    _, sent = encoded("openai_responses", request(tools=strict(knot)))
+    assert sent.notes == ()
+
+
+@each_row(
+    ("model", "strict", "told"),
+    [
+        ("gpt-5.5", False, True),
+        ("gpt-5.6-sol", False, True),
+        ("gpt-6", False, True),
+        ("a-model-of-mine", False, True),
+        ("gpt-5.4-mini", False, False),
+        ("gpt-5", False, False),
+        ("gpt-5-mini-2025-08-07", False, False),
+        ("openai/gpt-4o", False, False),
+        ("o3", False, False),
+        ("gpt-5.4-mini", True, True),
+    ],
+)
+@each_row("protocol", ["openai_chat", "openai_responses"])
+def test_older_models_of_openai_take_lookaround_in_tools_that_are_not_strict(
+    protocol: str, model: str, strict: bool, told: bool
+) -> None:
+    tools = tuple(replace(tool, strict=strict) for tool in patterned("a(?<!b)c"))
+    _, sent = encoded(protocol, replace(request(tools=tools), model=model))
+    assert any("looks ahead or behind" in note for note in sent.notes) == told

@@ -1,0 +1,26 @@
+"""Lists of models, whatever came in their place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.protocols.base import ModelInfo
+from app.protocols.listing import listed
+from app.protocols.registry import CODECS
+from tests.tables import each_row
+
+ONE = {"id": "m", "name": "m", "model": "m"}
+
+
+@pytest.mark.parametrize("value", [{"data": [ONE, {}, 3, None]}, [ONE, "x"]])
+def test_what_has_a_name_is_a_model(value: Any) -> None:
+    assert listed(value, "data") == [ONE]
+
+
+@each_row("value", [None, 3, "x", {}, {"data": {}}, {"data": 3}, {"error": "no"}])
+@each_row("protocol", CODECS)
+def test_what_is_no_list_has_no_models(protocol: str, value: Any) -> None:
+    assert CODECS[protocol].models(value) == ()
+    assert all(isinstance(one, ModelInfo) for one in CODECS[protocol].models([ONE]))

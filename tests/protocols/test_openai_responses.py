@@ -1,0 +1,503 @@
+"""OpenAI Responses: what its dialects send, and what becomes of it. One frame set per quirk."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from app.core.events import ResponseEnded, ResponseFailed
+from app.protocols.openai_responses.decode import key_header, label, models
+from app.protocols.summary import decode
+from tests.protocols.frames import DONE, codes_of, end_of, events_of, parts_of, sse
+from tests.protocols.responses import (
+    added,
+    args,
+    body,
+    call,
+    completed,
+    done,
+    event,
+    message,
+    reasoning,
+    summary,
+    text,
+)
+from tests.tables import each_row
+
+CREATED = event("created", response=body(status="in_progress"))
+ARGS = '{"x": 1}'
+CALLED = (added(0, call("", status="in_progress")), args(0, '{"x"'), args(0, ": 1}"))
+
+
+def read(*values: Any) -> list[Any]:
+    return events_of("openai_responses", sse(*values))
+
+
+def seen(events: list[Any]) -> list[tuple[str, str, bool]]:
+    """(kind, text, complete) of each part."""
+    return [(kind, part.text, part.complete) for kind, part in parts_of(events)]
+
+
+def warned(events: list[Any]) -> list[str]:
+    return codes_of(events)
+
+
+def good(events: list[Any]) -> ResponseEnded:
+    end = end_of(events)
+    assert isinstance(end, ResponseEnded)
+    return end
+
+
+def bad(events: list[Any]) -> ResponseFailed:
+    end = end_of(events)
+    assert isinstance(end, ResponseFailed)
+    return end
+
+
+def test_an_answer_in_full() -> None:
+    opaque = reasoning("Why.", "So.", encrypted_content="sealed")
+    events = read(
+        CREATED,
+        added(0, reasoning(encrypted_content="not yet")),
+        summary(0, "Why."),
+        summary(0, "So.", 1),
+        done(0, opaque),
+        added(1, message(status="in_progress")),
+        event("content_part.added", 1, content_index=0, part={"type": "output_text", "text": ""}),
+        text(1, "Look"),
+        text(1, "ing."),
+        done(1, message("Looking.")),
+        added(2, call("", call_id="call_2", status="in_progress")),
+        args(2, '{"x"'),
+        args(2, ": 1}"),
+        event("function_call_arguments.done", 2, arguments=ARGS),
+        done(2, call(ARGS, call_id="call_2")),
+        completed(opaque, message("Looking."), call(ARGS, call_id="call_2")),
+    )
+    assert seen(events) == [
+        ("thinking", "Why.", True),
+        ("thinking", "So.", True),
+        ("text", "Looking.", True),
+        ("call", ARGS, True),
+    ]
+    assert warned(events) == []
+    first, last, said, called = (part for _, part in parts_of(events))
+    assert (first.meta, last.meta["block"]) == ({}, opaque)
+    assert "content" not in said.meta["block"]
+    assert (called.name, called.provider_id) == ("f", "call_2")
+    assert called.meta["block"]["id"] == "fc_1"
+    assert "arguments" not in called.meta["block"]
+    end = good(events)
+    assert (end.reason, end.raw_reason, end.meta["id"]) == ("calls", "completed", "resp_1")
+
+
+USAGE = {
+    "input_tokens": 9,
+    "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 2},
+    "output_tokens": 7,
+    "output_tokens_details": {"reasoning_tokens": 3},
+}
+
+
+def test_tokens_are_counted_with_their_details() -> None:
+    usage = good(read(completed(message("a"), usage=USAGE))).usage
+    assert (usage.input_tokens, usage.output_tokens, usage.raw) == (9, 7, USAGE)
+    assert (usage.cached_tokens, usage.cache_write_tokens, usage.reasoning_tokens) == (4, 2, 3)
+
+
+ROTATED = call(ARGS, id="fc_9")
+OTHER = '{"x": 2}'
+
+
+@each_row(
+    ("values", "parts", "codes"),
+    [
+        # LM Studio: no deltas, only what is done.
+        ((added(0, call("")), done(0, call(ARGS)), completed()), [("call", ARGS, True)], []),
+        (
+            (
+                added(0, call("")),
+                event("function_call_arguments.done", 0, arguments=ARGS),
+                completed(),
+            ),
+            [("call", ARGS, True)],
+            [],
+        ),
+        # xAI: a single delta.
+        (
+            (added(0, call("")), args(0, ARGS), done(0, call(ARGS)), completed(call(ARGS))),
+            [("call", ARGS, True)],
+            [],
+        ),
+        # GitHub Copilot: another item id in every event.
+        (
+            (*CALLED, done(0, ROTATED), completed(call(ARGS, id="fc_10"))),
+            [("call", ARGS, True)],
+            [],
+        ),
+        # ChatGPT-Codex: the final output is empty.
+        ((*CALLED, done(0, call(ARGS)), completed()), [("call", ARGS, True)], []),
+        # Nothing but the final output.
+        (
+            (CREATED, completed(message("a"), call(ARGS))),
+            [("text", "a", True), ("call", ARGS, True)],
+            [],
+        ),
+        # Streamed and never done, but the final output has it.
+        ((*CALLED, completed(call(ARGS))), [("call", ARGS, True)], []),
+        # Neither done nor in the final output: it may be half of what was meant.
+        ((*CALLED, completed()), [("call", ARGS, False)], []),
+        # Announced with its arguments, which the deltas say again.
+        (
+            (added(0, call(ARGS)), args(0, ARGS), done(0, call(ARGS)), completed()),
+            [("call", ARGS, True)],
+            [],
+        ),
+        # What is done says something else than what was streamed.
+        ((*CALLED, done(0, call(OTHER)), completed()), [("call", OTHER, True)], ["item_differs"]),
+        (
+            (added(0, message()), text(0, "ab"), done(0, message("abc")), completed()),
+            [("text", "abc", True)],
+            ["item_differs"],
+        ),
+        # A delta after the arguments were told whole, and one after the item was done.
+        (
+            (
+                *CALLED,
+                event("function_call_arguments.done", 0, arguments=ARGS),
+                args(0, "}"),
+                completed(),
+            ),
+            [("call", ARGS + "}", False)],
+            ["late_arguments"],
+        ),
+        (
+            (*CALLED, done(0, call(ARGS)), args(0, "}"), completed()),
+            [("call", ARGS, True)],
+            ["no_item"],
+        ),
+        # Deltas of an item that was never announced.
+        (
+            (args(3, ARGS), done(3, call(ARGS)), completed()),
+            [("call", ARGS, True)],
+            ["no_start"],
+        ),
+        # Two calls under one index, one behind the other.
+        (
+            (
+                *(*CALLED, done(0, call(ARGS))),
+                *(added(0, call("", "b")), done(0, call("{}", "b"))),
+                completed(call(ARGS), call("{}", "b")),
+            ),
+            [("call", ARGS, True), ("call", "{}", True)],
+            [],
+        ),
+        # An item that starts anew before it was done: the first is no whole one.
+        (
+            (*CALLED, added(0, call("", "b")), done(0, call("{}", "b")), completed()),
+            [("call", ARGS, False), ("call", "{}", True)],
+            ["started_twice"],
+        ),
+        # No index at all.
+        (
+            (
+                {**CALLED[0], "output_index": None},
+                {**args(0, ARGS), "output_index": "x"},
+                {**done(0, call(ARGS)), "output_index": None},
+                completed(),
+            ),
+            [("call", ARGS, True)],
+            [],
+        ),
+        # A call that its own item calls incomplete.
+        (
+            (*CALLED, done(0, call('{"x"', status="incomplete")), completed()),
+            [("call", '{"x"', False)],
+            ["item_differs"],
+        ),
+        # Bedrock: the number of a piece of a message is that of the item.
+        (
+            (added(1, message()), text(1, "a", 1), done(1, message("a")), completed()),
+            [("text", "a", True)],
+            [],
+        ),
+        # The marker of other protocols at the end.
+        ((completed(message("a")), DONE), [("text", "a", True)], []),
+        # Event types from the future, and item types.
+        (
+            (event("hologram.delta", 0, delta="x"), completed(message("a"))),
+            [("text", "a", True)],
+            ["unknown_event"],
+        ),
+        (
+            (done(0, {"type": "some_future_type", "id": "x"}), completed()),
+            [("other", "", True)],
+            ["unknown_item"],
+        ),
+        (
+            (done(0, message({"type": "hologram", "id": "x"}, "a")), completed()),
+            [("other", "", True), ("text", "a", True)],
+            ["unknown_content"],
+        ),
+    ],
+)
+def test_quirks(values: tuple[Any, ...], parts: list[Any], codes: list[str]) -> None:
+    events = read(*values)
+    assert seen(events) == parts
+    assert warned(events) == codes
+    assert good(events).raw_reason == "completed"
+
+
+def test_calls_of_one_id_are_flagged_and_never_one() -> None:
+    twins = [call(ARGS, "a"), call(OTHER, "a")]
+    events = read(completed(*twins))
+    assert seen(events) == [("call", ARGS, True), ("call", OTHER, True)]
+    assert warned(events) == ["same_id"]
+    assert seen(read(done(0, twins[0]), done(1, twins[1]), completed(*twins))) == seen(events)
+    begun = (added(0, call("", "a")), added(1, call("", "a")))
+    assert seen(read(*begun, completed(*twins))) == seen(events)
+
+
+def test_a_free_form_call_is_text() -> None:
+    tool = {"type": "custom_tool_call", "call_id": "c", "id": "ctc_1", "name": "g"}
+    events = read(
+        added(0, {**tool, "input": ""}),
+        event("custom_tool_call_input.delta", 0, delta="SELECT "),
+        event("custom_tool_call_input.done", 0, input="SELECT 1"),
+        done(0, {**tool, "input": "SELECT 1"}),
+        completed(),
+    )
+    ((kind, part),) = parts_of(events)
+    assert (kind, part.text, part.name) == ("call", "SELECT 1", "g")
+    assert part.meta == {"block": tool, "type": "custom"}
+    assert good(events).reason == "calls"
+
+
+MCP = {"type": "mcp_call", "id": "m1", "name": "roll", "arguments": '{"d": 6}', "output": "3"}
+
+
+@each_row(
+    ("item", "kind", "name", "said"),
+    [
+        ({"type": "web_search_call", "id": "ws_1", "status": "completed"}, "server_call", "", ""),
+        (MCP, "server_call", "roll", '{"d": 6}'),
+        ({"type": "code_interpreter_call", "id": "c", "code": "1+1"}, "server_call", "", "1+1"),
+        ({"type": "computer_call", "id": "c", "call_id": "d"}, "server_call", "", ""),
+        ({"type": "mcp_list_tools", "id": "c", "tools": []}, "server_call", "", ""),
+        ({"type": "shell_call_output", "id": "c"}, "server_result", "", ""),
+        ({"type": "compaction", "id": "c", "encrypted_content": "x"}, "other", "", ""),
+    ],
+)
+def test_what_the_provider_runs_is_shown_and_never_ours(
+    item: dict[str, Any], kind: str, name: str, said: str
+) -> None:
+    streamed = read(added(0, {"type": item["type"], "id": item["id"]}), done(0, item), completed())
+    for events in (streamed, read(completed(item))):
+        ((found, part),) = parts_of(events)
+        assert (found, part.name, part.text, part.meta["block"]) == (kind, name, said, item)
+        assert part.provider_id == item["id"]
+        assert warned(events) == []
+        assert good(events).reason == "stop"
+
+
+def test_a_list_of_a_servers_tools_is_no_call_of_the_server() -> None:
+    listed = {"type": "mcp_list_tools", "id": "l", "server_label": "dice", "tools": []}
+    facts = decode("openai_responses", sse(completed(listed, MCP)))
+    assert [(one["name"], one["kind"]) for one in facts["server_tool_calls"]] == [
+        ("roll", "mcp_call")
+    ]
+
+
+@each_row(
+    ("response", "reason", "raw"),
+    [
+        (body(message("a")), "stop", "completed"),
+        (body(message("a"), status="complete"), "stop", "complete"),
+        (body(message({"type": "refusal", "refusal": "No."})), "refusal", "completed"),
+        (body(call()), "calls", "completed"),
+        (
+            body(message("a"), status="incomplete", incomplete_details={"reason": "steered"}),
+            "other",
+            "incomplete",
+        ),
+        (body(call(), status="incomplete"), "length", "incomplete"),
+        (
+            body(call(), status="incomplete", incomplete_details={"reason": "brand_new"}),
+            "length",
+            "incomplete",
+        ),
+        (
+            body(call(), status="incomplete", incomplete_details={"reason": "max_output_tokens"}),
+            "length",
+            "incomplete",
+        ),
+        (
+            body(
+                message("a"), status="incomplete", incomplete_details={"reason": "content_filter"}
+            ),
+            "refusal",
+            "incomplete",
+        ),
+    ],
+)
+def test_ends(response: dict[str, Any], reason: str, raw: str) -> None:
+    name = "incomplete" if response["status"] == "incomplete" else "completed"
+    streamed = read(event(name, response=response))
+    whole = events_of("openai_responses", json.dumps(response).encode())
+    for events in (streamed, whole):
+        assert (good(events).reason, good(events).raw_reason) == (reason, raw)
+
+
+def test_a_refusal_is_a_part_of_its_own() -> None:
+    events = read(
+        added(0, message()),
+        event("refusal.delta", 0, content_index=0, delta="I ca"),
+        done(0, message({"type": "refusal", "refusal": "I cannot."})),
+        completed(),
+    )
+    assert seen(events) == [("refusal", "I cannot.", True)]
+
+
+NESTED = {"type": "error", "error": {"type": "tokens", "code": "c1", "message": "Nested."}}
+FLAT = {"type": "error", "code": "c2", "message": "Flat.", "param": None, "sequence_number": 3}
+FAILED = completed(status="failed", error={"code": "c3", "message": "Failed."})
+
+
+@each_row(
+    ("values", "error", "raw", "codes"),
+    [
+        ((NESTED, FAILED), FAILED["response"]["error"], "failed", []),
+        ((FLAT, FAILED), FAILED["response"]["error"], "failed", []),
+        ((FLAT, FAILED, DONE), FAILED["response"]["error"], "failed", []),
+        ((NESTED,), NESTED["error"], "", []),
+        ((FLAT,), FLAT, "", []),
+        ((FLAT, DONE), FLAT, "", []),
+        ((FLAT, completed(status="failed")), FLAT, "failed", []),
+        ((NESTED, text(0, "more"), FAILED), NESTED["error"], "", ["after_end", "after_end"]),
+        ((FAILED,), FAILED["response"]["error"], "failed", []),
+        (
+            (completed(status="cancelled"),),
+            {"status": "cancelled", "message": "the response has the status cancelled"},
+            "cancelled",
+            [],
+        ),
+    ],
+)
+def test_errors_in_a_stream(
+    values: tuple[Any, ...], error: Any, raw: str, codes: list[str]
+) -> None:
+    events = read(CREATED, *values)
+    assert (bad(events).failure, bad(events).error) == ("error", error)
+    assert bad(events).raw_reason == raw
+    assert warned(events) == codes
+
+
+def test_an_error_keeps_what_was_said_and_no_call_is_whole() -> None:
+    events = read(added(0, message()), text(0, "Well"), NESTED, FAILED)
+    assert seen(events) == [("text", "Well", False)]
+    assert seen(read(*CALLED, NESTED, FAILED)) == [("call", ARGS, False)]
+
+
+@pytest.mark.parametrize("status", ["queued", "in_progress"])
+def test_a_response_still_at_work_is_no_answer(status: str) -> None:
+    events = events_of("openai_responses", json.dumps(body(call(), status=status)).encode())
+    assert bad(events).error["status"] == status
+
+
+def test_without_its_last_event_an_answer_is_interrupted() -> None:
+    events = read(CREATED, *CALLED, done(0, call(ARGS)))
+    assert bad(events).failure == "interrupted"
+    assert seen(events) == [("call", ARGS, True)]
+
+
+def test_a_whole_body_has_its_arguments_to_the_letter() -> None:
+    odd = '{"x": 1.10, "x": 2}'
+    raw = json.dumps(body(call("OBJECT"), call(odd, "b"))).replace('"OBJECT"', odd)
+    first, second = (part for _, part in parts_of(events_of("openai_responses", raw.encode())))
+    assert (first.text, first.meta["as_object"]) == (odd, True)
+    assert (second.text, "as_object" in second.meta) == (odd, False)
+    assert parts_of(read(completed(call(None))))[0][1].meta["absent"]
+
+
+def test_small_words() -> None:
+    assert label(added(0, call())) == "response.output_item.added function_call f"
+    assert label(NESTED) == "error c1"
+    assert label(body()) == "response completed"
+    assert label({"x": 1}) == ""
+    assert key_header("k", ()) == {"authorization": "Bearer k"}
+    assert key_header("k", ("api_key_header",)) == {"api-key": "k"}
+    assert [one.id for one in models({"data": [{"id": "a"}, 3, {}]})] == ["a"]
+
+
+@each_row(
+    "response",
+    [
+        *(body(call(ARGS), status=one) for one in ("expired", "cancelled", "queued")),
+        body(call(ARGS), status="in_progress"),
+        body(call(ARGS), error={"code": "server_error", "message": "boom"}),
+    ],
+    ids=lambda response: str(response["status"]),
+)
+def test_a_response_that_is_none_fails_whatever_it_holds(response: dict[str, Any]) -> None:
+    whole = events_of("openai_responses", json.dumps(response).encode())
+    for events in (whole, read(done(0, call(ARGS)), event("completed", response=response))):
+        assert bad(events).failure == "error"
+        assert ("boom" in bad(events).message) == ("error" in response)
+
+
+@each_row("status", ["failed", "incomplete", "cancelled"])
+def test_an_item_that_came_to_no_end_is_not_complete(status: str) -> None:
+    events = read(done(0, call(ARGS, status=status)), completed())
+    assert seen(events) == [("call", ARGS, False)]
+    odd = read(done(0, call(ARGS, status=[status])), completed())
+    assert seen(odd) == [("call", ARGS, True)]
+
+
+REPLAY = (added(0, call("")), args(0, ARGS), done(0, call(ARGS)))
+
+
+@each_row(
+    ("values", "parts", "codes"),
+    [
+        ((done(0, call(ARGS)), done(0, call(ARGS))), 1, ["item_again"]),
+        ((done(0, call(ARGS)), done(0, call(OTHER))), 1, ["item_again", "item_differs"]),
+        ((*REPLAY, CREATED, *REPLAY), 1, ["item_again", "no_item", "item_again"]),
+        ((done(0, call(ARGS)), done(0, call(ARGS, call_id="call_2"))), 2, []),
+        ((done(0, call(ARGS)), done(1, call(ARGS))), 2, ["same_id"]),
+    ],
+    ids=["twice", "differs", "replayed", "another id", "another place"],
+)
+def test_a_call_that_is_done_again_counts_once(
+    values: tuple[Any, ...], parts: int, codes: list[str]
+) -> None:
+    events = read(*values, completed())
+    assert seen(events) == [("call", ARGS, True)] * parts
+    assert warned(events) == codes
+
+
+@each_row(
+    ("listed", "codes"),
+    [
+        (call(ARGS), []),
+        (call('{"x":1}'), []),
+        (call(""), []),
+        (call(OTHER), ["item_differs"]),
+        (call(ARGS, name="g"), ["item_differs"]),
+    ],
+)
+def test_an_end_that_lists_other_arguments_is_told(
+    listed: dict[str, Any], codes: list[str]
+) -> None:
+    events = read(done(0, call(ARGS)), completed(listed))
+    assert seen(events) == [("call", ARGS, True)]
+    assert warned(events) == codes
+
+
+def test_arguments_that_are_told_whole_are_sound_though_a_piece_was_lost() -> None:
+    head = (added(0, call("")), args(0, '{"x"'), '{"typ', args(0, "}"))
+    assert seen(read(*head, done(0, call(ARGS)), completed())) == [("call", ARGS, True)]
+    told = event("function_call_arguments.done", 0, arguments='{"x"}')
+    assert seen(read(*head, told, completed())) == [("call", '{"x"}', True)]
+    assert seen(read(*head, done(0, call(None)), completed())) == [("call", '{"x"}', False)]

@@ -1,0 +1,22 @@
+"""The table of protocols."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.core.errors import BadInput
+from app.core.settings import PROTOCOLS
+from app.protocols.registry import CODECS, codec
+from tests.tables import each_row
+
+
+def test_the_table_holds_what_it_says() -> None:
+    assert set(CODECS) <= set(PROTOCOLS)
+    assert codec("anthropic").key_header("k", ()) == {"x-api-key": "k"}
+    assert codec("openai_chat").key_header("k", ()) == {"authorization": "Bearer k"}
+
+
+@each_row("name", ["", "nonsense", "Anthropic"])
+def test_an_unknown_protocol_is_refused_with_a_sentence(name: str) -> None:
+    with pytest.raises(BadInput, match=r"choose one of anthropic, openai_chat.*\.$"):
+        codec(name)
