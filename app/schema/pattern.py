@@ -2,38 +2,66 @@
 
 Patterns are ECMA's and are read by Python's parser, which takes nearly all that people write; where
 it does not, or where the text made is none, there is no text. What a look-around forbids is not
-looked for: the caller checks.
+looked for: the caller checks. The parser is the one behind `re.compile`, of which Python promises
+nothing: without it no pattern has a text here.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Sequence
-from re import _parser  # type: ignore[attr-defined]
 from typing import Any
+
+try:
+    from re import _parser  # type: ignore[attr-defined]
+except ImportError:  # another Python keeps it elsewhere
+    _parser = None
 
 MOST = 20_000
 """Characters of one text."""
+MOST_PATTERN = 10_000
+"""Characters of a pattern for which a text is looked for."""
 
 _PREFERRED = (
     "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ-_ .,:;/@#+=!?$%&*"
     "'\"()[]{}<>|~^\\"
 )
 _FIRST = {"DIGIT": "1234567890", "WORD": _PREFERRED, "SPACE": " "}
-_CLASSES = (
-    (r"\\p\{L[lmo]?\}|\\p\{Letter\}", "a-z"),
-    (r"\\p\{Lu\}", "A-Z"),
-    (r"\\p\{(?:N|Nd)\}", "0-9"),
-    (r"\\p\{P\}", ".,:;"),
-)
+_PROPERTIES = {
+    **dict.fromkeys(("L", "Ll", "Lm", "Lo", "Letter"), "a-z"),
+    "Lu": "A-Z",
+    **dict.fromkeys(("N", "Nd"), "0-9"),
+    "P": ".,:;",
+}
+_TOKEN = re.compile(r"\\p\{(?P<property>[A-Za-z]{1,9})\}|\\.|\(\?<(?![=!])|[\[\]]", re.DOTALL)
 
 
-def texts(pattern: str, length: int = 0, shift: int = 0) -> Iterator[str]:
+class Effort:
+    """How many pieces may still be written, for as many patterns as share it: a repetition in a
+    repetition may write nothing, and never end."""
+
+    def __init__(self, left: int = 200_000) -> None:
+        self.left = left
+
+    def spend(self, count: int = 1) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise _TooLongError
+
+
+def texts(
+    pattern: str, length: int = 0, shift: int = 0, effort: Effort | None = None
+) -> Iterator[str]:
     """Texts for `pattern`, the shortest first, then longer ones up to about `length`, then others
     of the same lengths; another `shift` gives others. None where it cannot be read here."""
+    effort = effort or Effort()
+    if _parser is None or len(pattern) > MOST_PATTERN:
+        return
     try:
+        effort.spend(len(pattern))
         tree = _parsed(pattern)
-    except (re.error, RecursionError, OverflowError):
+    except (re.error, ValueError, RecursionError, OverflowError, _TooLongError):
         return
     seen: set[str] = set()
     further = range(max(9, length - 3), length + 2) if length > 9 else (16, 32)
@@ -41,8 +69,10 @@ def texts(pattern: str, length: int = 0, shift: int = 0) -> Iterator[str]:
         for more in (*range(9), *further):
             for ahead in (True, False):
                 try:
-                    text = _Writer(more, turn, ahead).of(tree)
+                    text = _Writer(more, turn, ahead, effort).of(tree)
                 except (_TooLongError, RecursionError):
+                    if effort.left < 0:
+                        return
                     continue
                 if text not in seen:
                     seen.add(text)
@@ -50,12 +80,23 @@ def texts(pattern: str, length: int = 0, shift: int = 0) -> Iterator[str]:
 
 
 def _parsed(pattern: str) -> Any:
-    for property_, letters in _CLASSES:
-        inside = re.compile(rf"(?<=\[)([^\]]*)(?:{property_})")
-        while (changed := inside.sub(lambda m, k=letters: m[1] + k, pattern)) != pattern:  # type: ignore[misc]
-            pattern = changed
-        pattern = re.sub(property_, f"[{letters}]", pattern)
-    return _parser.parse(re.sub(r"\(\?<(?![=!])", "(?P<", pattern))
+    """The tree of a pattern, its properties of characters and its named groups as Python has
+    them."""
+    inside = False
+
+    def place(match: re.Match[str]) -> str:
+        nonlocal inside
+        word = match[0]
+        if letters := _PROPERTIES.get(match["property"] or ""):
+            return letters if inside else f"[{letters}]"
+        if word in ("[", "]"):
+            inside = word == "[" or (inside and match.string[match.start() - 1] == "[")
+        return "(?P<" if word == "(?<" and not inside else word
+
+    translated = _TOKEN.sub(place, pattern)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what may become another syntax is a letter as yet
+        return _parser.parse(translated)
 
 
 class _TooLongError(Exception):
@@ -66,8 +107,8 @@ class _Writer:
     """One text: each repetition `more` times beyond its least, `shift` letters further on;
     `ahead` writes what a look-ahead wants, too."""
 
-    def __init__(self, more: int, shift: int, ahead: bool) -> None:
-        self.more, self.shift, self.ahead = more, shift, ahead
+    def __init__(self, more: int, shift: int, ahead: bool, effort: Effort) -> None:
+        self.more, self.shift, self.ahead, self.effort = more, shift, ahead, effort
         self.groups: dict[int, str] = {}
         self.written = 0
 
@@ -75,6 +116,7 @@ class _Writer:
         return "".join(self.one(str(op), value) for op, value in tree)
 
     def one(self, op: str, value: Any) -> str:
+        self.effort.spend()
         match op:
             case "LITERAL":
                 return self.put(chr(value))
@@ -100,11 +142,12 @@ class _Writer:
                 times = min(int(least) + self.more, int(most))
                 if times > MOST:
                     raise _TooLongError
+                self.effort.spend(times)
                 return "".join(self.of(inner) for _ in range(times))
             case "GROUPREF":
                 return self.groups.get(value, "")
             case "ASSERT" if self.ahead and value[0] == 1:
-                return _Writer(0, self.shift, True).of(value[1])
+                return _Writer(0, self.shift, True, self.effort).of(value[1])
             case _:
                 return ""
 

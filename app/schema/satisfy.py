@@ -22,7 +22,7 @@ import jsonschema_rs
 
 from app.schema import cost, soundness
 from app.schema.keywords import Place, is_local, resolved
-from app.schema.pattern import texts
+from app.schema.pattern import Effort, texts
 from app.schema.sample import FORMATS, named
 
 Wish = Callable[[Place, Mapping[str, Any]], Iterable[Any]]
@@ -34,7 +34,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 BUDGET = 8_000
-"""Schemas looked at for one value."""
+"""Schemas looked at for one value; thousands of characters of a text count like schemas."""
 
 _WORK = 100_000
 """Steps of validators, all together."""
@@ -88,6 +88,8 @@ class _Maker:
         self.left, self.work, self.shift = BUDGET, _WORK, 0
         self.size = len(json.dumps(root))
         self.sound = soundness.fault(root) is None
+        self.effort = Effort()
+        self.written: dict[int, int] = {}
         self.validators: dict[str, Any] = {}
         self.moved: dict[str, Any] = {}
 
@@ -97,19 +99,41 @@ class _Maker:
             return "" if schema is True or schema == {} else None
         self.left -= 1
         first: list[Any] = []
+        found = None
         for value, sure in islice(self.candidates(schema, place, depth), 60):
-            if (sure and not self.careful) or self.fits(schema, value):
-                return value
             first = first or [value]
+            if (sure and not self.careful) or self.fits(schema, value):
+                found = [value]
+                break
             if self.work <= 0:
                 break
-        return first[0] if first else None
+        value = (found or first or [None])[0]
+        self.left -= self.bulk(value) // 1_000
+        return value
+
+    def bulk(self, value: Any) -> int:
+        """The characters of a text, and of what was written out in the schema; what was built here
+        was counted piece by piece."""
+        if isinstance(value, str):
+            return len(value)
+        size = self.written.get(id(value), 0)
+        if size < 0:
+            size = self.written[id(value)] = len(json.dumps(value))
+        return size
+
+    def as_written(self, values: Iterable[Any]) -> Iterator[Any]:
+        """What a schema writes out, of which lists and objects are counted where they are used."""
+        for value in values:
+            if isinstance(value, Mapping | list):
+                self.written.setdefault(id(value), -1)
+            yield value
 
     def fits(self, schema: Mapping[str, Any], value: Any) -> bool:
         """Whether the validator takes `value`; unknown is yes."""
         if not self.sound:
             return True
         key = json.dumps(schema, sort_keys=True)
+        self.work -= len(key) // 200
         if key not in self.validators:
             alone = self.alone(schema)
             self.validators[key] = alone, _validator(alone) if self.work > 0 else None
@@ -142,16 +166,18 @@ class _Maker:
         open_ = not {"const", "enum"} & schema.keys()
         yield from ((value, False) for value in wished)
         if "const" in schema:
-            yield schema["const"], schema.keys() <= _PLAIN
+            for value in self.as_written([schema["const"]]):
+                yield value, schema.keys() <= _PLAIN
         options = schema.get("enum")
         if isinstance(options, list) and options:
             turned = self.shift % len(options)
-            yield from ((value, False) for value in options[turned:] + options[:turned])
+            turned_round = self.as_written(options[turned:] + options[:turned])
+            yield from ((value, False) for value in turned_round)
         if "default" in schema and self.shift == 0:
-            yield schema["default"], False
+            yield from ((value, False) for value in self.as_written([schema["default"]]))
         examples = schema.get("examples")
         if isinstance(examples, list) and self.shift == 0:
-            yield from ((value, False) for value in examples[:4])
+            yield from ((value, False) for value in self.as_written(examples[:4]))
         if not open_:
             return
         for whole, exact in self.variants(schema, depth):
@@ -192,6 +218,9 @@ class _Maker:
             elif isinstance(one.get("allOf"), list):
                 whole: Mapping[str, Any] = {k: v for k, v in one.items() if k != "allOf"}
                 for part in one["allOf"]:
+                    if self.left <= 0:
+                        break
+                    self.left -= 1 + len(_mapping(whole.get("properties"))) // 50
                     whole = united(whole, part)
                 todo.insert(0, (whole, False, level))
             elif "if" in one:
@@ -234,7 +263,7 @@ class _Maker:
     ) -> Iterator[dict[str, Any]]:
         """With all members, then with those alone that must be."""
         properties = _mapping(schema.get("properties"))
-        required = [name for name in _list(schema.get("required")) if isinstance(name, str)]
+        required = _names(schema.get("required"))
         optional = [n for n, prop in properties.items() if n not in required and prop is not False]
         most = _number_of(schema.get("maxProperties"), _MOST_ITEMS)
         if self.sparse:
@@ -252,7 +281,7 @@ class _Maker:
         for keyword in ("dependentRequired", "dependencies"):
             for name, needed in _mapping(schema.get(keyword)).items():
                 if name in found and isinstance(needed, list):
-                    found += [one for one in needed if one not in found]
+                    found += [one for one in _names(needed) if one not in found]
         return found
 
     def object(
@@ -262,7 +291,7 @@ class _Maker:
             for name, more in _mapping(schema.get(keyword)).items():
                 if name in names and isinstance(more, Mapping):
                     schema = united(schema, more)
-        names = [*names, *(n for n in _list(schema.get("required")) if n not in names)]
+        names = [*names, *(n for n in _names(schema.get("required")) if n not in names)]
         properties = _mapping(schema.get("properties"))
         value: dict[str, Any] = {}
         for name in names:
@@ -288,7 +317,11 @@ class _Maker:
     def further(self, schema: Mapping[str, Any]) -> Iterator[str]:
         """Names for members beyond those that are named."""
         for pattern in _mapping(schema.get("patternProperties")):
-            yield from (t for t in texts(pattern, 12) if self.fits({"pattern": pattern}, t))
+            yield from (
+                t
+                for t in texts(pattern, 12, effort=self.effort)
+                if self.fits({"pattern": pattern}, t)
+            )
         names = _mapping(schema.get("propertyNames"))
         if names:
             before = self.shift
@@ -377,7 +410,7 @@ class _Maker:
         known = list(FORMATS.get(form, ()))
         if isinstance(pattern, str):
             yield from known
-            made = texts(pattern, low, self.shift)
+            made = texts(pattern, low, self.shift, self.effort)
             yield from made
             return
         known = known or [*named(place), "sample"]
@@ -557,7 +590,10 @@ def _another(text: str, form: str, number: int) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Whether `value` is one to reckon with; an integer that no float can tell is none."""
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < 10**300)
 
 
 def _number_at(schema: Mapping[str, Any], name: str, absent: float) -> float:
@@ -577,3 +613,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _names(value: Any) -> list[str]:
+    return [name for name in _list(value) if isinstance(name, str)]

@@ -6,11 +6,13 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.schema import pattern
 from app.schema.keywords import Place
-from app.schema.pattern import texts
+from app.schema.pattern import Effort, texts
 from app.schema.satisfy import satisfying
 from app.schema.soundness import fault, validator
 from tests.bounded import within
@@ -405,6 +407,13 @@ def test_whatever_is_put_together_is_satisfied(schema: Json) -> None:
         {"not": {}},
         {"type": "object", "required": ["a"], "properties": {"a": False}},
         {"type": "object", "$ref": "https://example.com/schema"},
+        text(minLength=10**400),
+        {"type": "integer", "minimum": 10**400},
+        {"type": "number", "maximum": -(10**400)},
+        {"type": "integer", "multipleOf": 10**400},
+        {"type": "array", "minItems": 10**400},
+        {"type": "object", "required": [{}, 1, "a"], "dependentRequired": {"a": [{}, "b"]}},
+        {"allOf": [obj(f"a{i}", **{f"a{i}": TEXT}) for i in range(3_000)]},
     ],
 )
 def test_what_cannot_be_satisfied_ends_too(schema: Json) -> None:
@@ -412,5 +421,33 @@ def test_what_cannot_be_satisfied_ends_too(schema: Json) -> None:
         satisfying(schema)
 
 
-def test_a_pattern_that_cannot_be_read_has_no_text() -> None:
-    assert list(texts("(")) == []
+@each_row(
+    "written",
+    [
+        "(",
+        "(?L)a",
+        "^(((){9999}){9999}){9999}$",
+        "^(?:(?:(?=aaaa){9999}){9999})b$",
+        "^(((a+)+)+)+$",
+        "[" * 9_000,
+        "a" * 20_000,
+    ],
+)
+def test_a_pattern_that_cannot_be_read_or_never_ends_has_no_text(written: str) -> None:
+    made = texts(written, 5_000, effort=Effort(3_000))
+    assert [text for text in made if len(text) > 3_000] == []
+
+
+def test_without_the_parser_of_this_python_no_pattern_has_a_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pattern, "_parser", None)
+    assert list(texts("^a$")) == []
+    assert satisfying(obj("a", a=text(pattern="^a$"))) == {"a": None}
+
+
+def test_what_is_written_out_in_a_schema_is_not_copied_without_end() -> None:
+    for inner in ({"const": "a" * 50_000}, {"const": ["a" * 50_000]}, text(minLength=50_000)):
+        rows = {"type": "array", "minItems": 300, "items": inner}
+        made = satisfying({"type": "array", "minItems": 300, "items": rows})
+        assert sum(len(str(cell)) for row in made for cell in row or ()) < 10_000_000
