@@ -287,8 +287,10 @@ def is_plain(hint: Any) -> bool:
     if origin is not None and origin is typing_annotated():
         return all(isinstance(one, str) for one in hint.__metadata__) and is_plain(hint.__origin__)
     if origin is typing.Literal:
-        return not any(isinstance(one, enum.Enum) for one in inside)
-    return (is_union(origin) or origin in (list, dict)) and all(map(is_plain, inside))
+        return True  # also of enums, whose values pydantic takes for none of them
+    # Of an Iterable pydantic makes an iterator, which has no length and is gone through once.
+    arrays = (list, dict, collections.abc.Iterable)
+    return (is_union(origin) or origin in arrays) and all(map(is_plain, inside))
 
 
 def by_pydantic(adapter: Any, value: Any, where: str) -> Any:
@@ -373,7 +375,7 @@ def by_hand(hint: Any, value: Any, where: str) -> Any:
     if origin in ABSTRACT:
         return several(origin, inside, value, where)
     if is_record(origin):
-        return record(origin, value, where)
+        return record(origin, value, where, inside)
     return value
 
 
@@ -585,14 +587,16 @@ def is_record(kind: Any) -> bool:
     return any(hasattr(kind, mark) for mark in marks)
 
 
-def record(kind: Any, value: Any, where: str) -> Any:
-    """An object of a class of typed members: a dataclass, a NamedTuple, an older pydantic model."""
+def record(kind: Any, value: Any, where: str, inside: tuple[Any, ...] = ()) -> Any:
+    """An object of a class of typed members: a dataclass, a NamedTuple, an older pydantic model.
+    `inside` are the types of a generic one."""
     if not isinstance(value, dict):
         return refuse(where, "an object", value)
     try:
         if hasattr(kind, "parse_obj"):
             return kind.parse_obj(value)
         hints, known = read_hints(kind), inspect.signature(kind).parameters
+        hints = {name: with_types(one, kind, inside) for name, one in hints.items()}
         faults = [f"{where}.{name}: is not known" for name in value if name not in known]
         made = {}
         for name, one in known.items():
@@ -610,6 +614,15 @@ def record(kind: Any, value: Any, where: str) -> Any:
         raise
     except Exception as error:  # of the class itself, which judges its members
         raise Wrong(f"{where}: {error}") from None
+
+
+def with_types(hint: Any, kind: Any, inside: tuple[Any, ...]) -> Any:
+    """`hint` of a member of `kind[inside]`, with these types where it has variables."""
+    types_of = dict(zip(getattr(kind, "__parameters__", ()), inside))  # noqa: B905
+    if isinstance(hint, typing.TypeVar):
+        return types_of.get(hint, hint)
+    named = getattr(hint, "__parameters__", ()) if types_of else ()
+    return hint[tuple(types_of.get(one, one) for one in named)] if named else hint
 
 
 TABLE: tuple[tuple[Any, Callable[..., Any]], ...] = (

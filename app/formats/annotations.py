@@ -19,10 +19,13 @@ _MOST_QUOTED = 2_000
 
 Schema = dict[str, Any]
 
-_LISTS = ("list", "List", "Sequence", "Iterable")
-_SETS = ("set", "Set", "frozenset")
+_LISTS = (
+    *("list", "List", "Sequence", "MutableSequence", "Collection", "Iterable", "Iterator"),
+    *("deque", "Deque"),
+)
+_SETS = ("set", "Set", "frozenset", "FrozenSet", "AbstractSet", "MutableSet")
 _TUPLES = ("tuple", "Tuple")
-_MAPS = ("dict", "Dict", "Mapping", "MutableMapping")
+_MAPS = ("dict", "Dict", "Mapping", "MutableMapping", "OrderedDict", "defaultdict", "DefaultDict")
 _NAMES: Mapping[str, Schema] = {
     "str": {"type": "string"},
     "int": {"type": "integer"},
@@ -44,7 +47,7 @@ _NAMES: Mapping[str, Schema] = {
     **{name: {"type": "string", "format": "uri"} for name in ("AnyUrl", "HttpUrl", "AnyHttpUrl")},
     **{name: {"type": "string"} for name in ("Path", "FilePath", "bytes", "Decimal")},
 }
-_SAME = ("Required", "NotRequired", "ReadOnly", "Final", "ClassVar", "Type")
+_SAME = ("Required", "NotRequired", "ReadOnly", "Final", "ClassVar", "InitVar", "Type")
 _FIELD = {
     "ge": "minimum",
     "gt": "exclusiveMinimum",
@@ -105,6 +108,8 @@ class Types:
             match line:
                 case ast.AnnAssign(target=ast.Name(id=name), annotation=hint, value=value):
                     if name.startswith("_") or name == "model_config" or _is(hint, "ClassVar"):
+                        continue
+                    if _is_made_inside(value):
                         continue
                     schema = self.with_default(self.schema(hint, depth + 1), value)
                     name = _alias(hint, value) or name
@@ -192,7 +197,7 @@ class Types:
             case "Union":
                 return _union([self.schema(one, depth + 1) for one in several])
             case "Literal":
-                values = [said for known, said in map(literal, several) if known]
+                values = [said for known, said in map(self._literal, several) if known]
                 return _enum(values) if len(values) == len(several) else self._unknown("Literal")
             case "Annotated" if several:
                 return self._annotated(several, depth)
@@ -206,7 +211,36 @@ class Types:
                 return {"type": "object", **({"additionalProperties": inner} if inner else {})}
             case _ if name in _SAME:
                 return self.schema(inside, depth + 1)
+            case _ if name in self.classes:
+                return self._generic(self.classes[name], several, depth)
         return self._unknown(name)
+
+    def _generic(self, node: ast.ClassDef, several: Sequence[ast.expr], depth: int) -> Schema:
+        """A class with types in place of its variables."""
+        names = [getattr(one, "name", "") for one in getattr(node, "type_params", ())]
+        for base in node.bases:
+            match base:
+                case ast.Subscript(value=value, slice=inside) if last_name(value) == "Generic":
+                    listed = inside.elts if isinstance(inside, ast.Tuple) else [inside]
+                    names = [last_name(one) for one in listed]
+        before = self.aliases
+        self.aliases = {**before, **dict(zip(names, several, strict=False))}
+        try:
+            return self._named(node.name, depth)
+        finally:
+            self.aliases = before
+
+    def _literal(self, node: ast.expr) -> tuple[bool, Any]:
+        """As `literal`, also of a member of an enum of the file."""
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), attr=member) if name in self.classes:
+                holder = self.classes[name]
+                for line in holder.body if is_enum(holder) else ():
+                    match line:
+                        case ast.Assign(targets=[ast.Name(id=known)], value=value):
+                            if known == member:
+                                return literal(value)
+        return literal(node)
 
     def _tuple(self, several: Sequence[ast.expr], depth: int) -> Schema:
         match several:
@@ -294,6 +328,14 @@ def _ancestors(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> list[
                 found[name] = classes[name]
                 todo.append(classes[name])
     return list(reversed(found.values()))
+
+
+def _is_made_inside(value: ast.expr | None) -> bool:
+    """Whether a dataclass makes a member by itself: nobody gives it."""
+    match value:
+        case ast.Call(func=func, keywords=words) if last_name(func) == "field":
+            return any(one.arg == "init" and literal(one.value)[1] is False for one in words)
+    return False
 
 
 def _is_total(node: ast.ClassDef) -> bool:

@@ -18,17 +18,19 @@ import json
 import sys
 import types
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import (
     Annotated,
     Any,
+    Generic,
     Literal,
     NamedTuple,
     NewType,
     NotRequired,
     Optional,
     TypedDict,
+    TypeVar,
     Unpack,
 )
 
@@ -64,6 +66,17 @@ class Point:
 class Line:
     start: Point
     tags: set[str] = dataclasses.field(default_factory=set)
+
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass
+class Box(Generic[T]):
+    """Of any type."""
+
+    item: T
+    more: list[T] = dataclasses.field(default_factory=list)
 
 
 class Pair(NamedTuple):
@@ -152,6 +165,11 @@ FITS: list[Fit] = [
     (Pair, [1, "2026-05-04"], Pair(1, DAY)),
     (Query, {"words": ["a"], "since": "2026-05-04"}, {"words": ["a"], "since": DAY}),
     (Query, {"words": []}, {"words": []}),
+    (Literal[Colour.RED], "red", Colour.RED),
+    (list[Literal[Colour.RED, "x"]] | None, ["red", "x"], [Colour.RED, "x"]),
+    (Iterable[int], [1, 2], [1, 2]),
+    (Iterable[str] | None, ["a"], ["a"]),
+    (Box[Colour], {"item": "red", "more": ["blue"]}, Box(Colour.RED, [Colour.BLUE])),
 ]
 
 # (hint, value, what the sentence says)
@@ -177,6 +195,8 @@ REFUSED: list[Fit] = [
     (Point, "here", '"here"'),
     (Line, {"start": {"x": []}}, "start.x"),
     (Query, {}, "words"),
+    (Iterable[int], ["a"], '"a"'),
+    (Box[int], {"item": "x"}, "item"),
 ]
 
 

@@ -197,7 +197,7 @@ RUN: list[tuple[str, str]] = [
 ]
 
 
-JOB = {"code": "", "report": True, "keep": False, "max_output": 1000, "channel": -1}
+JOB = {"code": "", "report": True, "keep": False, "max_output": 1000, "channel": -1, "number": 1}
 
 
 @each_row("name, result", RUN)

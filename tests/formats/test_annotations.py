@@ -25,6 +25,7 @@ HINTS = (
         "typing.List[int]",
         "Dict[str, bool]",
     ),
+    *("FrozenSet[int]", "OrderedDict[str, int]", "Deque[int]"),
     *("Optional[list[int]]", "list[int | None]", "datetime.date", "'int'", "list['str']"),
 )
 VALUES: tuple[Any, ...] = (
@@ -82,6 +83,13 @@ class Point:
     x: float
     y: float = 0.5
 
+@dataclass
+class Box(Generic[T, U]):
+    item: T
+    more: list[U] = field(default_factory=list)
+    seed: InitVar[int] = 0
+    made: int = field(default=1, init=False)
+
 class Other:
     x: int
 '''
@@ -91,6 +99,19 @@ class Other:
     ("hint", "schema"),
     [
         ("Unit", {"type": "string", "enum": ["c", "f"]}),
+        ("Literal[Unit.F]", {"type": "string", "enum": ["f"]}),
+        (
+            "Box[int, Unit]",
+            {
+                "type": "object",
+                "properties": {
+                    "item": {"type": "integer"},
+                    "more": {"type": "array", "items": {"type": "string", "enum": ["c", "f"]}},
+                    "seed": {"type": "integer", "default": 0},
+                },
+                "required": ["item"],
+            },
+        ),
         (
             "Place",
             {
