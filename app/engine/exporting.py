@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from app.export.without import without
 from app.net.keys import LIKE_SECRET
 from app.net.mask import SHORTEST
 from app.render.environment import environment
+from app.render.stylesheets import join_styles
 from app.store.batch import Closed
 from app.store.log import Log
 
@@ -122,15 +122,8 @@ STYLES = ("tokens", "app", "running", "answer", "staged", "wire", "fork", "share
 def look() -> Look:
     """What a page in a file is drawn with: the templates, and the page's own styles in one text."""
     folder = config.resource("static")
-    styles = "".join((folder / f"{name}.css").read_text("utf-8") for name in STYLES)
-    styles = re.sub(r"@import [^;]+;", "", styles)
-    styles = re.sub(r'url\("([a-z]+)\.svg"\)', lambda match: _drawn(match[1]), styles)
+    styles = join_styles(folder, STYLES)
     script = (folder / "shared.js").read_text("utf-8")
     return Look(
         environment(config.resource("templates")), styles, script, f"playground {__version__}"
     )
-
-
-def _drawn(name: str) -> str:
-    data = (config.resource("static") / f"{name}.svg").read_bytes()
-    return f'url("data:image/svg+xml;base64,{base64.b64encode(data).decode()}")'

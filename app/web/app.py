@@ -11,7 +11,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Mount, Route, compile_path
-from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from app import config
@@ -19,6 +18,7 @@ from app.core.errors import BadTool, Conflict, IllegalEvent, NotFound, Playgroun
 from app.engine.engine import Engine
 from app.render.environment import environment
 from app.render.pages import error_page, toast
+from app.web.assets import Assets
 from app.web.forms import as_json, wants
 from app.web.guard import Guard
 from app.web.later import Later
@@ -249,11 +249,13 @@ def make_app(
 ) -> tuple[ASGIApp, Site]:
     """The whole server as one ASGI app, and its Site, whose `close` ends the streams."""
     site = Site(engine, environment(config.resource("templates")))
-    site.env.globals["store_now"] = site.store_now  # before a template is loaded
+    assets = Assets(config.resource("static"))
+    # Before a template is loaded.
+    site.env.globals |= {"store_now": site.store_now, "asset": assets.bundles.address}
     app = Starlette(
         routes=[
             *_routes(),
-            Mount("/static", StaticFiles(directory=config.resource("static"))),
+            Mount("/static", assets),
             Mount("/sim", simulator),
         ],
         exception_handlers={PlaygroundError: told, HTTPException: not_found},

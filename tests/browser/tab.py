@@ -32,6 +32,10 @@ new PerformanceObserver((list) => {
 a quarter of the page."""
 
 
+APP_MODULES = """import(document.querySelector("script[src*='/static/app-']").src)"""
+"""What the page's own modules export, in JavaScript: `(await …).toasts_js.say`."""
+
+
 class Tab:
     """One page on `server`. `forgiven` are patterns of trouble that a test causes on purpose.
 

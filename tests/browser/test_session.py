@@ -52,6 +52,20 @@ def test_a_tool_is_defined_and_its_arguments_are_seen_growing(tab: Tab) -> None:
     expect(tab.card(0).locator(".result")).to_contain_text("is in the calendar.")
 
 
+def test_a_first_load_of_a_session_takes_few_requests(server: Server, tab: Tab) -> None:
+    icon, asked = f"{server.base}/static/icon.svg", set[str]()
+    tab.page.on("request", lambda request: asked.add(request.url))
+    tab.open(server.session())
+    tab.page.wait_for_function("performance.getEntriesByName(location.href)[0].loadEventEnd > 0")
+    with_scripts = tab.page.evaluate("performance.getEntriesByType('resource').map((e) => e.name)")
+    loaded = {icon, *asked, *with_scripts}
+    loaded -= {url for url in loaded if url.startswith("data:")}
+    assert [url for url in loaded if "/stream?" in url]
+    assert len([url for url in loaded if url.endswith(".css")]) <= 3
+    assert len([url for url in loaded if url.endswith(".js")]) <= 5
+    assert len(loaded) <= 10, loaded
+
+
 def test_the_first_minute(own_server: Server, new_tab: NewTab) -> None:
     tab = new_tab(own_server)
     tab.page.goto(own_server.link)

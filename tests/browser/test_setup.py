@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
-from tests.browser.tab import Held, Tab
+from tests.browser.tab import APP_MODULES, Held, Tab
 from tests.browser.windows import WIDE
 
 
@@ -71,10 +71,10 @@ def test_a_field_that_cannot_be_saved_is_marked_and_holds_up_nothing(
     expect(tab.find("[name=model]")).to_have_value("m9")
     expect(field).to_have_value("warm")
     tab.page.evaluate(
-        """async () => {
-          const { say } = await import("/static/toasts.js");
+        f"""async () => {{
+          const {{ say }} = (await {APP_MODULES}).toasts_js;
           for (const words of ["Refused.", "Refused.", "Refused. ".repeat(20)]) say(words);
-        }"""
+        }}"""
     )
     expect(tab.find("#toasts .toast")).to_have_count(2)
     for width in (1440, 1000, 700, 390):

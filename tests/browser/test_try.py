@@ -13,7 +13,7 @@ from app.render.environment import environment
 from app.render.trying import Shown, try_result
 from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
-from tests.browser.tab import Tab
+from tests.browser.tab import APP_MODULES, Tab
 
 TEMPLATES = Path(__file__).parents[2] / "templates"
 EVENT: dict[str, Any] = {
@@ -113,7 +113,7 @@ def test_a_run_is_followed_and_cancelled(tab: Tab) -> None:
     expect(tab.find(".tryresult")).to_contain_text("cancelled")
 
 
-APPLY = "async (html) => (await import('/static/stream.js')).applyFrame({ html })"
+APPLY = f"async (html) => (await {APP_MODULES}).stream_js.applyFrame({{ html }})"
 
 
 def test_what_can_be_clicked_stays_while_a_run_tells_of_itself(tab: Tab) -> None:

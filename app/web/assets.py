@@ -1,0 +1,204 @@
+"""The stylesheets and scripts that pages load: source files of `static/` joined into bundles.
+
+A bundle is made once, when the server starts, and served from memory. Its address holds a hash of
+its content, so that a browser keeps it for good. Scripts stay ES modules: in a bundle each source
+file is a block that returns what the file exports, and a source map names its lines in devtools.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.staticfiles import NotModifiedResponse, StaticFiles
+from starlette.types import Scope
+
+from app.core.errors import PlaygroundError
+from app.render.stylesheets import join_styles
+
+STYLES: Mapping[str, Sequence[str]] = {
+    "app.css": ("tokens", "app"),
+    "session.css": (
+        *("request", "fields", "always", "rules", "answer", "limits", "staged", "running"),
+        *("wire", "code", "replay", "fork", "share", "find"),
+    ),
+    "column.css": (
+        *("request", "fields", "always", "answer", "limits", "staged", "running", "replay"),
+        *("fork", "share", "find", "beside"),
+    ),
+    "tools.css": ("tools", "fields", "try", "always"),
+    "about.css": ("request", "always"),
+    "try.css": ("fields", "try"),
+    "taking.css": ("import", "share"),
+    **{
+        f"{name}.css": (name,)
+        for name in (
+            *("beside", "compare", "files", "find", "fork", "import", "onelane", "providers"),
+            *("request", "rules", "servers", "share"),
+        )
+    },
+}
+"""Stylesheets by the pages that share them, their sources in the order of the cascade."""
+
+START: Sequence[str] = ("theme.js", "vendor/htmx-4.0.1.min.js", "vendor/hx-sse-4.0.1.min.js")
+"""What runs while the page is parsed, joined as it is. A deferred htmx would start in a task of its
+own, which may come before its extension."""
+
+SCRIPTS: Mapping[str, Sequence[str]] = {
+    "app.js": ("stream", "toasts", "page", "keys", "focus"),
+    "flow.js": ("running", "replay", "countdown", "answer"),
+    "session.js": ("wire", "setup", "request", "codetab"),
+    "column.js": ("column",),
+    "beside.js": ("beside",),
+    "try.js": ("try",),
+    "editor.js": ("editor",),
+    "import.js": ("import",),
+    "share.js": ("share",),
+}
+"""Modules by the pages that share them, in the order in which they run. What one of them imports
+comes with it, unless an earlier bundle has it."""
+
+FOREVER = "public, max-age=31536000, immutable"
+IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([\w./-]+)\.js";$', re.M)
+EXPORT = re.compile(r"^export (?=(?:const|function|async function) (\w+))", re.M)
+MODULE_WORD = re.compile(r"^(?:import|export)\b.*$", re.M)
+
+
+@dataclass
+class Bundles:
+    """`addresses` are those of the bundles by name; `files` what is served below /static, and
+    whether it is the same for ever."""
+
+    addresses: dict[str, str] = field(default_factory=dict)
+    files: dict[str, tuple[bytes, bool]] = field(default_factory=dict)
+
+    def address(self, name: str) -> str:
+        """Where a page finds the bundle; a name that there is not is a KeyError."""
+        return self.addresses[name]
+
+    def add(self, name: str, text: str) -> str:
+        """Serve `text` under `name`, and under the same with a hash, which is returned."""
+        stem, _, kind = name.rpartition(".")
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        hashed = f"{stem}-{digest}.{kind}"
+        self.addresses[name] = f"/static/{hashed}"
+        self.files[name] = (text.encode(), False)
+        self.files[hashed] = (text.encode(), True)
+        return hashed
+
+
+@lru_cache(maxsize=4)
+def build(folder: Path) -> Bundles:
+    """All bundles of the sources in `folder`."""
+    bundles = Bundles()
+    for name, sources in STYLES.items():
+        bundles.add(name, join_styles(folder, sources))
+    texts = ((folder / name).read_text("utf-8").rstrip() for name in START)
+    parts = zip(START, texts, strict=True)
+    bundles.add("start.js", "\n".join(f"/* {name} */\n{text}\n;" for name, text in parts))
+    homes: dict[str, str] = {}  # module -> the bundle that has it
+    for name, listed in SCRIPTS.items():
+        modules = tuple(_with_imports(folder, listed, homes))
+        text, sections = _join_modules(folder, modules, homes)
+        stem = name.removesuffix(".js")
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        source_map = json.dumps({"version": 3, "sections": sections}, ensure_ascii=False)
+        bundles.files[f"{stem}-{digest}.js.map"] = (source_map.encode(), True)
+        hashed = bundles.add(name, f"{text}//# sourceMappingURL={stem}-{digest}.js.map\n")
+        homes |= dict.fromkeys(modules, hashed)
+    return bundles
+
+
+def _with_imports(folder: Path, modules: Sequence[str], homes: Mapping[str, str]) -> Iterator[str]:
+    """`modules` and what they import, each once and after its imports, but for what has a home."""
+    seen = set(homes)
+
+    def visit(name: str) -> Iterator[str]:
+        if name in seen or "/" in name:  # a vendored module stays a file of its own
+            return
+        seen.add(name)
+        for _, imported in IMPORT.findall((folder / f"{name}.js").read_text("utf-8")):
+            yield from visit(imported)
+        yield name
+
+    for name in modules:
+        yield from visit(name)
+
+
+def _join_modules(
+    folder: Path, modules: Sequence[str], homes: Mapping[str, str]
+) -> tuple[str, list[object]]:
+    """The text of a bundle, and the sections of its source map. No line moves within a module."""
+    head: list[str] = []
+    body: list[str] = []
+    places: list[tuple[str, str, int]] = []
+    for name in modules:
+        source = (folder / f"{name}.js").read_text("utf-8").rstrip()
+
+        def take(found: re.Match[str]) -> str:
+            names, module = found.groups()
+            bound = f"{module}_js"
+            if "/" in module:  # as a whole: one of its names may hide what others mean by it
+                bound = re.sub(r"\W", "_", module)
+                line = f'import * as {bound} from "./{module}.js";'
+            elif module in homes:
+                line = f'import {{ {bound} }} from "./{homes[module]}";'
+            else:
+                line = ""
+            if line and line not in head:
+                head.append(line)
+            return f"const {names} = {bound};"
+
+        exported = [found[1] for found in EXPORT.finditer(source)]
+        block = EXPORT.sub("", IMPORT.sub(take, source))
+        if left := MODULE_WORD.search(block):
+            raise PlaygroundError(f"static/{name}.js: a bundle cannot have {left[0]!r}.")
+        places.append((name, source, sum(part.count("\n") + 1 for part in body) + 2))
+        body.append(f"// {name}.js")
+        body.append(f"export const {name}_js = (() => {{")
+        body.append(block)
+        body.append(f"return {{ {', '.join(exported)} }};\n}})();\n")
+    sections = [
+        {
+            "offset": {"line": len(head) + line, "column": 0},
+            "map": {
+                "version": 3,
+                "sources": [f"{name}.js"],
+                "sourcesContent": [source],
+                "names": [],
+                "mappings": "AAAA" + ";AACA" * source.count("\n"),
+            },
+        }
+        for name, source, line in places
+    ]
+    return "\n".join((*head, *body)), list(sections)
+
+
+class Assets(StaticFiles):
+    """What is below /static: the bundles, and the files as they are."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(directory=folder)
+        self.bundles = build(folder)
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        found = self.bundles.files.get(path)
+        if found is None or scope["method"] not in ("GET", "HEAD"):
+            return await super().get_response(path, scope)
+        content, lasting = found
+        kind = {"css": "text/css", "js": "text/javascript"}.get(path.rpartition(".")[2])
+        headers = {
+            "cache-control": FOREVER if lasting else "no-cache",
+            "etag": f'"{hashlib.sha256(content).hexdigest()[:16]}"',
+        }
+        response = Response(content, headers=headers, media_type=kind or "application/json")
+        if self.is_not_modified(response.headers, Headers(scope=scope)):
+            return NotModifiedResponse(response.headers)
+        return response
