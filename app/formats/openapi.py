@@ -133,7 +133,7 @@ def _operation(
         server = _server(document, item, operation, tool)
         _parameters(schemas, path, item, operation, tool)
         _body(schemas, operation, method, tool)
-        _secured(document, operation, tool)
+        _secured(document, schemas, operation, tool)
         parameters = schemas.closed(
             {"type": "object", "properties": tool.properties, "required": tool.required}
         )
@@ -186,19 +186,28 @@ def _server(
     One that names no host counts from where the document was found, which nobody knows here; so
     does a document that names no server.
     """
-    url = "/"
+    url, lost = "/", ""
     for holder in (operation, item, document):
         listed = holder.get("servers")
         if isinstance(listed, list) and listed and isinstance(listed[0], Mapping):
-            url = _with_defaults(listed[0])
+            url = _with_defaults(listed[0]).strip()
+            url, lost = re.fullmatch(r"([^?#]*)(.*)", url, re.DOTALL).groups()  # type: ignore[union-attr]
             if len(listed) > 1:
                 tool.notes.append("The document names several servers; this is the first.")
             break
     if re.match(r"//[^/]", url):
         tool.notes.append("Its server names no scheme; https is taken.")
         url = f"https:{url}"
-    if re.match(r"https?://[^/]", url):
-        return url.rstrip("/")
+    if lost:
+        tool.notes.append(f"{clipped(lost)!a} at the end of its server was left out.")
+    if place := re.search(r"\{[^{}]*\}", url):
+        raise _Bad(
+            f"Its server is {clipped(url)!a}, and the document has no default for {place[0]!a}; "
+            "write one into its `variables`."
+        )
+    if re.match(r"https?://[^/]", url, re.I):
+        scheme, rest = url.split(":", 1)
+        return f"{scheme.lower()}:{rest}".rstrip("/")
     if url.startswith("//") or re.match(r"[^/?#]*:", url):
         raise _Bad(
             f"Its server is {clipped(url)!a}, which is no address of the web; write "
@@ -216,7 +225,7 @@ def _with_defaults(server: Mapping[str, Any]) -> str:
 
     def default(match: re.Match[str]) -> str:
         named = variables.get(match[1])
-        return str(named.get("default", "")) if isinstance(named, Mapping) else match[0]
+        return str(named.get("default", match[0])) if isinstance(named, Mapping) else match[0]
 
     return re.sub(r"\{([^{}]*)\}", default, str(server.get("url", "")))
 
@@ -266,10 +275,8 @@ def _parameter(
     tool.properties[argument] = schema
     if parameter.get("required") is True or where == "path":
         tool.required.append(argument)
-    if parameter.get("style") in ("deepObject", "spaceDelimited", "pipeDelimited") or (
-        parameter.get("explode") is False
-    ):
-        tool.notes.append(f"{argument} is sent as plain pairs; the document asks for another way.")
+    if told := _otherwise(where, parameter, _types(schemas.followed(schema))):
+        tool.notes.append(f"{argument} is sent as {told}; the document asks for another way.")
     match where:
         case "path":
             tool.places[name] = argument
@@ -279,9 +286,32 @@ def _parameter(
             tool.headers[name] = f"{{{{ args.{argument} }}}}"
 
 
+def _otherwise(where: str, parameter: Mapping[str, Any], types: Collection[str]) -> str:
+    """How a value is sent where that is not how `parameter` asks for it, or ""."""
+    style, explode = parameter.get("style"), parameter.get("explode")
+    if where != "query":
+        if style in ("matrix", "label"):
+            return "it is"
+        return "JSON" if "content" not in parameter and {"array", "object"} & {*types} else ""
+    if "content" in parameter:
+        return "" if types and not {"array", "string"} & {*types} else "plain pairs"
+    if style in ("deepObject", "spaceDelimited", "pipeDelimited") or explode is False:
+        return "plain pairs"
+    return "JSON" if "object" in types else ""
+
+
+def _types(schema: Any) -> Collection[str]:
+    kinds = schema.get("type") if isinstance(schema, Mapping) else None
+    return [kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if kind]
+
+
 def _argument(name: str, where: str, tool: _Tool) -> str:
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_")[:64] or where
-    return plain if plain not in tool.properties else f"{plain}_{where}"
+    free, number = plain, 1
+    while free in tool.properties:
+        number += 1
+        free = f"{plain}_{where}" if number == 2 else f"{plain}_{where}_{number - 1}"
+    return free
 
 
 def _path(path: str, tool: _Tool) -> str:
@@ -334,10 +364,13 @@ def _body(schemas: Schemas, operation: Mapping[str, Any], method: str, tool: _To
         return
     if way == "form":
         raise _Bad("Its form has no plain members, so no arguments can be made of it.")
-    tool.properties["body"] = schema if _JSON.match(picked) else {"type": "string"}
-    tool.required += ["body"] if body.get("required") is True else []
+    name = _argument("body", "body", tool)
+    tool.properties[name] = schema if _JSON.match(picked) else {"type": "string"}
+    tool.required += [name] if body.get("required") is True else []
     tool.headers["Content-Type"] = kind
-    tool.body = "{{ args.body }}"
+    tool.body = f"{{{{ args.{name} }}}}"
+    if _JSON.match(picked) and "string" in _types(flat):
+        tool.notes.append(f"{name} is sent as it is; a text needs its quotes to be JSON.")
 
 
 def _is_flat(schema: Any, tool: _Tool) -> bool:
@@ -359,7 +392,9 @@ def _first(content: Mapping[str, Any]) -> Any:
 # -- keys
 
 
-def _secured(document: Mapping[str, Any], operation: Mapping[str, Any], tool: _Tool) -> None:
+def _secured(
+    document: Mapping[str, Any], schemas: Schemas, operation: Mapping[str, Any], tool: _Tool
+) -> None:
     """The first way of the list that can be said by headers; keys by the names of variables."""
     ways = operation.get("security", document.get("security"))
     components = document.get("components")
@@ -369,13 +404,23 @@ def _secured(document: Mapping[str, Any], operation: Mapping[str, Any], tool: _T
     for way in ways:
         if not isinstance(way, Mapping):
             continue
-        named = [_header(document, schemes.get(name), str(name)) for name in way]
-        if all(named):
-            tool.headers.update(one for one in named if one)
+        named = [_header(document, schemas.target(schemes.get(name)), str(name)) for name in way]
+        if all(named) and len({one[0].lower() for one in named if one}) == len(named):
+            for header, value in filter(None, named):
+                _give_key(header, value, tool)
             names = re.findall(r"\$\{(\w+)\}", " ".join(one[1] for one in named if one))
             tool.notes.append(f"It needs a key: set {', '.join(names)} in the environment.")
             return
     tool.notes.append("How it is secured cannot be said by a header; it is sent without a key.")
+
+
+def _give_key(header: str, value: str, tool: _Tool) -> None:
+    """Send the key as a header, which is no argument then, though it may be described as one."""
+    for name in [name for name in tool.headers if name.lower() == header.lower()]:
+        argument = tool.headers.pop(name).removeprefix("{{ args.").removesuffix(" }}")
+        if tool.properties.pop(argument, None) is not None and argument in tool.required:
+            tool.required.remove(argument)
+    tool.headers[header] = value
 
 
 def _header(document: Mapping[str, Any], scheme: Any, name: str) -> tuple[str, str] | None:

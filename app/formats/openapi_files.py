@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import posixpath
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
-from app.formats.text import Unreadable, json_value, yaml_value
+from app.formats.openapi_schemas import HELD
+from app.formats.text import MOST_VALUES, Unreadable, json_value, yaml_value
 
-HELD = "x-files"
-"""The member of the document that holds the other files by their names."""
+MOST_IN_PARTS = 2 * MOST_VALUES
+"""Values of all the other files: each may repeat what it holds, by aliases."""
 
 _VALUES = ("enum", "const", "default", "example", "examples")
 _NAMED = ("properties", "patternProperties", "$defs", "definitions", "schemas")
@@ -51,11 +53,15 @@ def bundle(document: Mapping[str, Any], name: str, files: Files) -> tuple[Any, d
     wrong with each, "" for nothing). A ref to a file that is not there stays as it is."""
     bundler = _Bundler(name, files)
     whole = bundler.local(document, name)
+    bundler.left = MOST_IN_PARTS
     # What is found while a file is read is read after it: files may refer in circles.
     while bundler.waiting:
         path = bundler.waiting.pop()
         try:
-            bundler.held[path] = bundler.local(files.value(path), path)
+            part = bundler.local(files.value(path), path)
+            if bundler.left < 0:
+                raise Unreadable("The files of the document hold too many values to be read.")
+            bundler.held[path] = part
         except Unreadable as error:
             bundler.parts[path] = f"{path} cannot be read: {error}"
     return ({**whole, HELD: bundler.held} if bundler.held else whole), bundler.parts
@@ -67,9 +73,13 @@ class _Bundler:
         self.held: dict[str, Any] = {}
         self.parts: dict[str, str] = {}
         self.waiting: list[str] = []
+        self.left = sys.maxsize
 
     def local(self, value: Any, base: str, *, by_name: bool = False) -> Any:
         """`value`, which stands in the file `base`, with its refs made local."""
+        self.left -= 1
+        if self.left < 0:
+            return None
         match value:
             case Mapping():
                 return {

@@ -23,6 +23,9 @@ _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentS
 """Words under which schemas stand by names, which may be any words."""
 _MOST_STEPS = 10
 
+HELD = "x-files"
+"""The member of a document of several files that holds the others by their names."""
+
 
 class Outside(ValueError):
     """A ref that is not followed, or too much of them. `str` is a sentence."""
@@ -30,6 +33,15 @@ class Outside(ValueError):
     def __init__(self, sentence: str, *, refers: bool = False) -> None:
         super().__init__(sentence)
         self.refers = refers
+
+
+def _as_written(ref: str) -> str:
+    """A ref as the document of several files has it."""
+    name, _, pointer = ref.removeprefix(f"#/{HELD}/").partition("/")
+    if not ref.startswith(f"#/{HELD}/"):
+        return ref
+    file = unquote(name).replace("~1", "/").replace("~0", "~")
+    return f"{file}#/{pointer}" if pointer else file
 
 
 class Schemas:
@@ -90,7 +102,7 @@ class Schemas:
 
     def _at(self, ref: str) -> Any:
         if not ref.startswith("#/"):
-            said = f"It refers to {clipped(ref)!a}, outside of it; nothing is fetched."
+            said = f"It refers to {clipped(ref or '#')!a}, outside of it; nothing is fetched."
             raise Outside(said, refers=True)
         here: Any = self._document
         for step in ref[2:].split("/"):
@@ -100,7 +112,7 @@ class Schemas:
             elif isinstance(here, list) and step.isascii() and step.isdigit():
                 here = here[int(step[:6])] if int(step[:6]) < len(here) else None
             else:
-                said = f"There is nothing at {clipped(ref)!a}; correct the document."
+                said = f"There is nothing at {clipped(_as_written(ref))!a}; correct the document."
                 raise Outside(said, refers=True)
         return here
 

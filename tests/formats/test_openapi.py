@@ -10,6 +10,7 @@ import pytest
 
 from app.core.tools import Tool
 from app.executors.http_request import request_of
+from app.formats import openapi_files
 from app.formats.found import Found
 from app.formats.read import read
 from tests.tables import each_row
@@ -28,6 +29,7 @@ SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer"},
     "basic": {"type": "http", "scheme": "basic"},
     "header": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
+    "same": {"$ref": "#/components/securitySchemes/header"},
     "query": {"type": "apiKey", "in": "query", "name": "key"},
 }
 REF = {"$ref": "#/components/schemas/Pet"}
@@ -133,6 +135,8 @@ def test_a_form_is_sent_as_one() -> None:
         ([{"bearer": []}], {"Authorization": "Bearer ${PETS_BEARER_TOKEN}"}),
         ([{"basic": []}], {"Authorization": "Basic ${PETS_BASIC_KEY}"}),
         ([{"query": []}, {"header": []}], {"X-Api-Key": "${PETS_HEADER_KEY}"}),
+        ([{"same": []}], {"X-Api-Key": "${PETS_SAME_KEY}"}),
+        ([{"bearer": [], "basic": []}, {"header": []}], {"X-Api-Key": "${PETS_HEADER_KEY}"}),
         ([{"query": []}], None),
         ([{}, {"bearer": []}], None),
     ],
@@ -157,7 +161,8 @@ def test_what_secures_it_becomes_the_name_of_a_variable(security: Any, headers: 
         ({}, {"paths": {"/p": {"$ref": "#/components/None"}}}, "There is nothing at"),
         ({}, {"paths": {"/p": []}}, "is no object"),
         ({}, {"servers": [{"url": "https://me:pw@127.0.0.1"}]}, "config.url"),
-        ({}, {"servers": [{"url": "https://{h}"}]}, "config.url"),
+        ({}, {"servers": [{"url": "https://{h}"}]}, "no default for '{h}'"),
+        ({}, {"servers": [{"url": "https://{h}", "variables": {"h": {}}}]}, "no default for '{h}'"),
         ({}, {"openapi": "2.0"}, "Only OpenAPI 3 and Swagger 2.0"),
         ({"$ref": "ops/make.yml"}, {}, "It refers to 'ops/make.yml', outside of it"),
         ({"$ref": "#/components/None"}, {}, "There is nothing at"),
@@ -168,6 +173,70 @@ def test_what_cannot_be_a_tool_is_said(operation: Any, document: Any, said: str)
     one = found("/p", "post", operation, **document)
     assert one.tool is None
     assert said in one.problem
+
+
+def test_a_key_is_no_argument() -> None:
+    parameters = [{"name": "x-api-key", "in": "header", "required": True, "schema": {}}]
+    one = tool("/p", "get", {"parameters": parameters}, security=[{"header": []}])
+    assert one.parameters.get("properties") == {}
+    assert sent(one, {})[1:] == (
+        "https://pets.example/v1/p",
+        b"",
+        {"X-Api-Key": ("", "PETS_HEADER_KEY", "")},
+    )
+
+
+def test_arguments_of_like_names_stay_apart() -> None:
+    names = [("f[a]", "query"), ("f(a)", "query"), ("f{a}", "query"), ("body", "query")]
+    parameters = [{"name": name, "in": where, "schema": {}} for name, where in names]
+    one = tool("/p", "post", {"parameters": parameters, **body({"type": "array"})})
+    arguments = dict(zip(one.parameters["properties"], [1, 2, 3, 4, [5]], strict=True))
+    assert sent(one, arguments)[1:3] == (
+        "https://pets.example/v1/p?f%5Ba%5D=1&f%28a%29=2&f%7Ba%7D=3&body=4",
+        b"[5]",
+    )
+
+
+LIST, OBJECT = {"type": "array"}, {"type": ["object", "null"]}
+
+
+@each_row(
+    ("parameter", "said"),
+    [
+        ({"in": "path", "schema": LIST}, "JSON"),
+        ({"in": "header", "schema": OBJECT}, "JSON"),
+        ({"in": "path", "schema": {}, "style": "matrix"}, "it is"),
+        ({"in": "query", "schema": OBJECT}, "JSON"),
+        ({"in": "query", "schema": LIST, "explode": False}, "plain pairs"),
+        ({"in": "query", "content": {"application/json": {"schema": LIST}}}, "plain pairs"),
+        ({"in": "query", "content": {"application/json": {"schema": OBJECT}}}, ""),
+        ({"in": "query", "schema": LIST}, ""),
+        ({"in": "path", "schema": {"type": "integer"}}, ""),
+    ],
+)
+def test_what_is_sent_in_another_way_is_said(parameter: Any, said: str) -> None:
+    one = found("/p", "get", {"parameters": [{"name": "a", "required": True, **parameter}]})
+    wanted = f"a is sent as {said}; the document asks for another way."
+    assert one.notes == ((wanted,) if said else ())
+
+
+def test_a_json_text_as_a_body_is_said() -> None:
+    assert found("/p", "post", body({"type": "string"})).notes == (
+        "body is sent as it is; a text needs its quotes to be JSON.",
+    )
+    assert found("/p", "post", body({"type": "string"}, "text/plain")).notes == ()
+
+
+@each_row(
+    ("server", "url"),
+    [
+        ("https://a.example/v1?key=1", "https://a.example/v1/p"),
+        ("https://a.example/#top", "https://a.example/p"),
+        (" HTTPS://a.example ", "https://a.example/p"),
+    ],
+)
+def test_what_a_server_may_not_have_is_left_out(server: str, url: str) -> None:
+    assert tool("/p", "get", {}, servers=[{"url": server}]).config["url"] == url
 
 
 def test_the_defaults_of_a_server_s_variables_stand_in_its_address() -> None:
@@ -324,6 +393,19 @@ def test_a_part_that_cannot_be_read_is_named() -> None:
     brought = read(document, "o.json", files=files)
     assert [(one.name, one.tool is None) for one in brought.tools] == [("a", False), ("/b", True)]
     assert brought.notes[0].startswith("b.yml cannot be read: This is no sound YAML.")
+
+
+def test_parts_that_repeat_themselves_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openapi_files, "MOST_IN_PARTS", 20)
+    paths = {f"/{name}": {"$ref": f"{name}.yml"} for name in "ab"}
+    part = "x: &x [1, 2, 3]\nget: {operationId: o, x-a: [*x, *x]}"
+    brought = read(
+        json.dumps({"openapi": "3.0.0", "paths": paths, "x": [1] * 30}),
+        files={"a.yml": part, "b.yml": part},
+    )
+    assert [one.tool is None for one in brought.tools] == [True, False]
+    assert "There is nothing at 'a.yml'" in brought.tools[0].problem
+    assert brought.notes[0].endswith("hold too many values to be read.")
 
 
 SWAGGER = {
