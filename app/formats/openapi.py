@@ -300,6 +300,16 @@ def _otherwise(where: str, parameter: Mapping[str, Any], types: Collection[str])
     return "JSON" if "object" in types else ""
 
 
+def _is_object(schemas: Schemas, schema: Any) -> bool:
+    """Whether a member may be an object, by itself or as one of several types."""
+    schema = schemas.followed(schema)
+    if not isinstance(schema, Mapping):
+        return False
+    several = [one for word in ("anyOf", "oneOf") for one in schema.get(word, ())]
+    told = [_types(one) for one in (schema, *map(schemas.followed, several))]
+    return any("object" in types for types in told)
+
+
 def _types(schema: Any) -> Collection[str]:
     kinds = schema.get("type") if isinstance(schema, Mapping) else None
     return [kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if kind]
@@ -359,6 +369,10 @@ def _body(schemas: Schemas, operation: Mapping[str, Any], method: str, tool: _To
             tool.properties[name] = one
             tool.required += [name] if name in required else []
         tool.body = way
+        nested = [name for name, one in flat["properties"].items() if _is_object(schemas, one)]
+        if way == "form" and nested:
+            said = ", ".join(nested[:5]) + (" and others" if nested[5:] else "")
+            tool.notes.append(f"An object is sent as JSON within the form: {clipped(said)}.")
         if way == "json" and kind != _PLAIN_JSON:
             tool.headers["Content-Type"] = kind
         return

@@ -227,6 +227,14 @@ def test_a_json_text_as_a_body_is_said() -> None:
     assert found("/p", "post", body({"type": "string"}, "text/plain")).notes == ()
 
 
+def test_objects_in_a_form_are_said() -> None:
+    pet = {"anyOf": [REF, {"type": "string"}]}
+    schema = {"type": "object", "properties": {"pet": pet, "tags": LIST, "map": OBJECT}}
+    one = found("/p", "post", body(schema, "application/x-www-form-urlencoded"))
+    assert one.notes == ("An object is sent as JSON within the form: pet, map.",)
+    assert found("/p", "post", body(schema)).notes == ()
+
+
 @each_row(
     ("server", "url"),
     [
