@@ -1,0 +1,10 @@
+CREATE TABLE sessions ( id TEXT PRIMARY KEY, title TEXT NOT NULL DEFAULT '', created_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL, state TEXT NOT NULL DEFAULT 'idle', model TEXT NOT NULL DEFAULT '', calls INTEGER NOT NULL DEFAULT 0, waiting INTEGER NOT NULL DEFAULT 0, deleted_ms INTEGER);
+CREATE INDEX sessions_by_time ON sessions (updated_ms DESC, id);
+CREATE TABLE events ( pos INTEGER PRIMARY KEY, session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE, seq INTEGER NOT NULL, at_ms INTEGER NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL, recording INTEGER, start INTEGER, stop INTEGER);
+CREATE UNIQUE INDEX events_in_order ON events (session, seq);
+CREATE TABLE recordings ( session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE, number INTEGER NOT NULL, clean INTEGER NOT NULL, PRIMARY KEY (session, number)) WITHOUT ROWID;
+CREATE TABLE chunks ( session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE, recording INTEGER NOT NULL, start INTEGER NOT NULL, at_ms INTEGER NOT NULL, bytes BLOB NOT NULL);
+CREATE UNIQUE INDEX chunks_in_order ON chunks (session, recording, start);
+CREATE TABLE tools (name TEXT PRIMARY KEY, body TEXT NOT NULL, enabled INTEGER NOT NULL, updated_ms INTEGER NOT NULL);
+PRAGMA application_id = 1886151033;
+PRAGMA user_version = 1;

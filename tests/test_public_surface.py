@@ -1,0 +1,553 @@
+"""What scripts, bookmarks and databases rely on, held by listings in tests/public_surface/.
+
+It knows nothing of what is inside but the entry point: whatever is renamed or moved in `app/`, this
+file stays as it is. It opens a database that was written when the listings were, asks the commands
+and a server about it, and compares what they say, line by line:
+
+    commands.txt  what is typed; cli.txt: every option with its default, exit codes, JSON
+    requests.txt  what is asked; http.txt: routes, statuses, JSON fields, forms, messages of streams
+    rows.jsonl    the database, with every kind of event; stored.txt: its kinds, fields and tables
+
+A listing only grows. `python -m tests.test_public_surface` adds the lines that are new and takes
+none away: what is gone or different breaks somebody's script or database.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import io
+import json
+import os
+import re
+import shlex
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import types
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout, suppress
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli import main
+
+ROOT = Path(__file__).resolve().parent.parent
+HELD = Path(__file__).resolve().parent / "public_surface"
+TOKEN = "token-of-the-public-surface"
+PLACES = {
+    "every": "0123456789abcdef0123",  # a session with an event of every kind
+    "real": "cc3a27d881574f6c",  # one whose answers were recorded
+    "reopened": "df1126d8ede74ef3",  # a fork where a call waits
+    "forked": "19c0111eabb64b67",
+    "imported": "3a664a07c0174010",
+    "deleted": "14e4f98b85da49d5",
+}
+VARIABLES = ("PATH", "LANG", "TMPDIR", "VIRTUAL_ENV")
+ADD = "python -m tests.test_public_surface"
+
+SERVER = """
+import json, os, sys
+from starlette.applications import Starlette
+plain = Starlette.__init__
+def told(self, *args, **named):
+    plain(self, *args, **named)
+    with open(os.environ["ROUTES"], "a") as file:
+        for route in self.routes:
+            methods = sorted(getattr(route, "methods", None) or ())
+            print(json.dumps([route.path, methods]), file=file)
+Starlette.__init__ = told
+from app.cli import main
+sys.exit(main())
+"""
+"""`playground`, which also writes down the routes of each application that it makes."""
+
+
+# --- the database
+
+
+def stored_rows() -> list[tuple[str, dict[str, Any]]]:
+    lines = (HELD / "rows.jsonl").read_text("ascii").splitlines()
+    return [(table, row) for table, row in map(json.loads, lines)]
+
+
+def make_database(path: Path, schema: int) -> Path:
+    """The kept rows in a database of that schema; what an old one had no place for is left out."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((HELD / f"schema_{schema}.sql").read_text("ascii"))
+        columns = {table: _columns(connection, table) for table in _tables(connection)}
+        for table, row in stored_rows():
+            kept = {name: row[name] for name in columns.get(table, ()) if name in row}
+            values = [bytes.fromhex(v["hex"]) if isinstance(v, dict) else v for v in kept.values()]
+            if kept:
+                names, marks = ", ".join(kept), ", ".join("?" * len(kept))
+                connection.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", values)
+        if "found" in columns:
+            connection.execute("INSERT INTO found (rowid, text) SELECT pos, text FROM texts")
+        connection.commit()
+    path.chmod(0o600)
+    return path
+
+
+def _tables(connection: sqlite3.Connection) -> list[str]:
+    kinds = "type IN ('table', 'view') AND name NOT GLOB 'found_*'"
+    return [row[0] for row in connection.execute(f"SELECT name FROM sqlite_master WHERE {kinds}")]
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    return [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+
+
+def query(path: Path, sql: str, *values: object) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(sql, values).fetchall()
+
+
+# --- shapes
+
+
+def shape_lines(value: Any, at: str = "") -> Iterator[str]:
+    """One line for every field: where it is, and its type. Entries of a list are one."""
+    match value:
+        case dict():
+            yield f"{at} object"
+            for name, item in value.items():
+                yield from shape_lines(item, f"{at}.{name}")
+        case list():
+            yield f"{at} list"
+            for item in value:
+                yield from shape_lines(item, f"{at}[]")
+        case None:
+            yield f"{at} null"
+        case float() | int() if not isinstance(value, bool):
+            yield f"{at} number"
+        case _:
+            yield f"{at} {type(value).__name__}"
+
+
+def text_lines(kind: str, text: str) -> Iterator[str]:
+    """The shape of an answer, by its media type."""
+    if kind == "text/html":
+        yield from form_lines(text)
+    elif kind == "text/event-stream":
+        for message in text.replace("\r\n", "\n").strip().split("\n\n"):
+            lines = [line for line in message.split("\n") if line and line[0] != ":"]
+            fields = dict(line.partition(": ")[::2] for line in lines)
+            name = f" event={fields.get('event', '')}"
+            yield from (f"{name} {field}:" for field in fields)
+            yield from _json_lines(fields.get("data", ""), name)
+    else:
+        for line in text.split("\n") if "ndjson" in kind or "jsonl" in kind else [text]:
+            yield from _json_lines(line, "")
+
+
+def _json_lines(text: str, at: str) -> Iterator[str]:
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return
+    label = data.get("kind") if isinstance(data, dict) and "seq" in data else None
+    yield from shape_lines(data, f"{at} {label or ''}")
+
+
+def form_lines(text: str) -> list[str]:
+    forms = _Forms()
+    forms.feed(text)
+    return sorted(forms.lines)
+
+
+class _Forms(HTMLParser):
+    """The addresses that a page's forms go to, and the names that they send there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: set[str] = set()
+        self.form = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag == "form":
+            method = given.get("method", "get").upper()
+            self.form = f"form {method} {without_places(given.get('action', ''))}"
+            self.lines.add(self.form)
+        elif tag in ("input", "select", "textarea", "button") and self.form and given.get("name"):
+            self.lines.add(f"{self.form} {given['name']}")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "form":
+            self.form = ""
+
+
+def without_places(path: str) -> str:
+    """An address with `{}` for what names one of many."""
+    path = path.partition("?")[0]
+    path = re.sub(r"[0-9a-f]{16,}", "{}", path)
+    path = re.sub(r"/(calls|turns|cards|tasks)/[\w.-]+", r"/\1/{}", path)
+    return re.sub(r"/(tools|servers|providers)/(?!try\b|lint\b|faces\b)[^/]+", r"/\1/{}", path)
+
+
+# --- the commands
+
+
+def played(*words: str) -> tuple[int, str]:
+    """A command run here to its end: its exit code and what it printed."""
+    out = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
+    with redirect_stdout(out), redirect_stderr(io.StringIO()):
+        try:
+            code = main(words)
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    return code, out.buffer.getvalue().decode()
+
+
+class _Caught(Exception):
+    pass
+
+
+def option_lines() -> Iterator[str]:
+    """Every option of every command, with all that decides how it is read."""
+    caught: list[argparse.ArgumentParser] = []
+
+    def catch(self: argparse.ArgumentParser, *_: object, **__: object) -> None:
+        caught.append(self)
+        raise _Caught
+
+    with pytest.MonkeyPatch.context() as patch, suppress(_Caught):
+        patch.setattr(argparse.ArgumentParser, "parse_args", catch)
+        main(["sessions"])
+    yield from _parser_lines("playground", caught[0])
+
+
+def _parser_lines(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        if isinstance(action.choices, dict):
+            for command, below in action.choices.items():
+                yield f"{name} {command}"
+                yield from _parser_lines(f"{name} {command}", below)
+            continue
+        how = "switch" if action.nargs == 0 else f"takes {action.nargs or 1}"
+        default = json.dumps(None if action.default == argparse.SUPPRESS else action.default)
+        must = " required" if action.required else ""
+        for flag in action.option_strings or ["(a word)"]:
+            yield f"{name} {flag} {how}, default {default}{must}"
+
+
+def command_lines(places: Mapping[str, str]) -> Iterator[str]:
+    """Each line of commands.txt, its exit code, and the fields of the JSON that it prints."""
+    for line in (HELD / "commands.txt").read_text("utf-8").splitlines():
+        if not line or line.startswith("#"):
+            continue
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PLAYGROUND_TOKEN", TOKEN)
+            patch.setenv("PLAYGROUND_HOME", places["folder"])
+            code, text = played(*(word.format_map(places) for word in shlex.split(line)))
+        yield f"exit {code}: {line}"
+        if "--json" in line or "jsonl" in line:
+            for one in text.split("\n"):
+                yield from (f"{line} ->{found}" for found in _json_lines(one, ""))
+
+
+# --- the server
+
+
+class Server:
+    """`playground serve` in a process of its own, on `db`."""
+
+    def __init__(self, db: Path) -> None:
+        self.db = db
+        self.routes = db.parent / "routes.jsonl"
+        kept = {name: os.environ[name] for name in VARIABLES if name in os.environ}
+        environment = {
+            **kept,
+            "PYTHONPATH": str(ROOT),
+            "HOME": str(db.parent),
+            "PLAYGROUND_HOME": str(db.parent),
+            "PLAYGROUND_TOKEN": TOKEN,
+            "PLAYGROUND_PACE": "0",
+            "ROUTES": str(self.routes),
+        }
+        words = [sys.executable, "-c", SERVER, "serve", "--port", "0"]  # the database: HOME's own
+        self.process = subprocess.Popen(
+            words, stdout=subprocess.PIPE, text=True, cwd=db.parent, env=environment
+        )
+        assert self.process.stdout is not None
+        self.line = self.process.stdout.readline()
+        found = re.fullmatch(
+            rf"Playground on http://127\.0\.0\.1:(\d+)/\?token={TOKEN}\n", self.line
+        )
+        assert found, self.line
+        self.port = int(found[1])
+        self.client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=40)
+
+    def send(
+        self, method: str, path: str, body: str = "", accept: str = "", **headers: str
+    ) -> http.client.HTTPResponse:
+        given = {"authorization": f"Bearer {TOKEN}", "accept": accept or "application/json"}
+        if body.startswith(("{", "[")):
+            given["content-type"] = "application/json"
+        if path.startswith("/sim"):
+            given |= {"x-api-key": TOKEN, "x-goog-api-key": TOKEN}
+            given["anthropic-version"] = "2023-06-01"
+        self.client.request(method, path, body.encode() or None, {**given, **headers})
+        return self.client.getresponse()
+
+    def ask(self, method: str, path: str, body: str = "", accept: str = "") -> tuple[int, str, str]:
+        """Status, media type and text of an answer."""
+        answer = self.send(method, path, body, accept)
+        text = answer.read().decode("utf-8", "replace")
+        return answer.status, _media_type(answer), text
+
+    def upgrade(self, path: str) -> tuple[int, str, str]:
+        """The same of a request for a WebSocket."""
+        wanted = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
+        answer = self.send("GET", path, **wanted, **{"sec-websocket-key": "a2V5LW9mLTE2LWJ5dGU="})
+        text = answer.read().decode()
+        self.client.close()
+        return answer.status, _media_type(answer), text
+
+    def messages(self, path: str, most: int) -> tuple[int, str, str]:
+        """The same of a stream, of which `most` messages are read."""
+        answer, text = self.send("GET", path, accept="text/event-stream"), ""
+        while text.count("\n\n") < most and (line := answer.readline()):
+            text += line.decode()
+        self.client.close()
+        return answer.status, _media_type(answer), text
+
+    def end(self) -> int:
+        """Its exit code after SIGTERM."""
+        self.client.close()
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(40)
+
+
+def _media_type(answer: http.client.HTTPResponse) -> str:
+    return (answer.getheader("content-type") or "").partition(";")[0]
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Server]:
+    server = Server(make_database(folder / "playground.db", 8))
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.process.kill()
+            server.process.wait(40)
+        assert server.process.stdout is not None
+        server.process.stdout.close()
+
+
+def route_lines(server: Server) -> Iterator[str]:
+    for line in server.routes.read_text("ascii").splitlines():
+        path, methods = json.loads(line)
+        path = re.sub(r"\{\w+(:\w+)?\}", "{}", path)
+        yield from (f"route {one} {path}" for one in methods or ["*"] if one != "HEAD")
+
+
+def request_lines(server: Server) -> Iterator[str]:
+    """Each line of requests.txt, its answer, and what is said of each field of a wrong type."""
+    places = dict(PLACES)
+    for line in (HELD / "requests.txt").read_text("utf-8").splitlines():
+        if not line or line.startswith("#"):
+            continue
+        how, path, body = [*line.split(" ", 2), ""][:3]
+        for name, value in places.items():
+            path, body = path.replace(f"<{name}>", value), body.replace(f"<{name}>", value)
+        data = json.loads(body) if body.startswith("{") else {}
+        said = " ".join(filter(None, (*line.split(" ")[:2], ",".join(data))))
+        for name in data if how == "POST" else ():
+            wrong = json.dumps({**data, name: {"no": ["such", 7]}})
+            yield f"{said} {name} of a wrong type: {server.ask('POST', path, wrong)[0]}"
+        if how.startswith("STREAM"):
+            status, kind, text = server.messages(path, int(how.removeprefix("STREAM")))
+        elif how == "UPGRADE":
+            status, kind, text = server.upgrade(path)
+        elif how == "PAGE":
+            status, kind, text = server.ask("GET", path, accept="text/html")
+        else:
+            accept = "*/*" if how == "GET!" else "application/json"
+            status, kind, text = server.ask(how.removesuffix("!"), path, body, accept)
+        yield f"{said} {status} {kind}"
+        label = "" if kind == "text/html" else f"{said} ->"
+        yield from (f"{label}{found}" for found in text_lines(kind, text))
+
+
+# --- what is compared
+
+
+def listed(name: str) -> list[str]:
+    path = HELD / name
+    return path.read_text("utf-8").split("\n")[:-1] if path.exists() else []
+
+
+def compare(name: str, found: Iterable[str]) -> None:
+    """Fail with a sentence on each line that is not as it was listed."""
+    now, before = set(found), set(listed(name))
+    gone = [f"Gone or different, but somebody relies on it: {one}" for one in sorted(before - now)]
+    new = [f"New, and not in tests/public_surface/{name}: {one}" for one in sorted(now - before)]
+    if new:
+        new.append(f"`{ADD}` adds what is new; then tell of it in docs/contract.md and CHANGELOG.")
+    if gone or new:
+        pytest.fail("\n".join([f"{name} does not hold:", *gone, *new]), pytrace=False)
+
+
+def stored_lines(db: Path) -> Iterator[str]:
+    """Every table with its columns; every kind and field of what is kept as JSON."""
+    with closing(sqlite3.connect(db)) as connection:
+        for table in _tables(connection):
+            yield f"table {table}"
+            yield from (f"table {table} {column}" for column in _columns(connection, table))
+    for kind, body in query(db, "SELECT kind, body FROM events"):
+        yield from shape_lines(json.loads(body), f"event {kind} ")
+    for table in ("tools", "tool_versions", "profiles", "servers", "rules"):
+        for (body,) in query(db, f"SELECT body FROM {table}"):
+            yield from shape_lines(json.loads(body), f"{table} ")
+    for (body,) in query(db, "SELECT accepted FROM servers"):
+        yield from shape_lines(json.loads(body), "servers accepted ")
+
+
+def only(old: Any, new: Any) -> Any:
+    """`new` without the fields that `old` does not have: those were added since."""
+    match old, new:
+        case dict(), dict():
+            return {name: only(old.get(name), item) for name, item in new.items() if name in old}
+        case list(), list() if len(old) == len(new):
+            return [only(*pair) for pair in zip(old, new, strict=True)]
+    return new
+
+
+def as_before(old: str, new: str) -> str:
+    """`new`, a JSON text, as it would be without the fields that were added since `old`."""
+    kept = only(json.loads(old), json.loads(new))
+    return json.dumps(kept, separators=(",", ":")) if kept != json.loads(new) else new
+
+
+def events_of(db: Path, session_id: str) -> list[tuple[Any, ...]]:
+    columns = "seq, at_ms, kind, body, recording, start, stop"
+    return query(db, f"SELECT {columns} FROM events WHERE session = ? ORDER BY seq", session_id)
+
+
+def differences(old: Sequence[tuple[Any, ...]], new: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Rows of a log that are not, byte for byte, those that were kept."""
+    assert len(old) == len(new)
+    pairs = zip(old, new, strict=True)
+    return [
+        (a, b)
+        for a, b in pairs
+        if (*a[:3], a[3], *a[4:]) != (*b[:3], as_before(a[3], b[3]), *b[4:])
+    ]
+
+
+def kinds_of_events() -> set[str]:
+    """Those that the program knows: of the unions of dataclasses in its modules, the one that has
+    all that are kept."""
+    kept = {row["kind"] for table, row in stored_rows() if table == "events"}
+    for name, module in sorted(sys.modules.items()):
+        for value in vars(module).values() if name.startswith("app.") else ():
+            if isinstance(value, types.UnionType):
+                classes = [one for one in value.__args__ if isinstance(one, type)]
+                names = [re.sub(r"(?<!^)(?=[A-Z])", "_", one.__name__).lower() for one in classes]
+                if kept <= set(names):
+                    return set(names)
+    raise AssertionError("No module of the program has a union of all classes of events.")
+
+
+# --- the tests
+
+
+def test_the_options_are_those_that_are_listed() -> None:
+    compare("options.txt", option_lines())
+
+
+def test_the_http_surface_and_the_commands_are_those_that_are_listed(tmp_path: Path) -> None:
+    """And what a server writes of kept rows is what was kept; SIGTERM ends it well."""
+    with serving(tmp_path) as server:
+        compare("routes.txt", route_lines(server))
+        compare("http.txt", request_lines(server))
+        compare("cli.txt", command_lines(_words(server.db)))
+        for form in ("jsonl", "html"):
+            path = f"/sessions/{PLACES['every']}/export?as={form}"
+            status, _, text = server.ask("GET", path, accept="*/*")
+            assert status == 200
+            status, _, text = server.ask("POST", "/sessions/import", text, "application/json")
+            assert (form, status) == (form, 201), text
+            kept = events_of(server.db, PLACES["every"])
+            assert differences(kept, events_of(server.db, json.loads(text)["id"])) == []
+        compare("stored.txt", stored_lines(server.db))
+        assert server.end() == 0
+
+
+def _words(db: Path) -> dict[str, str]:
+    """What stands in commands.txt for a place: files that it needs, and sessions."""
+    folder = db.parent
+    made = {
+        "tool": json.dumps({"name": "a_tool", "parameters": {"type": "object", "properties": {}}}),
+        "no_tool": "nothing",
+        "body": "".join(
+            bytes.fromhex(row["bytes"]["hex"]).decode()
+            for table, row in stored_rows()
+            if table == "chunks" and (row["session"], row["recording"]) == (PLACES["real"], 1)
+        ),
+        "refused": json.dumps({"name": "a_tool", "parameters": {"$ref": "https://a.example/b"}}),
+        "request": json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hello"}]}),
+    }
+    for name, text in made.items():
+        (folder / f"{name}.json").write_text(text, "utf-8")
+    files = {name: str(folder / f"{name}.json") for name in made}
+    return {**PLACES, **files, "db": str(db), "folder": str(folder)}
+
+
+def test_a_kept_database_reads_and_is_written_as_it_was(tmp_path: Path) -> None:
+    """Of this schema and of the first: nothing is lost, and every kind of event is there."""
+    now = make_database(tmp_path / "now.db", 8)
+    with closing(sqlite3.connect(now)) as connection:
+        connection.execute("UPDATE sessions SET calls = 99")
+        connection.commit()
+    assert [played("verify", "--db", str(now))[0] for _ in range(2)] == [1, 0]
+    kept = {row["kind"] for table, row in stored_rows() if table == "events"}
+    hint = f"Add a row of each to tests/public_surface/rows.jsonl, then `{ADD}`."
+    assert (kinds_of_events() - kept, hint) == (set(), hint)
+    contract = (ROOT / "docs" / "contract.md").read_text("utf-8")
+    assert sorted(kind for kind in kept if f"`{kind}`" not in contract) == []
+    old = make_database(tmp_path / "old.db", 1)
+    assert played("verify", "--db", str(old))[0] == 0  # brings it up to date
+    assert query(old, "PRAGMA user_version") == query(now, "PRAGMA user_version")
+    for name in PLACES:
+        assert events_of(old, PLACES[name]) == events_of(now, PLACES[name])
+    rows = [row for table, row in stored_rows() if table == "events"]
+    written = [
+        {"seq": row["seq"], "at_ms": row["at_ms"], "kind": row["kind"], **json.loads(row["body"])}
+        for row in rows
+        if row["session"] == PLACES["every"]
+    ]
+    for db in (now, old):
+        code, text = played("export", PLACES["every"], "--as", "jsonl", "--db", str(db))
+        lines = [json.loads(line) for line in text.split("\n") if line]
+        assert (code, only(written, lines[1 : len(written) + 1])) == (0, written)
+
+
+def write() -> None:
+    """Add what is new to each listing."""
+    with tempfile.TemporaryDirectory() as name, serving(Path(name)) as server:
+        found = {
+            "options.txt": option_lines(),
+            "routes.txt": route_lines(server),
+            "http.txt": request_lines(server),
+            "cli.txt": command_lines(_words(server.db)),
+            "stored.txt": stored_lines(server.db),
+        }
+        for listing, lines in found.items():
+            before, now = set(listed(listing)), set(lines)
+            for line in sorted(before - now):
+                print(f"{listing}: gone or different: {line}")
+            text = "".join(f"{line}\n" for line in sorted(before | now))
+            (HELD / listing).write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    write()
