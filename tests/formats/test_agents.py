@@ -403,6 +403,16 @@ def test_a_form_from_anybody_says_nothing_else_than_what_is_shown(form: dict[str
     assert sent["messages"] == [{"role": "user", "content": [text("Hello\n\nyou.")]}]
 
 
+def test_a_piece_whose_text_is_none_is_sent_as_it_came() -> None:
+    said = [text("Hello"), {"type": "text", "text": None}]
+    (request,) = read_requests(
+        json.dumps({"messages": [{"role": "user", "content": said}]})
+    ).requests
+    made = retold(request, Profile("p", "openai_chat", "https://x"), "s", 5)
+    sent = json.loads(written(made.session, "openai_chat", None).body)
+    assert sent["messages"] == [{"role": "user", "content": said}]
+
+
 def test_events_and_tools_of_earlier_versions_are_read() -> None:
     assert from_data(PromptAdded, {"text": "a", "images": []}) == PromptAdded("a")
     assert from_data(ToolResult, {"content": [{"text": "a"}]}) == text_result("a")

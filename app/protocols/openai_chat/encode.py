@@ -121,7 +121,7 @@ def _prompt(message: Message, request: ModelRequest, notes: Notes) -> str | list
         pieces += [_with_own(_image(image), own) for image in _taken(images, request, notes)]
         if part.text.strip():
             pieces.append({**own, **_text(part.text)})
-    if any(piece.keys() != {"type", "text"} for piece in pieces):
+    if any(piece != _text(str(piece.get("text"))) for piece in pieces):
         return pieces
     return "\n\n".join(piece["text"] for piece in pieces)
 
