@@ -29,7 +29,7 @@ from app.core.events import (
     SessionStarted,
     Usage,
 )
-from app.core.rows import to_row
+from app.core.serialization import to_row
 from app.core.settings import Profile, Settings
 from app.core.tools import Tool, text_result
 from app.store.database import APPLICATION_ID, MIGRATIONS

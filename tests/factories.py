@@ -30,9 +30,9 @@ from app.core.events import (
     Source,
     Usage,
 )
-from app.core.fold import fold
+from app.core.reducer import fold
+from app.core.session import Session
 from app.core.settings import Profile, Settings
-from app.core.state import Session
 from app.core.tools import Tool, text_result
 
 START_MS = 1_790_000_000_000

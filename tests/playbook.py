@@ -23,10 +23,10 @@ from app.core.events import (
     ResponseStarted,
     SessionStarted,
 )
-from app.core.fold import fold
-from app.core.profiles import SIMULATOR
+from app.core.providers import SIMULATOR
+from app.core.reducer import fold
+from app.core.session import Session
 from app.core.settings import Limits, Settings
-from app.core.state import Session
 from app.core.tools import Tool, ToolChoice, text_result
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

@@ -167,7 +167,7 @@ def test_every_source_keeps_the_rules() -> None:
 @each_row(
     ("rule", "name", "bad"),
     [
-        (floor_errors, "app/core/state.py", "from app.protocols.framing import Framer"),
+        (floor_errors, "app/core/session.py", "from app.protocols.framing import Framer"),
         (floor_errors, "app/engine/hub.py", "from app.web.site import Site"),
         (floor_errors, "app/protocols/base.py", "import app.store.log"),
         (floor_errors, "app/protocols/base.py", "from app import config"),
@@ -176,7 +176,7 @@ def test_every_source_keeps_the_rules() -> None:
         (purity_errors, "app/render/draw.py", "from os.path import join"),
         (inner_import_errors, "app/net/client.py", "def f():\n    import json"),
         *((inner_import_errors, "app/net/client.py", within(place)) for place in PLACES),
-        (size_errors, "app/core/state.py", "\n" * 801),
+        (size_errors, "app/core/session.py", "\n" * 801),
     ],
 )
 def test_a_broken_rule_is_found(rule: object, name: str, bad: str) -> None:

@@ -23,7 +23,7 @@ from app.core.events import (
     SettingsChanged,
     Warned,
 )
-from app.core.rows import EVENTS, from_data, logged_data
+from app.core.serialization import EVENTS, from_data, logged_data
 
 STOPPED = "stopped"
 """What a run comes to that is ended by Ctrl-C; no state of a session."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from app.core.errors import BadInput
-from app.core.rows import to_data
 from app.core.rules import Rule
+from app.core.serialization import to_data
 from app.formats.read import read
 
 

@@ -32,8 +32,8 @@ from app.core.limits import (
     spelled,
 )
 from app.core.rules import Rule, first_match, unbound
+from app.core.session import Call, Prompt, Session, Standing, Turn
 from app.core.staging import scene, staged
-from app.core.state import Call, Prompt, Session, Standing, Turn
 from app.core.tools import ToolChoice, ToolResult, text_result
 
 

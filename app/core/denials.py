@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from app.core.limits import spelled
-from app.core.state import Call
+from app.core.session import Call
 
 
 class Denials:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 
-from app.core.rows import to_data
-from app.core.state import Call, Session
+from app.core.serialization import to_data
+from app.core.session import Call, Session
 
 
 def digest(session: Session, call: Call, code: str) -> str:

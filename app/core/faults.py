@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from app.core.errors import BadInput
 from app.core.events import Decision
-from app.core.state import Call, Session
+from app.core.session import Call, Session
 from app.core.tools import ToolResult
 
 SLOW_S = 10.0

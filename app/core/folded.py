@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from app.core.rows import to_data
-from app.core.state import Call, Session, Task
+from app.core.serialization import to_data
+from app.core.session import Call, Session, Task
 
 
 def folded(session: Session, title: str = "") -> Mapping[str, Any]:

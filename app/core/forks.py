@@ -12,8 +12,8 @@ from typing import Literal
 
 from app.core.errors import NotFound, Refused
 from app.core.events import Event, Logged, SessionForked
-from app.core.fold import apply, fold
-from app.core.state import Prompt, Session
+from app.core.reducer import apply, fold
+from app.core.session import Prompt, Session
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from app.core.events import RunPaused
 from app.core.messages import origin
 from app.core.sealed import seals
-from app.core.state import Session, Turn
+from app.core.session import Session, Turn
 
 CALLS_LEFT_OUT = "calls_left_out"
 """The code of the warning that counts them: `count` in its meta."""

@@ -15,10 +15,10 @@ from itertools import islice, takewhile
 from math import fsum
 from typing import Any
 
+from app.core.arguments import ABSENT, values_of
 from app.core.events import RunPaused, Usage, Warned
-from app.core.matching import ABSENT, values_of
+from app.core.session import Call, Session, Turn
 from app.core.settings import Limits, Settings
-from app.core.state import Call, Session, Turn
 
 SETTING: Mapping[str, str] = {
     "max_turns": "max_turns",

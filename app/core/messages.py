@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from app.core.session import Call, Prompt, Session, Task, Turn
 from app.core.settings import Settings
-from app.core.state import Call, Prompt, Session, Task, Turn
 from app.core.tools import Content, Tool, ToolChoice, ToolResult, text_result
 
 Role = Literal["user", "system", "assistant", "results"]

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import unquote
 
+from app.core.arguments import all_hold, steps_of, value_at, values_of
 from app.core.faults import FAULTS
-from app.core.matching import all_hold, steps_of, value_at, values_of
-from app.core.rows import to_data
-from app.core.state import Call
+from app.core.serialization import to_data
+from app.core.session import Call
 from app.core.tools import Tool
 
 Action = Literal["run", "answer", "deny", "ask", "stop"]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.core.rows import to_data
+from app.core.serialization import to_data
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from app.core.events import Usage
 from app.core.limits import tokens, turn_cost
+from app.core.session import Call, Prompt, Session, SessionState, Turn
 from app.core.settings import Settings
-from app.core.state import Call, Prompt, Session, SessionState, Turn
 from app.core.tools import Content, ToolChoice, ToolResult
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.core.faults import LARGE, earlier
-from app.core.state import Call, Session
+from app.core.session import Call, Session
 from app.core.tools import Content, Tool, ToolResult, text_result
 
 DEEPEST = 50

@@ -13,8 +13,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from app.core.errors import BadInput
+from app.core.session import Prompt, Session
 from app.core.settings import Limits, Profile, Settings, with_waits
-from app.core.state import Prompt, Session
 from app.engine.closing import cut_off
 from app.engine.engine import Engine, new_id
 from app.engine.settings import sound_params, unnamed_profile

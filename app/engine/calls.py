@@ -23,7 +23,7 @@ from app.core.events import (
     TaskStarted,
 )
 from app.core.limits import spelled
-from app.core.state import Session
+from app.core.session import Session
 from app.core.tools import ToolResult, text_result
 from app.engine.hub import Hub, Live
 from app.engine.staging import Staging

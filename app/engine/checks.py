@@ -19,7 +19,7 @@ from app.core.errors import Conflict
 from app.core.events import CallChecked, CallDecided, CallReturned, Problem
 from app.core.limits import made_before
 from app.core.rules import first_match, unbound
-from app.core.state import Call, Session
+from app.core.session import Call, Session
 from app.core.tools import Tool
 from app.engine.calls import Tended
 from app.engine.decisions import outcome

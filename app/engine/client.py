@@ -15,8 +15,8 @@ from urllib.parse import quote
 from app.core.errors import BadInput
 from app.core.events import RequestSent, ResponseFailed, ResponseStarted
 from app.core.messages import model_request
+from app.core.session import Session
 from app.core.settings import Profile
-from app.core.state import Session
 from app.core.tools import ToolChoice
 from app.engine.hub import Hub
 from app.engine.writing import Arrived, Ended, Prepared, Writing

@@ -14,8 +14,8 @@ from app.core.events import (
     ResponseFailed,
     TaskEnded,
 )
-from app.core.fold import apply
-from app.core.state import Session
+from app.core.reducer import apply
+from app.core.session import Session
 
 
 def closing_events(

@@ -9,8 +9,8 @@ from app.core.decide import may_run
 from app.core.errors import BadInput, Conflict, Refused
 from app.core.events import CallDecided, Decision, Problem
 from app.core.faults import OTHER_WAY, known, unstageable
-from app.core.rows import to_data
-from app.core.state import Call, Session
+from app.core.serialization import to_data
+from app.core.session import Call, Session
 from app.core.tools import Content
 from app.schema.verdict import verdict
 

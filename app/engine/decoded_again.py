@@ -29,10 +29,10 @@ from app.core.events import (
     Source,
     Warned,
 )
-from app.core.fold import fold
-from app.core.rows import to_row
+from app.core.reducer import fold
+from app.core.serialization import to_row
+from app.core.session import Session
 from app.core.settings import Limits, Settings
-from app.core.state import Session
 from app.engine.advice import advised
 from app.net.reasons import rate_limits
 from app.protocols.base import Spanned

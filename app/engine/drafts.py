@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from app.core.errors import NotFound
 from app.core.events import CallEnded
-from app.core.state import Call
+from app.core.session import Call
 from app.core.tools import Tool, ToolResult
 from app.executors.filling import Digits, as_json, parsed
 from app.schema import strict

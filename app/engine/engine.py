@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.core.errors import NotFound
-from app.core.profiles import ACCOUNT, SHIPPED, named, profiles, with_account
+from app.core.providers import ACCOUNT, SHIPPED, named, profiles, with_account
 from app.core.settings import Profile
 from app.core.tools import Tool
 from app.engine.client import Client

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from app import __version__, config
 from app.core.errors import NotFound
 from app.core.events import Logged
-from app.core.fold import fold
-from app.core.state import Session
+from app.core.reducer import fold
+from app.core.session import Session
 from app.export.kept import DEFAULT_BASE, Kept, Look, Piece, Recording
 from app.export.redact import Redacted, redacted
 from app.export.without import without

@@ -26,10 +26,10 @@ from app.core.events import (
     RunPaused,
     SettingsChanged,
 )
-from app.core.fold import apply
 from app.core.forks import Cut, at_call, before_prompt, before_turn, begun, cut, theirs
+from app.core.reducer import apply
+from app.core.session import Prompt, Session
 from app.core.settings import Settings
-from app.core.state import Prompt, Session
 from app.engine.bringing import harmless
 from app.engine.decisions import Asked, decided
 from app.engine.engine import Engine

@@ -37,10 +37,10 @@ from app.core.events import (
     SessionStarted,
     Source,
 )
-from app.core.fold import apply, fold
 from app.core.forks import Cut
+from app.core.reducer import apply, fold
+from app.core.session import Session
 from app.core.settings import Settings
-from app.core.state import Session
 from app.engine.closing import cut_off
 from app.engine.masked import masked
 from app.engine.memory import LARGE_TEXT, give_back_free_memory

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from app.core.errors import BadInput
-from app.core.rows import to_data
 from app.core.rules import Rule
+from app.core.serialization import to_data
 from app.core.settings import Settings
 from app.core.tools import Tool
 from app.net.keys import origin

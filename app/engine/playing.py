@@ -6,10 +6,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from app.core.errors import BadInput, Conflict
-from app.core.fold import fold
 from app.core.forks import theirs
+from app.core.reducer import fold
+from app.core.session import Prompt, Session, Turn
 from app.core.settings import RECORDING_URL, Profile
-from app.core.state import Prompt, Session, Turn
 from app.engine.bringing import harmless
 from app.engine.engine import Engine
 from app.simulator.recorded import Take, Tape

@@ -14,8 +14,8 @@ from app.core.errors import BadInput
 from app.core.events import PromptAdded, RequestSent, ResponseEnded, Warned
 from app.core.left_out import cannot_go_back
 from app.core.messages import model_request, wire_id
+from app.core.session import Call, Prompt, Session, Turn
 from app.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Protocol
-from app.core.state import Call, Prompt, Session, Turn
 from app.core.tools import Content, ToolChoice
 from app.engine.engine import Engine
 from app.engine.masked import masked

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from app.core.errors import BadInput
 from app.core.events import PartDelta, PartStarted, ResponseEnded, ResponseFailed
 from app.core.messages import Message, MessagePart, ModelRequest
-from app.core.profiles import SHIPPED
+from app.core.providers import SHIPPED
 from app.core.settings import Limits, Profile, with_waits
 from app.core.tools import ToolChoice
 from app.engine.client import SIMULATED_PATHS, merged

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from app.core.arguments import TESTS
 from app.core.errors import BadInput
 from app.core.faults import fault
-from app.core.matching import TESTS
-from app.core.rows import to_data
 from app.core.rules import ACTIONS, Rule, pointer_fault
+from app.core.serialization import to_data
 from app.core.tools import ANSWERED_BY
 
 MOST_WORDS = 4_000

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from app.core.decide import Command, next_commands
 from app.core.denials import Denials
 from app.core.rules import Rule
-from app.core.state import Call, Session
+from app.core.session import Call, Session
 from app.store.log import Log
 
 RulesOf = Callable[[str], Sequence[Rule]]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from app.core.errors import BadInput, BadTool, Conflict, NotFound
-from app.core.rows import to_data
+from app.core.serialization import to_data
 from app.core.servers import Accepted, Server, fingerprint
 from app.core.tools import Tool
 from app.executors.mcp import Mcp

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from app.core.errors import BadInput
-from app.core.profiles import vendor_at, with_account
+from app.core.providers import vendor_at, with_account
 from app.core.settings import (
     PROTOCOLS,
     SIMULATOR_URL,

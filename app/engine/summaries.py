@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.core.state import Session
+from app.core.session import Session
 from app.store.batch import Summary
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from app.core.errors import BadInput, Conflict, NotFound, Refused
 from app.core.events import CallEnded, Problem
-from app.core.rows import to_data
+from app.core.serialization import to_data
 from app.core.tools import Tool, ToolResult
 from app.engine.calls import CANCELLED, MAX_OUTPUT, outcome_of
 from app.engine.masked import masked

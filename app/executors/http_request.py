@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote, urlencode
 
+from app.core.arguments import ABSENT, at
 from app.core.errors import BadInput
-from app.core.matching import ABSENT, at
 from app.core.tools import Tool
 from app.executors.filling import (
     PLACE,

@@ -19,8 +19,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from app.core.arguments import fits
 from app.core.events import Problem
-from app.core.matching import fits
 from app.core.tools import Content, ResultKind, Tool, ToolResult, text_result
 from app.executors.executor import Checked, Invocation, Report
 from app.executors.filling import as_json, filled, left_empty, parsed

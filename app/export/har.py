@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from app import __version__
-from app.core.state import Session, Turn
+from app.core.session import Session, Turn
 from app.export.kept import Kept, Recording, Written
 from app.export.naming import file_name
 from app.protocols.addresses import parts_of

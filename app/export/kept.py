@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from jinja2 import Environment
 
 from app.core.events import Logged
-from app.core.state import Session
+from app.core.session import Session
 
 DEFAULT_BASE = "http://127.0.0.1:8765"
 """Where `playground serve` listens, unless it was told otherwise."""

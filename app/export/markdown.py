@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from app.core.events import Usage
 from app.core.limits import written
-from app.core.state import Call, Part, Prompt, Session, Turn
+from app.core.session import Call, Part, Prompt, Session, Turn
 from app.core.tools import Content
 from app.export.kept import Kept, Written
 from app.export.naming import file_name, one_line

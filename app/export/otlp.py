@@ -14,7 +14,7 @@ from typing import Any
 
 from app import __version__
 from app.core.limits import written
-from app.core.state import Call, Prompt, Session, Turn
+from app.core.session import Call, Prompt, Session, Turn
 from app.export.kept import Kept, Written
 from app.export.naming import file_name
 from app.protocols.addresses import parts_of

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from app.core.state import Prompt, Session, Turn
+from app.core.session import Prompt, Session, Turn
 from app.export.kept import Kept, Written
 from app.export.naming import file_name, remark
 from app.export.python_said import (

@@ -27,7 +27,7 @@ from app.core.events import (
     SessionStarted,
     SettingsChanged,
 )
-from app.core.fold import fold
+from app.core.reducer import fold
 from app.core.typed import with_texts
 from app.export.kept import Kept, Piece, Recording
 from app.export.shapes import Span, certain, header_spans, hidden, spans, wrapped

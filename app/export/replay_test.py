@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.core.state import Turn
+from app.core.session import Turn
 from app.export import replay_read
 from app.export.kept import Kept, Written
 from app.export.naming import file_name, one_line, remark

@@ -14,9 +14,9 @@ from typing import Any
 
 from app.core.events import RequestSent
 from app.core.messages import model_request
-from app.core.profiles import SHIPPED
+from app.core.providers import SHIPPED
+from app.core.session import Session, Turn
 from app.core.settings import Profile, Protocol
-from app.core.state import Session, Turn
 from app.export.kept import DEFAULT_BASE
 from app.protocols.addresses import parts_of
 from app.protocols.base import WireRequest

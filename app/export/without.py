@@ -23,7 +23,7 @@ from app.core.events import (
     RequestSent,
     TaskEnded,
 )
-from app.core.fold import fold
+from app.core.reducer import fold
 from app.core.tools import Content, ToolResult
 from app.export.kept import Kept
 

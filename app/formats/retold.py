@@ -22,9 +22,9 @@ from app.core.events import (
     Source,
     Warned,
 )
-from app.core.fold import apply
+from app.core.reducer import apply
+from app.core.session import Call, Session
 from app.core.settings import Profile, Settings
-from app.core.state import Call, Session
 from app.core.tools import Tool, ToolResult
 from app.formats.entry import UNANSWERED
 from app.formats.pasted import Answered, Pasted, Result, Said

@@ -13,7 +13,7 @@ from typing import Any
 
 from app.core.errors import BadInput
 from app.core.messages import Message, MessagePart, ModelRequest
-from app.core.rows import to_data
+from app.core.serialization import to_data
 from app.core.tools import Tool, ToolChoice
 from app.formats.openapi_written import document
 from app.formats.python_face import face

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from app.core import tool_limits as limits
+from app.core import provider_limits as limits
 from app.core.tools import Tool
 from app.protocols.anthropic import lint as anthropic
 from app.protocols.gemini import lint as gemini

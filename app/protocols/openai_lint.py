@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from app.core import tool_limits as limits
+from app.core import provider_limits as limits
 from app.protocols.lint_finding import Finding, Severity
 from app.protocols.lint_rules import (
     Node,

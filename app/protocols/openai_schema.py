@@ -10,7 +10,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from app.core import tool_limits as limits
+from app.core import provider_limits as limits
 from app.protocols import openai_lint
 from app.protocols.server import BadRequest, Source, spaced
 from app.protocols.subschemas import Path, all_written

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.core import tool_limits as limits
+from app.core import provider_limits as limits
 from app.core.tools import Tool
 from app.protocols.encoder import Notes
 

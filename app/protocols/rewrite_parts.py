@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from app.core.tool_limits import openai_takes
+from app.core.provider_limits import openai_takes
 from app.protocols.lint_rules import at
 from app.schema.keywords import Place, subschemas
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.core import tool_limits as limits
+from app.core import provider_limits as limits
 from app.protocols import openai_lint
 from app.protocols.anthropic import lint
 from app.protocols.lint_rules import Sent

@@ -1,7 +1,7 @@
 """Rules as a card shows them: the one that "Always…" would write, and the one about a call now.
 
 A rule is shown in full before it is written: its words, its place, what it is bound to and what it
-decides at once. Knows no HTML; which rule may be proposed at all is core/proposals.py.
+decides at once. Knows no HTML; which rule may be proposed at all is core/rule_proposals.py.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment
 
+from app.core.arguments import ABSENT, value_at
 from app.core.decide import obstacle
-from app.core.matching import ABSENT, value_at
-from app.core.proposals import Proposal
-from app.core.rows import to_data
+from app.core.rule_proposals import Proposal
 from app.core.rules import LETS_THROUGH, Rule, base_of, first_match, told, unbound
-from app.core.state import Call, Session
+from app.core.serialization import to_data
+from app.core.session import Call, Session
 from app.render.filters import plural
 
 Scope = Literal["session", "always"]

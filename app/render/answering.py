@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from jinja2 import Environment
 
-from app.core.rows import from_data
-from app.core.state import Call, Session
+from app.core.serialization import from_data
+from app.core.session import Call, Session
 from app.core.tools import ToolResult
 from app.render.arguments import laid_out
 from app.schema import strict

@@ -14,8 +14,8 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from app.core.limits import turn_cost, turn_tokens, written
+from app.core.session import Call, Session, Turn
 from app.core.settings import Profile, Settings
-from app.core.state import Call, Session, Turn
 from app.render.filters import clip, duration, one_line, plural
 from app.render.limits import money
 from app.render.view import View, busy_words, state_words

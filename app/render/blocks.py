@@ -67,7 +67,7 @@ from app.core.events import (
     TurnDropped,
     Warned,
 )
-from app.core.state import Part, Prompt, Session, Turn
+from app.core.session import Part, Prompt, Session, Turn
 from app.render import portions
 from app.render.cards import Most, calls_of, end_of, everything
 from app.render.draw import drawn

@@ -12,7 +12,7 @@ from typing import Literal
 
 from app.core.decide import doubled_ids, may_run
 from app.core.events import Problem
-from app.core.state import Call, Turn
+from app.core.session import Call, Turn
 from app.core.tools import Tool
 from app.render.arguments import Edit, Token, edits, fixed, laid_out
 from app.render.fields import Row, rows_of

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from app.core.state import Call, Part, Turn
+from app.core.session import Call, Part, Turn
 
 CARDS = 100
 """Calls of a turn that are shown at first, and that each click adds."""

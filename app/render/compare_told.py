@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from app.core.align import Alignment, Row
 from app.core.call_pairs import CallPair
-from app.core.difference import json_changes
+from app.core.session_diff import Alignment, Row
 from app.core.sides import Answered, Asked, Item, Measure, Side
+from app.core.value_diff import json_changes
 from app.render.compare_calls import came_to
 from app.render.compare_words import call_words, measures, summary
 from app.render.filters import clip, one_line

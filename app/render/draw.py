@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from app.core.errors import NotFound
 from app.core.events import SessionForked, Warned
-from app.core.state import Call, Part, Prompt, Session, Turn
+from app.core.session import Call, Part, Prompt, Session, Turn
 from app.render import portions
 from app.render.arguments import laid_out, token_length
 from app.render.card import card

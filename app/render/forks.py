@@ -10,8 +10,8 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from app.core.forks import Spot
+from app.core.session import Call, Prompt, Session
 from app.core.settings import Settings
-from app.core.state import Call, Prompt, Session
 from app.render.answering import Past
 from app.render.filters import plural, shown
 from app.render.pages import partial

@@ -12,7 +12,7 @@ from typing import Any
 
 from jinja2 import Environment
 
-from app.core.rows import to_data
+from app.core.serialization import to_data
 from app.core.servers import Replaced, Server
 from app.core.tools import Tool
 

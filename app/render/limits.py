@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.core.limits import since, tokens, turn_cost, turn_tokens
+from app.core.session import Session
 from app.core.settings import Limits
-from app.core.state import Session
 from app.render.filters import plural
 
 

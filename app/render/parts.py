@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.core.sealed import seals
-from app.core.state import Part, Turn
+from app.core.session import Part, Turn
 from app.render.filters import clip, pretty
 
 MOST_SOURCES = 200

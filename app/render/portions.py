@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from zlib import crc32
 
 if TYPE_CHECKING:
-    from app.core.state import Part
+    from app.core.session import Part
     from app.render.view import View
 
 PORTION = 262_144

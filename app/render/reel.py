@@ -21,8 +21,8 @@ from app.core.events import (
     ResponseFailed,
     SessionStarted,
 )
-from app.core.fold import fold
-from app.core.state import Session
+from app.core.reducer import fold
+from app.core.session import Session
 from app.render.filters import clip, one_line
 from app.render.timeline import Clock, Segment, clock, segments
 

@@ -15,8 +15,8 @@ from typing import Any
 from jinja2 import Environment
 
 from app.core.events import Logged
-from app.core.fold import apply
-from app.core.state import Session
+from app.core.reducer import apply
+from app.core.session import Session
 from app.render.blocks import Frame, Touch, frame, frame_html
 from app.render.cards import Shown
 from app.render.reel import Chunks, Reel, played, reel

@@ -13,11 +13,11 @@ from typing import Any
 
 from jinja2 import Environment
 
+from app.core.arguments import TESTS
 from app.core.errors import BadInput
 from app.core.faults import FAULTS
-from app.core.matching import TESTS
-from app.core.rows import to_data
 from app.core.rules import LETS_THROUGH, Action, Rule, base_of, host_left_open, told
+from app.core.serialization import to_data
 from app.core.tools import ANSWERED_BY, Tool
 from app.render.filters import plural
 from app.render.rule_places import places, strange

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from app.core.state import Call, Session, Task
+from app.core.session import Call, Session, Task
 
 Outcome = Literal["", "live", "ran", "failed"]
 

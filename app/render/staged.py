@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.core.faults import FAULTS, SLOW_S, Fault, earlier, fault, unstageable
-from app.core.state import Call, Session
+from app.core.session import Call, Session
 from app.core.tools import ToolResult
 from app.render.card import Offer
 

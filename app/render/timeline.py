@@ -12,7 +12,7 @@ from itertools import pairwise, zip_longest
 from math import inf
 from typing import Literal
 
-from app.core.state import Call, Part, Prompt, Session, Turn
+from app.core.session import Call, Part, Prompt, Session, Turn
 
 SegmentKind = Literal["waiting", "thinking", "text", "arguments", "tool", "person"]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from jinja2 import Environment
 from markupsafe import Markup
 
-from app.core.rows import to_data
+from app.core.serialization import to_data
 from app.core.tools import Tool
 from app.protocols.lint import Accepted, Finding
 from app.render.filters import pretty

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.core.decide import doubled_ids, may_run_unseen
+from app.core.session import Call, Session, SessionState
 from app.core.settings import Settings
-from app.core.state import Call, Session, SessionState
 from app.render import cards
 from app.render.cards import Shown, calls_of, query_of, spelled
 from app.render.filters import clip, one_line, plural

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from app.core.events import CallDecided
 from app.core.faults import fault
-from app.core.state import Call, Session, Turn, held
+from app.core.session import Call, Session, Turn, held
 from app.render.filters import duration, plural
 
 

@@ -17,7 +17,7 @@ from app.core.events import (
     PromptAdded,
     RequestSent,
 )
-from app.core.rows import to_row
+from app.core.serialization import to_row
 from app.store.database import INDEXED, Statement
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.core.events import SessionForked
-from app.core.rows import from_row, kind_of
+from app.core.serialization import from_row, kind_of
 from app.store.database import Database
 
 MOST = 500

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.core.errors import NotFound
-from app.core.rows import from_data, to_data
 from app.core.rules import Rule
+from app.core.serialization import from_data, to_data
 from app.core.servers import Accepted, Server
 from app.core.settings import Profile
 from app.core.tools import Tool

@@ -10,7 +10,7 @@ from typing import Any
 
 from app.core.errors import BadInput, StoreError
 from app.core.events import CallDecided, Logged, PartDelta, PartEnded, Source
-from app.core.rows import from_row, kind_of
+from app.core.serialization import from_row, kind_of
 from app.store.batch import (
     LARGE,
     Batch,

@@ -10,9 +10,9 @@ from typing import Any
 
 from jinja2 import Environment
 
+from app.core.arguments import ABSENT, value_at
 from app.core.errors import Conflict, PlaygroundError, Refused
 from app.core.events import Problem
-from app.core.matching import ABSENT, value_at
 from app.engine.decisions import Asked
 from app.render.fields import as_typed, flat, flat_rows, rows_of
 from app.render.pages import partial

@@ -15,8 +15,8 @@ from typing import Any
 from starlette.datastructures import FormData
 
 from app.core.errors import BadInput, NotFound
+from app.core.session import Session
 from app.core.settings import Settings
-from app.core.state import Session
 from app.core.tools import Tool, ToolChoice
 from app.render.limits import LIFTED
 from app.render.setup import PARAMS, SetupForm, group_of, setup_form

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterable
 
-from app.core.rows import from_data, to_data
+from app.core.serialization import from_data, to_data
 from app.core.settings import PROTOCOLS
 from app.core.tools import Tool
 from app.engine.tool_wires import as_sent

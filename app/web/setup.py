@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from app.core.profiles import SHIPPED
+from app.core.providers import SHIPPED
 from app.core.settings import Profile
 from app.core.tools import Tool
 from app.engine.hub import Live

@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from app.core.errors import StoreGone
 from app.core.servers import Replaced
-from app.core.state import Session, snapshot
+from app.core.session import Session, snapshot
 from app.engine.engine import Engine
 from app.engine.hub import Live
 from app.render.always import lets_through

@@ -19,8 +19,8 @@ from starlette.responses import StreamingResponse
 
 from app.core.errors import NotFound
 from app.core.events import Logged, SettingsChanged
-from app.core.rows import logged_data
-from app.core.state import Session
+from app.core.serialization import logged_data
+from app.core.session import Session
 from app.engine.hub import Hub
 from app.render.blocks import Frame, Touch, frame, frame_html
 from app.render.cards import Shown, shown_from

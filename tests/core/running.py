@@ -44,12 +44,12 @@ from app.core.events import (
     TurnDropped,
     Usage,
 )
-from app.core.fold import apply, fold
 from app.core.messages import model_request, wire_id
-from app.core.profiles import SIMULATOR
+from app.core.providers import SIMULATOR
+from app.core.reducer import apply, fold
 from app.core.rules import Rule, first_match
+from app.core.session import Call, Group, Prompt, Session, Turn, held
 from app.core.settings import Limits, Settings
-from app.core.state import Call, Group, Prompt, Session, Turn, held
 from app.core.tools import ToolChoice, text_result
 from app.engine.closing import closing_events
 from tests import playbook

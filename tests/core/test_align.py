@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from app.core import align as module
-from app.core.align import Alignment, Counts, align, best, in_common
+from app.core import session_diff as module
 from app.core.events import Logged, PromptAdded, RequestSent, SessionForked
-from app.core.fold import fold
 from app.core.forks import cut
+from app.core.reducer import fold
+from app.core.session_diff import Alignment, Counts, align, best, in_common
 from app.core.sides import Answered, Asked, Side, side
 from tests.core.sides import Turns, logged, sided
 from tests.factories import Log

@@ -14,8 +14,8 @@ from app.core.events import (
     PromptAdded,
     SessionStarted,
 )
+from app.core.session import Session, held
 from app.core.settings import Limits
-from app.core.state import Session, held
 from app.core.tools import text_result
 from tests.playbook import call, checked, run, session, settings, turn
 from tests.tables import each_row

@@ -27,11 +27,11 @@ from app.core.events import (
     TaskStarted,
     TurnDropped,
 )
-from app.core.fold import apply, fold
 from app.core.forks import Cut, Spot, at_call, before_prompt, before_turn, begun, cut, spot
 from app.core.limits import busy_ms
 from app.core.messages import model_request
-from app.core.state import Session
+from app.core.reducer import apply, fold
+from app.core.session import Session
 from app.core.tools import text_result
 from tests.factories import DIGEST, Log, turn_with_calls
 from tests.tables import each_row

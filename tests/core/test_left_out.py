@@ -15,7 +15,7 @@ from app.core.events import (
     SettingsChanged,
     Warned,
 )
-from app.core.state import Session
+from app.core.session import Session
 from tests.playbook import begun, call, checked, part, ran, run, session, settings, turn
 from tests.tables import each_row
 

@@ -28,11 +28,11 @@ from app.core.events import (
     Usage,
     Warned,
 )
-from app.core.fold import fold
 from app.core.limits import busy_ms, same_arguments, tokens
+from app.core.reducer import fold
 from app.core.rules import Rule
+from app.core.session import Session
 from app.core.settings import Limits
-from app.core.state import Session
 from app.core.tools import ToolChoice, text_result
 from app.engine.calls import idempotency_key
 from tests.playbook import call, checked, part, ran, run, sent, session, settings, turn

@@ -29,7 +29,7 @@ from app.core.events import (
     TurnDropped,
 )
 from app.core.messages import Message, model_request
-from app.core.profiles import SIMULATOR
+from app.core.providers import SIMULATOR
 from app.core.settings import Profile
 from app.core.tools import Content, ToolChoice, text_result
 from tests.playbook import begun, call, checked, failed, opened, part, ran, run, session, turn

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.errors import NotFound
-from app.core.profiles import OPENAI, PROFILES, ollama_url, profile, profiles, with_account
+from app.core.providers import OPENAI, PROFILES, ollama_url, profile, profiles, with_account
 from tests.tables import each_row
 
 

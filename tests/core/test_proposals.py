@@ -16,7 +16,7 @@ from app.core.events import (
     RunResumed,
     RunStopped,
 )
-from app.core.proposals import Proposal, proposal
+from app.core.rule_proposals import Proposal, proposal
 from app.core.rules import Rule
 from tests.playbook import begun, call, checked, ran, run, session, turn
 from tests.tables import each_row

@@ -19,10 +19,10 @@ from app.core.events import (
     PromptAdded,
     SessionStarted,
 )
-from app.core.fold import apply
+from app.core.reducer import apply
 from app.core.rules import Rule
+from app.core.session import Call, Session, Turn
 from app.core.settings import Limits
-from app.core.state import Call, Session, Turn
 from app.core.tools import text_result
 from app.engine.summaries import summary_of
 from tests import counted

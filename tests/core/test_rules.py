@@ -17,7 +17,7 @@ from app.core.rules import (
     told,
     unbound,
 )
-from app.core.state import Call
+from app.core.session import Call
 from app.core.tools import Tool
 from tests.playbook import begun, call, session, turn
 from tests.tables import each_row

@@ -13,8 +13,8 @@ from app.core.events import (
     RunStopped,
     SessionStarted,
 )
-from app.core.fold import apply, fold
-from app.core.state import Session, snapshot
+from app.core.reducer import apply, fold
+from app.core.session import Session, snapshot
 from tests.core.test_fold import LONG
 from tests.playbook import (
     WEATHER,

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.rules import Rule
+from app.core.session import Prompt, Turn
 from app.core.settings import Limits
-from app.core.state import Prompt, Turn
 from tests.core.running import Crash, Planned, World
 
 RULES: tuple[tuple[Rule, ...], ...] = (

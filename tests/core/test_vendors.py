@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from app.core.profiles import vendor_at
+from app.core.providers import vendor_at
 from app.core.settings import PROTOCOLS
 from app.core.vendor import LOCAL_S
 from app.core.vendors import SIMULATORS, VENDORS

@@ -12,8 +12,8 @@ from typing import Any
 
 from app.core.events import Event, Logged
 from app.core.rules import Rule
+from app.core.session import Session
 from app.core.settings import Profile
-from app.core.state import Session
 from app.core.tools import Tool
 from app.engine.engine import Engine
 from app.engine.playing import tape

@@ -27,7 +27,7 @@ from app.core.events import (
     TaskStarted,
     TurnDropped,
 )
-from app.core.fold import fold
+from app.core.reducer import fold
 from app.core.settings import Profile
 from app.core.tools import Tool, text_result
 from app.engine.bringing import bring

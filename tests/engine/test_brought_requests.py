@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.core.errors import BadInput, Refused
-from app.core.state import Prompt
+from app.core.session import Prompt
 from app.engine import exporting
 from app.engine.bringing import bring
 from app.engine.forking import Place, fork

@@ -21,7 +21,7 @@ from app.core.events import (
     TaskEnded,
     TaskStarted,
 )
-from app.core.state import Session
+from app.core.session import Session
 from app.core.tools import Tool
 from app.engine.calls import MOST_BEHIND
 from app.engine.engine import Engine

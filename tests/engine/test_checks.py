@@ -17,7 +17,7 @@ from app.core.decide import Command
 from app.core.errors import Conflict, Refused
 from app.core.events import CallChecked, CallStarted, Event, Logged, ResponseEnded
 from app.core.servers import fingerprint
-from app.core.state import Session
+from app.core.session import Session
 from app.core.tools import Tool, ToolResult, text_result
 from app.engine.checks import TOGETHER
 from app.engine.decisions import Asked

@@ -6,7 +6,7 @@ import pytest
 
 from app.core.errors import BadInput, Conflict, NotFound, Refused
 from app.core.events import CallDecided, Problem, ResponseEnded
-from app.core.state import Session
+from app.core.session import Session
 from app.core.tools import Content
 from app.engine.decisions import Asked, decided, outcome
 from tests.playbook import (

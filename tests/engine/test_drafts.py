@@ -10,7 +10,7 @@ import pytest
 
 from app.core.errors import NotFound
 from app.core.events import CallEnded
-from app.core.state import Call
+from app.core.session import Call
 from app.core.tools import Tool, text_result
 from app.engine.drafts import draft, past_result
 from app.schema.validate import schema_problems

@@ -12,7 +12,7 @@ import pytest
 
 from app.core.errors import Conflict, PlaygroundError, Refused, StoreError
 from app.core.events import CallEnded, CallProgressed, CallStarted, PartDelta, RunPaused
-from app.core.state import Session
+from app.core.session import Session
 from app.core.tools import Tool
 from app.engine import driver as driver_module
 from app.engine.decisions import Asked

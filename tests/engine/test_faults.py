@@ -18,8 +18,8 @@ import pytest
 
 from app.core.decide import may_run, next_commands
 from app.core.rules import Rule
+from app.core.session import Call, Session
 from app.core.settings import Limits, Profile
-from app.core.state import Call, Session
 from app.engine.engine import Engine, now_ms
 from app.engine.writing import ALIVE_FACTOR
 from app.protocols.registry import CODECS

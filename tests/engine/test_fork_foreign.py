@@ -14,8 +14,8 @@ import pytest
 
 from app.core.events import CallStarted, RunStopped
 from app.core.rules import Rule
+from app.core.session import Session
 from app.core.settings import Limits, Settings
-from app.core.state import Session
 from app.engine.bringing import bring, harmless
 from app.engine.decisions import Asked
 from app.engine.engine import Engine

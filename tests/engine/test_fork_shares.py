@@ -13,7 +13,7 @@ import pytest
 from app.core.decide import SendRequest, next_commands
 from app.core.events import RequestSent
 from app.core.forks import begun, cut
-from app.core.state import Session
+from app.core.session import Session
 from app.engine.decisions import Asked
 from app.engine.decoded_again import Difference
 from app.engine.engine import Engine

@@ -12,8 +12,8 @@ import pytest
 
 from app.core.errors import BadInput, Conflict, NotFound, Refused
 from app.core.events import CallStarted, RequestSent
-from app.core.rows import logged_data
-from app.core.state import Session
+from app.core.serialization import logged_data
+from app.core.session import Session
 from app.engine.calls import idempotency_key
 from app.engine.decisions import Asked
 from app.engine.engine import Engine

@@ -24,8 +24,8 @@ from app.core.events import (
     SettingsChanged,
     TaskEnded,
 )
-from app.core.profiles import SIMULATOR
-from app.core.rows import to_row
+from app.core.providers import SIMULATOR
+from app.core.serialization import to_row
 from app.core.settings import Profile, Settings
 from app.core.tools import Tool, text_result
 from app.engine.calls import Progress

@@ -30,7 +30,7 @@ from app.core.events import (
     TaskStarted,
 )
 from app.core.rules import Rule
-from app.core.state import Call, Session
+from app.core.session import Call, Session
 from app.core.tools import Tool, ToolResult, text_result
 from app.engine.decisions import Asked
 from app.engine.engine import Engine

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.core.errors import BadInput, NotFound
-from app.core.profiles import OPENAI
+from app.core.providers import OPENAI
 from app.engine.own_profiles import checked_profile
 from app.engine.settings import settings_from
 from app.net.keys import Keys

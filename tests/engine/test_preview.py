@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from app.core.errors import BadInput
-from app.core.profiles import PROFILES
+from app.core.providers import PROFILES
+from app.core.session import Prompt, Session
 from app.core.settings import Profile, Settings
-from app.core.state import Prompt, Session
 from app.core.tools import Content
 from app.engine.engine import Engine
 from app.engine.preview import WIRES, Draft, Preview, notes_alone, preview, profile_on

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.core.profiles import SHIPPED
-from app.core.rows import to_data
+from app.core.providers import SHIPPED
+from app.core.serialization import to_data
 from app.core.settings import Profile
 from app.core.vendors import SIMULATORS
 from app.engine.engine import Engine

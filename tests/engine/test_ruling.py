@@ -11,7 +11,7 @@ import pytest
 
 from app.core.events import CallChecked, CallDecided, CallReturned, CallStarted
 from app.core.rules import Rule
-from app.core.state import Session
+from app.core.session import Session
 from app.core.tools import Tool, ToolResult, text_result
 from app.engine import checks
 from app.engine.decisions import Asked

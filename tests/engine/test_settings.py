@@ -11,7 +11,7 @@ import pytest
 
 from app.core.errors import BadInput, NotFound, PlaygroundError
 from app.core.messages import Message, MessagePart, ModelRequest
-from app.core.profiles import SIMULATOR
+from app.core.providers import SIMULATOR
 from app.core.settings import Limits
 from app.core.tools import Content, ToolChoice
 from app.engine.settings import KNOWN, settings_from, sound_params

@@ -10,7 +10,7 @@ import pytest
 
 from app.core.errors import Refused
 from app.core.events import CallEnded, CallStarted, SettingsChanged
-from app.core.state import Session
+from app.core.session import Session
 from app.core.tools import Tool, ToolResult, text_result
 from app.engine.engine import Engine
 from app.engine.settings import settings_from

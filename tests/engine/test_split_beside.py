@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.rows import to_row
+from app.core.serialization import to_row
 from app.core.settings import Limits
 from app.protocols.token_bytes import texts_of, token_lists
 from tests.engine.test_split_secrets import SECRET, Saved, cut, with_escapes, written

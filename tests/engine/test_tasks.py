@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from app.core.events import CallStarted, TaskEnded, TaskStarted
-from app.core.state import Session
+from app.core.session import Session
 from app.engine.decisions import Asked
 from app.engine.engine import Engine
 from app.engine.tasks import teller

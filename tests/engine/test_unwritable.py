@@ -22,7 +22,7 @@ from app.core.events import (
     RunPaused,
     RunStopped,
 )
-from app.core.state import Session
+from app.core.session import Session
 from app.engine import client as client_module
 from app.engine.decisions import Asked
 from app.engine.engine import Engine

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.core.events import Event
-from app.core.rows import kind_of
+from app.core.serialization import kind_of
 from app.engine.engine import Engine
 from app.store import database as database_module
 from app.store.database import Statement

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from app.core.rows import to_data
+from app.core.serialization import to_data
 from app.core.tools import Tool, ToolResult
 from app.executors import table
 from app.executors.example_tools import calculator, get_weather

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.core.matching import ABSENT
+from app.core.arguments import ABSENT
 from app.executors.filling import as_json, as_text, filled, filled_or_absent, parsed
 
 ARGUMENTS = parsed('{"n": 1.50, "city": "Oslo", "none": null, "all": {"x": [1e400]}}')

@@ -8,9 +8,9 @@ from datetime import date
 from typing import Any
 
 from app.core.events import RequestSent, ResponseStarted
-from app.core.fold import fold
+from app.core.reducer import fold
+from app.core.session import Session
 from app.core.settings import Profile
-from app.core.state import Session
 from app.core.tools import ToolChoice
 from app.export.kept import Kept, Piece, Recording
 from app.protocols.addresses import joined

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from app.core.events import RequestSent, ResponseStarted
-from app.core.fold import fold
+from app.core.reducer import fold
 from app.export import curl, python, replay_test
 from app.export.kept import Kept, Piece
 from app.export.requests import of_turn

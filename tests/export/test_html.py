@@ -15,8 +15,8 @@ import pytest
 
 from app.core.errors import BadInput
 from app.core.events import CallEnded, Logged
-from app.core.fold import fold
-from app.core.rows import to_row
+from app.core.reducer import fold
+from app.core.serialization import to_row
 from app.core.tools import Content, ToolResult
 from app.engine.exporting import look
 from app.export import html, jsonl

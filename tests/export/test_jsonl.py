@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from app.core.errors import BadInput
 from app.core.events import Event, PromptAdded, SessionForked, SettingsChanged
-from app.core.fold import fold
+from app.core.reducer import fold
 from app.export.jsonl import MAX_BYTES, read, write
 from app.export.kept import Kept, Piece, Recording
 from tests.core.test_messages import stories

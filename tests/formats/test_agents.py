@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from app.core.events import Event, Logged, PromptAdded, SessionStarted
-from app.core.fold import fold
 from app.core.messages import model_request
-from app.core.rows import from_data
+from app.core.reducer import fold
+from app.core.serialization import from_data
 from app.core.settings import PROTOCOLS, Profile, Protocol, Settings
 from app.core.tools import Tool, ToolChoice, ToolResult, text_result
 from app.export.requests import written

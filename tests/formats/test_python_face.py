@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadTool
-from app.core.rows import to_data
+from app.core.serialization import to_data
 from app.core.tools import FREEFORM, Tool
 from app.executors.examples import EXAMPLES
 from app.formats.python_face import face, tool_from

@@ -10,8 +10,8 @@ import pytest
 
 from app.core.events import RequestSent
 from app.core.messages import model_request
+from app.core.session import Call, Session
 from app.core.settings import Profile
-from app.core.state import Call, Session
 from app.formats.requests import read_requests
 from app.formats.retold import Retold, retold
 from app.formats.text import Unreadable

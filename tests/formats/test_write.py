@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.core.errors import BadInput
-from app.core.rows import to_data
+from app.core.serialization import to_data
 from app.core.tools import FREEFORM, Tool
 from app.executors.examples import EXAMPLES
 from app.formats.read import read

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.errors import BadInput
-from app.core.profiles import profiles
+from app.core.providers import profiles
 from app.core.settings import Profile
 from app.net.keys import DEFAULT_ORIGINS, Keys, is_near, origin, vendor_keys
 from tests.tables import each_row

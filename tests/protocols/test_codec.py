@@ -17,7 +17,7 @@ from app.core.events import (
     ResponseFailed,
     Warned,
 )
-from app.core.rows import to_row
+from app.core.serialization import to_row
 from app.protocols.registry import CODECS
 from tests.bounded import within
 from tests.protocols import gemini, responses

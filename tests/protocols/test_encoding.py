@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadInput
-from app.core.fold import fold
 from app.core.messages import model_request
+from app.core.reducer import fold
 from app.core.settings import PROTOCOLS, Profile
 from app.core.tools import Tool, ToolChoice
 from app.protocols.base import WireRequest

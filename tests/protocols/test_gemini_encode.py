@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.core.fold import fold
 from app.core.messages import Message, MessagePart, ModelRequest, model_request
+from app.core.reducer import fold
 from app.core.settings import Profile
 from app.core.tools import FREEFORM, Tool, ToolChoice
 from app.protocols.addresses import joined

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from app.core.events import Logged, SessionStarted
-from app.core.fold import apply
-from app.core.state import Session
+from app.core.reducer import apply
+from app.core.session import Session
 from app.render.blocks import Frame, block, frame
 from app.render.environment import environment
 from app.render.view import View

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.core.events import CallChecked, CallDecided, CallInterrupted, CallStarted
-from app.core.proposals import Proposal, proposal
+from app.core.rule_proposals import Proposal, proposal
 from app.core.rules import Rule, base_of, content
 from app.render.always import (
     Choice,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from app.core.rows import to_data
+from app.core.serialization import to_data
 from app.core.tools import Content, ToolResult
 from app.render.answering import Said, alike, form_values, past_of, said, tidied
 from app.store.log import PastResult

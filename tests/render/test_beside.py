@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from app.core.events import RequestSent, ResponseEnded, Usage
-from app.core.state import Session, Turn
+from app.core.session import Session, Turn
 from app.render.beside import Lane, beside_page, lane, measures, names, pieces, told
 from app.render.view import View
 from app.render.wire_rows import WireRows

@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import replace
 
-from app.core.align import align
+from app.core.session_diff import align
 from app.render.compare_told import compared, markdown
 from tests.core.sides import sided
 

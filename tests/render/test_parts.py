@@ -21,7 +21,7 @@ from app.core.events import (
     TaskEnded,
     TaskStarted,
 )
-from app.core.state import Part
+from app.core.session import Part
 from app.core.tools import text_result
 from app.render.blocks import block
 from app.render.parts import Place, cited, places, sealed, served

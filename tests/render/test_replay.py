@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.core.events import Logged
-from app.core.fold import fold
+from app.core.reducer import fold
 from app.render.blocks import Frame, block
 from app.render.reel import Reel, reel
 from app.render.replay import FRAME_MS, Fixed, Player, index, replay

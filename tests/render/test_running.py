@@ -17,7 +17,7 @@ from app.core.events import (
     TaskEnded,
     TaskStarted,
 )
-from app.core.fold import MOST_OUTPUT
+from app.core.reducer import MOST_OUTPUT
 from app.core.tools import text_result
 from app.render.blocks import touched
 from app.render.running import seconds

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from app.core.events import SessionStarted
-from app.core.fold import fold
+from app.core.reducer import fold
 from app.core.settings import Limits, Profile, Settings
 from app.core.tools import Tool, ToolChoice
 from app.render.pages import Surroundings, setup_fragment

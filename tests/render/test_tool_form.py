@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.core.errors import BadTool
-from app.core.rows import to_data
+from app.core.serialization import to_data
 from app.core.tools import ANSWERED_BY, Tool
 from app.render.tool_form import ToolForm, field_of, parameters_of, tool_data, tool_form
 from tests.tables import each_row

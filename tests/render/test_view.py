@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.core.events import CallDecided, CallStarted, Problem, ResponseFailed, RunPaused, RunStopped
-from app.core.state import Call
+from app.core.session import Call
 from app.render import cards
 from app.render.view import SessionRow, View, busy_words, runnable_at_once, state_words
 from app.render.wire_rows import WireRows

@@ -24,10 +24,10 @@ from app.core.events import (
     SettingsChanged,
     TurnDropped,
 )
-from app.core.fold import fold
 from app.core.messages import ModelRequest, model_request
+from app.core.reducer import fold
+from app.core.session import Session
 from app.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Settings
-from app.core.state import Session
 from app.core.tools import Content, ToolChoice, ToolResult, text_result
 from app.protocols.base import WireRequest
 from app.protocols.registry import CODECS

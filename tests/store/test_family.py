@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.core.events import Event, SessionForked, SettingsChanged
-from app.core.rows import to_row
+from app.core.serialization import to_row
 from app.store.database import Database, Statement
 from app.store.family import family, forks_of
 from tests.factories import settings

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.core.events import CallDecided, CallEnded, PartDelta, PartEnded, RequestSent, Source
-from app.core.rows import to_row
+from app.core.serialization import to_row
 from app.core.tools import Content, ToolResult
 from app.store import batch
 from app.store import log as log_module

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.core.errors import BadInput
-from app.core.fold import fold
+from app.core.reducer import fold
 from app.engine.engine import Engine
 from app.render.blocks import Frame
 from app.render.view import View

@@ -12,8 +12,8 @@ import pytest
 from starlette.datastructures import FormData, UploadFile
 
 from app.core.errors import BadInput
+from app.core.session import Session
 from app.core.settings import Profile, Settings
-from app.core.state import Session
 from app.core.tools import ToolChoice
 from app.engine.settings import settings_from
 from app.render.setup import setup_form

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.core.profiles import SHIPPED
+from app.core.providers import SHIPPED
 from app.core.settings import Profile
 from app.web.setup import grouped
 from app.web.site import Site

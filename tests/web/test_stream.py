@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.core.events import CallChecked, Logged, PartDelta, PartStarted
-from app.core.fold import fold
+from app.core.reducer import fold
 from app.engine.engine import Engine
 from app.engine.hub import _follow
 from app.render.blocks import Frame

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import Any
 
 from app.core.messages import MessagePart
-from app.core.tool_limits import ANTHROPIC_NAME
+from app.core.provider_limits import ANTHROPIC_NAME
 from app.core.tools import Content
 from app.protocols.anthropic.request_tools import NAMES, check_cache
 from app.protocols.server import Source, compact

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.core import tool_limits as limits
+from app.core import provider_limits as limits
 from app.core.tools import Tool
 from app.protocols.anthropic import lint
 from app.protocols.server import Source, spaced

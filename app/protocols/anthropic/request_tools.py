@@ -10,7 +10,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from app.core import tool_limits as limits
+from app.core import provider_limits as limits
 from app.core.tools import Tool, ToolChoice
 from app.protocols import lint_forms
 from app.protocols.anthropic import request_strict

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from app.core import tool_limits as limits
+from app.core import provider_limits as limits
 from app.protocols.lint_finding import Finding, Fix
 from app.protocols.lint_rules import (
     MOST_OF_A_RULE,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.core import tool_limits as limits
+from app.core import provider_limits as limits
 from app.core.tools import Tool, ToolChoice
 from app.protocols.gemini import lint
 from app.protocols.gemini.request_fields import fields, inside, invalid, refused, typed, wrong_type

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from app.core import tool_limits as limits
+from app.core import provider_limits as limits
 from app.protocols.gemini.lint import KNOWN, found_in_form, too_many_items
 from app.protocols.rewrite_inline import inline
 from app.protocols.rewrite_parts import (

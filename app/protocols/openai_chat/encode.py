@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from app.core import tool_limits as limits
+from app.core import provider_limits as limits
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content
 from app.protocols.base import WireRequest

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from app.core.tool_limits import OPENAI_MOST_TOOLS
+from app.core.provider_limits import OPENAI_MOST_TOOLS
 from app.core.tools import FREEFORM, Tool, ToolChoice
 from app.protocols import openai_schema
 from app.protocols.openai_chat import refusals

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from app.core import tool_limits as limits
+from app.core import provider_limits as limits
 from app.core.messages import ModelRequest
 from app.core.tools import Tool, ToolChoice
 from app.protocols.encoder import Notes, freeform_note, no_tools_note, tool_extra

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from app.core.tool_limits import OPENAI_LONGEST_NAME
+from app.core.provider_limits import OPENAI_LONGEST_NAME
 from app.protocols import openai_lint
 from app.protocols.server import BadRequest
 

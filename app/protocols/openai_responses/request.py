@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.core.messages import ModelRequest
-from app.core.tool_limits import OPENAI_MOST_TOOLS
+from app.core.provider_limits import OPENAI_MOST_TOOLS
 from app.core.tools import FREEFORM, Tool, ToolChoice
 from app.protocols import openai_schema
 from app.protocols.openai_responses import refusals

@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, Conflict
-from app.core.proposals import Proposal, proposal
+from app.core.rule_proposals import Proposal, proposal
 from app.core.rules import Rule, content, first_match, told
-from app.core.state import Call
+from app.core.session import Call
 from app.engine.decisions import outcome
 from app.engine.hub import Live
 from app.engine.rule_from import MOST_WORDS

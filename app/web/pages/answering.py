@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput
-from app.core.rows import to_data
-from app.core.state import Call
+from app.core.serialization import to_data
+from app.core.session import Call
 from app.core.tools import ToolResult
 from app.engine.drafts import draft, past_result
 from app.render.answering import (

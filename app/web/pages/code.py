@@ -11,8 +11,8 @@ from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, NotFound
 from app.core.events import RequestSent
+from app.core.session import Session, Turn
 from app.core.settings import Profile
-from app.core.state import Session, Turn
 from app.engine.client import SIMULATED_PATHS, merged
 from app.engine.engine import Engine
 from app.engine.preview import WIRES, preview, profile_on

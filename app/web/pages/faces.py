@@ -11,7 +11,7 @@ from dataclasses import replace
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from app.core.rows import to_data
+from app.core.serialization import to_data
 from app.render.filters import pretty
 from app.render.tools import Editor, tool_lint
 from app.schema.validate import check_tool

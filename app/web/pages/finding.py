@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput
-from app.core.rows import to_data
+from app.core.serialization import to_data
 from app.engine import purging
 from app.engine.engine import Engine
 from app.render.finding import Finding, find_page, size_fragment

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, BadTool, Conflict
-from app.core.rows import to_data
+from app.core.serialization import to_data
 from app.core.servers import Server
 from app.core.tools import Tool
 from app.engine.engine import Engine

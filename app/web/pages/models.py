@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput
+from app.core.session import Prompt
 from app.core.settings import Profile, Settings
-from app.core.state import Prompt
 from app.engine.asking import asked_anew, asked_of_forks, settings_at
 from app.engine.forking import Place
 from app.engine.preview import WIRES

@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput
-from app.core.profiles import SHIPPED
-from app.core.rows import to_data
+from app.core.providers import SHIPPED
+from app.core.serialization import to_data
 from app.core.settings import Profile
 from app.engine.engine import Engine
 from app.engine.own_profiles import checked_profile

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import NotFound
-from app.core.state import Prompt, Session
+from app.core.session import Prompt, Session
 from app.core.tools import Content
 from app.engine.preview import NO_DRAFT, Draft, Preview, preview
 from app.render.pages import partial

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, Conflict
-from app.core.rows import to_data
+from app.core.serialization import to_data
 from app.engine.servers import Shown
 from app.render.servers import (
     ServerForm,

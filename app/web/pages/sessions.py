@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.core.errors import NotFound
-from app.core.rows import to_data
+from app.core.serialization import to_data
 from app.core.settings import Settings
 from app.engine.preview import WIRES, profile_on
 from app.engine.rule_from import rule_from

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.core.errors import BadInput, Refused
-from app.core.rows import to_data
+from app.core.serialization import to_data
 from app.core.settings import Settings, with_waits
 from app.engine.bringing import WHAT, bring, harmless
 from app.engine.engine import Engine

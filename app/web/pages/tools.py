@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, BadTool, NotFound
-from app.core.rows import to_data
+from app.core.serialization import to_data
 from app.core.tools import Tool
 from app.engine.no_keys import check_tools
 from app.engine.rules import ALWAYS

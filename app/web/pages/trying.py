@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.core.errors import BadInput, BadTool, NotFound, PlaygroundError, Refused
-from app.core.rows import to_data
+from app.core.serialization import to_data
 from app.core.tools import Tool, text_result
 from app.engine.no_keys import check_tools
 from app.engine.trying import STEP_S, Try, Wanted

@@ -14,7 +14,7 @@ import pytest
 from anyio.from_thread import BlockingPortal
 
 from app.core.events import CallDecided
-from app.core.state import Session
+from app.core.session import Session
 from app.core.tools import Tool
 from app.engine.decisions import Asked
 from app.engine.engine import Engine

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.core.rules import Rule
-from app.core.state import Call
+from app.core.session import Call
 from app.core.tools import Tool, ToolChoice
 from app.engine.engine import Engine
 from app.engine.rules import ALWAYS

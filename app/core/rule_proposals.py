@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from app.core.arguments import equal, values_of
 from app.core.decide import Record, doubled_ids, may_run, next_commands, obstacle
 from app.core.denials import Denials
 from app.core.events import CallDecided
 from app.core.limits import same_arguments
-from app.core.matching import equal, values_of
 from app.core.rules import Rule, first_match, matches
-from app.core.state import Call, Session, Turn
+from app.core.session import Call, Session, Turn
 
 KEEPS_BACK = ("deny", "stop")
 

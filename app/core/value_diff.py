@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal
 
-from app.core.matching import ABSENT
+from app.core.arguments import ABSENT
 
 How = Literal["added", "removed", "changed", "type"]
 """`type`: the same place holds another type of value, a number that became a text."""

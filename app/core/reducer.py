@@ -60,7 +60,7 @@ from app.core.events import (
     Warned,
 )
 from app.core.limits import beyond_calls, raised
-from app.core.state import Call, CallStatus, Part, Prompt, Session, Task, Turn
+from app.core.session import Call, CallStatus, Part, Prompt, Session, Task, Turn
 from app.core.tools import Tool
 
 MOST_OUTPUT = 16_000
