@@ -41,9 +41,9 @@ GEMINI_FORMATS = {
 }
 """The formats that `parameters` know, by type; other types have none."""
 
-_ASIDE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+_ASIDE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+(?:\]|\\?\Z)", re.DOTALL)
 _LOOKAROUND = re.compile(r"\(\?<?[=!]")
-_OLDER = re.compile(r"(?:.*/)?(?:chat)?(?:gpt-[34]|o[134]|gpt-5(?:\.[0-4])?(?:-|$))")
+_OLDER = re.compile(r"(?:.*[/:])?(?:chat)?(?:gpt-[34]|o[134]|gpt-5(?:\.[0-4])?(?:-|$))")
 
 
 def has_lookaround(pattern: str) -> bool:
