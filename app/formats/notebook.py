@@ -17,18 +17,28 @@ _SHELL = re.compile(r"\w[\w, ]*")
 
 
 def is_notebook(value: Any) -> bool:
-    return isinstance(value, Mapping) and "nbformat" in value and isinstance(value["cells"], list)
+    return isinstance(value, Mapping) and "nbformat" in value and _cells(value) is not None
+
+
+def _cells(value: Mapping[str, Any]) -> list[Any] | None:
+    """The cells of a notebook; before version 4 they stood in worksheets."""
+    sheets = value.get("worksheets")
+    if isinstance(sheets, list) and "cells" not in value:
+        found = [sheet.get("cells") for sheet in sheets if isinstance(sheet, Mapping)]
+        return [cell for cells in found if isinstance(cells, list) for cell in cells]
+    cells = value.get("cells")
+    return cells if isinstance(cells, list) else None
 
 
 def code_of(value: Mapping[str, Any]) -> tuple[str, list[str]]:
     """(the code of all cells that are sound Python, sentences on the others)."""
     pieces: list[str] = []
     unsound: list[str] = []
-    cells = value["cells"]
+    cells = _cells(value) or []
     for number, cell in enumerate(cells[:MOST_CELLS], 1):
         if not isinstance(cell, Mapping) or cell.get("cell_type") != "code":
             continue
-        source = cell.get("source")
+        source = cell.get("source", cell.get("input"))
         text = "".join(map(str, source)) if isinstance(source, list) else str(source or "")
         if text.lstrip().startswith("%%"):
             continue  # of another language, or timed

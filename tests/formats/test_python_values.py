@@ -126,6 +126,14 @@ def test_the_code_cells_of_a_notebook_are_read_as_one_file() -> None:
     assert "No sound Python, and left out: cell 6." in brought.notes
 
 
+def test_notebooks_of_earlier_versions_are_read_and_what_is_none_says_so() -> None:
+    code = {"cell_type": "code", "input": ["def f(x: int) -> int:\n", "    return x"]}
+    earlier = {"nbformat": 3, "worksheets": [5, {"cells": [code]}, {}]}
+    assert [one.name for one in read(json.dumps(earlier)).tools] == ["f"]
+    (refused,) = read(json.dumps({"nbformat": 4})).tools
+    assert "no form of a tool" in refused.problem
+
+
 @each_row(
     "cells", [[], [1, None], [{"cell_type": "code"}], [{"cell_type": "code", "source": {"a": 1}}]]
 )

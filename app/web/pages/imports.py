@@ -11,6 +11,7 @@ import re
 import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -258,6 +259,13 @@ def _relative(path: str) -> str:
     return "/".join(step for step in steps if step not in ("", ".", ".."))
 
 
+def _free(name: str, names: Collection[str]) -> str:
+    """`name`, or with a number where another text has it: by its name a text is told apart."""
+    stem, dot, kind = name.rpartition(".")
+    numbered = (f"{stem or kind} ({number}){dot}{kind if dot else ''}" for number in count(2))
+    return next(free for free in chain([name], numbered) if free not in names)
+
+
 async def _sources(body: Body) -> list[Source]:
     """What was typed, and each file."""
     found: list[Source] = []
@@ -269,8 +277,10 @@ async def _sources(body: Body) -> list[Source]:
     ]
     if len(uploads) > MOST_FILES:
         raise BadInput(f"At most {MOST_FILES} files at once; bring the rest after them.")
+    names = {name for name, _, _ in found}
     for upload in uploads:
-        name = _relative(upload.filename or "")
+        name = _free(_relative(upload.filename or ""), names)
+        names.add(name)
         raw = await upload.read()
         try:
             coding = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"

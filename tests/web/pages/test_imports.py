@@ -370,6 +370,21 @@ async def test_of_too_many_tools_the_person_chooses(
     assert len((await script.post("/import", json={"text": text})).json()["choices"]) == 501
 
 
+async def test_two_files_of_one_name_are_told_apart(page: httpx.AsyncClient) -> None:
+    def document(word: str) -> str:
+        paths = {f"/{word}{n}": {"get": {"operationId": f"{word}{n}"}} for n in range(501)}
+        return json.dumps({**OPENAPI, "paths": paths})
+
+    files = [("file", ("openapi.json", document(word))) for word in ("left", "right")]
+    html = (await page.post("/import", files=files)).text
+    assert "openapi (2).json" in html
+    fields = fields_of(html)
+    chosen = {"upload": fields["upload"], "pick": ["0 GET /left4", "1 GET /right5"]}
+    assert {*chosen["pick"]} <= {*re.findall('name="pick" value="([^"]*)"', html)}
+    rows = fields_of((await page.post("/import", data=chosen)).text)
+    assert (rows["as:0"], rows["as:1"]) == (["left4"], ["right5"])
+
+
 async def test_files_that_belong_together_are_read_as_one(
     page: httpx.AsyncClient, script: httpx.AsyncClient
 ) -> None:
