@@ -27,6 +27,8 @@ MOST_LOOKED = 256 * 1024
 """Characters of all values of one file: each is looked through for keys."""
 
 _KEYS = ("mcpServers", "mcp_servers", "servers", "context_servers")
+_SURE = ("mcpServers", "mcp_servers")
+"""Words for servers and nothing else, even where none stands there yet."""
 _URLS = ("url", "httpUrl", "serverUrl", "serverURL")
 _TRUST = ("autoApprove", "alwaysAllow", "trust", "autoAllow", "always_allow", "auto_approve")
 _KNOWN = (
@@ -109,7 +111,9 @@ def of(entry: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
     for holder in (entry, inner if isinstance(inner, Mapping) else {}):
         for key in _KEYS:
             value = holder.get(key)
-            if isinstance(value, Mapping) and any(isinstance(v, Mapping) for v in value.values()):
+            if isinstance(value, Mapping) and (
+                key in _SURE or any(isinstance(v, Mapping) for v in value.values())
+            ):
                 return list(value.items())
             if key == "mcpServers" and isinstance(value, list) and any(map(_is_server, value)):
                 return [(_named(one), one) for one in value]

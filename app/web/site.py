@@ -17,6 +17,7 @@ from app.engine.engine import Engine
 from app.engine.hub import Live
 from app.render.always import lets_through
 from app.render.cards import Shown
+from app.render.imports import ChoicePage
 from app.render.view import SessionRow, View
 from app.render.wire_rows import WireRows
 from app.store.batch import Summary
@@ -48,6 +49,14 @@ class Store:
     unsaved: int
 
 
+@dataclass(frozen=True)
+class Upload:
+    """Texts that hold more tools than a page shows, and the page to choose from them."""
+
+    sources: Sequence[Source]
+    page: ChoicePage
+
+
 @dataclass
 class Site:
     """`closing` is set when the server ends: streams look at it whenever they wake.
@@ -56,7 +65,7 @@ class Site:
     lost. `deleted` are tools that can be had back: their versions, and whether they were on.
     `reels` are the sessions that are being replayed. `values` are those that may be keys of servers
     on import pages, by a word of the page's own: they are in no page, no log and no database.
-    `uploads` are texts that hold more tools than a page shows, while somebody chooses.
+    `uploads` are there while somebody chooses, by a word of their own.
     """
 
     engine: Engine
@@ -66,7 +75,7 @@ class Site:
     deleted: dict[str, tuple[list[Version], bool]] = field(default_factory=dict)
     reels: Reels = field(default_factory=Reels)
     values: dict[str, tuple[Replaced, ...]] = field(default_factory=dict)
-    uploads: dict[str, Sequence[Source]] = field(default_factory=dict)
+    uploads: dict[str, Upload] = field(default_factory=dict)
 
     def store_now(self) -> Store:
         """Whether anything can be saved, and what is kept meanwhile."""

@@ -218,6 +218,7 @@ def test_only_so_many_tools_are_shown() -> None:
         ("", "There is nothing in it"),
         ("   \n", "There is nothing in it"),
         ("[]", "It holds no tools and no servers"),
+        ('{"mcpServers": {}}', "It holds no tools and no servers"),
         ("hello", "in no form that is known"),
         ("{", "Line 1, column 2: the text ends"),
         ('{"a": 1, "a": 2}', "duplicate key"),

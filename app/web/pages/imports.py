@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.core.errors import BadInput, BadTool, Conflict
 from app.core.serialization import to_data
@@ -37,7 +37,7 @@ from app.schema.validate import check_tool
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.notice import MAX_BODY
 from app.web.pages import tools
-from app.web.site import Site, Source, site_of
+from app.web.site import Site, Source, Upload, site_of
 
 MOST_FILES = 500
 MOST_SHOWN = 500
@@ -49,8 +49,12 @@ _HOLDS_KEY = "It holds the value of a key; take it out and name its variable ins
 
 
 async def start(request: Request) -> Response:
-    """GET /import: the door; after taking, what was taken."""
+    """GET /import: the door; after taking, what was taken; with `upload`, the page to choose
+    from."""
     asked = request.query_params
+    if "upload" in asked:
+        site = site_of(request)
+        return HTMLResponse(choice_page(site.env, _upload(site, asked["upload"]).page))
     counts = [asked.get(name, "") for name in ("tools", "servers")]
     done = [
         f"{plural(int(count), noun)} taken."
@@ -72,10 +76,8 @@ async def look(request: Request) -> Response:
     page to choose from. Nothing is saved: until others come the texts stay in memory, for the
     second request names only what was chosen."""
     site, body = site_of(request), await body_of(request)
-    given = site.uploads.get(body.text("upload")) if "upload" in body.data else None
-    if given is None and "upload" in body.data:
-        raise BadInput("This form is out of date; bring the file again.")
-    sources = await _sources(body) if given is None else given
+    given = _upload(site, body.text("upload")) if "upload" in body.data else None
+    sources = await _sources(body) if given is None else given.sources
     picks = body.all("pick")
     if len(picks) > MOST_SHOWN:
         raise BadInput(f"{len(picks):,} tools are chosen; choose at most {MOST_SHOWN} at once.")
@@ -86,7 +88,8 @@ async def look(request: Request) -> Response:
         whole = [_told(one) for _, one in brought]
         return as_json(whole[0] if len(whole) == 1 else whole)
     if not picks and any(one.choices for _, one in brought):
-        return HTMLResponse(choice_page(site.env, _choosing(site, sources, brought)))
+        # By an address of its own, so that a reload and the way back find it.
+        return RedirectResponse(f"/import?upload={_choosing(site, sources, brought)}", 303)
     rows = await _rows(site, brought)
     page = ImportPage(rows, _said(brought), "" if rows else body.text("text"))
     return HTMLResponse(import_page(site.env, page), 200 if rows else 422)
@@ -115,14 +118,11 @@ async def _brought(
     return [(name, one) for name, one in brought if name not in parts]
 
 
-def _choosing(
-    site: Site, sources: Sequence[Source], brought: Sequence[tuple[str, Brought]]
-) -> ChoicePage:
-    """The page to choose from; what it was made of is kept, in place of the oldest."""
+def _choosing(site: Site, sources: Sequence[Source], brought: Sequence[tuple[str, Brought]]) -> str:
+    """The word for a page to choose from, which is kept with the texts, in place of the oldest."""
     while len(site.uploads) >= MOST_UPLOADS:
         del site.uploads[next(iter(site.uploads))]
-    upload = secrets.token_urlsafe(12)
-    site.uploads[upload] = tuple(sources)
+    word = secrets.token_urlsafe(12)
     numbers = {name: number for number, (name, _, _) in enumerate(sources)}
     listed = []
     said = []
@@ -138,7 +138,15 @@ def _choosing(
             said.append((name, "What this file holds is not listed here; bring it alone.", False))
         elif one.problem:
             said.append((name, one.problem, True))
-    return ChoicePage(upload, listed, MOST_SHOWN, said)
+    site.uploads[word] = Upload(tuple(sources), ChoicePage(word, listed, MOST_SHOWN, said))
+    return word
+
+
+def _upload(site: Site, word: str) -> Upload:
+    upload = site.uploads.get(word)
+    if upload is None:
+        raise BadInput("This form is out of date; bring the file again.")
+    return upload
 
 
 def _said(brought: Sequence[tuple[str, Brought]]) -> list[tuple[str, str, bool]]:

@@ -54,7 +54,7 @@ async def looked(page: httpx.AsyncClient, *texts: Any) -> tuple[str, dict[str, l
         ("file", (f"f{number}.json", text if isinstance(text, str) else json.dumps(text)))
         for number, text in enumerate(texts)
     ]
-    answer = await page.post("/import", files=files)
+    answer = await page.post("/import", files=files, follow_redirects=True)
     return answer.text, fields_of(answer.text)
 
 
@@ -352,6 +352,9 @@ async def test_of_too_many_tools_the_person_chooses(
     assert "These are 501 tools." in html
     assert html.count('name="pick"') == 501
     (upload,) = fields["upload"]
+    again = await page.get("/import", params={"upload": upload})  # a reload, and the way back
+    assert fields_of(again.text) == fields
+    assert (await page.get("/import", params={"upload": "gone"})).status_code == 422
     chosen = {"upload": upload, "pick": ["0 GET /p/500", "0 GET /p/7"]}
     rows = fields_of((await page.post("/import", data=chosen)).text)
     assert (rows["as:0"], rows["as:1"]) == (["op7"], ["op500"])
@@ -376,7 +379,7 @@ async def test_two_files_of_one_name_are_told_apart(page: httpx.AsyncClient) -> 
         return json.dumps({**OPENAPI, "paths": paths})
 
     files = [("file", ("openapi.json", document(word))) for word in ("left", "right")]
-    html = (await page.post("/import", files=files)).text
+    html = (await page.post("/import", files=files, follow_redirects=True)).text
     assert "openapi (2).json" in html
     fields = fields_of(html)
     chosen = {"upload": fields["upload"], "pick": ["0 GET /left4", "1 GET /right5"]}
