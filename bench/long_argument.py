@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from app.protocols.registry import CODECS
-from app.schema.early import Early
+from app.schema.incremental import Early
 from tests.served import Served, messages, served
 
 MOST_S = 20.0

@@ -27,7 +27,7 @@ from app.engine.settings import keys_for, settings_from
 from app.net.client import is_loopback
 from app.net.hidden import hide
 from app.net.keys import origin
-from app.schema import strict
+from app.schema import strict_json
 from app.simulator.app import simulator_app
 from app.store.lock import owner_of
 from app.store.place import place_of
@@ -211,7 +211,7 @@ def _params(arguments: argparse.Namespace) -> dict[str, Any]:
     for pair in arguments.param:
         name, equals, text = pair.partition("=")
         try:
-            value = strict.parse(text)
+            value = strict_json.parse(text)
         except ValueError:
             equals = ""
         if not equals or not name:

@@ -27,7 +27,7 @@ from app.engine.hub import Hub, Live
 from app.engine.ruling import Ruling
 from app.executors.executor import Checked
 from app.executors.table import Executors
-from app.schema.verdict import verdict
+from app.schema.validate import verdict
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from app.core.faults import OTHER_WAY, known, unstageable
 from app.core.serialization import to_data
 from app.core.session import Call, Session
 from app.core.tools import Content
-from app.schema.verdict import verdict
+from app.schema.validate import verdict
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from app.core.events import CallDoubted, Event, PartDelta, PartEnded, PartStarted
 from app.core.tools import Tool
-from app.schema.early import Early
+from app.schema.incremental import Early
 
 _NAMED_IN_PIECES = ("openai_chat",)
 """Where a name may go on after its call has started."""

@@ -17,7 +17,7 @@ from app.core.events import CallEnded
 from app.core.session import Call
 from app.core.tools import Tool, ToolResult
 from app.executors.filling import Digits, as_json, parsed
-from app.schema import strict
+from app.schema import strict_json
 from app.schema.sample import sample
 from app.schema.validate import schema_problems
 from app.simulator.words import concepts, words
@@ -68,8 +68,8 @@ def draft(call: Call, number: int = 0) -> Draft:
 
 def _arguments(text: str) -> dict[str, Any]:
     try:
-        return parsed(text) if isinstance(strict.parse(text), dict) else {}
-    except strict.Unsound:
+        return parsed(text) if isinstance(strict_json.parse(text), dict) else {}
+    except strict_json.Unsound:
         return {}
 
 

@@ -35,7 +35,7 @@ from app.engine.decisions import Asked, decided
 from app.engine.engine import Engine
 from app.engine.hub import Live
 from app.engine.settings import settings_from
-from app.schema.verdict import verdict
+from app.schema.validate import verdict
 
 LOOK_S = 10.0
 """How long a call that is open again may take until it can be decided."""

@@ -34,12 +34,16 @@ from app.net.mask import SHORTEST, Masker, merged, starred
 from app.net.mask_part import PartMask
 from app.protocols.base import TOKENS, Beside
 from app.protocols.builder import PROSE
-from app.protocols.delta_bytes import TEXT_MEMBERS, Literal, bytes_of, star_deltas, text_literals
-from app.protocols.token_bytes import (
+from app.protocols.frame_spans import (
+    TEXT_MEMBERS,
+    Literal,
     Stars,
+    bytes_of,
     has_tokens,
+    star_deltas,
     star_tokens,
     starred_tokens,
+    text_literals,
     texts_of,
     token_lists,
     with_texts,

@@ -17,7 +17,7 @@ from app.core.tools import ToolResult
 from app.engine.masked import masked
 from app.executors.executor import Report
 from app.net.mask import Masker
-from app.schema import strict
+from app.schema import strict_json
 from app.schema.validate import schema_problems
 
 STEP_S = 1.0
@@ -95,7 +95,7 @@ def _masked(call_id: str, result: ToolResult, masker: Masker) -> ToolResult:
 
 def _satisfies(schema: dict[str, object], text: str) -> bool:
     try:
-        value = strict.parse(text)
-    except strict.Unsound:
+        value = strict_json.parse(text)
+    except strict_json.Unsound:
         return False
     return not schema_problems(schema, value)

@@ -23,7 +23,7 @@ from app.executors.executor import Invocation
 from app.executors.table import Executors
 from app.net.mask import Masker
 from app.schema.arguments import json_text
-from app.schema.verdict import verdict
+from app.schema.validate import verdict
 
 MOST_TRIES = 30
 """How many are kept to be looked at; those that run are kept besides."""

@@ -31,7 +31,7 @@ from app.executors.filling import (
     steps_of,
 )
 from app.net.keys import origin
-from app.schema.configs import URL_PLACE
+from app.schema.tool_config import URL_PLACE
 
 UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
 WITH_BODY = ("POST", "PUT", "PATCH")

@@ -33,7 +33,7 @@ from app.export.kept import Kept, Piece, Recording
 from app.export.shapes import Span, certain, header_spans, hidden, spans, wrapped
 from app.net.looks import long_opaque
 from app.net.mask import SHORTEST, Masker
-from app.protocols.delta_bytes import Delta, star_deltas
+from app.protocols.frame_spans import Delta, star_deltas
 
 _OWN = frozenset(
     ("protocol", "method", "call_id", "task_id", "reopened", "limit", "code", "digest")

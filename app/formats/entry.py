@@ -15,7 +15,7 @@ from app.core.errors import BadTool
 from app.core.tools import NAME
 from app.formats.dialect import with_types
 from app.formats.found import Found
-from app.schema import soundness
+from app.schema import schema_checks
 from app.schema.keywords import all_subschemas
 from app.schema.sample import sample
 from app.schema.validate import check_tool
@@ -138,7 +138,7 @@ def _answered(pieces: Pieces, name: str, notes: list[str]) -> dict[str, Any]:
 
 def made_up(output: Any, name: str) -> Any:
     """A sample of the result that was promised, or a text."""
-    if isinstance(output, Mapping) and soundness.fault(output) is None and _is_small(output):
+    if isinstance(output, Mapping) and schema_checks.fault(output) is None and _is_small(output):
         return sample(output)
     return f"A made-up result of {name}."
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from app.formats.dialect import json_schema
 from app.formats.entry import clipped, snake
-from app.schema.soundness import MAX_SCHEMA_BYTES
+from app.schema.schema_checks import MAX_SCHEMA_BYTES
 
 MOST_ALL = 3 * 1024 * 1024
 """Bytes of all the schemas of a document, as often as they are needed."""

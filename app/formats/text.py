@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from app.schema.strict import MAX_DEPTH, Unsound, is_deeper, line_column, parse
+from app.schema.strict_json import MAX_DEPTH, Unsound, is_deeper, line_column, parse
 
 MOST_BYTES = 8 * 1024 * 1024
 MOST_KEYS = 500_000

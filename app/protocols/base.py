@@ -112,3 +112,16 @@ class Codec:
     models: Callable[[Any], tuple[ModelInfo, ...]]
     quirks: Mapping[str, str]
     says_again: bool = False
+
+
+# The list of models as providers answer it: whatever came, the objects in it.
+
+
+def listed(value: Any, member: str) -> list[Mapping[str, Any]]:
+    """The objects of the list at `member` of `value`, or of `value` where it is the list itself
+    (Together); those without a name are left out, and of anything else nothing.
+    """
+    found = value.get(member) if isinstance(value, Mapping) else value
+    entries = found if isinstance(found, list) else []
+    named = (entry for entry in entries if isinstance(entry, Mapping))
+    return [one for one in named if any(one.get(key) for key in ("id", "name", "model"))]

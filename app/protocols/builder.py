@@ -27,8 +27,8 @@ from app.core.events import (
 )
 from app.core.left_out import CALLS_LEFT_OUT
 from app.protocols.base import TOKENS, Beside, Heard, Spanned
+from app.protocols.frame_spans import texts_of
 from app.protocols.raw_json import joined, whole_characters
-from app.protocols.token_bytes import texts_of
 
 FAILED_REASONS = frozenset(
     {"error", "failed", "failure", "server_error", "internal_error", "network_error"}

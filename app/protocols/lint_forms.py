@@ -9,8 +9,7 @@ from app.core.tools import Tool
 from app.protocols import openai_lint
 from app.protocols.anthropic import lint as anthropic_lint
 from app.protocols.gemini import lint as gemini_lint
-from app.protocols.lint_finding import Finding
-from app.protocols.lint_rules import Sent
+from app.protocols.lint_rules import Finding, Sent
 
 EXTRA = "Anthropic API reference: Messages, tools"
 ANTHROPIC_MEMBERS = (

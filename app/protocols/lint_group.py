@@ -9,8 +9,7 @@ from app.core import provider_limits as limits
 from app.core.tools import Tool
 from app.protocols.anthropic import lint as anthropic
 from app.protocols.gemini import lint as gemini
-from app.protocols.lint_finding import Finding, Severity
-from app.protocols.lint_rules import nodes
+from app.protocols.lint_rules import Finding, Severity, nodes
 from app.protocols.lint_weak import too_many, twins
 
 TWICE = "https://github.com/continuedev/continue/issues/10200"

@@ -1,6 +1,6 @@
 """What a rule of lint is: a row that says of one place in a schema what a provider does with it.
 
-The rows of each provider are in `lint_anthropic`, `lint_openai`, `lint_gemini`, `lint_ollama`.
+The rows of each provider are in `NAME/lint.py` and `openai_lint`.
 """
 
 from __future__ import annotations
@@ -8,10 +8,57 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
-from app.protocols.lint_finding import Finding, Fix, Severity
 from app.schema.keywords import Place, is_local, pointer, resolved, subschemas
+
+Severity = Literal["refused", "ignored", "strict", "weak"]
+"""A request would fail (400); accepted and not obeyed; strict mode would refuse; models stumble."""
+
+Fix = Literal["", "strict", "gemini", "inline", "drop"]
+"""Which rewrite of `rewrite.py` makes it good."""
+
+Verdict = Literal["yes", "no", "partly", "unknown"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to know about a tool.
+
+    `message` is a sentence. `pointer` is a JSON pointer into the tool in our own form
+    ("/parameters/properties/x", "/name"), "" for the whole tool. `protocol` and `family` (of
+    models) are "" where it holds for all. `source` is an address or a document; `inferred` where
+    nobody saw a real answer.
+    """
+
+    severity: Severity
+    message: str
+    pointer: str
+    protocol: str = ""
+    family: str = ""
+    source: str = ""
+    inferred: bool = False
+    fix: Fix = ""
+
+
+@dataclass(frozen=True)
+class Said:
+    """A verdict with a sentence that says why."""
+
+    verdict: Verdict
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """How a protocol takes a tool: as it is, in strict mode, forced, with images as results."""
+
+    protocol: str
+    plain: Said
+    strict: Said
+    forced: Said
+    images: Said
+
 
 MOST_OF_A_RULE = 20
 """So many places a rule names; a generated schema may break one a thousand times."""

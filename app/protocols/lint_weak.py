@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from math import ceil
 
 from app.core.tools import Tool
-from app.protocols.lint_finding import Finding
-from app.protocols.lint_rules import Node, at, nodes
+from app.protocols.lint_rules import Finding, Node, at, nodes
 from app.schema.keywords import pointer
-from app.schema.tokens import estimated
 
 ADVICE = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use"
 FEW = (
@@ -179,3 +179,19 @@ def too_many(tools: Sequence[Tool]) -> Iterator[Finding]:
         tokens = sum(estimated(tool, "openai_chat") for tool in tools)
         said = f"These are {len(tools)} tools, about {tokens:,} tokens: beyond {MOST_TOOLS} models "
         yield _weak(said + "choose worse; allow fewer at a time.", "", FEW)
+
+
+# How many tokens a tool takes in every request, estimated. Knows no tokenizer.
+
+
+_LETTERS = 3.5
+_AROUND = {"anthropic": 40, "openai_chat": 10, "openai_responses": 10, "gemini": 10, "ollama": 12}
+
+
+def estimated(tool: Tool, protocol: str) -> int:
+    """Tokens of name, description and schema as `protocol` sends them: compact JSON, 3.5 letters
+    a token, and a fixed part for what the provider puts around it. Off by a third either way.
+    """
+    said = [tool.name, tool.description, tool.format or tool.parameters]
+    text = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+    return ceil(len(text) / _LETTERS) + _AROUND.get(protocol, 10)

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from app.core import provider_limits as limits
-from app.protocols.lint_finding import Finding, Severity
 from app.protocols.lint_rules import (
+    Finding,
     Node,
     Rule,
     Sent,
+    Severity,
     bare_array,
     has,
     is_boolean,
@@ -21,7 +22,7 @@ from app.protocols.lint_rules import (
     ref_beside,
     root_has,
 )
-from app.schema import soundness
+from app.schema import schema_checks
 
 LONG_DESCRIPTION = 1024
 FORMATS = (
@@ -199,7 +200,7 @@ def found(sent: Sent, protocol: str) -> Iterator[Finding]:
         said = "OpenAI needs `properties` at the root, even if it is empty."
         yield _finding(said, sent.where, protocol, PROPERTIES)
     plain = {key: value for key, value in schema.items() if key != "$schema"}
-    if wrong := soundness.fault(plain):
+    if wrong := schema_checks.fault(plain):
         said = f"OpenAI takes JSON Schema draft 2020-12 alone, whatever $schema says. {wrong[0]}"
         yield _finding(said, sent.where + wrong[1], protocol, NO_SCHEMA, inferred=True)
     all_nodes = nodes(schema)

@@ -13,7 +13,7 @@ import jsonschema_rs
 from app.core import provider_limits as limits
 from app.protocols import openai_lint
 from app.protocols.server import BadRequest, Source, spaced
-from app.protocols.subschemas import Path, all_written
+from app.schema.keywords import Path, all_written
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 

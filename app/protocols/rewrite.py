@@ -1,7 +1,7 @@
 """Safe rewrites of a schema: ready for strict mode, ready for Gemini, without `$ref`. Pure.
 
-What cannot be kept is said; nothing raises, and the work is bounded by the caps of `soundness` and
-of `rewrite_inline`. The input is a schema that passes `soundness`, and so does the output.
+What cannot be kept is listed; nothing raises, and the work is bounded by the caps of
+`schema_checks` and `rewrite_parts`. The input passes `schema_checks`, and so does the output.
 """
 
 from __future__ import annotations
@@ -13,10 +13,17 @@ from typing import Any
 from app.core.settings import PROTOCOLS
 from app.protocols.gemini.lint import too_many_items
 from app.protocols.gemini.rewrite import Gemini
-from app.protocols.rewrite_inline import MOST_NODES, TooLarge, inline
-from app.protocols.rewrite_parts import Losses, branches_of, without_items, without_patterns
+from app.protocols.rewrite_parts import (
+    MOST_NODES,
+    Losses,
+    TooLarge,
+    branches_of,
+    inline,
+    without_items,
+    without_patterns,
+)
 from app.protocols.rewrite_strict import Strict
-from app.schema import soundness
+from app.schema import schema_checks
 from app.schema.keywords import is_local, pointer, resolved
 
 STRICT_PROTOCOLS = ("anthropic", "openai_chat", "openai_responses")
@@ -90,7 +97,7 @@ def _checked(
     losses: Losses,
     nullable: tuple[str, ...] = (),
 ) -> Rewrite:
-    wrong = soundness.fault(made)
+    wrong = schema_checks.fault(made)
     if wrong is not None:
         return Rewrite(schema, (f"{_UNCHANGED}: {wrong[0]}",))
     return Rewrite(made, losses.all(), nullable)

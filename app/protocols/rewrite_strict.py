@@ -9,14 +9,15 @@ from app.core import provider_limits as limits
 from app.protocols import openai_lint
 from app.protocols.anthropic import lint
 from app.protocols.lint_rules import Sent
-from app.protocols.rewrite_inline import TooLarge, inline
 from app.protocols.rewrite_parts import (
     ANNOTATIONS,
     Losses,
+    TooLarge,
     branches_of,
     described,
     exclude_each_other,
     folded,
+    inline,
     kind_of,
     same,
     spread,

@@ -16,8 +16,8 @@ from app.core.serialization import from_data
 from app.core.session import Call, Session
 from app.core.tools import ToolResult
 from app.render.arguments import laid_out
-from app.schema import strict
-from app.schema.fields import fields, form_of
+from app.schema import strict_json
+from app.schema.form import fields, form_of
 from app.store.log import PastResult
 
 SHOWN = 300
@@ -101,8 +101,8 @@ def said(text: str, problems: Sequence[str] | None) -> Said:
     if not text.strip():
         return Said("empty", "Nothing written: the model reads an empty result.")
     try:
-        value = strict.parse(text)
-    except strict.Unsound as error:
+        value = strict_json.parse(text)
+    except strict_json.Unsound as error:
         return _no_json(text, error, wants_json=problems is not None)
     if problems is None:
         if isinstance(value, dict | list):
@@ -114,10 +114,10 @@ def said(text: str, problems: Sequence[str] | None) -> Said:
     return Said("json", f"JSON, but it does not fit: {problems[0]}{more}", fits=False)
 
 
-def _no_json(text: str, error: strict.Unsound, *, wants_json: bool) -> Said:
+def _no_json(text: str, error: strict_json.Unsound, *, wants_json: bool) -> Said:
     fits = False if wants_json else None
     if text.lstrip()[:1] in ("{", "["):
-        line, column = strict.line_column(text, error.offset) if error.offset >= 0 else (0, 0)
+        line, column = strict_json.line_column(text, error.offset) if error.offset >= 0 else (0, 0)
         return Said("broken", f"Begins like JSON, but is none. {error}", line, column, fits)
     if wants_json:
         return Said("text", "Text; the output schema wants JSON.", fits=False)
@@ -136,5 +136,5 @@ def form_values(schema: Any, text: str) -> Mapping[str, Sequence[str]] | None:
         return None
     try:
         return form_of(fields(schema, text)) if text.strip() else None
-    except strict.Unsound:
+    except strict_json.Unsound:
         return None

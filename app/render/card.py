@@ -21,8 +21,8 @@ from app.render.running import behind_words, task_of
 from app.render.timeline import call_block
 from app.render.view import SHOWN_ARGUMENTS, View
 from app.render.why import Fact, waits_for, why
-from app.schema.fields import fields
-from app.schema.verdict import verdict
+from app.schema.form import fields
+from app.schema.validate import verdict
 
 Tone = Literal["", "live", "ran", "waiting", "failed"]
 Lead = Literal["", "run", "edit", "answer"]

@@ -27,7 +27,7 @@ from app.render.running import running, task_of
 from app.render.staged import choices, told
 from app.render.timeline import Segment, clock, segments
 from app.render.view import View, busy_words, runnable_at_once, state_words
-from app.schema.partial import readable_prefix
+from app.schema.json_display import readable_prefix
 
 Drawn = tuple[str, Mapping[str, Any]]
 

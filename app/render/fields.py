@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.core.events import Problem
-from app.schema.fields import Field, Form
+from app.schema.form import Field, Form
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from app.core.serialization import to_data
 from app.core.tools import ANSWERED_BY, Tool
 from app.render.filters import plural
 from app.render.rule_places import places, strange
-from app.schema import strict
+from app.schema import strict_json
 
 WORDS: Mapping[Action, tuple[str, str]] = {
     "run": ("runs", "ran"),
@@ -265,8 +265,8 @@ def typed_value(test: str, value: Any) -> str:
 
 def _json(text: str) -> Any:
     try:
-        return strict.parse(text)
-    except strict.Unsound:
+        return strict_json.parse(text)
+    except strict_json.Unsound:
         return text
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from app.core.errors import BadTool
 from app.core.tools import ANSWERED_BY, Tool
 from app.render.filters import pretty
-from app.schema import strict
+from app.schema import strict_json
 from app.schema.validate import parse_tool_json
 
 FACES = ("form", "json", "python")
@@ -229,15 +229,15 @@ def _result(text: str) -> Any:
     if text.strip()[:1] not in ("{", "["):
         return text
     try:
-        return strict.parse(text)
-    except strict.Unsound:
+        return strict_json.parse(text)
+    except strict_json.Unsound:
         return text
 
 
 def _json_value(text: str) -> Any:
     try:
-        return strict.parse(text)
-    except strict.Unsound as error:
+        return strict_json.parse(text)
+    except strict_json.Unsound as error:
         raise BadTool(f"This is no JSON: {error}") from error
 
 
@@ -271,8 +271,8 @@ def _number(text: str, pointer: str) -> float:
 
 def _any_number(text: str) -> int | float:
     try:
-        value = strict.parse(text.strip())
-    except strict.Unsound:
+        value = strict_json.parse(text.strip())
+    except strict_json.Unsound:
         value = None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadTool(f"{text.strip()[:40]!r} is no number.")

@@ -13,7 +13,7 @@ from typing import Any
 
 from app.core.events import Problem
 from app.schema.keywords import Place, pointer
-from app.schema.strict import Unsound, exact, parse
+from app.schema.strict_json import Unsound, exact, parse
 
 EXACT = 2**53
 """Beyond it a double holds no longer every integer."""

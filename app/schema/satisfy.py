@@ -20,7 +20,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from app.schema import cost, soundness
+from app.schema import schema_checks
 from app.schema.keywords import Place, is_local, resolved
 from app.schema.pattern import Effort, texts
 from app.schema.sample import FORMATS, named
@@ -87,7 +87,7 @@ class _Maker:
         self.root, self.wish, self.sparse, self.careful = root, wish, sparse, careful
         self.left, self.work, self.shift = BUDGET, _WORK, 0
         self.size = len(json.dumps(root))
-        self.sound = soundness.fault(root) is None
+        self.sound = schema_checks.fault(root) is None
         self.effort = Effort()
         self.written: dict[int, int] = {}
         self.validators: dict[str, Any] = {}
@@ -139,7 +139,7 @@ class _Maker:
             self.validators[key] = alone, _validator(alone) if self.work > 0 else None
             self.work -= len(key) // 8 + (self.size // 8 if "$defs" in alone else 0)
         alone, judge = self.validators[key]
-        steps = cost.steps(alone, value, max(self.work, 0)) + 10
+        steps = schema_checks.steps(alone, value, max(self.work, 0)) + 10
         self.work -= steps
         if judge is None or self.work <= 0:
             return True
@@ -479,7 +479,7 @@ def _both(one: Any, other: Any) -> Any:
 def _validator(schema: Mapping[str, Any]) -> Any:
     """None where schemas that were put together make none that can be used."""
     try:
-        return soundness.validator(schema)
+        return schema_checks.validator(schema)
     except (ValueError, TypeError, LookupError, jsonschema_rs.ReferencingError):
         return None
 

@@ -1,6 +1,6 @@
 """Values against schemas, and tools in our own form against the rules for tools.
 
-Answers in bounded time whatever the schema: see `soundness` and `cost`. Fetches nothing, opens no
+Answers in bounded time whatever the schema: see `schema_checks`. Fetches nothing, opens no
 file. The form of a tool is in docs/contract.md, "Data".
 """
 
@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
+
+import jsonschema_rs
 
 from app.core.errors import BadTool
 from app.core.events import Problem
 from app.core.tools import ANSWERED_BY, FREEFORM, NAME, Tool
-from app.schema import cost, soundness
-from app.schema.arguments import json_text, kind_of
-from app.schema.configs import CONFIGS, TIMEOUT_S, bad, is_number
-from app.schema.keywords import pointer
-from app.schema.sentences import cut, problems_of
-from app.schema.strict import Unsound, parse
+from app.schema import schema_checks
+from app.schema.arguments import json_text, kind_of, read_arguments
+from app.schema.keywords import Place, is_local, pointer, resolved
+from app.schema.strict_json import Unsound, parse
+from app.schema.tool_config import CONFIGS, TIMEOUT_S, bad, is_number
 
 MAX_PROBLEMS = 50
 MAX_DESCRIPTION = 64 * 1024
@@ -40,13 +41,13 @@ def schema_problems(schema: Mapping[str, Any], value: Any) -> tuple[Problem, ...
 
     Bounded in time and memory; never raises. A schema that cannot be used is one problem.
     """
-    if (wrong := soundness.fault(schema)) is not None:
+    if (wrong := schema_checks.fault(schema)) is not None:
         return (Problem("schema", f"This tool's schema cannot be used. {wrong[0]}"),)
-    work = cost.steps(schema, value)
-    if work > cost.MAX_STEPS:
+    work = schema_checks.steps(schema, value)
+    if work > schema_checks.MAX_STEPS:
         said = "Checking these arguments against this schema would take too long; read them."
         return (Problem("schema", said),)
-    validator = soundness.validator(schema)
+    validator = schema_checks.validator(schema)
     try:
         if validator.is_valid(value):
             return ()
@@ -61,7 +62,7 @@ def schema_problems(schema: Mapping[str, Any], value: Any) -> tuple[Problem, ...
 
 
 def _told(
-    schema: Mapping[str, Any], value: Any, errors: list[Any], fixer: soundness.Validator | None
+    schema: Mapping[str, Any], value: Any, errors: list[Any], fixer: schema_checks.Validator | None
 ) -> tuple[Problem, ...]:
     problems: dict[Problem, None] = {}  # an ordered set: branches of a schema say the same twice
     for number, error in enumerate(errors):
@@ -76,7 +77,7 @@ def _told(
     return tuple(problems)
 
 
-def _fix(root: Any, error: Any, validator: soundness.Validator) -> str:
+def _fix(root: Any, error: Any, validator: schema_checks.Validator) -> str:
     """The same value in another JSON type, or an option that differs in capital letters alone,
     if that satisfies the schema there; or ""."""
     place, value = list(error.instance_path), error.instance
@@ -205,7 +206,7 @@ def _check_description(description: Any) -> None:
 
 
 def _check_parameters(parameters: Any) -> None:
-    if (wrong := soundness.fault(parameters)) is not None:
+    if (wrong := schema_checks.fault(parameters)) is not None:
         bad(wrong[0], "/parameters" + wrong[1])
     if parameters.get("type") != "object":
         bad('Arguments are an object: give the schema "type": "object".', "/parameters/type")
@@ -233,3 +234,163 @@ def _check_kind(kind: Any) -> None:
     if kind not in ANSWERED_BY:
         known = ", ".join(ANSWERED_BY)
         bad(f"answered_by {json_text(kind)} is not known; use one of {known}.", "/answered_by")
+
+
+# One error of the validator as a sentence for a reader, with its place in the arguments.
+
+
+_MOST_SHOWN = 60
+_Kind = jsonschema_rs.ValidationErrorKind
+_GAVE_UP = (_Kind.BacktrackLimitExceeded, _Kind.RegexEngineFailure)
+_KINDS = {
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "an array",
+    "object": "an object",
+    "null": "null",
+}
+_BOUNDS = (
+    ("minimum", "of at least"),
+    ("exclusiveMinimum", "greater than"),
+    ("maximum", "of at most"),
+    ("exclusiveMaximum", "less than"),
+    ("multipleOf", "that is a multiple of"),
+)
+_LENGTHS = (
+    ("minLength", "at least", "character"),
+    ("maxLength", "at most", "character"),
+    ("minItems", "at least", "item"),
+    ("maxItems", "at most", "item"),
+    ("minProperties", "at least", "key"),
+    ("maxProperties", "at most", "key"),
+)
+
+
+def problems_of(error: Any, root: Mapping[str, Any], at: Place = ()) -> Iterator[Problem]:
+    """The problems one validation error stands for: one, or one for each key too many.
+
+    `at` is where the value that was validated stands in the arguments.
+    """
+    place: Place = (*at, *error.instance_path)
+    where = pointer(place) or "The arguments object"
+    # An error of a schema that is `false` has the schema itself as its place.
+    steps = error.schema_path if error.kind.name == "falseSchema" else error.schema_path[:-1]
+    wanted = _at(root, steps)
+    if isinstance(error.kind, _GAVE_UP):
+        said = f"{where} could not be matched: the schema's pattern takes too long."
+        yield _problem(said, place)
+        return
+    match error.kind.name:
+        case "required":
+            name = json_text(error.kind.property)
+            yield _problem(f"{where} has no {name}, which the schema requires.", place)
+        case "additionalProperties" | "unevaluatedProperties":
+            for name in error.kind.unexpected:
+                yield unexpected((*place, name), wanted)
+        case "falseSchema":
+            yield _problem(f"{where} is not allowed by the schema.", place)
+        case "not":
+            said = f"{where} is {shown(error.instance)}, which the schema forbids."
+            yield _problem(said, place)
+        case "uniqueItems":
+            yield _problem(f"{where} holds the same item twice; the schema forbids it.", place)
+        case "contains" | "unevaluatedItems" | "propertyNames":
+            yield _problem(f"{where}: {cut(error.message, 200)}.", place)
+        case _:
+            said = f"{where} is {shown(error.instance)}; the schema wants {form(wanted, root)}."
+            yield _problem(said, place)
+
+
+def shown(value: Any) -> str:
+    """`"30", a string`: the value, cut, and its type where the value does not say it."""
+    text = cut(json_text(value), _MOST_SHOWN)
+    return text if value is None or isinstance(value, bool) else f"{text}, {kind_of(value)}"
+
+
+def cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
+
+
+def form(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
+    """What a schema wants, in words: `an integer of at least 5`. Not every keyword is told."""
+    if not isinstance(schema, Mapping) or depth > 3:
+        return "something else"
+    if is_local(schema.get("$ref")):
+        return form(resolved(root, schema["$ref"]), root, depth + 1)
+    if "const" in schema:
+        return json_text(schema["const"])
+    if isinstance(options := schema.get("enum"), list):
+        return "one of " + _listed([cut(json_text(option), _MOST_SHOWN) for option in options])
+    for keyword in ("anyOf", "oneOf"):
+        if isinstance(branches := schema.get(keyword), list) and branches:
+            one = "exactly one of: " if keyword == "oneOf" else ""
+            return one + " or ".join(form(branch, root, depth + 1) for branch in branches[:6])
+    return _plain(schema)
+
+
+def _plain(schema: Mapping[str, Any]) -> str:
+    types = schema.get("type", [])
+    names = [types] if isinstance(types, str) else list(types)
+    words = " or ".join(_KINDS.get(str(name), str(name)) for name in names) or "a value"
+    if words == "true or false":
+        return words
+    limits = [f"{word} {json_text(schema[key])}" for key, word in _BOUNDS if key in schema]
+    lengths = [
+        f"{word} {schema[key]} {unit}{'' if schema[key] == 1 else 's'}"
+        for key, word, unit in _LENGTHS
+        if key in schema
+    ]
+    if lengths:
+        limits.append("with " + " and ".join(lengths))
+    if "pattern" in schema:
+        limits.append(f"that matches {cut(str(schema['pattern']), _MOST_SHOWN)}")
+    if "format" in schema:
+        limits.append(f"in the format {schema['format']}")
+    return " ".join((words, " and ".join(limits))).strip()
+
+
+def _listed(words: list[str]) -> str:
+    more = len(words) - 12
+    return ", ".join(words[:12]) + (f" and {more} more" if more > 0 else "")
+
+
+def unexpected(place: Place, wanted: Any) -> Problem:
+    """The key at `place` is none that the schema `wanted` allows."""
+    known = wanted.get("properties") if isinstance(wanted, Mapping) else None
+    only = ""
+    if isinstance(known, Mapping) and known:
+        only = f", which knows only {_listed([json_text(name) for name in known])}"
+    return _problem(f"{pointer(place)} is not in the schema{only}.", place)
+
+
+def _at(root: Any, steps: Any) -> Any:
+    here = root
+    for step in steps:
+        try:
+            here = here[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return here
+
+
+def _problem(sentence: str, place: Place) -> Problem:
+    return Problem("schema", sentence, pointer(place))
+
+
+# What is wrong with a call, all of it: its arguments, its tool, its schema. Decides nothing.
+
+
+def verdict(tool: Tool | None, name: str, raw: str) -> tuple[Problem, ...]:
+    """The problems of a call of `name` with the arguments `raw`; `tool` is None if unknown."""
+    arguments = read_arguments(raw)
+    if tool is None:
+        said = (
+            f"There is no tool named {cut(json_text(name), 80)}" if name else "The call has no name"
+        )
+        unknown = Problem("unknown_tool", f"{said}; answer by hand or deny.")
+        return (unknown, *arguments.problems)
+    if arguments.value is None:
+        return arguments.problems
+    return (*arguments.problems, *schema_problems(tool.parameters, arguments.value))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from app.schema.partial import readable_prefix
+from app.schema.json_display import readable_prefix
 from app.simulator.roles import role
 
 LARGE = 20_000

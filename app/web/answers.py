@@ -16,9 +16,9 @@ from app.core.events import Problem
 from app.engine.decisions import Asked
 from app.render.fields import as_typed, flat, flat_rows, rows_of
 from app.render.pages import partial
-from app.schema import strict
+from app.schema import strict_json
 from app.schema.arguments import json_text
-from app.schema.fields import Form, fields, value_of
+from app.schema.form import Form, fields, value_of
 from app.schema.validate import schema_problems
 from app.web.forms import Body
 from app.web.site import Site
@@ -86,8 +86,8 @@ def _text(schema: object, form: Form) -> str:
 
 def _check(schema: dict[str, object], text: str, *, by_form: bool) -> None:
     try:
-        value = strict.parse(text)
-    except strict.Unsound as error:
+        value = strict_json.parse(text)
+    except strict_json.Unsound as error:
         said = "Nothing is answered yet." if not text.strip() else f"This is no JSON. {error}"
         lacking = _lacking(schema, {}) if by_form and not text.strip() else ()
         raise Misfit(f"{said} {ANYWAY}", lacking) from None

@@ -19,7 +19,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app.core.errors import BadInput
 from app.protocols.raw_json import Quoted
-from app.schema import strict
+from app.schema import strict_json
 from app.web.notice import MAX_BODY
 
 LARGE = 64 * 1024
@@ -119,10 +119,10 @@ def json_of(raw: bytes) -> Any:
     """The JSON value of a body; BadInput with the place where it is none, or no sound one: keys
     twice, NaN, half a character, nesting without end are refused and not guessed at."""
     try:
-        return strict.parse(raw.decode("utf-8"), MAX_BODY, MOST_KEYS)
+        return strict_json.parse(raw.decode("utf-8"), MAX_BODY, MOST_KEYS)
     except UnicodeDecodeError as error:
         raise BadInput(f"The body is no UTF-8: byte {error.start} cannot be read.") from error
-    except strict.Unsound as error:
+    except strict_json.Unsound as error:
         raise BadInput(f"The body is no sound JSON. {error}") from error
 
 

@@ -12,10 +12,10 @@ from app.core.tools import Tool
 from app.engine.tool_wires import as_sent
 from app.executors.filling import unfilled
 from app.protocols.lint import accepted, findings, gathered
+from app.protocols.lint_weak import estimated
 from app.protocols.rewrite import Rewrite
 from app.render.filters import pretty
 from app.render.tools import Fixed, Judged, Sent, counts, difference
-from app.schema.tokens import estimated
 from app.store.library import Entry
 from app.web.typed_tool import Typed
 

@@ -17,10 +17,9 @@ from app.render.card import source
 from app.render.fields import as_typed, rows_of
 from app.render.filters import ago, clip
 from app.render.trying import Mode, Panel, Past, Shown, Wire, wire
-from app.schema.fields import fields, form_of, value_of
+from app.schema.form import fields, form_of, value_of
 from app.schema.sample import sample
-from app.schema.validate import schema_problems
-from app.schema.verdict import verdict
+from app.schema.validate import schema_problems, verdict
 from app.web.site import Site
 
 RUNS_NOTHING = ("mock", "person")

@@ -20,8 +20,7 @@ from app.protocols import rewrite
 from app.render.filters import pretty
 from app.render.tool_form import FACES, ToolForm, field_of, parameters_of, tool_data
 from app.render.tools import Editor
-from app.schema.outline import outline, row_at
-from app.schema.outline_edits import acted, edited
+from app.schema.outline import acted, edited, outline, row_at
 from app.schema.validate import check_tool
 from app.web.forms import Body
 

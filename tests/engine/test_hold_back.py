@@ -12,7 +12,7 @@ from app.core.events import PartDelta, PartEnded, PartStarted
 from app.engine import hold_back
 from app.engine.hold_back import HoldBack
 from app.net.mask import Masker
-from app.protocols.delta_bytes import Literal, Span, bytes_of
+from app.protocols.frame_spans import Literal, Span, bytes_of
 
 SECRET = "sk-canary/0f1e2d+3c4b5a69"
 

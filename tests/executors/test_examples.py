@@ -15,8 +15,7 @@ from app.executors.example_tools import calculator, get_weather
 from app.executors.examples import EXAMPLES
 from app.executors.executor import Invocation
 from app.schema.sample import sample
-from app.schema.validate import check_tool
-from app.schema.verdict import verdict
+from app.schema.validate import check_tool, verdict
 from tests.tables import each_row
 
 BY_NAME = {tool.name: tool for tool in EXAMPLES}

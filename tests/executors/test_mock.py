@@ -12,7 +12,7 @@ from app.core.tools import Tool
 from app.executors import mock
 from app.executors.executor import Invocation
 from app.executors.mock import Mock
-from app.schema.verdict import verdict
+from app.schema.validate import verdict
 from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio

@@ -16,7 +16,7 @@ import pytest
 
 from app.formats.found import Brought
 from app.formats.read import read
-from app.schema.strict import parse
+from app.schema.strict_json import parse
 from tests.formats.hostile import HOSTILE, PYTHON
 from tests.tables import each_row
 

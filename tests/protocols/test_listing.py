@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.protocols.base import ModelInfo
-from app.protocols.listing import listed
+from app.protocols.base import ModelInfo, listed
 from app.protocols.registry import CODECS
 from tests.tables import each_row
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.protocols.base import ModelInfo
-from app.protocols.openai_chat.models import models
+from app.protocols.openai_chat.decode import models
 from tests.tables import each_row
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.executors import runner
 from app.schema.arguments import read_arguments
-from app.schema.strict import MAX_BYTES, Unsound, exact, parse
+from app.schema.strict_json import MAX_BYTES, Unsound, exact, parse
 from tests.bounded import within
 from tests.tables import each_row
 

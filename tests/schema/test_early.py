@@ -10,7 +10,7 @@ import pytest
 
 from app.core.events import Problem
 from app.schema.arguments import read_arguments
-from app.schema.early import Early
+from app.schema.incremental import Early
 from app.schema.validate import schema_problems
 from tests.schema.pairs import DRAFTS as NAMES
 from tests.schema.pairs import broken, pair, spelled

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.schema.early_spots import WORK, Spent, Spots
+from app.schema.incremental import WORK, Spent, Spots
 from tests.tables import each_row
 
 POINT = {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.schema.fields import MOST_FIELDS, Field, fields, form_of, value_of
+from app.schema.form import MOST_FIELDS, Field, fields, form_of, value_of
 from app.schema.sample import sample
 from app.schema.validate import schema_problems
 from tests.tables import each_row

@@ -8,8 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.schema.outline import MAX_ROWS, Row, outline, row_at
-from app.schema.outline_edits import edited
+from app.schema.outline import MAX_ROWS, Row, edited, outline, row_at
 from tests.tables import each_row
 
 EVENT: dict[str, Any] = {

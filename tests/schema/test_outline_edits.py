@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.schema.outline import outline, row_at
-from app.schema.outline_edits import acted, edited
+from app.schema.outline import acted, edited, outline, row_at
 from tests.schema.test_outline import EVENT, shown
 from tests.tables import each_row
 

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.schema.partial import MAX_PREFIX, pretty, readable_prefix
+from app.schema.json_display import MAX_PREFIX, pretty, readable_prefix
 from tests.bounded import within
 from tests.schema.test_arguments import OBJECTS
 from tests.tables import each_row

@@ -22,7 +22,7 @@ from app.protocols.rewrite import (
     strict_ready,
     without_refused,
 )
-from app.schema import soundness
+from app.schema import schema_checks
 from app.schema.sample import sample
 from tests.tables import each_row
 
@@ -153,7 +153,7 @@ def changed(value: Any) -> Iterator[Any]:
 
 
 def taker(schema: Mapping[str, Any]) -> Callable[[Any], bool]:
-    return soundness.validator(schema).is_valid
+    return schema_checks.validator(schema).is_valid
 
 
 def takes(schema: Mapping[str, Any], value: Any) -> bool:
@@ -201,7 +201,7 @@ BUDGET = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], d
 @BUDGET
 @given(SCHEMAS)
 def test_inlined_schemas_take_the_same_values(schema: Json) -> None:
-    assert soundness.fault(schema) is None
+    assert schema_checks.fault(schema) is None
     made = inlined(schema)
     assert made.lost == ()
     assert "$ref" not in json.dumps(made.parameters)
@@ -239,7 +239,7 @@ def opened(schema: Any) -> Any:
 @given(SCHEMAS | SCHEMAS.map(opened) | LOOPING)
 def test_gemini_ready_schemas_take_the_same_values_or_say_so(schema: Json) -> None:
     made = gemini_ready(schema)
-    assert soundness.fault(made.parameters) is None
+    assert schema_checks.fault(made.parameters) is None
     entry = {"name": "x", "parameters": made.parameters}
     refused = [one for one in found_in_form(entry, "x") if one.severity == "refused"]
     still = [one for one in made.lost if one.startswith("Still refused")]
@@ -257,7 +257,7 @@ def test_gemini_ready_schemas_take_the_same_values_or_say_so(schema: Json) -> No
 @given(SCHEMAS | LOOPING, st.sampled_from(["", "anthropic", "openai_chat"]))
 def test_strict_ready_schemas_take_the_same_values_or_say_so(schema: Json, protocol: str) -> None:
     made = strict_ready(schema, protocol)
-    assert soundness.fault(made.parameters) is None
+    assert schema_checks.fault(made.parameters) is None
     sent = Sent("x", "", made.parameters, strict=True)
     refused = [*of_anthropic(sent)] if protocol in ("", "anthropic") else []
     refused += [*of_openai(sent, "openai_chat")] if protocol in ("", "openai_chat") else []

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from app.core.errors import BadTool
-from app.schema import soundness
-from app.schema.cost import MAX_STEPS, steps
+from app.schema import schema_checks
+from app.schema.schema_checks import MAX_STEPS, steps
 from app.schema.validate import MAX_PROBLEMS, check_tool, parse_tool_json, schema_problems
 from tests.bounded import within
 from tests.tables import each_row
@@ -265,7 +265,7 @@ def test_a_remote_ref_is_refused_and_not_fetched() -> None:
         ):
             schema_problems(schema, {"a": 1})
         with pytest.raises(ValueError, match="never fetched"):
-            soundness.validator({"$ref": url})
+            schema_checks.validator({"$ref": url})
         with pytest.raises(BlockingIOError):
             server.accept()
 
@@ -450,6 +450,6 @@ DRAFT_4 = "http://json-schema.org/draft-04/schema#"
     ],
 )
 def test_an_invalid_schema_is_told_with_its_place_and_keyword(schema: Any, said: str) -> None:
-    wrong = soundness.fault({"type": "object", **schema})
+    wrong = schema_checks.fault({"type": "object", **schema})
     assert wrong is not None
     assert said in wrong[0]

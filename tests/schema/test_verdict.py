@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.core.tools import Tool
-from app.schema.verdict import verdict
+from app.schema.validate import verdict
 from tests.tables import each_row
 
 TOOL = Tool(

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from app.core.tools import ToolChoice
-from app.protocols.anthropic.request import parse
-from app.protocols.anthropic.request_content import signature_of
+from app.protocols.anthropic.request import parse, signature_of
 from app.protocols.server import Asked, BadRequest
 from tests.tables import each_row
 

@@ -10,7 +10,7 @@ from starlette.datastructures import FormData, Headers, UploadFile
 
 from app.core.errors import BadInput
 from app.core.tools import Content
-from app.schema import strict
+from app.schema import strict_json
 from app.web.forms import Body, json_of
 from app.web.images import MOST_BYTES, MOST_IMAGES, images_of, media_type
 from app.web.notice import MAX_BODY
@@ -92,7 +92,7 @@ async def test_as_much_as_is_allowed_passes_the_cap_on_a_body() -> None:
 def test_a_body_with_images_is_read_up_to_the_cap_on_bodies() -> None:
     large = {"text": "x", "images": [said(BIG)] * 4}
     raw = json.dumps(large).encode()
-    assert strict.MAX_BYTES < len(raw) < MAX_BODY
+    assert strict_json.MAX_BYTES < len(raw) < MAX_BODY
     assert json_of(raw) == large
     with pytest.raises(BadInput, match="more than the 33,554,432 allowed"):
         json_of(b'"' + b"x" * MAX_BODY + b'"')

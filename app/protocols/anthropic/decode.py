@@ -11,10 +11,9 @@ from typing import Any
 
 from app.core.events import EndReason, PartKind, Usage
 from app.protocols.anthropic.encode import QUIRKS, encode
-from app.protocols.base import Codec, ModelInfo
+from app.protocols.base import Codec, ModelInfo, listed
 from app.protocols.builder import Answer, OpenPart
 from app.protocols.decoder import BodyDecoder, Took
-from app.protocols.listing import listed
 from app.protocols.raw_json import Quoted
 
 REASONS: Mapping[str, EndReason] = {

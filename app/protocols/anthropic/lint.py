@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from app.core import provider_limits as limits
-from app.protocols.lint_finding import Finding, Severity
 from app.protocols.lint_rules import (
+    Finding,
     Node,
     Rule,
     Sent,
+    Severity,
     has,
     has_complex_enum,
     is_boolean,
@@ -22,7 +23,7 @@ from app.protocols.lint_rules import (
     recursive_refs,
     root_has,
 )
-from app.schema import soundness
+from app.schema import schema_checks
 from app.schema.keywords import pointer
 
 FORMATS = (
@@ -113,7 +114,7 @@ def found(sent: Sent) -> Iterator[Finding]:
         yield _finding("Anthropic needs `type: object` at the root.", sent.where + "/type", MATRIX)
     yield from _keys(sent)
     plain = {key: value for key, value in sent.schema.items() if key != "$schema"}
-    if wrong := soundness.fault(plain):
+    if wrong := schema_checks.fault(plain):
         said = "Anthropic takes JSON Schema draft 2020-12 alone, whatever $schema says"
         yield _finding(f"{said}. {wrong[0]}", sent.where + wrong[1], DRAFT)
     all_nodes = nodes(sent.schema)

@@ -13,8 +13,9 @@ import jsonschema_rs
 from app.core import provider_limits as limits
 from app.core.tools import Tool, ToolChoice
 from app.protocols import lint_forms
-from app.protocols.anthropic import request_strict
-from app.protocols.server import Source
+from app.protocols.anthropic import lint
+from app.protocols.server import Source, spaced
+from app.schema.keywords import all_written, inner, pointed
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -45,7 +46,7 @@ def tools_of(value: Any) -> tuple[Tool, ...]:
         )
     if len({tool.name for tool in tools}) < len(tools):
         raise _ASSUMED.refusal("tools: Tool names must be unique.")
-    request_strict.check_all(tools)
+    check_all(tools)
     return tuple(tools)
 
 
@@ -98,7 +99,7 @@ def _tool(entry: Mapping[str, Any], place: str) -> Tool:
         )
     strict, eager = bool(entry.get("strict")), bool(entry.get("eager_input_streaming"))
     if strict:
-        request_strict.check(schema, place)
+        check(schema, place)
     return Tool(name, description, schema, strict=strict, eager=eager)
 
 
@@ -154,3 +155,155 @@ def choice_of(value: Any, tools: Sequence[Tool]) -> ToolChoice:
                     "tool_choice.none.disable_parallel_tool_use: Extra inputs are not permitted"
                 )
             return ToolChoice("none" if kind == "none" else "auto", parallel=parallel)
+
+
+# What Anthropic's strict mode compiles of a schema, and refuses of the rest in its own words.
+#
+# https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
+
+
+_LIMITS = Source("recordings of rig, anthropic/strict_schema_limits (docs/wire.md, section 1)")
+_MANY = Source("https://github.com/camel-ai/camel/pull/4171")
+_OPTIONAL = Source("https://github.com/elie222/inbox-zero/issues/2323")
+_COMPLEX = Source("https://github.com/genkit-ai/genkit/issues/5230")
+_BOUNDS = Source("https://github.com/CherryHQ/cherry-studio/issues/18037")
+_ARRAYS = Source("https://github.com/agentjido/req_llm/pull/707")
+_DOCS = Source("https://platform.claude.com/docs/en/build-with-claude/structured-outputs")
+_STRICT_ASSUMED = Source(_DOCS.words, inferred=True)
+
+_OF_NUMBERS = spaced("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf")
+_OF_TEXTS = spaced("minLength maxLength")
+_UNKNOWN = spaced(
+    """oneOf not if prefixItems contains patternProperties propertyNames minProperties
+    maxProperties dependentSchemas dependentRequired dependencies unevaluatedProperties
+    unevaluatedItems"""
+)
+_TYPED = spaced("type $ref anyOf oneOf allOf enum const not")
+
+
+def check(schema: Mapping[str, Any], place: str) -> None:
+    """Refuses what no strict tool may hold."""
+    for path, one, _ in all_written(schema):
+        if isinstance(one, bool):
+            raise _ROOT.refusal(f"{place}: Boolean schemas are not supported in strict tools.")
+        if isinstance(one, Mapping):
+            _check_one(one, path, place)
+    _check_recursion(schema, place)
+
+
+def _check_one(one: Mapping[str, Any], path: Sequence[str], place: str) -> None:
+    is_object = "object" in _types(one) or bool(one.get("properties"))
+    if is_object and one.get("additionalProperties") is not False:
+        raise _ROOT.refusal(
+            f"{place}: For 'object' type, 'additionalProperties' must be explicitly set to false"
+        )
+    kind = next(iter(_types(one)), "any")
+    if bad := sorted(_OF_NUMBERS & one.keys()):
+        what = "properties" if len(bad) > 1 else "property"
+        said = "are not supported" if len(bad) > 1 else "is not supported"
+        raise _BOUNDS.refusal(f"{place}: For '{kind}' type, {what} {', '.join(bad)} {said}")
+    if bad := sorted(_OF_TEXTS & one.keys()):
+        raise _DOCS.refusal(f"{place}: For '{kind}' type, property '{bad[0]}' is not supported")
+    if "minItems" in one and one["minItems"] not in (0, 1):
+        said = "'minItems' values other than 0 or 1 are not supported"
+        raise _ARRAYS.refusal(f"{place}: For '{kind}' type, {said}")
+    if "maxItems" in one:
+        raise _ARRAYS.refusal(f"{place}: For '{kind}' type, property 'maxItems' is not supported")
+    if "uniqueItems" in one:
+        raise _DOCS.refusal(f"{place}: For '{kind}' type, property 'uniqueItems' is not supported")
+    if bad := sorted(_UNKNOWN & one.keys()):
+        raise _STRICT_ASSUMED.refusal(f"{place}: '{bad[0]}' is not supported")
+    if len(path) > 1 and path[-2] == "allOf" and "$ref" in one:
+        raise _DOCS.refusal(f"{place}: allOf with $ref is not supported")
+    if any(isinstance(value, dict | list) for value in one.get("enum", ())):
+        raise _DOCS.refusal(f"{place}: Complex types within enums are not supported")
+    if "format" in one and one["format"] not in lint.FORMATS:
+        raise _STRICT_ASSUMED.refusal(f"{place}: format '{one['format']}' is not supported")
+    if limits.ANTHROPIC_UNCOMPILED.search(str(one.get("pattern", ""))):
+        raise _DOCS.refusal(f"{place}: the pattern uses an unsupported feature")
+    if not _TYPED & one.keys():
+        raise _STRICT_ASSUMED.refusal(
+            f"{place}: a schema must have a type, enum, const, anyOf or allOf"
+        )
+
+
+def _types(schema: Mapping[str, Any]) -> list[Any]:
+    kind = schema.get("type")
+    return kind if isinstance(kind, list) else [] if kind is None else [kind]
+
+
+def _check_recursion(schema: Mapping[str, Any], place: str) -> None:
+    """Each target is entered once; one that is entered again while it is open is recursive."""
+    done: set[str] = set()
+    open_: list[tuple[str, list[str]]] = [("", _references(schema))]
+    above: list[str] = []
+    while open_:
+        _, waiting = open_[-1]
+        if not waiting:
+            name, _ = open_.pop()
+            done.add(name)
+            above = above[:-1]
+            continue
+        pointer = waiting.pop()
+        if pointer in above:
+            raise _ROOT.refusal(f"{place}: Recursive schemas are not supported: {pointer}")
+        if pointer not in done:
+            above.append(pointer)
+            open_.append((pointer, _references(pointed(schema, pointer))))
+
+
+def _references(schema: Any) -> list[str]:
+    found, todo = [], [schema]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, Mapping) and isinstance(one.get("$ref"), str):
+            found.append(str(one["$ref"]))
+        todo += [below for _, below in inner(one)]
+    return found
+
+
+def check_all(tools: Sequence[Tool]) -> None:
+    """The limits on all strict tools of one request, and on one schema among them."""
+    strict = [tool for tool in tools if tool.strict]
+    if len(strict) > limits.ANTHROPIC_MOST_STRICT:
+        raise _MANY.refusal(
+            f"Too many strict tools ({len(strict)}). The maximum number of strict tools supported "
+            f"is {limits.ANTHROPIC_MOST_STRICT}. Try reducing the number of tools marked as strict."
+        )
+    counts = [_counted(tool.parameters) for tool in strict]
+    optional, unions = sum(one for one, _ in counts), sum(other for _, other in counts)
+    if optional > limits.ANTHROPIC_MOST_OPTIONAL:
+        raise _OPTIONAL.refusal(
+            f"Schemas contains too many optional parameters ({optional}), which would make grammar "
+            "compilation inefficient. Reduce the number of optional parameters in your tool "
+            f"schemas (limit: {limits.ANTHROPIC_MOST_OPTIONAL})."
+        )
+    if unions > limits.ANTHROPIC_MOST_UNIONS:
+        raise _LIMITS.refusal(
+            f"Schemas contains too many parameters with union types ({unions} parameters with type "
+            "arrays or anyOf). Reduce the number of nullable or union-typed parameters (limit: "
+            f"{limits.ANTHROPIC_MOST_UNIONS})."
+        )
+    if any(
+        one >= limits.ANTHROPIC_MOST_OPTIONAL or other >= limits.ANTHROPIC_MOST_UNIONS
+        for one, other in counts
+    ):
+        raise _COMPLEX.refusal(
+            "Schema is too complex for compilation. Try reducing the number of tools or "
+            "simplifying tool schemas."
+        )
+
+
+def _counted(schema: Any) -> tuple[int, int]:
+    """(optional parameters, parameters of several types) of a schema."""
+    optional = unions = 0
+    for _, one, _ in all_written(schema):
+        properties = one.get("properties") if isinstance(one, Mapping) else None
+        if isinstance(properties, Mapping):
+            optional += sum(name not in (one.get("required") or ()) for name in properties)
+            unions += sum(
+                isinstance(each, Mapping)
+                and (isinstance(each.get("type"), list) or "anyOf" in each)
+                for each in properties.values()
+            )
+    return optional, unions

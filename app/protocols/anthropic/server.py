@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
-from app.protocols.anthropic.request import count, parse
-from app.protocols.anthropic.request_content import signature_of
+from app.protocols.anthropic.request import count, parse, signature_of
 from app.protocols.reply import Block, Reply, tokens
 from app.protocols.server import (
     FIRST_TOKEN_S,

@@ -7,19 +7,18 @@ Spec: https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from app.core.events import EndReason, PartKind, Usage
-from app.protocols.base import Codec, ModelInfo
+from app.protocols.base import Codec, ModelInfo, listed
 from app.protocols.builder import Answer, OpenPart
 from app.protocols.decoder import BodyDecoder, Took
 from app.protocols.errors import error_sentence
 from app.protocols.gemini.encode import MODELS_PATH, QUIRKS, encode, key_header
-from app.protocols.gemini.finish_reasons import BROKEN, REASONS, block_reason, finish_reason
-from app.protocols.gemini.partial_args import GrowingArguments
-from app.protocols.listing import listed
-from app.protocols.raw_json import Quoted
+from app.protocols.raw_json import MOST_DEEP, Quoted
 
 _KNOWN = frozenset({"candidates", "promptFeedback", "usageMetadata", "modelVersion", "responseId"})
 _OPAQUE: Mapping[str, PartKind] = {
@@ -385,6 +384,218 @@ def _model(one: Mapping[str, Any]) -> ModelInfo:
         reasoning=thinks if isinstance(thinks, bool) else None,
         window=_tokens(one.get("inputTokenLimit")),
     )
+
+
+# Arguments that Vertex streams by path (`partialArgs`), written down as one growing JSON text.
+#
+# The model writes its arguments from front to back, so the text grows at its end: `$.a[0].b` after
+# `$.a[0].c` adds a member, after `$.a[1].c` nothing can: then no more is written, the text stays
+# unfinished, and as such it can never be run.
+# https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/function-calling
+
+
+Path = tuple[str | int, ...]
+
+_STEP = re.compile(
+    r"""\.([^.\[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]"""
+)
+
+
+class _Level:
+    """An object or array that is being written. `key` is the member written last."""
+
+    __slots__ = ("count", "is_object", "key", "seen")
+
+    def __init__(self, is_object: bool) -> None:
+        self.is_object = is_object
+        self.key: str | int = ""
+        self.count = 0
+        self.seen: set[str | int] = set()
+
+
+class GrowingArguments:
+    """`take` and `close` give the text to append. `broken` says that no more can be written."""
+
+    def __init__(self) -> None:
+        self.broken = False
+        self._levels = [_Level(is_object=True)]
+        self._string: Path | None = None  # the path of the text that is being written
+        self._begun = False
+
+    def take(self, partial: Mapping[str, Any], number: str) -> str:
+        """One entry of `partialArgs`; `number` is the JSON text of its number, "" without one."""
+        path = None if self.broken else _path(partial.get("jsonPath"))
+        said = None if path is None else self._said(path, partial, number)
+        self.broken = said is None
+        return said or ""
+
+    def _said(self, path: Path, partial: Mapping[str, Any], number: str) -> str | None:
+        """The text for the value at `path`, or None where it cannot stand."""
+        value, said = partial.get("stringValue"), ""
+        if isinstance(value, str):
+            if self._string != path:
+                placed = self._placed(path)
+                if placed is None:
+                    return None
+                said, self._string = placed + '"', path
+            said += json.dumps(value, ensure_ascii=False)[1:-1]
+        elif literal := _literal(partial, number):
+            placed = self._placed(path)
+            return None if placed is None else placed + literal
+        elif any(key.endswith("Value") for key in partial):
+            return None
+        if self._string == path and partial.get("willContinue") is not True:
+            said, self._string = said + '"', None
+        return said
+
+    def close(self) -> str:
+        """What is missing for whole JSON. A text that was to go on is not closed for the model."""
+        self.broken = self.broken or self._string is not None
+        if self.broken:
+            return ""
+        said = "" if self._begun else "{"
+        self._begun = True
+        while self._levels:
+            said += "}" if self._levels.pop().is_object else "]"
+        return said
+
+    def _placed(self, path: Path) -> str | None:
+        """The text up to where the value at `path` begins, or None where that is behind, or where
+        a text was to go on first.
+        """
+        if self._string is not None:
+            return None
+        said = "" if self._begun else "{"
+        self._begun = True
+        levels = self._levels
+        shared = 0
+        while shared < min(len(levels), len(path)) - 1 and levels[shared].key == path[shared]:
+            shared += 1
+        while len(levels) > shared + 1:
+            said += "}" if levels.pop().is_object else "]"
+        for place in range(shared, len(path)):
+            level, key = levels[-1], path[place]
+            fits = isinstance(key, str) if level.is_object else key == level.count
+            if not fits or key in level.seen:
+                return None
+            said += "," if level.count else ""
+            level.key = key
+            level.count += 1
+            if level.is_object:
+                level.seen.add(key)
+                said += json.dumps(key, ensure_ascii=False) + ":"
+            if place + 1 < len(path):
+                is_object = isinstance(path[place + 1], str)
+                levels.append(_Level(is_object))
+                said += "{" if is_object else "["
+        return said
+
+
+def _literal(partial: Mapping[str, Any], number: str) -> str:
+    """The JSON text of a value that comes in one piece, or ""."""
+    if isinstance(partial.get("boolValue"), bool):
+        return "true" if partial["boolValue"] else "false"
+    value = partial.get("numberValue")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return number
+    return "null" if "nullValue" in partial else ""
+
+
+def _path(text: Any) -> Path | None:
+    """The steps of a JSON path (RFC 9535), or None where it names no single member."""
+    if not isinstance(text, str) or not text.startswith("$"):
+        return None
+    steps: list[str | int] = []
+    at = 1
+    while at < len(text):
+        found = _STEP.match(text, at)
+        if found is None or len(steps) == MOST_DEEP:
+            return None
+        at = found.end()
+        name, index, single, double = found.groups()
+        if index is not None:
+            steps.append(int(index))
+        elif name is not None:
+            steps.append(name)
+        else:
+            quoted = double if double is not None else _double_quoted(single)
+            try:
+                steps.append(json.loads(f'"{quoted}"', strict=False))
+            except ValueError:
+                return None
+    return tuple(steps) or None
+
+
+def _double_quoted(single: str) -> str:
+    return single.replace("\\'", "'").replace('"', '\\"')
+
+
+# Gemini's words for how an answer ended, and what they mean here; numbers where it sends those.
+#
+# https://ai.google.dev/api/generate-content#FinishReason
+
+
+REASONS: Mapping[str, EndReason] = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    "CONTINUATION": "length",  # the limit of one request; what follows must be asked for
+    **dict.fromkeys(
+        (
+            *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"),
+            *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
+            *("MODEL_ARMOR", "ESCALATION", "PUP_LIMITED_DISABLED", "JAILBREAK"),
+        ),
+        "refusal",
+    ),
+}
+"""What is not here (OTHER, NO_IMAGE, words to come) ends an answer for another reason."""
+
+BROKEN = frozenset(
+    {
+        "MALFORMED_FUNCTION_CALL",
+        "MALFORMED_RESPONSE",
+        "MISSING_THOUGHT_SIGNATURE",
+        "TOO_MANY_TOOL_CALLS",
+        "UNEXPECTED_TOOL_CALL",
+    }
+)
+"""What the model wrote was thrown away or must not be run: no answer, but one can ask again."""
+
+_BOTH = ("", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER")
+_AI_STUDIO = (
+    *_BOTH,
+    *("LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MALFORMED_FUNCTION_CALL"),
+    *("IMAGE_SAFETY", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"),
+)
+_VERTEX = (
+    *_BOTH,
+    *("BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MALFORMED_FUNCTION_CALL", "MODEL_ARMOR"),
+    *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "IMAGE_OTHER"),
+    *("UNEXPECTED_TOOL_CALL", "NO_IMAGE"),
+)
+_BLOCKED = ("", "SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT")
+
+
+def finish_reason(value: Any, vertex: bool) -> str:
+    """The word for `value`, "" where it says nothing yet.
+
+    Asked with enum-encoding=int a server sends numbers; from 6 on Vertex counts another way than
+    the Gemini API.
+    """
+    return _word(value, _VERTEX if vertex else _AI_STUDIO, "FINISH_REASON_UNSPECIFIED")
+
+
+def block_reason(value: Any) -> str:
+    """Why a prompt was blocked, as a word; "" where it was not."""
+    return _word(value, _BLOCKED, "BLOCKED_REASON_UNSPECIFIED")
+
+
+def _word(value: Any, numbered: tuple[str, ...], unspecified: str) -> str:
+    if isinstance(value, str):
+        return "" if value == unspecified else value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return numbered[value] if 0 <= value < len(numbered) else str(value)
+    return ""
 
 
 CODEC = Codec(

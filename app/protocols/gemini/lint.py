@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from app.core import provider_limits as limits
-from app.protocols.lint_finding import Finding, Fix
 from app.protocols.lint_rules import (
     MOST_OF_A_RULE,
+    Finding,
+    Fix,
     Rule,
     Sent,
     at,

@@ -12,9 +12,9 @@ from typing import Any
 from app.core import provider_limits as limits
 from app.core.tools import Tool, ToolChoice
 from app.protocols.gemini import lint
-from app.protocols.gemini.request_fields import fields, inside, invalid, refused, typed, wrong_type
+from app.protocols.gemini.request import fields, inside, invalid, refused, typed, wrong_type
 from app.protocols.server import BadRequest, spaced
-from app.protocols.subschemas import all_written
+from app.schema.keywords import all_written
 
 MANY = "https://github.com/google-gemini/gemini-cli/issues/19083"
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from app.core import provider_limits as limits
 from app.protocols.gemini.lint import KNOWN, found_in_form, too_many_items
-from app.protocols.rewrite_inline import inline
 from app.protocols.rewrite_parts import (
     UNJUDGED,
     Losses,
     described,
     exclude_each_other,
     folded,
+    inline,
     kind_of,
     same,
     spread,

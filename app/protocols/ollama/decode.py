@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from app.core.events import EndReason, Usage
-from app.protocols.base import Codec, ModelInfo
+from app.protocols.base import Codec, ModelInfo, listed
 from app.protocols.builder import Answer, OpenPart
 from app.protocols.decoder import BodyDecoder, Took
-from app.protocols.listing import listed
 from app.protocols.ollama.encode import QUIRKS, encode
 from app.protocols.raw_json import Quoted
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from app.protocols.lint_finding import Finding, Fix
-from app.protocols.lint_rules import MOST_OF_A_RULE, Sent, at
+from app.protocols.lint_rules import MOST_OF_A_RULE, Finding, Fix, Sent, at
 from app.schema.keywords import Place, pointer
 
 GO = "https://github.com/ollama/ollama/blob/main/api/types.go"

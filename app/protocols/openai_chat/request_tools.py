@@ -5,15 +5,81 @@ https://platform.openai.com/docs/api-reference/chat/create
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from app.core.provider_limits import OPENAI_MOST_TOOLS
+from app.core.provider_limits import OPENAI_LONGEST_NAME, OPENAI_MOST_TOOLS
 from app.core.tools import FREEFORM, Tool, ToolChoice
-from app.protocols import openai_schema
-from app.protocols.openai_chat import refusals
-from app.protocols.openai_chat.refusals import check_name, invalid, missing, unsupported, wrong_type
+from app.protocols import openai_lint, openai_schema
 from app.protocols.server import BadRequest, Source, compact
+
+# What the provider says when it refuses a request, and where that is known from.
+
+REFERENCE = Source("OpenAI API reference: create a chat completion")
+ASSUMED = Source("OpenAI API reference: create a chat completion", inferred=True)
+UNANSWERED = Source("https://github.com/BerriAI/litellm/issues/10083")
+NO_CALL = Source("https://github.com/miurla/morphic/issues/136")
+OTHER_CALL = Source("docs/wire.md, section 2: results answer the calls before", inferred=True)
+TOO_MANY = Source("https://github.com/vishalmysore/Tools4AI/issues/16")
+NAMES = Source(openai_lint.NAMES["openai_chat"])
+MAX_TOKENS = Source("https://github.com/sipeed/picoclaw/issues/16")
+ONLY_DEFAULT = Source("recordings of vercel/ai, openai errors (docs/wire.md, section 2)")
+TOOL_CONTENT = Source("recordings of pydantic-ai, test_multimodal_tool_return_matrix")
+SAY_JSON = Source("https://github.com/mem0ai/mem0/issues/3008")
+IMAGES = Source("OpenAI guide to images", inferred=True)
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]+")
+_LONGEST = OPENAI_LONGEST_NAME["openai_chat"]
+
+
+def wrong_type(param: str, wanted: str, value: Any) -> BadRequest:
+    kinds = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
+    got = "null" if value is None else kinds.get(type(value), "a number")
+    return REFERENCE.refusal(
+        f"Invalid type for '{param}': expected {wanted}, but got {got} instead.",
+        param=param,
+        code="invalid_type",
+    )
+
+
+def missing(param: str) -> BadRequest:
+    return REFERENCE.refusal(
+        f"Missing required parameter: '{param}'.", param=param, code="missing_required_parameter"
+    )
+
+
+def invalid(param: str, sentence: str, source: Source = REFERENCE) -> BadRequest:
+    return source.refusal(f"Invalid '{param}': {sentence}", param=param, code="invalid_value")
+
+
+def unsupported(param: str, value: Any, known: str) -> BadRequest:
+    """A value that is none of those known."""
+    return REFERENCE.refusal(
+        f"Invalid value: '{value}'. Supported values are: {known}.",
+        param=param,
+        code="invalid_value",
+    )
+
+
+def check_name(name: Any, place: str) -> str:
+    if not isinstance(name, str):
+        raise missing(place)
+    if not _NAME.fullmatch(name):
+        raise invalid(
+            place,
+            "string does not match pattern. Expected a string that matches the pattern "
+            "'^[a-zA-Z0-9_-]+$'.",
+            NAMES,
+        )
+    if len(name) > _LONGEST:
+        raise NAMES.refusal(
+            f"Invalid '{place}': string too long. Expected a string with maximum length "
+            f"{_LONGEST}, but got a string with length {len(name)} instead.",
+            param=place,
+            code="string_above_max_length",
+        )
+    return name
 
 
 def tools_of(value: Any, model: str) -> tuple[Tool, ...]:
@@ -49,7 +115,7 @@ def _entries(value: Any, name: str) -> list[Any]:
     if not value:
         raise invalid(name, "empty array. Expected an array with minimum length 1.")
     if len(value) > OPENAI_MOST_TOOLS:
-        raise refusals.TOO_MANY.refusal(
+        raise TOO_MANY.refusal(
             f"Invalid '{name}': array too long. Expected an array with maximum length "
             f"{OPENAI_MOST_TOOLS}, but got an array with length {len(value)} instead.",
             param=name,
@@ -109,7 +175,7 @@ def choice_of(value: Any, tools: Sequence[Tool], parallel: bool) -> ToolChoice:
     if value is None:
         return ToolChoice(parallel=parallel)
     if not tools:
-        raise refusals.ASSUMED.refusal(
+        raise ASSUMED.refusal(
             "'tool_choice' is only allowed when 'tools' are specified.", param="tool_choice"
         )
     match value:
@@ -156,7 +222,7 @@ def function_choice_of(value: Any, tools: Sequence[Tool]) -> ToolChoice:
 def _check_offered(names: Iterable[str], tools: Sequence[Tool]) -> None:
     for name in names:
         if not any(tool.name == name for tool in tools):
-            raise refusals.ASSUMED.refusal(
+            raise ASSUMED.refusal(
                 f"Invalid value for 'tool_choice': function '{name}' is not in 'tools'.",
                 param="tool_choice",
                 code="invalid_value",

@@ -13,8 +13,8 @@ from typing import Any
 
 from app.core.messages import Message, MessagePart, Role
 from app.core.tools import Content
-from app.protocols.openai_responses import refusals
-from app.protocols.openai_responses.refusals import (
+from app.protocols.openai_responses import request
+from app.protocols.openai_responses.request import (
     missing,
     name_of,
     refusal,
@@ -155,7 +155,7 @@ def _check_id(item: Mapping[str, Any], type_: str, where: str) -> None:
             f"Invalid '{where}.id': '{id_}'. Expected an ID that begins with '{prefix}'.",
             f"{where}.id",
             "invalid_value",
-            source=refusals.PREFIX,
+            source=request.PREFIX,
             inferred=False,
         )
 
@@ -165,7 +165,7 @@ def _gone(id_: Any) -> Exception:
         f"Item with id '{id_}' not found. Items are not persisted when `store` is set to false. "
         "Try again with `store` set to true, or remove this item from your input.",
         "input",
-        source=refusals.STORED,
+        source=request.STORED,
         inferred=False,
         status=404,
     )
@@ -182,7 +182,7 @@ def _check_sealed(item: Mapping[str, Any], where: str, store: bool) -> None:
             raise _gone(id_)
         if not _OWN_ID.fullmatch(id_):
             raise refusal(
-                f"Item with id '{id_}' not found.", "input", source=refusals.STORED, status=404
+                f"Item with id '{id_}' not found.", "input", source=request.STORED, status=404
             )
         return
     text = text_of(sealed_text, f"{where}.encrypted_content")
@@ -192,7 +192,7 @@ def _check_sealed(item: Mapping[str, Any], where: str, store: bool) -> None:
             f"The encrypted content {shown} could not be verified.",
             None,
             "invalid_encrypted_content",
-            source=refusals.ENCRYPTED,
+            source=request.ENCRYPTED,
             inferred=False,
         )
 
@@ -206,7 +206,7 @@ def _check_ids(items: Iterable[Mapping[str, Any]]) -> None:
                 f"Duplicate item found with id {id_}. Remove duplicate items from your input and "
                 "try again.",
                 "input",
-                source=refusals.DUPLICATE,
+                source=request.DUPLICATE,
                 inferred=False,
             )
         seen |= {id_} if isinstance(id_, str) else set()
@@ -225,7 +225,7 @@ def _check_reasoning(items: Sequence[Mapping[str, Any]]) -> None:
                 f"Item '{item.get('id')}' of type 'reasoning' was provided without its required "
                 "following item.",
                 "input",
-                source=refusals.NO_FOLLOWER,
+                source=request.NO_FOLLOWER,
                 inferred=False,
             )
 
@@ -246,7 +246,7 @@ def _check_calls(items: Iterable[Mapping[str, Any]]) -> None:
                 raise refusal(
                     f"No tool call found for {_CALLS[called]} output with call_id {call_id}.",
                     "input",
-                    source=refusals.NO_CALL,
+                    source=request.NO_CALL,
                     inferred=called != "function_call",
                 )
             open_calls.pop(call_id, None)
@@ -255,7 +255,7 @@ def _check_calls(items: Iterable[Mapping[str, Any]]) -> None:
         raise refusal(
             f"No tool output found for {_CALLS[type_]} {call_id}.",
             "input",
-            source=refusals.NO_CUSTOM_OUTPUT if custom else refusals.NO_OUTPUT,
+            source=request.NO_CUSTOM_OUTPUT if custom else request.NO_OUTPUT,
             inferred=False,
         )
 

@@ -24,7 +24,7 @@ from app.render.answering import (
     said,
     tidied,
 )
-from app.schema import strict
+from app.schema import strict_json
 from app.web.answers import misfits
 from app.web.forms import as_json, body_of, wants
 from app.web.site import site_of
@@ -111,8 +111,8 @@ def _said(schema: Any, text: str) -> Said:
     if schema is None:
         return said(text, None)
     try:
-        problems = misfits(schema, strict.parse(text))
-    except strict.Unsound:
+        problems = misfits(schema, strict_json.parse(text))
+    except strict_json.Unsound:
         problems = ()
     return said(text, [problem.message for problem in problems])
 

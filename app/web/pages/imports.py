@@ -32,7 +32,7 @@ from app.formats.shapes import OWN
 from app.net.mask import Masker
 from app.render.filters import plural
 from app.render.imports import ChoicePage, ChoiceRow, ImportPage, Row, choice_page, import_page
-from app.schema import strict
+from app.schema import strict_json
 from app.schema.validate import check_tool
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.notice import MAX_BODY
@@ -445,7 +445,7 @@ def _posted(site: Site, body: Body) -> list[Row]:
 
 def _row(site: Site, number: int, carried: str) -> Row:
     try:
-        data = strict.parse(carried, MAX_BODY)
+        data = strict_json.parse(carried, MAX_BODY)
         source, notes = str(data["source"]), tuple(str(note) for note in data["notes"])
         if "tool" in data:
             tool = check_tool(data["tool"])

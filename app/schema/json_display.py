@@ -9,7 +9,7 @@ import re
 
 import jiter
 
-from app.schema.strict import Unsound, parse
+from app.schema.strict_json import Unsound, parse
 
 MAX_PREFIX = 64 * 1024
 _INDENT = "  "

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from app.core.errors import BadTool
 from app.core.tools import SHIPPED
-from app.schema import soundness
+from app.schema import schema_checks
 from app.schema.keywords import pointer
 
 TIMEOUT_S = (0.1, 3600.0)
@@ -113,7 +113,7 @@ def _check_flag(config: Mapping[str, Any], name: str) -> None:
 
 
 def _check_output_schema(config: Mapping[str, Any]) -> None:
-    if "output_schema" in config and (wrong := soundness.fault(config["output_schema"])):
+    if "output_schema" in config and (wrong := schema_checks.fault(config["output_schema"])):
         bad(wrong[0], "/config/output_schema" + wrong[1])
 
 

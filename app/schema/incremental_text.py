@@ -1,6 +1,6 @@
 """JSON read as it arrives: a text cut anywhere, told to a walker token by token.
 
-As strict as `strict`, and each fault is told at the character that makes it certain. Linear in
+As strict as `strict_json`, and each fault is told at the character that makes it certain. Linear in
 the text; keeps the token at hand, the open containers and their keys. Knows no schema.
 """
 
@@ -11,7 +11,7 @@ import re
 from typing import Any, Protocol
 
 from app.core.events import Problem
-from app.schema.strict import MAX_BYTES, MAX_DEPTH, MAX_DIGITS, MAX_KEYS, Unsound, parse
+from app.schema.strict_json import MAX_BYTES, MAX_DEPTH, MAX_DIGITS, MAX_KEYS, Unsound, parse
 
 _BLANK = " \t\r\n"
 _SPACE = re.compile(r"[ \t\r\n]++")
