@@ -364,7 +364,8 @@ def _body(schemas: Schemas, operation: Mapping[str, Any], method: str, tool: _To
             if flat.get(word) and flat[word] is not True
         ]
         for name, one in flat["properties"].items():
-            if isinstance(one, Mapping) and one.get("readOnly") is True:
+            told = schemas.followed(one)
+            if isinstance(told, Mapping) and told.get("readOnly") is True:
                 continue
             tool.properties[name] = one
             tool.required += [name] if name in required else []

@@ -227,6 +227,14 @@ def test_a_json_text_as_a_body_is_said() -> None:
     assert found("/p", "post", body({"type": "string"}, "text/plain")).notes == ()
 
 
+def test_what_only_the_server_writes_is_no_argument() -> None:
+    made = {"$ref": "#/components/schemas/Made"}
+    schema = {"type": "object", "required": ["at", "b"], "properties": {"at": made, "b": {}}}
+    schemas = {"Made": {"type": "string", "readOnly": True}}
+    one = tool("/p", "post", body(schema), components={"schemas": schemas})
+    assert one.parameters == {"type": "object", "properties": {"b": {}}, "required": ["b"]}
+
+
 def test_objects_in_a_form_are_said() -> None:
     pet = {"anyOf": [REF, {"type": "string"}]}
     schema = {"type": "object", "properties": {"pet": pet, "tags": LIST, "map": OBJECT}}
