@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 from app.cli import COMMANDS, parser
-from app.core import compatible, vendors
-from app.core.vendor import Vendor
+from app.core import providers
+from app.core.providers import Vendor
 from tests.tables import each_row
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -63,7 +63,7 @@ def test_vendors_are_rows_where_a_contributor_is_sent() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     (said,) = re.findall(r"A new vendor is a row in ([^;]*);", text)
     assert re.findall(r"`app/core/(\w+)\.py`", said) == ["vendors", "compatible"]
-    assert all(isinstance(row, Vendor) for row in (*vendors.OWN_PROTOCOLS, *compatible.REMOTE))
+    assert all(isinstance(row, Vendor) for row in (*providers.OWN_PROTOCOLS, *providers.REMOTE))
 
 
 def test_the_platforms_are_named() -> None:

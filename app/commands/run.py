@@ -18,9 +18,9 @@ from app.commands.remote import run_there, waiting_in
 from app.commands.told import STOPPED, Teller
 from app.commands.toolfiles import check_names, tools_of
 from app.core.errors import BadInput
-from app.core.folded import folded
 from app.core.rules import Rule, rules_from_flags
 from app.core.serialization import to_data
+from app.core.session import folded
 from app.core.settings import SIMULATOR_URL
 from app.engine.engine import Engine
 from app.engine.settings import keys_for, settings_from

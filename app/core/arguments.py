@@ -1,7 +1,7 @@
-"""Tests of a call's arguments by JSON pointer: {POINTER: value or {TEST: ...}}, all must hold.
+"""The arguments of a call: parse and compare them, and test them by JSON pointer.
 
-A test is `equals`, `prefix`, `glob` (as of file names, * also over /) or `one_of`; a bare value is
-`equals`. Pointers: RFC 6901.
+Tests are {POINTER: value or {TEST: ...}}, and all must hold. A test is `equals`, `prefix`, `glob`
+(as of file names, * also over /) or `one_of`; a bare value is `equals`. Pointers: RFC 6901.
 """
 
 from __future__ import annotations
@@ -116,3 +116,50 @@ def _decimal(number: int | float) -> decimal.Decimal | None:
         return decimal.Decimal(repr(number))
     except ValueError:
         return None
+
+
+def same_arguments(one: str, other: str) -> bool:
+    """Whether two texts spell the same arguments; what is no JSON is the same to the letter."""
+    return one == other or canonical(one) == canonical(other)
+
+
+def canonical(arguments: str) -> str:
+    """The same text for two texts exactly where they spell the same values, as JSON compares."""
+    if arguments.strip() in ("", "null"):
+        return "{}"
+    values = values_of(arguments)
+    try:
+        return arguments if values is ABSENT else _canonical_value(values, DEEPEST)
+    except RecursionError:
+        return arguments
+
+
+DEEPEST = 64
+"""No sound arguments are nested deeper; others are compared as text."""
+
+
+def _canonical_value(value: Any, depth: int) -> str:
+    if not depth:
+        raise RecursionError
+    match value:
+        case dict():
+            pairs = sorted(value.items())
+            said = (
+                f"{json.dumps(name)}:{_canonical_value(item, depth - 1)}" for name, item in pairs
+            )
+            return f"{{{','.join(said)}}}"
+        case list():
+            return f"[{','.join(_canonical_value(item, depth - 1) for item in value)}]"
+        case decimal.Decimal():
+            return _digits(value)
+    return json.dumps(value)
+
+
+def _digits(number: decimal.Decimal) -> str:
+    """All of them: 1, 1.0 and 10e-1 are the same number, and so the same text."""
+    if not number:
+        return "0"
+    sign, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int), "JSON has no other numbers"
+    kept = "".join(map(str, digits)).rstrip("0")
+    return f"{'-' if sign else ''}{kept}e{exponent + len(digits) - len(kept)}"

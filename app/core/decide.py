@@ -11,29 +11,29 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from app.core.arguments import canonical
 from app.core.events import (
     CallChecked,
     CallDecided,
     CallEnded,
     CallReturned,
+    EndReason,
     Event,
     RunPaused,
     RunResumed,
     RunStopped,
 )
-from app.core.faults import unstageable
-from app.core.left_out import cannot_go_back
+from app.core.faults import scene, staged, unstageable
 from app.core.limits import (
     after_error,
     before_request,
     beyond_calls,
     going_in_circles,
     repeats_no_more,
-    spelled,
 )
+from app.core.messages import cannot_go_back
 from app.core.rules import Rule, first_match, unbound
 from app.core.session import Call, Prompt, Session, Standing, Turn
-from app.core.staging import scene, staged
 from app.core.tools import ToolChoice, ToolResult, text_result
 
 
@@ -332,11 +332,11 @@ def _was_denied(session: Session, call: Call) -> bool:
     kept = session.denied_alike
     for other in session.denied[session.denied_read :]:
         of_name = kept.setdefault(other.name, {})
-        of_name.setdefault(hash(spelled(other.written)), set()).add(other.id)
+        of_name.setdefault(hash(canonical(other.written)), set()).add(other.id)
     session.denied_read = len(session.denied)
     if call.name not in kept:
         return False
-    return bool(kept[call.name].get(hash(spelled(call.written)), set()) - {call.id})
+    return bool(kept[call.name].get(hash(canonical(call.written)), set()) - {call.id})
 
 
 def may_run(turn: Turn, call: Call) -> bool:
@@ -384,3 +384,49 @@ def decided_result(session: Session, call: Call, decided: CallDecided) -> ToolRe
         return result
     words = result.content if decided.text.strip() else ()
     return replace(result, content=(*words, *decided.images))
+
+
+# Whether a reply did what its tool choice asked for ---------------------------------------------
+
+JUDGED: frozenset[EndReason] = frozenset({"stop", "calls", "other"})
+"""A reply that was cut by a limit, refused or is only paused is not judged."""
+
+
+def ignored(
+    choice: ToolChoice, calls: Sequence[str], reason: EndReason, server_calls: int = 0
+) -> list[str]:
+    """What of `choice` was ignored by a reply with `calls` (the tools' names) that ended so.
+
+    `server_calls` are those that the provider ran itself: calls, too, where one was required.
+    """
+    if reason not in JUDGED:
+        return []
+    said = [*_of_mode(choice, calls, server_calls)]
+    allowed = choice.allowed
+    if allowed is not None and choice.mode in ("auto", "required"):
+        outside = [name for name in calls if name not in allowed]
+        if outside:
+            these = f"Only {_names(allowed)}" if allowed else "No tool"
+            said.append(f"{these} might be called, but the model called {_names(outside)}.")
+    if not choice.parallel and len(calls) > 1:
+        said.append(f"Asked for one call at a time, but the model made {len(calls)}.")
+    return said
+
+
+def _of_mode(choice: ToolChoice, calls: Sequence[str], server_calls: int) -> list[str]:
+    match choice.mode:
+        case "required" if not calls and not server_calls:
+            return ["Asked for required, but the model made no call."]
+        case "tool" if not calls:
+            return [f"Asked for {choice.name}, but the model made no call."]
+        case "tool":
+            others = _names(name for name in calls if name != choice.name)
+            return [f"Asked for {choice.name}, but the model called {others}."] if others else []
+        case "none" if calls:
+            return [f"Asked for none, but the model called {_names(calls)}."]
+    return []
+
+
+def _names(names: Iterable[str]) -> str:
+    """Each once, in order; a call without a name has one to be read."""
+    return ", ".join(dict.fromkeys(name or "(no name)" for name in names))

@@ -7,15 +7,12 @@ is under way comes to its end.
 
 from __future__ import annotations
 
-import json
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
 from itertools import islice, takewhile
 from math import fsum
-from typing import Any
 
-from app.core.arguments import ABSENT, values_of
+from app.core.arguments import canonical
 from app.core.events import RunPaused, Usage, Warned
 from app.core.session import Call, Session, Turn
 from app.core.settings import Limits, Settings
@@ -183,7 +180,7 @@ def _keys(turn: Turn) -> tuple[int, ...]:
 
 
 def _key(call: Call) -> int:
-    return hash((call.name, spelled(call.written)))
+    return hash((call.name, canonical(call.written)))
 
 
 def _alike(turn: Turn) -> int:
@@ -220,51 +217,6 @@ def after_error(session: Session, turn: Turn) -> RunPaused | None:
         return None
     said = f"{call.name} failed, and the run does not go on after an error"
     return RunPaused("error", f"{said}; Continue lets it.")
-
-
-def same_arguments(one: str, other: str) -> bool:
-    """Whether two texts spell the same arguments; what is no JSON is the same to the letter."""
-    return one == other or spelled(one) == spelled(other)
-
-
-def spelled(arguments: str) -> str:
-    """The same text for two texts exactly where they spell the same values, as JSON compares."""
-    if arguments.strip() in ("", "null"):
-        return "{}"
-    values = values_of(arguments)
-    try:
-        return arguments if values is ABSENT else _canonical(values, DEEPEST)
-    except RecursionError:
-        return arguments
-
-
-DEEPEST = 64
-"""No sound arguments are nested deeper; others are compared as text."""
-
-
-def _canonical(value: Any, depth: int) -> str:
-    if not depth:
-        raise RecursionError
-    match value:
-        case dict():
-            pairs = sorted(value.items())
-            said = (f"{json.dumps(name)}:{_canonical(item, depth - 1)}" for name, item in pairs)
-            return f"{{{','.join(said)}}}"
-        case list():
-            return f"[{','.join(_canonical(item, depth - 1) for item in value)}]"
-        case Decimal():
-            return _digits(value)
-    return json.dumps(value)
-
-
-def _digits(number: Decimal) -> str:
-    """All of them: 1, 1.0 and 10e-1 are the same number, and so the same text."""
-    if not number:
-        return "0"
-    sign, digits, exponent = number.as_tuple()
-    assert isinstance(exponent, int), "JSON has no other numbers"
-    kept = "".join(map(str, digits)).rstrip("0")
-    return f"{'-' if sign else ''}{kept}e{exponent + len(digits) - len(kept)}"
 
 
 def busy_ms(session: Session) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from app.core.events import RunPaused
 from app.core.session import Call, Prompt, Session, Task, Turn
 from app.core.settings import Settings
 from app.core.tools import Content, Tool, ToolChoice, ToolResult, text_result
@@ -322,3 +323,65 @@ def arguments_object(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+# Whether a history without the calls that were left out may go back to its provider -------------
+
+_SEALS = ("encrypted_content", "signature", "thoughtSignature", "thought_signature")
+_DEPTH = 12
+
+
+def seals(value: Any, depth: int = 0) -> Iterator[str]:
+    """Every sealed text in `value`, which is what a provider sent with a part."""
+    if depth > _DEPTH:
+        return
+    match value:
+        case {"type": "redacted_thinking" | "reasoning.encrypted", "data": str(data)}:
+            yield data
+        case Mapping():
+            for key, item in value.items():
+                if key in _SEALS and isinstance(item, str):
+                    yield item
+                else:
+                    yield from seals(item, depth + 1)
+        case list():
+            for item in value:
+                yield from seals(item, depth + 1)
+
+
+CALLS_LEFT_OUT = "calls_left_out"
+"""The code of the warning that counts them: `count` in its meta."""
+
+
+def left_out(turn: Turn) -> int:
+    """How many calls of the turn were not taken."""
+    told = (warned.meta.get("count") for warned in turn.warnings if warned.code == CALLS_LEFT_OUT)
+    return sum(count for count in told if isinstance(count, int))
+
+
+def cannot_go_back(session: Session) -> RunPaused | None:
+    """The pause in place of the next request, where its history has sealed parts that stand among
+    calls which were left out: a provider takes these back only with what they led to. Where another
+    provider or model is asked, they do not go along."""
+    assert session.settings is not None
+    for turn in session.turns:
+        if turn.dropped or turn.end is None or not left_out(turn):
+            continue
+        if not origin(turn, session.settings) and _sealed_among(turn):
+            return RunPaused("left_out", _said(turn))
+    return None
+
+
+def _sealed_among(turn: Turn) -> bool:
+    """Whether something sealed stands behind the last call that was taken."""
+    last = turn.calls[-1].part.index if turn.calls else -1
+    return any(next(seals(part.meta), None) is not None for part in turn.parts[last + 1 :])
+
+
+def _said(turn: Turn) -> str:
+    return (
+        f"Of turn {turn.number} {left_out(turn):,} calls were left out, and among them stand "
+        "thoughts that only the provider can read; it takes these back only with their calls, so "
+        "nothing is sent. Fork before that turn with a higher limit of calls an answer, or choose "
+        "another model in Setup and press Continue: it gets the history without such thoughts."
+    )

@@ -23,10 +23,11 @@ keeps its deltas in a list, so that a delta costs the same however long the part
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from app.core.digests import digest
 from app.core.errors import IllegalEvent
 from app.core.events import (
     CallChecked,
@@ -60,6 +61,7 @@ from app.core.events import (
     Warned,
 )
 from app.core.limits import beyond_calls, raised
+from app.core.serialization import to_data
 from app.core.session import Call, CallStatus, Part, Prompt, Session, Task, Turn
 from app.core.tools import Tool
 
@@ -413,3 +415,24 @@ def _call_changed(
                 _over(call, at_ms)  # what was cut has ended before
             call.result, call.status = event.result, "done"
             call.real = event.real
+
+
+def digest(session: Session, call: Call, code: str) -> str:
+    """What a card shows, as 64 hex digits: a decision carries it, so that what was seen is run.
+
+    `code` stands for what the tool's file holds (`CallChecked.code`).
+    """
+    tool = call.tool
+    shown = [
+        session.id,
+        call.id,
+        call.attempt,
+        call.part.name,
+        to_data(tool) if tool is not None else None,
+        call.judged,
+        code,
+    ]
+    if call.returned:
+        shown.append(call.returned)
+    text = json.dumps(shown, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()

@@ -11,13 +11,33 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from app.core.arguments import equal, values_of
+from app.core.arguments import canonical, equal, same_arguments, values_of
 from app.core.decide import Record, doubled_ids, may_run, next_commands, obstacle
-from app.core.denials import Denials
 from app.core.events import CallDecided
-from app.core.limits import same_arguments
 from app.core.rules import Rule, first_match, matches
 from app.core.session import Call, Session, Turn
+
+
+class Denials:
+    """What the user denied, in whatever session: no rule that the program proposed lets it through.
+    The names and arguments are kept as hashes: there may be many, and long ones."""
+
+    def __init__(self) -> None:
+        self._denied: dict[str, set[int]] = {}
+
+    def add(self, name: str, arguments: Iterable[str]) -> None:
+        """Calls of the tool `name` with these arguments, as the model wrote them, were denied."""
+        self._denied.setdefault(name, set()).update(hash(canonical(text)) for text in arguments)
+
+    def of(self, name: str) -> bool:
+        """Whether some call of the tool was denied."""
+        return bool(self._denied.get(name))
+
+    def has(self, call: Call) -> bool:
+        """Whether the same call was denied."""
+        denied = self._denied.get(call.name, set())
+        return bool(denied) and hash(canonical(call.written)) in denied
+
 
 KEEPS_BACK = ("deny", "stop")
 

@@ -33,7 +33,7 @@ class Rule:
 
     `tool` is an exact name or `*`; `source` who answers: a kind (`mcp`, `workspace`) or one server
     (`mcp:NAME`); `read_only` asks for a tool that says it changes nothing; `when` is as in
-    matching.py. `text` is the answer or the reason of a denial, `fault` what is staged. `words` is
+    arguments.py. `text` is the answer or the reason of a denial, `fault` what is staged. `words` is
     how the person wrote the rule. `bound` is the content of each tool it was written for, None
     where it holds for any. `here` is the session it was written in and `since_ms` (Unix ms) when:
     in other sessions it decides no call that was there before. `proposed`: by the program.

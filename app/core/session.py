@@ -3,7 +3,7 @@
     session.items    Prompt | Turn, in the order of the flow
     turn.parts       Part, in order of appearance; turn.calls is those that are ours to answer
 
-Only the fold (fold.py) changes these; everybody else reads.
+Only the reducer (reducer.py) changes these; everybody else reads.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from app.core.events import (
     SessionForked,
     Warned,
 )
+from app.core.serialization import to_data
 from app.core.settings import Settings
 from app.core.tools import Content, Tool, ToolResult
 
@@ -611,3 +612,54 @@ def _part_now(part: Part) -> Part:
     now = copy(part)
     now.pieces, now.meta = list(part.pieces), dict(part.meta)
     return now
+
+
+# As JSON for scripts ----------------------------------------------------------------------------
+
+
+def folded(session: Session, title: str = "") -> Mapping[str, Any]:
+    """The session as `GET /sessions/ID` gives it to scripts; see docs/contract.md."""
+    return {
+        "id": session.id,
+        "title": title,
+        "state": session.state,
+        "seq": session.seq,
+        "text": session.answer,
+        "turns": sum(not turn.dropped for turn in session.turns),
+        "calls": [_folded_call(call) for call in session.calls()],
+        "tasks": [_folded_task(task) for task in session.tasks.values()],
+    }
+
+
+def _folded_task(task: Task) -> dict[str, Any]:
+    return {
+        "id": task.id,
+        "call": task.call,
+        "title": task.title,
+        "how": task.how,
+        "result": to_data(task.result) if task.result is not None else None,
+        "running": task.ended_ms is None,
+    }
+
+
+def _folded_call(call: Call) -> dict[str, Any]:
+    try:
+        arguments = json.loads(call.arguments) if not call.malformed else None
+    except (ValueError, RecursionError):
+        arguments = None
+    decided = call.decided
+    return {
+        "id": call.id,
+        "provider_id": call.provider_id,
+        "name": call.name,
+        "status": call.status,
+        "arguments": arguments,
+        "arguments_raw": call.raw,
+        "problems": [to_data(problem) for problem in call.problems],
+        "digest": call.digest,
+        "decided_by": decided and (decided.by if not decided.rule else decided.rule),
+        "decision": decided and decided.decision,
+        "result": to_data(call.result) if call.result is not None else None,
+        "fault": decided.fault if decided is not None else "",
+        "real": to_data(call.real) if call.real is not None else None,
+    }

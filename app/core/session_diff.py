@@ -11,12 +11,214 @@ exactly one pair. Which side is which changes nothing but the words: ties are br
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
-from app.core.call_pairs import CallPair, Keyed, elsewhere, keyed, matched
-from app.core.sides import Answered, Asked, Item, Made, Side
+from app.core.arguments import canonical
+from app.core.events import Usage
+from app.core.limits import tokens, turn_cost
+from app.core.session import Call, Prompt, Session, SessionState, Turn
+from app.core.settings import Settings
+from app.core.tools import Content, ToolChoice, ToolResult
+
+# A session as it is compared --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What something took: `busy_ms` of work (side by side counts once), tokens `read` and
+    `written`, `cost` in US dollars. `uncounted` and `unpriced` turns are not in these sums, for
+    nobody said what they took: where there are such, a sum is less than the truth."""
+
+    turns: int = 0
+    calls: int = 0
+    busy_ms: int = 0
+    read: int = 0
+    written: int = 0
+    cost: float = 0.0
+    uncounted: int = 0
+    unpriced: int = 0
+
+
+@dataclass(frozen=True)
+class Made:
+    """A call. `arguments` is the text that ran or would have; `edited`: a person wrote it."""
+
+    id: str
+    turn: int
+    name: str
+    arguments: str
+    edited: bool
+    status: str
+    denied: bool
+    result: ToolResult | None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A prompt."""
+
+    number: int
+    seq: int
+    text: str
+    images: tuple[Content, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A turn. `ended` is its finish reason, `failed`, or "" while it is open; `error` says why it
+    failed, in a sentence. `settings` and `choice` are those it was asked with."""
+
+    number: int
+    seq: int
+    model: str
+    settings: Settings
+    choice: ToolChoice
+    text: str
+    ended: str
+    raw_reason: str
+    error: str
+    calls: tuple[Made, ...]
+    took: Measure
+
+
+Item = Asked | Answered
+
+
+@dataclass(frozen=True)
+class Side:
+    """A session: its history, and what it took in all, of which `dropped` turns are not in the
+    history. Time is that of a model or a tool at work, never the user's. `lineage` are (session,
+    seq): the log up to `seq` is that of `session`, its own id first."""
+
+    id: str
+    title: str
+    state: SessionState
+    model: str
+    items: tuple[Item, ...]
+    took: Measure
+    dropped: int = 0
+    lineage: tuple[tuple[str, int], ...] = field(default=())
+    profile: str = ""
+
+
+def side(session: Session, title: str = "") -> Side:
+    """`session` as it stands."""
+    kept = [item for item in session.items if isinstance(item, Prompt) or not item.dropped]
+    settings = session.settings
+    return Side(
+        session.id,
+        title,
+        session.state,
+        model_of(settings) if settings is not None else "",
+        tuple(_asked(one) if isinstance(one, Prompt) else _answered(one) for one in kept),
+        total(_took(turn) for turn in session.turns),
+        sum(turn.dropped for turn in session.turns),
+        tuple(_lineage(session)),
+        settings.profile.name if settings is not None else "",
+    )
+
+
+def model_of(settings: Settings) -> str:
+    """The model that is asked, or the profile where it names none."""
+    return settings.model or settings.profile.model or settings.profile.name
+
+
+def total(parts: Iterator[Measure] | Sequence[Measure]) -> Measure:
+    """The sum of `parts`."""
+    kept = list(parts)
+    return Measure(
+        sum(one.turns for one in kept),
+        sum(one.calls for one in kept),
+        sum(one.busy_ms for one in kept),
+        sum(one.read for one in kept),
+        sum(one.written for one in kept),
+        sum(one.cost for one in kept),
+        sum(one.uncounted for one in kept),
+        sum(one.unpriced for one in kept),
+    )
+
+
+def _lineage(session: Session) -> Iterator[tuple[str, int]]:
+    yield session.id, session.seq
+    for _, event in reversed(session.forks):
+        yield event.parent, event.parent_seq
+
+
+def _asked(prompt: Prompt) -> Asked:
+    return Asked(prompt.number, prompt.seq, prompt.text, prompt.images)
+
+
+def _answered(turn: Turn) -> Answered:
+    end, failure = turn.end, turn.failure
+    closed = end or failure
+    return Answered(
+        turn.number,
+        turn.seq,
+        turn.request.model or model_of(turn.settings),
+        turn.settings,
+        turn.request.choice,
+        turn.text,
+        end.reason if end is not None else "failed" if failure is not None else "",
+        closed.raw_reason if closed is not None else "",
+        failure.message if failure is not None else "",
+        tuple(_made(call) for call in turn.calls),
+        _took(turn),
+    )
+
+
+def _made(call: Call) -> Made:
+    decided = call.decided
+    edited = decided is not None and decided.arguments is not None
+    denied = decided is not None and decided.decision == "deny"
+    return Made(
+        call.id, call.turn, call.name, call.arguments, edited, call.status, denied, call.result
+    )
+
+
+def _took(turn: Turn) -> Measure:
+    counted = _counted(turn)
+    cost = turn_cost(turn) if not turn.open else None
+    read, written = counted if counted is not None else (0, 0)
+    return Measure(
+        1, len(turn.calls), _busy_ms(turn), read, written, cost or 0.0,
+        int(counted is None), int(cost is None),
+    )  # fmt: skip
+
+
+def _counted(turn: Turn) -> tuple[int, int] | None:
+    """Tokens read and written, what was cached and thought among them; None where not known."""
+    closed = turn.end or turn.failure
+    if closed is None:
+        return None
+    if turn.end is None and not turn.parts:
+        return 0, 0  # what failed before any output took nothing
+    usage: Usage = closed.usage
+    everything = tokens(turn.request.protocol, usage)
+    if everything is None:
+        return None
+    read = usage.input_tokens or 0
+    if turn.request.protocol == "anthropic":  # its input_tokens are those beside the cache
+        read += (usage.cached_tokens or 0) + (usage.cache_write_tokens or 0)
+    return read, everything - read
+
+
+def _busy_ms(turn: Turn) -> int:
+    spans = [(turn.sent_ms, turn.closed_ms)] if turn.closed_ms is not None else []
+    for call in turn.calls:
+        if call.started_ms is not None and call.ended_ms is not None:
+            spans.append((call.started_ms, call.ended_ms))
+    worked, reached = 0, 0
+    for start, end in sorted(spans):
+        worked += max(end - max(start, reached), 0)
+        reached = max(reached, end)
+    return worked
+
+
+# Two sessions lined up --------------------------------------------------------------------------
 
 Way = Literal["missing", "extra", "text", "images", "end"]
 
@@ -337,3 +539,122 @@ def _counts(rows: Sequence[Row]) -> Counts:
         sum("missing" in row.ways for row in prompts),
         sum("extra" in row.ways for row in prompts),
     )
+
+
+# The calls of two turns in pairs ----------------------------------------------------------------
+
+CallWay = Literal["missing", "extra", "arguments", "result", "order", "turn"]
+"""`turn`: it stands in another turn of the round. `missing` is on the left alone, `extra` on the
+right."""
+
+
+@dataclass(frozen=True)
+class CallPair:
+    left: Made | None
+    right: Made | None
+    ways: tuple[CallWay, ...] = ()
+
+
+Keyed = tuple[Made, str]
+"""A call with what is equal where its name and arguments are."""
+
+
+def keyed(call: Made) -> Keyed:
+    return call, f"{call.name}\n{canonical(call.arguments)}"
+
+
+def matched(
+    left: Sequence[Keyed], right: Sequence[Keyed]
+) -> tuple[list[CallPair], list[Keyed], list[Keyed]]:
+    """The pairs of two turns' calls, and what is left of both: equal ones first, then by name."""
+    places, ours = _equal_places([key for _, key in left], [key for _, key in right])
+    by_name: dict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    taken = set(ours)
+    for i, (call, _) in enumerate(left):
+        if i not in places:
+            by_name[call.name][0].append(i)
+    for j, (call, _) in enumerate(right):
+        if j not in taken:
+            by_name[call.name][1].append(j)
+    for mine, others in by_name.values():
+        places.update(zip(mine, others, strict=False))
+    order = sorted(places.items())
+    steady = _rising([j for _, j in order])
+    pairs = [
+        _pair(left[i], right[j], () if at in steady else ("order",))
+        for at, (i, j) in enumerate(order)
+    ]
+    used = set(places.values())
+    return (
+        pairs,
+        [keyed for i, keyed in enumerate(left) if i not in places],
+        [keyed for j, keyed in enumerate(right) if j not in used],
+    )
+
+
+def _equal_places(left: Sequence[str], right: Sequence[str]) -> tuple[dict[int, int], list[int]]:
+    """Equal keys in pairs, the first with the first: {place on the left: on the right}."""
+    waiting: dict[str, deque[int]] = defaultdict(deque)
+    for j, key in enumerate(right):
+        waiting[key].append(j)
+    places = {i: waiting[key].popleft() for i, key in enumerate(left) if waiting[key]}
+    return places, list(places.values())
+
+
+def _rising(places: Sequence[int]) -> set[int]:
+    """The indexes of a longest rising run of `places`: these kept their order."""
+    tails: list[int] = []
+    ends: list[int] = []
+    before: list[int] = []
+    for at, place in enumerate(places):
+        rank = bisect_left(tails, place)
+        before.append(ends[rank - 1] if rank else -1)
+        tails[rank : rank + 1] = [place]
+        ends[rank : rank + 1] = [at]
+    steady: set[int] = set()
+    at = ends[-1] if ends else -1
+    while at >= 0:
+        steady.add(at)
+        at = before[at]
+    return steady
+
+
+def elsewhere(
+    lefts: Sequence[tuple[int, Made, str]], rights: Sequence[tuple[int, Made, str]]
+) -> Iterator[tuple[int, CallPair]]:
+    """What no pair of turns has on both sides: the same call in another turn, or none."""
+    places, used = _equal_places([key for _, _, key in lefts], [key for _, _, key in rights])
+    for i, (place, call, key) in enumerate(lefts):
+        if i in places:
+            _, other, _ = rights[places[i]]
+            yield place, _pair((call, key), (other, key), ("turn",))
+        else:
+            yield place, CallPair(call, None, ("missing",))
+    taken = set(used)
+    for j, (place, call, _) in enumerate(rights):
+        if j not in taken:
+            yield place, CallPair(None, call, ("extra",))
+
+
+def _pair(left: Keyed, right: Keyed, ways: tuple[CallWay, ...]) -> CallPair:
+    (one, key), (other, other_key) = left, right
+    told: list[CallWay] = [*ways]
+    if key != other_key:
+        told.append("arguments")
+    if one.status != other.status or not _same_result(one.result, other.result):
+        told.append("result")
+    return CallPair(one, other, tuple(told))
+
+
+def _same_result(one: ToolResult | None, other: ToolResult | None) -> bool:
+    """Equal in what the model reads: JSON by its values, all else to the letter."""
+    if one is None or other is None or one == other:
+        return one is other or one == other
+    if replace(one, content=()) != replace(other, content=()):
+        return False
+    texts, images = (one.text, other.text), [_images(one), _images(other)]
+    return images[0] == images[1] and all(texts) and canonical(texts[0]) == canonical(texts[1])
+
+
+def _images(result: ToolResult) -> list[Content]:
+    return [piece for piece in result.content if piece.type == "image"]

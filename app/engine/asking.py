@@ -12,8 +12,8 @@ from typing import Any
 from app.core.errors import BadInput, Conflict, PlaygroundError, Refused
 from app.core.forks import before_prompt
 from app.core.session import Session
+from app.core.session_diff import model_of
 from app.core.settings import Settings
-from app.core.sides import model_of
 from app.engine import purging
 from app.engine.engine import Engine
 from app.engine.forking import Place, fork

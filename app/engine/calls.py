@@ -12,6 +12,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from app.core.arguments import canonical
 from app.core.errors import Conflict, IllegalEvent, StoreError
 from app.core.events import (
     CallEnded,
@@ -22,7 +23,6 @@ from app.core.events import (
     TaskEnded,
     TaskStarted,
 )
-from app.core.limits import spelled
 from app.core.session import Session
 from app.core.tools import ToolResult, text_result
 from app.engine.hub import Hub, Live
@@ -49,7 +49,7 @@ def idempotency_key(session_id: str, call_id: str, arguments: str) -> str:
     """The same for every attempt at the same thing: who has had its effect before can tell, and
     who reads other arguments, which a person edited, is not told that it has. What is spelled in
     another way is the same."""
-    said = hashlib.sha256(spelled(arguments).encode()).hexdigest()[:16]
+    said = hashlib.sha256(canonical(arguments).encode()).hexdigest()[:16]
     return f"{session_id}/{call_id}/{said}"
 
 

@@ -14,10 +14,10 @@ from functools import partial
 from typing import Protocol
 
 from app.core.decide import asks
-from app.core.digests import digest
 from app.core.errors import Conflict
 from app.core.events import CallChecked, CallDecided, CallReturned, Problem
 from app.core.limits import made_before
+from app.core.reducer import digest
 from app.core.rules import first_match, unbound
 from app.core.session import Call, Session
 from app.core.tools import Tool

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from app.core.decide import Record, SendRequest, next_commands, next_request
 from app.core.errors import BadInput
 from app.core.events import PromptAdded, RequestSent, ResponseEnded, Warned
-from app.core.left_out import cannot_go_back
-from app.core.messages import model_request, wire_id
+from app.core.messages import cannot_go_back, model_request, wire_id
 from app.core.session import Call, Prompt, Session, Turn
 from app.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Protocol
 from app.core.tools import Content, ToolChoice

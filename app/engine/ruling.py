@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from app.core.decide import Command, next_commands
-from app.core.denials import Denials
+from app.core.rule_proposals import Denials
 from app.core.rules import Rule
 from app.core.session import Call, Session
 from app.store.log import Log

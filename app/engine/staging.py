@@ -10,9 +10,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from app.core.events import CallEnded, CallInterrupted
-from app.core.faults import SLOW_S
+from app.core.faults import SLOW_S, scene, staged
 from app.core.session import Session
-from app.core.staging import scene, staged
 from app.core.tools import ToolResult
 from app.engine.masked import masked
 from app.executors.executor import Report

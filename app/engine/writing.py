@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import unquote
 
+from app.core.decide import ignored
 from app.core.events import (
     Event,
     PartEnded,
@@ -23,7 +24,6 @@ from app.core.events import (
     Source,
     Warned,
 )
-from app.core.obeyed import ignored
 from app.core.settings import Limits, Profile
 from app.core.tools import Tool
 from app.engine.advice import advised

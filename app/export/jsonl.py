@@ -18,10 +18,9 @@ from typing import Any
 from app.core.errors import BadInput, IllegalEvent
 from app.core.events import Logged, RequestSent, ResponseStarted, Source
 from app.core.reducer import apply
-from app.core.serialization import EVENTS, from_data, logged_data
+from app.core.serialization import EVENTS, from_data, logged_data, misfit
 from app.core.session import Session
 from app.core.settings import PROTOCOLS
-from app.core.typed import misfit
 from app.export.kept import Kept, Piece, Recording, Written
 from app.export.naming import file_name
 from app.export.requests import HEADER_NAME

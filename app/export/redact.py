@@ -28,7 +28,7 @@ from app.core.events import (
     SettingsChanged,
 )
 from app.core.reducer import fold
-from app.core.typed import with_texts
+from app.core.serialization import with_texts
 from app.export.kept import Kept, Piece, Recording
 from app.export.shapes import Span, certain, header_spans, hidden, spans, wrapped
 from app.net.looks import long_opaque

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from app.core.errors import BadInput
+from app.core.providers import VENDORS
 from app.core.settings import Profile
-from app.core.vendors import VENDORS
 from app.net.mask import Masker
 
 DEFAULT_ORIGINS: Mapping[str, str] = {

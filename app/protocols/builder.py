@@ -25,7 +25,7 @@ from app.core.events import (
     Warned,
     WireEvent,
 )
-from app.core.left_out import CALLS_LEFT_OUT
+from app.core.messages import CALLS_LEFT_OUT
 from app.protocols.base import TOKENS, Beside, Heard, Spanned
 from app.protocols.frame_spans import texts_of
 from app.protocols.raw_json import joined, whole_characters

@@ -11,9 +11,8 @@ from typing import Literal
 
 from jinja2 import Environment
 
-from app.core.rewording import Piece, text_changes
-from app.core.session_diff import Alignment, Row
-from app.core.sides import Answered, Asked, Item, Side
+from app.core.session_diff import Alignment, Answered, Asked, Item, Row, Side
+from app.core.value_diff import Piece, text_changes
 from app.render.cards import CARDS, Shown, spelled, with_more
 from app.render.compare_calls import CallCell, call_lines, cut, in_sight
 from app.render.compare_words import deltas, measures, summary, turn_measures

@@ -6,12 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from app.core.call_pairs import CallPair
-from app.core.rewording import Piece, text_changes
-from app.core.session_diff import Row
-from app.core.sides import Answered, Item, Made
+from app.core.session_diff import Answered, CallPair, Item, Made, Row
 from app.core.tools import ToolResult
-from app.core.value_diff import Change, json_changes
+from app.core.value_diff import Change, Piece, json_changes, text_changes
 from app.render.cards import query_of
 from app.render.compare_words import call_words
 from app.render.filters import clip, plural

@@ -9,9 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from app.core.call_pairs import CallPair
-from app.core.session_diff import Alignment, Row
-from app.core.sides import Answered, Asked, Item, Measure, Side
+from app.core.session_diff import Alignment, Answered, Asked, CallPair, Item, Measure, Row, Side
 from app.core.value_diff import json_changes
 from app.render.compare_calls import came_to
 from app.render.compare_words import call_words, measures, summary

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.core.call_pairs import CallPair
-from app.core.session_diff import Alignment, Counts
-from app.core.sides import Measure
+from app.core.session_diff import Alignment, CallPair, Counts, Measure
 from app.render.filters import duration, number, plural
 
 WAYS = {

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.core.sealed import seals
+from app.core.messages import seals
 from app.core.session import Part, Turn
 from app.render.filters import clip, pretty
 

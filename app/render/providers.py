@@ -11,8 +11,8 @@ from typing import Any
 
 from jinja2 import Environment
 
+from app.core.providers import Hint
 from app.core.settings import PROTOCOLS, Profile
-from app.core.vendor import Hint
 from app.render.request import NAMES
 
 GROUPS = ("Ready", "Simulator", "Local", "Needs a key")

@@ -1,6 +1,6 @@
 """Faults on purpose on a card: which can be staged, and afterwards what was real of the call.
 
-Knows what is in the session alone; what is staged of a call is made in core/staging.py.
+Knows what is in the session alone; what is staged of a call is made in core/faults.py.
 """
 
 from __future__ import annotations

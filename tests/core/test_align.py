@@ -12,8 +12,17 @@ from app.core import session_diff as module
 from app.core.events import Logged, PromptAdded, RequestSent, SessionForked
 from app.core.forks import cut
 from app.core.reducer import fold
-from app.core.session_diff import Alignment, Counts, align, best, in_common
-from app.core.sides import Answered, Asked, Side, side
+from app.core.session_diff import (
+    Alignment,
+    Answered,
+    Asked,
+    Counts,
+    Side,
+    align,
+    best,
+    in_common,
+    side,
+)
 from tests.core.sides import Turns, logged, sided
 from tests.factories import Log
 from tests.tables import each_row

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from app.core.call_pairs import CallPair, elsewhere, keyed, matched
-from app.core.sides import Made
+from app.core.session_diff import CallPair, Made, elsewhere, keyed, matched
 from tests.tables import each_row
 
 Names = Sequence[tuple[str, str]]

@@ -29,10 +29,9 @@ from app.core.events import (
     SessionStarted,
     TurnDropped,
 )
-from app.core.folded import folded
 from app.core.limits import busy_ms
 from app.core.reducer import apply, fold
-from app.core.session import Session
+from app.core.session import Session, folded
 from app.core.tools import text_result
 from app.engine.closing import closing_events
 from app.render.timeline import clock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.core.events import CallDecided, CallEnded, CallStarted, Event
-from app.core.folded import folded
+from app.core.session import folded
 from app.core.tools import text_result
 from tests.playbook import begun, call, checked, ran, run, session, turn
 from tests.tables import each_row

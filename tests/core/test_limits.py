@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from app.core.arguments import same_arguments
 from app.core.decide import Command, Record, RunCall, SendRequest, next_commands
 from app.core.events import (
     CallDecided,
@@ -28,7 +29,7 @@ from app.core.events import (
     Usage,
     Warned,
 )
-from app.core.limits import busy_ms, same_arguments, tokens
+from app.core.limits import busy_ms, tokens
 from app.core.reducer import fold
 from app.core.rules import Rule
 from app.core.session import Session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.core.obeyed import ignored
+from app.core.decide import ignored
 from app.core.tools import ToolChoice
 from tests.tables import each_row
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from app.core.denials import Denials
 from app.core.events import (
     CallDecided,
     CallInterrupted,
@@ -16,7 +15,7 @@ from app.core.events import (
     RunResumed,
     RunStopped,
 )
-from app.core.rule_proposals import Proposal, proposal
+from app.core.rule_proposals import Denials, Proposal, proposal
 from app.core.rules import Rule
 from tests.playbook import begun, call, checked, ran, run, session, turn
 from tests.tables import each_row

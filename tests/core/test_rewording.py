@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core import rewording
-from app.core.rewording import MOST_PIECES, Piece, text_changes
+from app.core import value_diff
+from app.core.value_diff import MOST_PIECES, Piece, text_changes
 from tests.tables import each_row
 
 CASES: Sequence[tuple[str, str, Sequence[tuple[str, str]]]] = (
@@ -82,13 +82,13 @@ def test_long_texts_are_told_whole(
     old: str, new: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[int] = []
-    way = rewording._way
+    way = value_diff._way
 
     def counted(before: Sequence[str], after: Sequence[str]) -> list[Piece] | None:
         looked.append(len(before) + len(after))
         return way(before, after)
 
-    monkeypatch.setattr(rewording, "_way", counted)
+    monkeypatch.setattr(value_diff, "_way", counted)
     found = text_changes(old, new)
     assert sides(found) == (old, new)
     assert len(found) <= most
@@ -99,7 +99,7 @@ def test_the_way_has_an_end() -> None:
     def many(letter: str) -> list[str]:
         return list(numbered(letter))
 
-    assert rewording._way(many("a"), many("b")) is None
+    assert value_diff._way(many("a"), many("b")) is None
 
 
 def numbered(letter: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from app.core import decide, limits
+from app.core.arguments import canonical
 from app.core.decide import CheckCall, Command, Denied, Record, RunCall, SendRequest, next_commands
 from app.core.events import (
     CallDecided,
@@ -35,13 +36,13 @@ ALL = (Rule("*", "run"),)
 def test_many_calls_are_read_once_in_however_many_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a round costs must not grow with the texts of all calls, nor with their square."""
     texts: list[str] = []
-    read = limits.spelled
+    read = canonical
 
     def reading(text: str) -> str:
         texts.append(text)
         return read(text)
 
-    monkeypatch.setattr(limits, "spelled", reading)
+    monkeypatch.setattr(limits, "canonical", reading)
     ids: list[int] = []
 
     def counting(found: Iterable[str]) -> Counter[str]:

@@ -16,7 +16,7 @@ from app.core.events import (
     TurnDropped,
     Usage,
 )
-from app.core.sides import Answered, Measure, side, total
+from app.core.session_diff import Answered, Measure, side, total
 from app.core.tools import text_result
 from tests.core.sides import logged, sided
 from tests.factories import Log

@@ -10,9 +10,20 @@ from hypothesis import strategies as st
 
 from app.core.decide import next_commands
 from app.core.events import CallDecided, CallEnded
-from app.core.faults import FAULTS, LARGE
+from app.core.faults import (
+    FAULTS,
+    LARGE,
+    Scene,
+    cut,
+    failure,
+    order,
+    rows,
+    scene,
+    staged,
+    turned,
+    wrong,
+)
 from app.core.rules import Rule
-from app.core.staging import Scene, cut, failure, order, rows, scene, staged, turned, wrong
 from app.core.tools import ANSWERED_BY, Content, Tool, ToolResult, text_result
 from tests.playbook import begun, call, checked, session, turn
 from tests.tables import each_row

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from app.core.decide import next_commands
-from app.core.digests import digest
 from app.core.events import (
     CallDecided,
     CallInterrupted,
@@ -13,7 +12,7 @@ from app.core.events import (
     RunStopped,
     SessionStarted,
 )
-from app.core.reducer import apply, fold
+from app.core.reducer import apply, digest, fold
 from app.core.session import Session, snapshot
 from tests.core.test_fold import LONG
 from tests.playbook import (

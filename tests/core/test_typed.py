@@ -15,8 +15,8 @@ from app.core.events import (
     SessionStarted,
     TurnDropped,
 )
+from app.core.serialization import misfit, with_texts
 from app.core.tools import Content, ToolResult
-from app.core.typed import misfit, with_texts
 from tests.factories import settings, turn_with_calls
 from tests.tables import each_row
 

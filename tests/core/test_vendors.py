@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from app.core.providers import vendor_at
+from app.core.providers import LOCAL_S, SIMULATORS, VENDORS, vendor_at
 from app.core.settings import PROTOCOLS
-from app.core.vendor import LOCAL_S
-from app.core.vendors import SIMULATORS, VENDORS
 from tests.tables import each_row
 
 ADDRESSED_BY_THE_PERSON = {"azure", "vertex"}

@@ -24,7 +24,7 @@ from app.core.events import (
     ResponseFailed,
     ResponseStarted,
 )
-from app.core.folded import folded
+from app.core.session import folded
 from app.core.settings import Limits, Profile
 from app.core.tools import Tool
 from app.engine.client import TOGETHER, TOGETHER_BYTES, Answering, merged

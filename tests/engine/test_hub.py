@@ -31,9 +31,9 @@ from app.core.events import (
     RunPaused,
     TurnDropped,
 )
-from app.core.folded import folded
 from app.core.limits import busy_ms
 from app.core.reducer import fold
+from app.core.session import folded
 from app.core.tools import text_result
 from app.engine import hub as hubs
 from app.engine import recent

@@ -18,7 +18,6 @@ from typing import Any
 import httpx
 import pytest
 
-from app.core.digests import digest
 from app.core.errors import Conflict, Refused
 from app.core.events import (
     CallDecided,
@@ -29,6 +28,7 @@ from app.core.events import (
     TaskEnded,
     TaskStarted,
 )
+from app.core.reducer import digest
 from app.core.rules import Rule
 from app.core.session import Call, Session
 from app.core.tools import Tool, ToolResult, text_result

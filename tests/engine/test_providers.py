@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from app.core.providers import SHIPPED
+from app.core.providers import SHIPPED, SIMULATORS
 from app.core.serialization import to_data
 from app.core.settings import Profile
-from app.core.vendors import SIMULATORS
 from app.engine.engine import Engine
 from app.protocols.registry import CODECS
 from tests.engine.running import asked, running

@@ -11,9 +11,8 @@ import pytest
 from app.core.errors import BadInput, Refused
 from app.core.events import CallEnded, CallInterrupted, CallProgressed
 from app.core.faults import FAULTS, Fault
-from app.core.folded import folded
 from app.core.rules import Rule
-from app.core.session import Call
+from app.core.session import Call, folded
 from app.core.tools import Tool
 from app.engine.decisions import Asked
 from app.engine.engine import Engine

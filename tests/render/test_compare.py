@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.core.rewording import text_changes
-from app.core.session_diff import align
-from app.core.sides import Side, side
-from app.core.value_diff import Change
+from app.core.session_diff import Side, align, side
+from app.core.value_diff import Change, text_changes
 from app.render.cards import CARDS, Shown
 from app.render.compare import (
     Choice,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.core.session_diff import align
-from app.core.sides import Measure, Side, side
+from app.core.session_diff import Measure, Side, align, side
 from app.render.compare_words import deltas, measures, summary
 from tests.core.sides import sided
 from tests.factories import Log

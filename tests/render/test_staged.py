@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.core.events import CallDecided, CallEnded, CallStarted, Problem
-from app.core.faults import FAULTS
-from app.core.staging import Scene, staged
+from app.core.faults import FAULTS, Scene, staged
 from app.core.tools import Content, ToolResult, text_result
 from app.render.blocks import block
 from app.render.staged import choices, told

@@ -6,8 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from app.core.faults import FAULTS
-from app.core.staging import scene, staged
+from app.core.faults import FAULTS, scene, staged
 from app.core.tools import Tool, ToolResult, text_result
 from app.protocols.registry import CODECS
 from app.protocols.reply import Reply

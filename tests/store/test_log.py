@@ -17,8 +17,8 @@ from app.core.events import (
     ResponseFailed,
     Source,
 )
-from app.core.folded import folded
 from app.core.reducer import fold
+from app.core.session import folded
 from app.core.tools import text_result
 from app.store.batch import Batch, Chunk, Closed, Summary
 from app.store.database import Statement

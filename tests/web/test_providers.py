@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import pytest
 from starlette.types import ASGIApp, Message
 
-from app.core.vendors import SIMULATORS, VENDORS
+from app.core.providers import SIMULATORS, VENDORS
 from app.engine.engine import Engine
 from app.web.app import make_app
 from tests.engine.running import running

@@ -11,8 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from app.core.errors import BadInput
-from app.core.session_diff import Alignment, align, in_common
-from app.core.sides import Side, side
+from app.core.session_diff import Alignment, Side, align, in_common, side
 from app.render.beside import decided_here
 from app.render.cards import Shown, shown_from
 from app.render.compare import (

@@ -14,8 +14,8 @@ from starlette.responses import (
 )
 
 from app.core.errors import BadInput
-from app.core.folded import folded
 from app.core.serialization import logged_data
+from app.core.session import folded
 from app.engine.hub import Live
 from app.engine.playing import said
 from app.engine.preview import preview
