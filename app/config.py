@@ -127,9 +127,9 @@ def _fit(name: str, values: Mapping[str, str | None], environ: Mapping[str, str]
     a key of the shell elsewhere."""
     if OWN_NAMES.fullmatch(name):
         return True
-    vendor = name.removesuffix("_BASE_URL" if name != "AZURE_OPENAI_ENDPOINT" else "_ENDPOINT")
-    key = vendor + "_API_KEY"
-    return vendor != name and key in values and key not in environ
+    provider = name.removesuffix("_BASE_URL" if name != "AZURE_OPENAI_ENDPOINT" else "_ENDPOINT")
+    key = provider + "_API_KEY"
+    return provider != name and key in values and key not in environ
 
 
 # --- the kept token -------------------------------------------------------------------------

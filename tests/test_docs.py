@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.cli import COMMANDS, parser
 from app.core import providers
-from app.core.providers import Vendor
+from app.core.providers import Provider
 from tests.tables import each_row
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -59,11 +59,11 @@ def test_help_names_all_that_can_be_imported() -> None:
         assert kind in said
 
 
-def test_vendors_are_rows_where_a_contributor_is_sent() -> None:
+def test_providers_are_rows_where_a_contributor_is_sent() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    (said,) = re.findall(r"A new vendor is a row in ([^;]*);", text)
-    assert re.findall(r"`app/core/(\w+)\.py`", said) == ["vendors", "compatible"]
-    assert all(isinstance(row, Vendor) for row in (*providers.OWN_PROTOCOLS, *providers.REMOTE))
+    (said,) = re.findall(r"A new provider is a row in ([^;]*);", text)
+    assert re.findall(r"`app/core/(\w+)\.py`", said) == ["providers"]
+    assert all(isinstance(row, Provider) for row in (*providers.OWN_PROTOCOLS, *providers.REMOTE))
 
 
 def test_the_platforms_are_named() -> None:

@@ -225,8 +225,8 @@ def _params(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _key(protocol: str, base_url: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Who types an address here means their key for it, where they have one: its vendor's, or the
-    protocol's for a server that is no vendor's. But nobody means it to be read on the way.
+    """Who types an address here means their key for it, where they have one: its provider's, or the
+    protocol's for a server that is no provider's. But nobody means it to be read on the way.
     """
     if base_url.startswith(SIMULATOR_URL):
         return {}

@@ -32,12 +32,12 @@ class Hint:
 
 
 @dataclass(frozen=True)
-class Vendor:
+class Provider:
     """A profile with what a person wants to know about it.
 
     `key_place` is where to get a key, `start` how a `local` server is started. Both are texts.
     `hosts` are its hosts besides the profile's; one that begins with a dot or a dash is how the
-    hosts end of a vendor that has one for each region or customer.
+    hosts end of a provider that has one for each region or customer.
     """
 
     profile: Profile
@@ -49,8 +49,8 @@ class Vendor:
     hints: tuple[Hint, ...] = ()
     hosts: tuple[str, ...] = ()
 
-    def stands_at(self, base_url: str) -> bool:
-        """Whether `base_url` leads to this vendor, by the host alone; on this machine by the port.
+    def is_at(self, base_url: str) -> bool:
+        """Whether `base_url` leads to this provider, by the host alone; on this machine by the port.
 
         Never an error, whatever the address looks like.
         """
@@ -68,8 +68,8 @@ class Vendor:
 _HERE = ("127.0.0.1", "localhost", "::1")
 
 
-def simulated(name: str, protocol: str, title: str) -> Vendor:
-    return Vendor(
+def simulated(name: str, protocol: str, title: str) -> Provider:
+    return Provider(
         Profile(name, protocol, SIMULATOR_URL, model="simulator"),  # type: ignore[arg-type]
         f"Simulator, {title}",
         "Built in: answers at once, calls tools by the words of a prompt, plays faults.",
@@ -86,7 +86,7 @@ def on_this_machine(
     key_name: str = "",
     key_place: str = "",
     model: str = "",
-) -> Vendor:
+) -> Provider:
     """A server on this machine that speaks Chat Completions."""
     profile = Profile(
         name,
@@ -97,7 +97,7 @@ def on_this_machine(
         first_byte_s=LOCAL_S,
         idle_s=LOCAL_S,
     )
-    return Vendor(profile, title, about, key_place, True, start, hints)
+    return Provider(profile, title, about, key_place, True, start, hints)
 
 
 def compatible(
@@ -111,16 +111,16 @@ def compatible(
     model: str = "",
     quirks: str = "",
     hosts: tuple[str, ...] = (),
-) -> Vendor:
+) -> Provider:
     """A service out there that speaks Chat Completions."""
     named = tuple(quirks.split())
     profile = Profile(name, "openai_chat", url, key_name, model, quirks=named)
-    return Vendor(profile, title, about, key_place, hints=hints, hosts=hosts)
+    return Provider(profile, title, about, key_place, hints=hints, hosts=hosts)
 
 
 # The rows --------------------------------------------------------------------------------------
 
-SIMULATORS: tuple[Vendor, ...] = (
+SIMULATORS: tuple[Provider, ...] = (
     simulated("simulator", "anthropic", "Anthropic Messages"),
     simulated("simulator-openai", "openai_chat", "OpenAI Chat Completions"),
     simulated("simulator-responses", "openai_responses", "OpenAI Responses"),
@@ -128,8 +128,8 @@ SIMULATORS: tuple[Vendor, ...] = (
     simulated("simulator-ollama", "ollama", "Ollama"),
 )
 
-OWN_PROTOCOLS: tuple[Vendor, ...] = (
-    Vendor(
+OWN_PROTOCOLS: tuple[Provider, ...] = (
+    Provider(
         Profile(
             "anthropic",
             "anthropic",
@@ -147,7 +147,7 @@ OWN_PROTOCOLS: tuple[Vendor, ...] = (
             ),
         ),
     ),
-    Vendor(
+    Provider(
         Profile(
             "openai",
             "openai_chat",
@@ -168,7 +168,7 @@ OWN_PROTOCOLS: tuple[Vendor, ...] = (
             ),
         ),
     ),
-    Vendor(
+    Provider(
         Profile(
             "openai-responses",
             "openai_responses",
@@ -183,7 +183,7 @@ OWN_PROTOCOLS: tuple[Vendor, ...] = (
             Hint("A tool result cannot be marked as an error.", "the format has no field for it"),
         ),
     ),
-    Vendor(
+    Provider(
         Profile(
             "gemini",
             "gemini",
@@ -202,7 +202,7 @@ OWN_PROTOCOLS: tuple[Vendor, ...] = (
             ),
         ),
     ),
-    Vendor(
+    Provider(
         Profile(
             "vertex",
             "gemini",
@@ -228,7 +228,7 @@ OWN_PROTOCOLS: tuple[Vendor, ...] = (
             ),
         ),
     ),
-    Vendor(
+    Provider(
         Profile(
             "ollama",
             "ollama",
@@ -246,7 +246,7 @@ OWN_PROTOCOLS: tuple[Vendor, ...] = (
             Hint("OLLAMA_HOST moves it.", "Ollama's own client reads the same name"),
         ),
     ),
-    Vendor(
+    Provider(
         Profile("ollama-cloud", "ollama", "https://ollama.com", key_name="OLLAMA_API_KEY"),
         "Ollama Cloud",
         "Larger open models, by Ollama's own API.",
@@ -257,7 +257,7 @@ OWN_PROTOCOLS: tuple[Vendor, ...] = (
     ),
 )
 
-REMOTE: tuple[Vendor, ...] = (
+REMOTE: tuple[Provider, ...] = (
     compatible(
         "azure",
         "Azure OpenAI",
@@ -280,7 +280,7 @@ REMOTE: tuple[Vendor, ...] = (
     compatible(
         "openrouter",
         "OpenRouter",
-        "Many vendors behind one key.",
+        "Many providers behind one key.",
         "https://openrouter.ai/api/v1",
         "OPENROUTER_API_KEY",
         "https://openrouter.ai/settings/keys",
@@ -385,7 +385,7 @@ REMOTE: tuple[Vendor, ...] = (
     ),
 )
 
-LOCALS: tuple[Vendor, ...] = (
+LOCALS: tuple[Provider, ...] = (
     on_this_machine(
         "lmstudio",
         "LM Studio",
@@ -424,21 +424,21 @@ LOCALS: tuple[Vendor, ...] = (
     on_this_machine(
         "litellm",
         "LiteLLM",
-        "A proxy of your own in front of any vendor.",
+        "A proxy of your own in front of any provider.",
         "http://127.0.0.1:4000/v1",
         "Start it with: litellm --config config.yaml",
-        Hint("What is possible depends on the vendor behind it.", "LiteLLM's documentation"),
+        Hint("What is possible depends on the provider behind it.", "LiteLLM's documentation"),
         key_name="LITELLM_API_KEY",
         key_place="the proxy's own master or virtual key",
     ),
 )
 
-VENDORS: tuple[Vendor, ...] = (*SIMULATORS, *OWN_PROTOCOLS, *REMOTE, *LOCALS)
+PROVIDERS: tuple[Provider, ...] = (*SIMULATORS, *OWN_PROTOCOLS, *REMOTE, *LOCALS)
 
 # By name and address ---------------------------------------------------------------------------
 
-PROFILES: tuple[Profile, ...] = tuple(vendor.profile for vendor in VENDORS)
-SHIPPED: Mapping[str, Vendor] = {vendor.profile.name: vendor for vendor in VENDORS}
+PROFILES: tuple[Profile, ...] = tuple(provider.profile for provider in PROVIDERS)
+SHIPPED: Mapping[str, Provider] = {provider.profile.name: provider for provider in PROVIDERS}
 
 SIMULATOR = SHIPPED["simulator"].profile
 SIMULATOR_OPENAI = SHIPPED["simulator-openai"].profile
@@ -450,7 +450,7 @@ BASE_URL_NAMES: Mapping[str, str] = {
     "openai": "OPENAI_BASE_URL",
     "openai-responses": "OPENAI_BASE_URL",
 }
-"""The variables by which the person moves a vendor to another address."""
+"""The variables by which the person moves a provider to another address."""
 
 ACCOUNT: Mapping[str, str] = {
     "OPENAI_ORG_ID": "openai-organization",
@@ -469,10 +469,10 @@ def profiles(environment: Mapping[str, str]) -> tuple[Profile, ...]:
 
 def profile(name: str, environment: Mapping[str, str]) -> Profile:
     """The shipped profile of that name; NotFound names those there are."""
-    return named(name, profiles(environment))
+    return profile_named(name, profiles(environment))
 
 
-def named(name: str, among: tuple[Profile, ...]) -> Profile:
+def profile_named(name: str, among: tuple[Profile, ...]) -> Profile:
     """The profile of that name among these; NotFound names those there are."""
     for profile in among:
         if profile.name == name:
@@ -481,11 +481,11 @@ def named(name: str, among: tuple[Profile, ...]) -> Profile:
     raise NotFound(f"There is no profile {name!r}; there are {known}.")
 
 
-def vendor_at(base_url: str, protocol: str) -> Vendor | None:
-    """The shipped vendor that stands at `base_url`: the row that speaks `protocol` before one that
+def provider_at(base_url: str, protocol: str) -> Provider | None:
+    """The shipped provider that stands at `base_url`: the row that speaks `protocol` before one that
     speaks another. None where nobody that is known does.
     """
-    there = [one for one in VENDORS if not one.profile.simulated and one.stands_at(base_url)]
+    there = [one for one in PROVIDERS if not one.profile.simulated and one.is_at(base_url)]
     return next((one for one in there if one.profile.protocol == protocol), (*there, None)[0])
 
 

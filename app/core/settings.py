@@ -26,7 +26,7 @@ RECORDING_URL = "recording:"
 
 @dataclass(frozen=True)
 class Profile:
-    """A vendor as a row of data.
+    """A provider as a row of data.
 
     `key_name` names an environment variable; the key itself is read in `net` alone. `base_url` is
     what stands before the protocol's own path (`/v1/messages`, `/chat/completions`). `quirks` name

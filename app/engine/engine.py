@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.core.errors import NotFound
-from app.core.providers import ACCOUNT, SHIPPED, named, profiles, with_account
+from app.core.providers import ACCOUNT, SHIPPED, profile_named, profiles, with_account
 from app.core.settings import Profile
 from app.core.tools import Tool
 from app.engine.client import Client
@@ -151,13 +151,13 @@ class Engine:
 
     def profile(self, name: str) -> Profile:
         """NotFound names those there are."""
-        return named(name, self.profiles())
+        return profile_named(name, self.profiles())
 
     def bare(self, name: str) -> Profile:
         """The profile of that name as a person edits it: the environment's own headers are not
         part of it. NotFound names those there are."""
         nobody = {k: v for k, v in self.environment.items() if k not in ACCOUNT}
-        return self.own.get(name) or named(name, profiles(nobody))
+        return self.own.get(name) or profile_named(name, profiles(nobody))
 
     async def save_profile(self, profile: Profile) -> None:
         """Keep the person's own `profile`, which was checked; a shipped one of its name is hidden.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from app.core.errors import BadInput
-from app.core.providers import vendor_at, with_account
+from app.core.providers import provider_at, with_account
 from app.core.settings import (
     PROTOCOLS,
     SIMULATOR_URL,
@@ -21,7 +21,7 @@ from app.core.settings import (
 from app.core.tools import ChoiceMode, Tool, ToolChoice
 from app.engine.engine import Engine
 from app.engine.no_keys import check_address, check_settings
-from app.net.keys import check_key_name, origin, vendor_keys
+from app.net.keys import check_key_name, origin, provider_keys
 from app.protocols.parameters import check_params
 from app.protocols.registry import CODECS
 from app.schema.validate import check_tool
@@ -220,7 +220,7 @@ def unnamed_profile(name: str, protocol: Protocol, base_url: str) -> Profile:
     """A profile for an address, with the quirks and times of the vendor that stands there; without
     a key. Of a vendor's other protocol it has the quirks that this one knows, too.
     """
-    profile, vendor = Profile(name, protocol, base_url), vendor_at(base_url, protocol)
+    profile, vendor = Profile(name, protocol, base_url), provider_at(base_url, protocol)
     if vendor is None:
         return profile
     own, known = vendor.profile, CODECS[protocol].quirks
@@ -237,7 +237,7 @@ def keys_for(protocol: str, place: str) -> list[str]:
     """The names of the keys that may be meant for a server at the origin `place`: its vendor's,
     or the protocol's own where it is no vendor's place. A vendor never reads another's key."""
     own = KEY_NAMES.get(protocol)
-    return vendor_keys(place) or ([own] if own else [])
+    return provider_keys(place) or ([own] if own else [])
 
 
 def checked_protocol(value: Any) -> Protocol:

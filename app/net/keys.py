@@ -1,7 +1,7 @@
 """Keys: looked up by name when a request is made, kept in memory alone, each bound to an origin.
 
-A key goes to its vendor's own address, or to one the person has confirmed for it; one of the
-environment also to where the environment moves its vendor. A profile that names another address
+A key goes to its provider's own address, or to one the person has confirmed for it; one of the
+environment also to where the environment moves its provider. A profile that names another address
 gets none. Threats 15 and 16 of docs/safety.md.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from app.core.errors import BadInput
-from app.core.providers import VENDORS
+from app.core.providers import PROVIDERS
 from app.core.settings import Profile
 from app.net.mask import Masker
 
@@ -47,18 +47,18 @@ SAME: Mapping[str, tuple[str, ...]] = {
     "HF_TOKEN": ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"),
     "PERPLEXITY_API_KEY": ("PERPLEXITY_API_KEY", "PPLX_API_KEY"),
 }
-"""Names of one and the same key, the one that wins first, as the vendor's own client has it."""
+"""Names of one and the same key, the one that wins first, as the provider's own client has it."""
 
 ADDRESS_NAMES: Mapping[str, str] = {"AZURE_OPENAI_API_KEY": "AZURE_OPENAI_ENDPOINT"}
-"""The variable that moves the vendor of a key, where it is not called X_BASE_URL for X_API_KEY."""
+"""The variable that moves the provider of a key, where it is not called X_BASE_URL for X_API_KEY."""
 
-VENDOR_HOSTS: Mapping[str, str] = {
-    host: vendor.profile.key_name
-    for vendor in VENDORS
-    for host in vendor.hosts
+PROVIDER_HOSTS: Mapping[str, str] = {
+    host: provider.profile.key_name
+    for provider in PROVIDERS
+    for host in provider.hosts
     if host.startswith((".", "-"))
 }
-"""How the hosts of vendors end that have one for each region or customer."""
+"""How the hosts of providers end that have one for each region or customer."""
 
 REGION = re.compile(r"[a-z0-9-]{2,40}")
 
@@ -104,15 +104,15 @@ def origin(url: str) -> str:
     return f"{scheme}://{name}" + ("" if port in (None, DEFAULT_PORTS[scheme]) else f":{port}")
 
 
-def vendor_keys(place: str) -> list[str]:
-    """The names of the keys whose vendor stands at the origin `place`: no other key is meant for
-    it, whatever protocol it speaks. Another port of a vendor's host is the vendor's too."""
+def provider_keys(place: str) -> list[str]:
+    """The names of the keys whose provider stands at the origin `place`: no other key is meant for
+    it, whatever protocol it speaks. Another port of a provider's host is the provider's too."""
     found = [name for name, own in DEFAULT_ORIGINS.items() if own == place]
     host = urlsplit(place).hostname or ""
     if not found:
         remote = {name: own for name, own in DEFAULT_ORIGINS.items() if own.startswith("https:")}
         found = [name for name, own in remote.items() if urlsplit(own).hostname == host]
-    return found or [name for end, name in VENDOR_HOSTS.items() if host.endswith(end)]
+    return found or [name for end, name in PROVIDER_HOSTS.items() if host.endswith(end)]
 
 
 LOCAL_NAME = re.compile(
@@ -196,7 +196,7 @@ class Keys:
     def where(self, name: str) -> tuple[str, str]:
         """(name, "pasted" or "environment") of the key that is used as `name`; ("", "") for none.
 
-        The name is another one where the vendor knows its key by several (`SAME`).
+        The name is another one where the provider knows its key by several (`SAME`).
         """
         for other, value, place in self._sources(name):
             if value:
@@ -336,8 +336,8 @@ class Keys:
             return ""
         if name == "VERTEX_ACCESS_TOKEN":
             return self._region()
-        vendor, found, _ = name.partition("_API_KEY")
-        variable = ADDRESS_NAMES.get(name, f"{vendor}_BASE_URL" if found else "")
+        provider, found, _ = name.partition("_API_KEY")
+        variable = ADDRESS_NAMES.get(name, f"{provider}_BASE_URL" if found else "")
         try:
             return origin(self._environ.get(variable, "").strip())
         except BadInput:

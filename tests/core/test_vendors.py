@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from app.core.providers import LOCAL_S, SIMULATORS, VENDORS, vendor_at
+from app.core.providers import LOCAL_S, PROVIDERS, SIMULATORS, provider_at
 from app.core.settings import PROTOCOLS
 from tests.tables import each_row
 
@@ -12,13 +12,13 @@ ADDRESSED_BY_THE_PERSON = {"azure", "vertex"}
 
 
 def test_no_name_is_there_twice() -> None:
-    names = [vendor.profile.name for vendor in VENDORS]
+    names = [vendor.profile.name for vendor in PROVIDERS]
     assert len(set(names)) == len(names)
     assert {"simulator", "simulator-openai", "openai", "openai-responses", "gemini"} <= set(names)
 
 
 def test_every_row_says_where_it_is_and_whose_key_it_takes() -> None:
-    for vendor in VENDORS:
+    for vendor in PROVIDERS:
         profile = vendor.profile
         url = urlsplit(profile.base_url)
         assert profile.protocol in PROTOCOLS
@@ -37,7 +37,7 @@ def test_every_row_says_where_it_is_and_whose_key_it_takes() -> None:
 
 
 def test_a_local_server_may_take_its_time() -> None:
-    for vendor in VENDORS:
+    for vendor in PROVIDERS:
         waits = (vendor.profile.first_byte_s, vendor.profile.idle_s)
         assert waits == ((LOCAL_S, LOCAL_S) if vendor.local else (60.0, 60.0))
 
@@ -70,5 +70,5 @@ def test_the_simulator_has_an_end_for_each_protocol() -> None:
     ],
 )
 def test_a_vendor_is_known_by_its_host(base_url: str, protocol: str, name: str) -> None:
-    found = vendor_at(base_url, protocol)
+    found = provider_at(base_url, protocol)
     assert (found.profile.name if found else "") == name

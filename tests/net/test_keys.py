@@ -9,7 +9,7 @@ import pytest
 from app.core.errors import BadInput
 from app.core.providers import profiles
 from app.core.settings import Profile
-from app.net.keys import DEFAULT_ORIGINS, Keys, is_near, origin, vendor_keys
+from app.net.keys import DEFAULT_ORIGINS, Keys, is_near, origin, provider_keys
 from tests.tables import each_row
 
 ENV = {"ANTHROPIC_API_KEY": "sk-ant-canary-1234", "OPENAI_API_KEY": " sk-canary-5678\n"}
@@ -239,7 +239,7 @@ def test_where_a_key_was_found_is_told_by_its_name() -> None:
     ],
 )
 def test_the_keys_that_a_vendor_s_place_may_mean(place: str, names: list[str]) -> None:
-    assert vendor_keys(place) == names
+    assert provider_keys(place) == names
 
 
 SENT = {"TEAM_TOKEN": "of the team", "OPENAI_API_KEY": "of openai", "EMPTY_KEY": " "}

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import pytest
 from starlette.types import ASGIApp, Message
 
-from app.core.providers import SIMULATORS, VENDORS
+from app.core.providers import PROVIDERS, SIMULATORS
 from app.engine.engine import Engine
 from app.web.app import make_app
 from tests.engine.running import running
@@ -90,7 +90,7 @@ async def test_the_list_names_every_profile_and_no_key(tmp_path: Path) -> None:
         asked = Asked(engine)
         listed = json.loads((await asked.get("/providers", JSON)).body)
         rows = {row["name"]: row for row in listed}
-        assert list(rows) == [vendor.profile.name for vendor in VENDORS]
+        assert list(rows) == [vendor.profile.name for vendor in PROVIDERS]
         gemini, azure = rows["gemini"], rows["azure"]
         assert (gemini["state"], gemini["key_name"]) == ("ready", "GEMINI_API_KEY")
         assert (gemini["key_found"], gemini["key_from"]) == ("GOOGLE_API_KEY", "environment")
