@@ -50,7 +50,7 @@ class Provider:
     hosts: tuple[str, ...] = ()
 
     def is_at(self, base_url: str) -> bool:
-        """Whether `base_url` leads to this provider, by the host alone; on this machine by the port.
+        """Whether `base_url` leads to this provider: by its host alone, on this machine by the port.
 
         Never an error, whatever the address looks like.
         """
@@ -482,8 +482,8 @@ def profile_named(name: str, among: tuple[Profile, ...]) -> Profile:
 
 
 def provider_at(base_url: str, protocol: str) -> Provider | None:
-    """The shipped provider that stands at `base_url`: the row that speaks `protocol` before one that
-    speaks another. None where nobody that is known does.
+    """The shipped provider at `base_url`: the row that speaks `protocol` before one that speaks
+    another. None where none is known.
     """
     there = [one for one in PROVIDERS if not one.profile.simulated and one.is_at(base_url)]
     return next((one for one in there if one.profile.protocol == protocol), (*there, None)[0])

@@ -50,7 +50,7 @@ SAME: Mapping[str, tuple[str, ...]] = {
 """Names of one and the same key, the one that wins first, as the provider's own client has it."""
 
 ADDRESS_NAMES: Mapping[str, str] = {"AZURE_OPENAI_API_KEY": "AZURE_OPENAI_ENDPOINT"}
-"""The variable that moves the provider of a key, where it is not called X_BASE_URL for X_API_KEY."""
+"""The variable that moves a key's provider, where it is not called X_BASE_URL for X_API_KEY."""
 
 PROVIDER_HOSTS: Mapping[str, str] = {
     host: provider.profile.key_name
