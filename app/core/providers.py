@@ -50,7 +50,7 @@ class Provider:
     hosts: tuple[str, ...] = ()
 
     def is_at(self, base_url: str) -> bool:
-        """Whether `base_url` leads to this provider: by its host alone, on this machine by the port.
+        """Whether `base_url` leads here: by the host alone, on this machine by the port.
 
         Never an error, whatever the address looks like.
         """
