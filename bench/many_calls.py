@@ -28,7 +28,7 @@ import httpx
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from app.core.settings import PROTOCOLS
-from app.engine.client import SIMULATED_PATHS
+from app.engine.responses import SIMULATED_PATHS
 from tests import served
 from tests.served import Served, command, environment
 

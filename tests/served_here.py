@@ -14,7 +14,7 @@ import httpx
 from anyio.from_thread import start_blocking_portal
 
 from app.engine.engine import Engine
-from app.engine.playing import tape
+from app.engine.recorded_model import tape
 from app.simulator.app import simulator_app
 from app.web.app import make_app
 from tests.loopback import listening

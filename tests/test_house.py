@@ -168,7 +168,7 @@ def test_every_source_keeps_the_rules() -> None:
     ("rule", "name", "bad"),
     [
         (floor_errors, "app/core/session.py", "from app.protocols.framing import Framer"),
-        (floor_errors, "app/engine/hub.py", "from app.web.site import Site"),
+        (floor_errors, "app/engine/sessions.py", "from app.web.site import Site"),
         (floor_errors, "app/protocols/base.py", "import app.store.log"),
         (floor_errors, "app/protocols/base.py", "from app import config"),
         (floor_errors, "app/protocols/lint.py", "def f():\n    from app.engine import hub"),

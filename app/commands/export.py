@@ -12,7 +12,7 @@ from pathlib import Path
 
 from app import config
 from app.core.errors import BadInput, NotFound
-from app.engine.exporting import kept_in, leaving
+from app.engine.export_session import kept_in, leaving
 from app.export.kept import DEFAULT_BASE, Kept, Written
 from app.export.redact import Mark
 from app.export.table import EXPORTS

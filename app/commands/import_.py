@@ -11,8 +11,8 @@ from pathlib import Path
 from app import config
 from app.commands.remote import Remote
 from app.core.errors import BadInput, PlaygroundError
-from app.engine.bringing import bring
 from app.engine.engine import Engine
+from app.engine.import_session import bring
 from app.export.jsonl import MAX_BYTES
 from app.net.client import Net
 from app.store.lock import owner_of

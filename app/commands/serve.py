@@ -19,7 +19,7 @@ from app.commands.opening import opened
 from app.core.errors import BadInput
 from app.engine.engine import Engine
 from app.engine.memory import give_back_large_blocks
-from app.engine.playing import tape
+from app.engine.recorded_model import tape
 from app.net.hidden import hide
 from app.simulator.app import simulator_app
 from app.store.lock import owned, owner_of

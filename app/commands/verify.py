@@ -12,7 +12,7 @@ from pathlib import Path
 from app import config
 from app.core.errors import StoreBusy
 from app.engine.decoded_again import Difference
-from app.engine.verifying import Told, Verified, verify
+from app.engine.verify import Told, Verified, verify
 from app.render.filters import plural
 from app.store.database import Database
 from app.store.lock import OwnerLock

@@ -21,10 +21,10 @@ from app.core.reducer import digest
 from app.core.rules import first_match, unbound
 from app.core.session import Call, Session
 from app.core.tools import Tool
-from app.engine.calls import Tended
 from app.engine.decisions import outcome
-from app.engine.hub import Hub, Live
 from app.engine.ruling import Ruling
+from app.engine.sessions import Hub, Live
+from app.engine.tool_runs import Tended
 from app.executors.executor import Checked
 from app.executors.table import Executors
 from app.schema.validate import verdict

@@ -15,16 +15,16 @@ from app.core.errors import NotFound
 from app.core.providers import ACCOUNT, SHIPPED, profile_named, profiles, with_account
 from app.core.settings import Profile
 from app.core.tools import Tool
-from app.engine.client import Client
-from app.engine.driver import Driver
-from app.engine.hub import Hub
 from app.engine.providers import Providers
 from app.engine.recovery import recover
+from app.engine.responses import Client
 from app.engine.rules import Rules
 from app.engine.ruling import Ruling
+from app.engine.runner import Driver
 from app.engine.servers import Servers
+from app.engine.sessions import Hub
 from app.engine.tasks import teller
-from app.engine.trying import Trying
+from app.engine.try_tool import Trying
 from app.executors.examples import EXAMPLES
 from app.executors.http_request import keys_of
 from app.executors.mcp import Mcp

@@ -17,7 +17,7 @@ from app.core.session import Call, Prompt, Session, Turn
 from app.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Protocol
 from app.core.tools import Content, ToolChoice
 from app.engine.engine import Engine
-from app.engine.masked import masked
+from app.engine.redaction import masked
 from app.net.mask import Masker
 from app.protocols.parameters import extra_told_to
 from app.protocols.registry import CODECS

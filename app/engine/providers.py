@@ -18,7 +18,7 @@ from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.providers import SHIPPED
 from app.core.settings import Limits, Profile, with_waits
 from app.core.tools import ToolChoice
-from app.engine.client import SIMULATED_PATHS, merged
+from app.engine.responses import SIMULATED_PATHS, merged
 from app.net.client import Answer, Net, is_loopback
 from app.net.keys import Keys
 from app.net.trouble import NetTrouble

@@ -9,8 +9,8 @@ from app.core.decide import next_commands, settled
 from app.core.errors import IllegalEvent, StoreError
 from app.core.events import RunPaused
 from app.core.rules import Rule
-from app.engine.closing import over_events
-from app.engine.hub import Hub, Live
+from app.engine.interruption import over_events
+from app.engine.sessions import Hub, Live
 
 logger = logging.getLogger("playground")
 

@@ -13,7 +13,7 @@ from app.core.events import CallEnded, CallInterrupted
 from app.core.faults import SLOW_S, scene, staged
 from app.core.session import Session
 from app.core.tools import ToolResult
-from app.engine.masked import masked
+from app.engine.redaction import masked
 from app.executors.executor import Report
 from app.net.mask import Masker
 from app.schema import strict_json

@@ -7,7 +7,7 @@ from functools import partial
 
 from app.core.errors import IllegalEvent, NotFound, StoreError
 from app.core.events import Event
-from app.engine.hub import Hub
+from app.engine.sessions import Hub
 from app.executors.workspace.tasks import Tell
 
 log = logging.getLogger(__name__)

@@ -28,9 +28,9 @@ from app.core.settings import Limits, Profile
 from app.core.tools import Tool
 from app.engine.advice import advised
 from app.engine.doubts import Doubts
-from app.engine.hold_back import HoldBack
-from app.engine.hub import Hub, Live
 from app.engine.prices import cost
+from app.engine.sessions import Hub, Live
+from app.engine.stream_redaction import HoldBack
 from app.net.mask import Masker, merged
 from app.net.reasons import rate_limits
 from app.net.trouble import NetTrouble

@@ -32,7 +32,7 @@ class Past:
 class Panel:
     """`tool` is None where what is on the screen is none, and `broken` says why. `name` is the one
     it is saved under, "" for none. `others` are problems of no single field; `off` says that it is
-    switched off. `text` is the JSON of mode json. `seen` goes back with Run (engine/trying)."""
+    switched off. `text` is the JSON of mode json. `seen` goes back with Run (engine/try_tool)."""
 
     tool: Tool | None
     name: str = ""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from app.engine.hub import Hub
+from app.engine.sessions import Hub
 from app.render.reel import reel
 from app.render.replay import Fixed, Player
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from app.core.providers import SHIPPED
 from app.core.settings import Profile
 from app.core.tools import Tool
-from app.engine.hub import Live
 from app.engine.preview import WIRES, notes_alone
 from app.engine.prices import why_unknown
+from app.engine.sessions import Live
 from app.render.pages import Surroundings, partial, setup_fragment
 from app.render.view import View
 from app.web.pages.request import drawable

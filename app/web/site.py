@@ -14,7 +14,7 @@ from app.core.errors import StoreGone
 from app.core.servers import Replaced
 from app.core.session import Session, snapshot
 from app.engine.engine import Engine
-from app.engine.hub import Live
+from app.engine.sessions import Live
 from app.render.always import lets_through
 from app.render.cards import Shown
 from app.render.imports import ChoicePage

@@ -21,7 +21,7 @@ from app.core.errors import NotFound
 from app.core.events import Logged, SettingsChanged
 from app.core.serialization import logged_data
 from app.core.session import Session
-from app.engine.hub import Hub
+from app.engine.sessions import Hub
 from app.render.blocks import Frame, Touch, frame, frame_html
 from app.render.cards import Shown, shown_from
 from app.render.pages import partial, store_banner

@@ -11,7 +11,7 @@ from typing import Any
 from app.core.errors import BadTool
 from app.core.events import Problem
 from app.core.tools import Tool, ToolResult
-from app.engine.trying import Looked, Try
+from app.engine.try_tool import Looked, Try
 from app.formats.results import wire_results
 from app.render.card import source
 from app.render.fields import as_typed, rows_of

@@ -1,6 +1,6 @@
 """A driver without a program: the fold, `next_commands`, and what may happen to them in any order.
 
-It performs commands as engine/driver.py does, in one hold, and looks at the laws at each event.
+It performs commands as engine/runner.py does, in one hold, and looks at the laws at each event.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from app.core.rules import Rule, first_match
 from app.core.session import Call, Group, Prompt, Session, Turn, held
 from app.core.settings import Limits, Settings
 from app.core.tools import ToolChoice, text_result
-from app.engine.closing import closing_events
+from app.engine.interruption import closing_events
 from tests import playbook
 
 STANDS: Mapping[Group, Callable[[Call], bool]] = {

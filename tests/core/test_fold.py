@@ -33,7 +33,7 @@ from app.core.limits import busy_ms
 from app.core.reducer import apply, fold
 from app.core.session import Session, folded
 from app.core.tools import text_result
-from app.engine.closing import closing_events
+from app.engine.interruption import closing_events
 from app.render.timeline import clock
 from tests.playbook import (
     begun,

@@ -35,7 +35,7 @@ from app.core.rules import Rule
 from app.core.session import Session
 from app.core.settings import Limits
 from app.core.tools import ToolChoice, text_result
-from app.engine.calls import idempotency_key
+from app.engine.tool_runs import idempotency_key
 from tests.playbook import call, checked, part, ran, run, sent, session, settings, turn
 from tests.tables import each_row
 

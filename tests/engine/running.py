@@ -16,7 +16,7 @@ from app.core.session import Session
 from app.core.settings import Profile
 from app.core.tools import Tool
 from app.engine.engine import Engine
-from app.engine.playing import tape
+from app.engine.recorded_model import tape
 from app.engine.retries import Waits
 from app.engine.settings import settings_from
 from app.simulator.app import simulator_app

@@ -11,10 +11,10 @@ import pytest
 from app.core.errors import BadInput, Refused
 from app.core.events import PromptAdded, SessionForked, SettingsChanged
 from app.core.settings import Settings
-from app.engine import asking
-from app.engine.asking import asked_anew, asked_of_forks, settings_at
+from app.engine import ask_models
+from app.engine.ask_models import asked_anew, asked_of_forks, settings_at
 from app.engine.engine import Engine
-from app.engine.forking import Place, fork
+from app.engine.fork import Place, fork
 from app.engine.settings import settings_from
 from tests.engine.running import asked, events_of, rested, running
 
@@ -93,7 +93,7 @@ async def test_where_one_fork_fails_none_is_left(
 
     async with running(tmp_path) as engine:
         parent = await asked(engine, "Hello.")
-        monkeypatch.setattr(asking, "fork", once)
+        monkeypatch.setattr(ask_models, "fork", once)
         with pytest.raises(Refused, match="Not this one"):
             await asked_of_forks(engine, parent.id, Place(), "Again.", ROWS)
         assert [one.id for one in await engine.log.summaries()] == [parent.id]

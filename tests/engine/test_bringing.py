@@ -30,14 +30,14 @@ from app.core.events import (
 from app.core.reducer import fold
 from app.core.settings import Profile
 from app.core.tools import Tool, text_result
-from app.engine.bringing import bring
 from app.engine.decisions import Asked
 from app.engine.decoded_again import Difference
 from app.engine.engine import Engine
-from app.engine.exporting import kept, look
-from app.engine.forking import Place, fork
-from app.engine.purging import purge
-from app.engine.verifying import verify
+from app.engine.export_session import kept, look
+from app.engine.fork import Place, fork
+from app.engine.import_session import bring
+from app.engine.manage_sessions import purge
+from app.engine.verify import verify
 from app.export import html
 from app.export.jsonl import write
 from app.export.kept import Kept

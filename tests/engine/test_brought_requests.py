@@ -11,9 +11,9 @@ import pytest
 
 from app.core.errors import BadInput, Refused
 from app.core.session import Prompt
-from app.engine import exporting
-from app.engine.bringing import bring
-from app.engine.forking import Place, fork
+from app.engine import export_session
+from app.engine.fork import Place, fork
+from app.engine.import_session import bring
 from app.export.requests import written
 from app.export.table import EXPORTS
 from tests.engine.running import running
@@ -84,15 +84,15 @@ async def test_a_request_of_an_agent_is_kept_forked_and_exported(tmp_path: Path)
     """With its messages of the system where they were, in the form that they came in."""
     async with running(tmp_path) as engine:
         first = await bring(engine, json.dumps(CLAUDE_CODE).encode())
-        whole = await exporting.kept(engine, first)
+        whole = await export_session.kept(engine, first)
         assert whole.title.startswith("<reminder>")
         sent = json.loads(written(whole.session, "anthropic", None).body)
         assert same("anthropic", sent) == same("anthropic", CLAUDE_CODE)
         again = await bring(engine, EXPORTS["jsonl"].write(whole).data)
-        copy = await exporting.kept(engine, again)
+        copy = await export_session.kept(engine, again)
         assert [one.event for one in copy.log] == [one.event for one in whole.log]
         child = await fork(engine, again, Place(), go=False)
-        own = (await exporting.kept(engine, child)).session
+        own = (await export_session.kept(engine, child)).session
         sent = json.loads(written(own, "anthropic", None).body)
         assert sent["system"] == CLAUDE_CODE["system"]
         said = [one["role"] for one in sent["messages"]]
@@ -100,7 +100,7 @@ async def test_a_request_of_an_agent_is_kept_forked_and_exported(tmp_path: Path)
         assert sent["messages"][0] == CLAUDE_CODE["messages"][0]
         assert "tools" not in sent
         edited = await fork(engine, again, Place(prompt=4), text="Plan mode is on.", go=False)
-        last = (await exporting.kept(engine, edited)).session.items[-1]
+        last = (await export_session.kept(engine, edited)).session.items[-1]
         assert isinstance(last, Prompt)
         assert (last.role, last.text, last.form) == ("system", "Plan mode is on.", {})
 
@@ -112,7 +112,7 @@ async def test_a_brought_request_is_exported_for_others(
     """What was only brought has no turn that was sent; the next request is what it says."""
     body = {**body, "messages": body["messages"][:2]}
     async with running(tmp_path) as engine:
-        whole = await exporting.kept(engine, await bring(engine, json.dumps(body).encode()))
+        whole = await export_session.kept(engine, await bring(engine, json.dumps(body).encode()))
     chat = json.loads(EXPORTS["openai"].write(whole).data)
     claude = EXPORTS["anthropic"].write(whole)
     assert [one["role"] for one in chat["messages"]][-1] in ("system", "user")

@@ -23,8 +23,8 @@ from app.core.events import (
 )
 from app.core.session import Session
 from app.core.tools import Tool
-from app.engine.calls import MOST_BEHIND
 from app.engine.engine import Engine
+from app.engine.tool_runs import MOST_BEHIND
 from app.executors.executor import LONGEST_S
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running, until
 from tests.executors.test_python import alive

@@ -22,7 +22,7 @@ from app.core.tools import Tool, ToolResult, text_result
 from app.engine.checks import TOGETHER
 from app.engine.decisions import Asked
 from app.engine.engine import Engine
-from app.engine.hub import Live
+from app.engine.sessions import Live
 from app.executors import mcp as mcp_module
 from app.executors.executor import Checked, Invocation, Report
 from app.simulator.scenario import Scenario, scenario

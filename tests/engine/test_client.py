@@ -27,10 +27,10 @@ from app.core.events import (
 from app.core.session import folded
 from app.core.settings import Limits, Profile
 from app.core.tools import Tool
-from app.engine.client import TOGETHER, TOGETHER_BYTES, Answering, merged
 from app.engine.decisions import Asked
 from app.engine.doubts import Doubts
-from app.engine.hub import Hub
+from app.engine.responses import TOGETHER, TOGETHER_BYTES, Answering, merged
+from app.engine.sessions import Hub
 from app.engine.writing import Arrived, Prepared, Writing
 from app.net.mask import Masker
 from app.protocols.registry import codec

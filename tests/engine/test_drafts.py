@@ -12,7 +12,7 @@ from app.core.errors import NotFound
 from app.core.events import CallEnded
 from app.core.session import Call
 from app.core.tools import Tool, text_result
-from app.engine.drafts import draft, past_result
+from app.engine.suggestions import draft, past_result
 from app.schema.validate import schema_problems
 from app.store.batch import Batch
 from app.store.log import Log

@@ -14,7 +14,7 @@ from app.core.errors import Conflict, PlaygroundError, Refused, StoreError
 from app.core.events import CallEnded, CallProgressed, CallStarted, PartDelta, RunPaused
 from app.core.session import Session
 from app.core.tools import Tool
-from app.engine import driver as driver_module
+from app.engine import runner as driver_module
 from app.engine.decisions import Asked
 from app.engine.engine import Engine
 from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running, until

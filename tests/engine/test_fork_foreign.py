@@ -16,11 +16,11 @@ from app.core.events import CallStarted, RunStopped
 from app.core.rules import Rule
 from app.core.session import Session
 from app.core.settings import Limits, Settings
-from app.engine.bringing import bring, harmless
 from app.engine.decisions import Asked
 from app.engine.engine import Engine
-from app.engine.forking import Place, fork
-from app.engine.playing import play
+from app.engine.fork import Place, fork
+from app.engine.import_session import bring, harmless
+from app.engine.recorded_model import play
 from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running
 from tests.engine.test_bringing import exported, hostile
 from tests.engine.test_recovery import Effects

@@ -17,9 +17,9 @@ from app.core.session import Session
 from app.engine.decisions import Asked
 from app.engine.decoded_again import Difference
 from app.engine.engine import Engine
-from app.engine.forking import Place, fork
-from app.engine.hub import _follow
-from app.engine.verifying import verify
+from app.engine.fork import Place, fork
+from app.engine.sessions import _follow
+from app.engine.verify import verify
 from app.protocols.raw_json import Quoted
 from app.render.wire_rows import WireRows
 from app.store import log as logs

@@ -14,11 +14,11 @@ from app.core.errors import BadInput, Conflict, NotFound, Refused
 from app.core.events import CallStarted, RequestSent
 from app.core.serialization import logged_data
 from app.core.session import Session
-from app.engine.calls import idempotency_key
 from app.engine.decisions import Asked
 from app.engine.engine import Engine
-from app.engine.forking import Place, fork, what_if
-from app.engine.purging import purge
+from app.engine.fork import Place, fork, what_if
+from app.engine.manage_sessions import purge
+from app.engine.tool_runs import idempotency_key
 from app.store.family import family
 from tests.engine.running import ALLOW_ALL, asked, begun, rested, running
 from tests.engine.test_recovery import NOTE, Effects

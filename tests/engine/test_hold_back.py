@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from app.core.events import PartDelta, PartEnded, PartStarted
-from app.engine import hold_back
-from app.engine.hold_back import HoldBack
+from app.engine import stream_redaction
+from app.engine.stream_redaction import HoldBack
 from app.net.mask import Masker
 from app.protocols.frame_spans import Literal, Span, bytes_of
 
@@ -27,7 +27,7 @@ def test_a_broken_frame_is_gone_through_once_however_many_texts_it_may_go_on_wit
         gone_through.append(literal.end - literal.start)
         return bytes_of(frame, literal, spans)
 
-    monkeypatch.setattr(hold_back, "bytes_of", counted)
+    monkeypatch.setattr(stream_redaction, "bytes_of", counted)
     held = HoldBack(1, Masker([SECRET]))
     for index in range(50):
         held.add_event(PartStarted(index, "text", "", ""), 0, 0, 0)

@@ -35,11 +35,11 @@ from app.core.limits import busy_ms
 from app.core.reducer import fold
 from app.core.session import folded
 from app.core.tools import text_result
-from app.engine import hub as hubs
 from app.engine import recent
-from app.engine.hub import Hub
+from app.engine import sessions as hubs
 from app.engine.memory import give_back_free_memory
 from app.engine.recovery import recover
+from app.engine.sessions import Hub
 from app.store.batch import Chunk, Closed
 from app.store.database import Database, Statement
 from app.store.log import Log

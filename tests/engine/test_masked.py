@@ -28,13 +28,13 @@ from app.core.providers import SIMULATOR
 from app.core.serialization import to_row
 from app.core.settings import Profile, Settings
 from app.core.tools import Tool, text_result
-from app.engine.calls import Progress
 from app.engine.decisions import Asked
 from app.engine.decoded_again import Difference
-from app.engine.exporting import kept, leaving
-from app.engine.hub import Hub
-from app.engine.masked import masked
-from app.engine.verifying import verify
+from app.engine.export_session import kept, leaving
+from app.engine.redaction import masked
+from app.engine.sessions import Hub
+from app.engine.tool_runs import Progress
+from app.engine.verify import verify
 from app.executors.executor import Invocation
 from app.export.jsonl import write
 from app.net.mask import Masker

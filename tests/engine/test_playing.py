@@ -23,8 +23,8 @@ from app.core.events import (
 )
 from app.engine.decisions import Asked
 from app.engine.engine import Engine
-from app.engine.playing import play, said, tape
-from app.engine.purging import purge
+from app.engine.manage_sessions import purge
+from app.engine.recorded_model import play, said, tape
 from app.simulator.recorded import GONE
 from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running
 

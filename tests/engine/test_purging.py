@@ -8,9 +8,9 @@ import pytest
 
 from app.core.errors import BadInput, Conflict, NotFound
 from app.core.rules import Rule
-from app.engine import purging
+from app.engine import manage_sessions
 from app.engine.engine import Engine
-from app.engine.forking import Place, fork
+from app.engine.fork import Place, fork
 from app.store.database import Statement
 from app.store.purge import size
 from app.store.query import wanted
@@ -50,17 +50,17 @@ async def test_marks_are_kept_and_shown(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         one = (await asked(engine, "What is 2 + 2?")).id
         other = (await asked(engine, "And 3 + 3?")).id
-        await purging.pin(engine, one, on=True)
+        await manage_sessions.pin(engine, one, on=True)
         assert [row.id for row in await engine.log.pinned()] == [one]
-        assert await purging.tag(engine, one, [" b  c ", "a", "a", " "]) == ("a", "b c")
-        await purging.archive(engine, other, on=True)
+        assert await manage_sessions.tag(engine, one, [" b  c ", "a", "a", " "]) == ("a", "b c")
+        await manage_sessions.archive(engine, other, on=True)
         assert [row.id for row in await engine.log.summaries()] == [one]
         (row,) = await engine.log.pinned()
         assert (row.pinned, row.archived, row.tags) == (True, False, ("a", "b c"))
         async with engine.hub.holding(one) as live:
             assert (live.pinned, live.tags) == (True, ("a", "b c"))
-        await purging.pin(engine, one, on=False)
-        await purging.archive(engine, other, on=False)
+        await manage_sessions.pin(engine, one, on=False)
+        await manage_sessions.archive(engine, other, on=False)
         assert await engine.log.pinned() == []
         assert [row.id for row in await engine.log.summaries()] == [other, one]
         last = (await engine.log.summaries(limit=1))[0]
@@ -68,9 +68,9 @@ async def test_marks_are_kept_and_shown(tmp_path: Path) -> None:
         assert [row.id for row in later] == [one]
         for tags in (["x" * 41], ["\x00"], [str(n) for n in range(21)]):
             with pytest.raises(BadInput, match="tag"):
-                await purging.tag(engine, one, tags)
+                await manage_sessions.tag(engine, one, tags)
         with pytest.raises(NotFound):
-            await purging.pin(engine, "nobody", on=True)
+            await manage_sessions.pin(engine, "nobody", on=True)
 
 
 async def test_a_purged_session_is_gone_and_its_fork_has_all(tmp_path: Path) -> None:
@@ -87,10 +87,10 @@ async def test_a_purged_session_is_gone_and_its_fork_has_all(tmp_path: Path) -> 
         assert bytes_before == await engine.log.chunks(second)
         (engine.files / parent.id).mkdir(parents=True)
         with pytest.raises(Conflict, match="delete it first"):
-            await purging.purge(engine, [parent.id])
+            await manage_sessions.purge(engine, [parent.id])
         await engine.driver.delete(parent.id)
-        assert await purging.bin_of(engine) == [parent.id]
-        await purging.purge(engine, [parent.id])
+        assert await manage_sessions.bin_of(engine) == [parent.id]
+        await manage_sessions.purge(engine, [parent.id])
         assert await left(engine, parent.id) == {}
         assert [len(engine.rules.of(one)) for one in (parent.id, child)] == [0, 1]
         assert not (engine.files / parent.id).exists()
@@ -103,10 +103,10 @@ async def test_a_purged_session_is_gone_and_its_fork_has_all(tmp_path: Path) -> 
         assert set(await found(engine, "2")) == {child, second}
         await sound(engine)
         await engine.driver.delete(child)
-        await purging.purge(engine, [child])
+        await manage_sessions.purge(engine, [child])
         assert await engine.log.chunks(second) == bytes_before
         await engine.driver.delete(second)
-        await purging.purge(engine, [second])
+        await manage_sessions.purge(engine, [second])
         assert [await left(engine, one) for one in (child, second)] == [{}, {}]
         (chunks,) = await engine.database.rows("SELECT count(*) FROM chunks")
         assert chunks[0] == 0

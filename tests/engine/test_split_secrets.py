@@ -32,9 +32,9 @@ from app.core.events import (
 )
 from app.core.settings import Limits
 from app.engine.decoded_again import checked
-from app.engine.hold_back import HoldBack, Released
-from app.engine.hub import Hub
-from app.engine.masked import masked
+from app.engine.redaction import masked
+from app.engine.sessions import Hub
+from app.engine.stream_redaction import HoldBack, Released
 from app.engine.writing import Arrived, Prepared, Writing
 from app.net.mask import Masker
 from app.net.trouble import NetTrouble

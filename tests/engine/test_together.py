@@ -14,10 +14,10 @@ import pytest
 from app.core.errors import Conflict, IllegalEvent
 from app.core.events import CallDecided, CallEnded, CallStarted, Event, Logged
 from app.core.tools import Tool
-from app.engine import calls, checks
+from app.engine import checks, tool_runs
 from app.engine.decisions import Asked
 from app.engine.engine import Engine
-from app.engine.hub import Live
+from app.engine.sessions import Live
 from app.engine.together import Together
 from app.simulator.scenario import Scenario, scenario
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running, until
@@ -83,7 +83,7 @@ async def test_calls_that_run_side_by_side_begin_and_end_together(
         await engine.driver.prompt(session_id, "go")
         assert (await rested(engine, session_id)).state == "idle"
         assert sum(writes.had) == 160
-        assert max(writes.had) <= calls.TOGETHER
+        assert max(writes.had) <= tool_runs.TOGETHER
         assert len(writes.had) <= 80  # and not one for each
 
 

@@ -15,7 +15,15 @@ import pytest
 from app.core.errors import BadInput, Conflict, NotFound, Refused
 from app.core.events import Problem
 from app.core.tools import Tool, ToolResult, text_result
-from app.engine.trying import MOST_RUNNING, MOST_SCRATCHES, MOST_TRIES, UNASKED, Try, Trying, Wanted
+from app.engine.try_tool import (
+    MOST_RUNNING,
+    MOST_SCRATCHES,
+    MOST_TRIES,
+    UNASKED,
+    Try,
+    Trying,
+    Wanted,
+)
 from app.executors.executor import Checked, Invocation, Report
 from app.executors.table import Executors
 from app.net.mask import Masker

@@ -23,7 +23,7 @@ from app.core.events import (
     RunStopped,
 )
 from app.core.session import Session
-from app.engine import client as client_module
+from app.engine import responses as client_module
 from app.engine.decisions import Asked
 from app.engine.engine import Engine
 from app.store import database as database_module

@@ -18,7 +18,7 @@ from app.core.events import CallEnded, Logged
 from app.core.reducer import fold
 from app.core.serialization import to_row
 from app.core.tools import Content, ToolResult
-from app.engine.exporting import look
+from app.engine.export_session import look
 from app.export import html, jsonl
 from app.export.kept import Kept, Piece, Recording
 from tests.factories import Log

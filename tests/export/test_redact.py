@@ -32,7 +32,7 @@ from app.core.events import (
 )
 from app.core.settings import Profile
 from app.core.tools import Content, Tool, ToolResult
-from app.engine.exporting import is_private, leaving, look
+from app.engine.export_session import is_private, leaving, look
 from app.export.jsonl import read
 from app.export.kept import Kept, Piece, Recording, Written
 from app.export.redact import redacted

@@ -10,7 +10,7 @@ import pytest
 from app.core.events import CallChecked, Logged, PartDelta, PartStarted
 from app.core.reducer import fold
 from app.engine.engine import Engine
-from app.engine.hub import _follow
+from app.engine.sessions import _follow
 from app.render.blocks import Frame
 from app.render.view import View
 from app.render.wire_rows import WireRows

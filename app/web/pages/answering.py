@@ -13,7 +13,7 @@ from app.core.errors import BadInput
 from app.core.serialization import to_data
 from app.core.session import Call
 from app.core.tools import ToolResult
-from app.engine.drafts import draft, past_result
+from app.engine.suggestions import draft, past_result
 from app.render.answering import (
     Said,
     alike,

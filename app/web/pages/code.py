@@ -13,9 +13,9 @@ from app.core.errors import BadInput, NotFound
 from app.core.events import RequestSent
 from app.core.session import Session, Turn
 from app.core.settings import Profile
-from app.engine.client import SIMULATED_PATHS, merged
 from app.engine.engine import Engine
 from app.engine.preview import WIRES, preview, profile_on
+from app.engine.responses import SIMULATED_PATHS, merged
 from app.export import curl, python
 from app.export.requests import SIMULATOR, SIMULATOR_KEY, Asked, asked, sent_turns, written
 from app.protocols.addresses import joined

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput
 from app.core.serialization import to_data
-from app.engine import purging
+from app.engine import manage_sessions
 from app.engine.engine import Engine
 from app.render.finding import Finding, find_page, size_fragment
 from app.store.purge import size
@@ -77,7 +77,7 @@ async def tag(request: Request) -> Response:
     """POST /sessions/ID/tags: `tags`, all that it has from now on; in a form with commas."""
     body, session_id = await body_of(request), request.path_params["id"]
     tags = body.all("tags") if body.is_json else body.text("tags").split(",")
-    kept = await purging.tag(site_of(request).engine, session_id, tags)
+    kept = await manage_sessions.tag(site_of(request).engine, session_id, tags)
     location = "" if request.headers.get("hx-request") else f"/sessions/{session_id}"
     return answer(request, {"ok": True, "tags": list(kept)}, location=location)
 
@@ -87,13 +87,13 @@ async def mark_several(request: Request) -> Response:
     engine, body = site_of(request).engine, await body_of(request)
     act, sessions = body.text("act"), body.all("sessions")
     if act == "empty":
-        await purging.purge(engine, await purging.bin_of(engine))
+        await manage_sessions.purge(engine, await manage_sessions.bin_of(engine))
     elif act not in ACTS:
         raise BadInput(f"act must be one of {', '.join(ACTS)}, or empty for the whole bin.")
     elif not sessions:
         raise BadInput("No session was chosen; tick some, then press the button again.")
     elif act == "purge":
-        await purging.purge(engine, sessions)
+        await manage_sessions.purge(engine, sessions)
     else:
         for session in sessions:
             await _ACTS[act](engine, session)
@@ -107,11 +107,11 @@ async def _restore(engine: Engine, session_id: str) -> None:
 
 
 _ACTS: Mapping[str, Callable[[Engine, str], Awaitable[None]]] = {
-    "pin": lambda engine, one: purging.pin(engine, one, on=True),
-    "unpin": lambda engine, one: purging.pin(engine, one, on=False),
-    "archive": lambda engine, one: purging.archive(engine, one, on=True),
-    "unarchive": lambda engine, one: purging.archive(engine, one, on=False),
-    "purge": lambda engine, one: purging.purge(engine, [one]),
+    "pin": lambda engine, one: manage_sessions.pin(engine, one, on=True),
+    "unpin": lambda engine, one: manage_sessions.pin(engine, one, on=False),
+    "archive": lambda engine, one: manage_sessions.archive(engine, one, on=True),
+    "unarchive": lambda engine, one: manage_sessions.archive(engine, one, on=False),
+    "purge": lambda engine, one: manage_sessions.purge(engine, [one]),
     "delete": lambda engine, one: engine.driver.delete(one),
     "restore": _restore,
 }

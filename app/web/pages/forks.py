@@ -15,8 +15,8 @@ from app.core.errors import BadInput
 from app.core.forks import Spot, spot
 from app.core.settings import Settings
 from app.engine.decisions import Asked
-from app.engine.drafts import past_result
-from app.engine.forking import Change, Place, fork, standing, what_if
+from app.engine.fork import Change, Place, fork, standing, what_if
+from app.engine.suggestions import past_result
 from app.render.answering import past_of
 from app.render.forks import (
     GONE,

@@ -12,8 +12,8 @@ from starlette.responses import HTMLResponse, Response
 from app.core.errors import BadInput
 from app.core.session import Prompt
 from app.core.settings import Profile, Settings
-from app.engine.asking import asked_anew, asked_of_forks, settings_at
-from app.engine.forking import Place
+from app.engine.ask_models import asked_anew, asked_of_forks, settings_at
+from app.engine.fork import Place
 from app.engine.preview import WIRES
 from app.engine.settings import settings_from
 from app.render.beside import AskedFrom, ModelRow, models_page

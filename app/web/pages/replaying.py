@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput
-from app.engine import playing
+from app.engine import recorded_model
 from app.render.blocks import block
 from app.render.cards import Shown, shown_from
 from app.render.pages import more_cards_shown, session_page, stream_fragment
@@ -82,7 +82,7 @@ async def play(request: Request) -> Response:
     """POST /sessions/ID/play: a new session with this one's recording as its model."""
     body = await body_of(request)
     engine = site_of(request).engine
-    made = await playing.play(engine, request.path_params["id"], body.text("pace") or "1")
+    made = await recorded_model.play(engine, request.path_params["id"], body.text("pace") or "1")
     return answer(request, {"id": made}, status=201, location=f"/sessions/{made}")
 
 

@@ -16,9 +16,9 @@ from starlette.responses import (
 from app.core.errors import BadInput
 from app.core.serialization import logged_data
 from app.core.session import folded
-from app.engine.hub import Live
-from app.engine.playing import said
 from app.engine.preview import preview
+from app.engine.recorded_model import said
+from app.engine.sessions import Live
 from app.render.blocks import block
 from app.render.cards import Shown, shown_from
 from app.render.code import ShownCode

@@ -16,10 +16,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from app.core.errors import BadInput, Refused
 from app.core.serialization import to_data
 from app.core.settings import Settings, with_waits
-from app.engine.bringing import WHAT, bring, harmless
 from app.engine.engine import Engine
-from app.engine.exporting import kept, leaving
-from app.engine.forking import Place, fork
+from app.engine.export_session import kept, leaving
+from app.engine.fork import Place, fork
+from app.engine.import_session import WHAT, bring, harmless
 from app.engine.no_keys import check_tools
 from app.export.kept import Kept, Written
 from app.export.redact import Redacted

@@ -13,7 +13,7 @@ from app.core.errors import BadInput, BadTool, NotFound, PlaygroundError, Refuse
 from app.core.serialization import to_data
 from app.core.tools import Tool, text_result
 from app.engine.no_keys import check_tools
-from app.engine.trying import STEP_S, Try, Wanted
+from app.engine.try_tool import STEP_S, Try, Wanted
 from app.formats.results import as_data, wire_results
 from app.render import trying as draw
 from app.render.trying import Panel

@@ -10,8 +10,8 @@ from app.core.forks import theirs
 from app.core.reducer import fold
 from app.core.session import Prompt, Session, Turn
 from app.core.settings import RECORDING_URL, Profile
-from app.engine.bringing import harmless
 from app.engine.engine import Engine
+from app.engine.import_session import harmless
 from app.simulator.recorded import Take, Tape
 from app.store.batch import Chunk
 from app.store.log import Log

@@ -30,10 +30,10 @@ from app.core.forks import Cut, at_call, before_prompt, before_turn, begun, cut,
 from app.core.reducer import apply
 from app.core.session import Prompt, Session
 from app.core.settings import Settings
-from app.engine.bringing import harmless
 from app.engine.decisions import Asked, decided
 from app.engine.engine import Engine
-from app.engine.hub import Live
+from app.engine.import_session import harmless
+from app.engine.sessions import Live
 from app.engine.settings import settings_from
 from app.schema.validate import verdict
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from app.core.errors import StoreError
 from app.core.events import Logged, PartDelta, SessionForked
-from app.engine.closing import cut_off
 from app.engine.decoded_again import Checked, Difference, checked
+from app.engine.interruption import cut_off
 from app.engine.summaries import summary_of
 from app.store.batch import called
 from app.store.database import Database, Statement

@@ -14,9 +14,9 @@ from app.core.forks import before_prompt
 from app.core.session import Session
 from app.core.session_diff import model_of
 from app.core.settings import Settings
-from app.engine import purging
+from app.engine import manage_sessions
 from app.engine.engine import Engine
-from app.engine.forking import Place, fork
+from app.engine.fork import Place, fork
 from app.engine.settings import settings_from
 from app.engine.summaries import title_of
 from app.render.beside import names
@@ -77,7 +77,9 @@ async def _together(engine: Engine, ids: list[str], text: str) -> list[str]:
     told = engine.keys.masker().mask_text(title_of(text))  # masked first, and cut after
     seen = "".join(one for one in told if one.isprintable())
     for one in ids if len(ids) > 1 else ():
-        await purging.tag(engine, one, [clip(f"asked: {seen}", purging.LONGEST_TAG)])
+        await manage_sessions.tag(
+            engine, one, [clip(f"asked: {seen}", manage_sessions.LONGEST_TAG)]
+        )
     return ids
 
 

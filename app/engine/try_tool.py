@@ -17,8 +17,8 @@ from app.core.errors import BadInput, Conflict, NotFound, Refused
 from app.core.events import CallEnded, Problem
 from app.core.serialization import to_data
 from app.core.tools import Tool, ToolResult
-from app.engine.calls import CANCELLED, MAX_OUTPUT, outcome_of
-from app.engine.masked import masked
+from app.engine.redaction import masked
+from app.engine.tool_runs import CANCELLED, MAX_OUTPUT, outcome_of
 from app.executors.executor import Invocation
 from app.executors.table import Executors
 from app.net.mask import Masker

@@ -29,7 +29,7 @@ from app.core.events import (
     ResponseFailed,
     Warned,
 )
-from app.engine.masked import masked
+from app.engine.redaction import masked
 from app.net.mask import SHORTEST, Masker, merged, starred
 from app.net.mask_part import PartMask
 from app.protocols.base import TOKENS, Beside

@@ -18,7 +18,7 @@ from app.core.messages import model_request
 from app.core.session import Session
 from app.core.settings import Profile
 from app.core.tools import ToolChoice
-from app.engine.hub import Hub
+from app.engine.sessions import Hub
 from app.engine.writing import Arrived, Ended, Prepared, Writing
 from app.net.client import Net
 from app.net.keys import Keys

@@ -41,10 +41,10 @@ from app.core.forks import Cut
 from app.core.reducer import apply, fold
 from app.core.session import Session
 from app.core.settings import Settings
-from app.engine.closing import cut_off
-from app.engine.masked import masked
+from app.engine.interruption import cut_off
 from app.engine.memory import LARGE_TEXT, give_back_free_memory
 from app.engine.recent import Recent, Seen
+from app.engine.redaction import masked
 from app.engine.summaries import summary_of, title_of
 from app.net.mask import Masker
 from app.render.wire_rows import WireRows

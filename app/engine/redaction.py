@@ -1,6 +1,6 @@
 """An event without the secrets that its text may hold: typed by a person, put together from pieces
 by a decoder, or brought by a tool. What was sent and what arrived is masked before, by its bytes;
-the deltas of an answer, of which none holds a whole secret, part by part (engine/hold_back).
+the deltas of an answer, of which none holds a whole secret, part by part (engine/stream_redaction).
 
 Threat 16 of docs/safety.md.
 """

@@ -25,7 +25,7 @@ from app.core.events import (
 )
 from app.core.session import Session
 from app.core.tools import ToolResult, text_result
-from app.engine.hub import Hub, Live
+from app.engine.sessions import Hub, Live
 from app.engine.staging import Staging
 from app.engine.together import Together
 from app.executors.executor import LONGEST_S, Deadline, Invocation

@@ -48,15 +48,15 @@ from app.core.events import (
 )
 from app.core.settings import Settings
 from app.core.tools import Content
-from app.engine.calls import Calls
 from app.engine.checks import TOGETHER, Checks
-from app.engine.client import STOPPED, Answering, Client
-from app.engine.closing import closing_events
 from app.engine.decisions import Asked, decided, outcome
-from app.engine.hub import Hub, Live
+from app.engine.interruption import closing_events
+from app.engine.responses import STOPPED, Answering, Client
 from app.engine.retries import Waits, reason_of
 from app.engine.ruling import Ruling
+from app.engine.sessions import Hub, Live
 from app.engine.together import Together
+from app.engine.tool_runs import Calls
 from app.executors.executor import Checked
 from app.executors.table import Executors
 

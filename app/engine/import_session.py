@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 from app.core.errors import BadInput
 from app.core.session import Prompt, Session
 from app.core.settings import Limits, Profile, Settings, with_waits
-from app.engine.closing import cut_off
 from app.engine.engine import Engine, new_id
+from app.engine.interruption import cut_off
 from app.engine.settings import sound_params, unnamed_profile
 from app.engine.summaries import summary_of, title_of
 from app.export import html
