@@ -459,6 +459,7 @@ class File:
             self.load()
         found = getattr(self.module, name, None)
         if found is not None and is_function(found):
+            self.describe(name, found)
             return found, None
         # A framework's tool, which a decorator or a call made of a function.
         model = getattr(found, "args_schema", None) if name in self.modelled else None
@@ -473,6 +474,24 @@ class File:
             raise Misfit(f"{name} of {self.path} is no function but a {type(found).__name__}.")
         known = ", ".join(sorted(self.names()))
         raise Misfit(f"{self.path} has no function {name}; it has: {known}.")
+
+    def describe(self, name: str, found: Any) -> None:
+        """Let a wrapper that takes anything have the signature of what it wraps, as functools.wraps
+        does: the tool's schema was made of that one."""
+        original = next(iter(self.staged.get(name, ())), None)
+        if (
+            original is found
+            or hasattr(found, "__wrapped__")
+            or not isinstance(found, types.FunctionType)
+        ):
+            return
+        taken = {one.kind for one in conversion.signature_of(found).parameters.values()}
+        anything = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+        if (
+            isinstance(original, types.FunctionType)
+            and inspect.Parameter.VAR_KEYWORD in taken <= anything
+        ):
+            vars(found)["__wrapped__"] = original
 
     def names(self) -> set[str]:
         there = vars(self.module)

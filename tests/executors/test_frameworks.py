@@ -110,6 +110,15 @@ def twice(function):
         return [function(**named), function(**named)]
     return wrapper
 
+def unsaid(function):
+    def wrapper(*words, **named):
+        return function(*words, **named)
+    return wrapper
+
+@unsaid
+def wrapped(day: datetime.date):
+    return day.isoformat()
+
 @function_tool
 def agents(day: datetime.date):
     return day
@@ -188,6 +197,7 @@ RUN: list[tuple[str, str]] = [
     ("strands", DAY),
     ("server", DAY),
     ("below", f"[{DAY}, {DAY}]"),
+    ("wrapped", "2026-05-04"),
     ("counted", f'["counted", {DAY}]'),
     ("cached", DAY),
     ("plain", DAY),
