@@ -312,7 +312,9 @@ def _is_object(schemas: Schemas, schema: Any) -> bool:
 
 def _types(schema: Any) -> Collection[str]:
     kinds = schema.get("type") if isinstance(schema, Mapping) else None
-    return [kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if kind]
+    return [
+        kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if isinstance(kind, str)
+    ]
 
 
 def _argument(name: str, where: str, tool: _Tool) -> str:

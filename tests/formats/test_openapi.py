@@ -510,3 +510,10 @@ def test_of_too_many_operations_some_are_picked() -> None:
     assert [one.form["path"] for one in picked.tools] == ["/p1", "/p8"]
     assert (picked.more, picked.choices) == (False, ())
     assert read(text, most=9).choices == ()
+
+
+def test_a_parameter_whose_type_is_no_word_is_refused_and_said() -> None:
+    told = {"name": "q", "in": "query", "schema": {"type": ["string", {"a": 1}]}}
+    for where in ("query", "path"):
+        one = found("/{q}", "get", {"operationId": "f", "parameters": [{**told, "in": where}]})
+        assert (one.tool, "type" in one.problem) == (None, True)
