@@ -18,8 +18,7 @@ from app.export.redact import Redacted, redacted
 from app.export.without import without
 from app.net.keys import LIKE_SECRET
 from app.net.mask import SHORTEST
-from app.render.environment import environment
-from app.render.stylesheets import join_styles
+from app.render.environment import environment, join_styles
 from app.store.batch import Closed
 from app.store.log import Log
 

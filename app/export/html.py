@@ -28,9 +28,8 @@ from app.export import jsonl
 from app.export.kept import Kept, Written
 from app.export.naming import file_name
 from app.render.blocks import ancestors, block
-from app.render.lanes import drawing
-from app.render.reel import reel
 from app.render.replay import Fixed, Player, replay
+from app.render.timeline import drawing, reel
 
 MOST_MEMORY = 64 * 1024 * 1024
 _LINES = b'<script type="text/plain" id="lines">'

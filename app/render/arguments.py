@@ -1,19 +1,20 @@
-"""A call's arguments for the eye: laid out, coloured, with the places of problems marked.
+"""A call's arguments on the page: laid out and coloured, problems marked, or as form fields.
 
 Works on the raw text, so that digits, escapes and order are exactly those that will run. What is
-no JSON is one plain token: whether a call may run is never decided here (app/schema does).
+not JSON is one plain token: whether a call may run is never decided here (app/schema does).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, groupby
 from typing import Any, Literal, cast
 
 from app.core.events import Problem
+from app.schema.form import Field, Form
 
 TokenKind = Literal["key", "string", "number", "word", "mark", "raw"]
 
@@ -250,3 +251,98 @@ def _object(text: str) -> dict[str, Any] | None:
 
 def _spelled(value: dict[str, Any], name: str) -> str:
     return json.dumps(value[name], ensure_ascii=False) if name in value else ""
+
+
+# The fields of a schema as a template draws them: numbered, each with what is wrong with it.
+
+
+@dataclass(frozen=True)
+class FieldRow:
+    """A field; `number` counts over all of a form and names its element. `wrong` is a sentence."""
+
+    field: Field
+    number: int
+    wrong: str = ""
+    rows: tuple[FieldRow, ...] = ()
+
+
+def rows_of(
+    fields: Sequence[Field], problems: Iterable[Problem] = ()
+) -> tuple[tuple[FieldRow, ...], tuple[Problem, ...]]:
+    """The rows, and the problems that are of no single field. One inside a field is the field's."""
+    places = {one.pointer for one in flat(fields) if not one.rest and one.kind != "object"}
+    wrong: dict[str, str] = {}
+    others = []
+    for problem in problems:
+        place = next((p for p in _upwards(problem.pointer) if p in places), None)
+        if place is None or problem.kind != "schema":
+            others.append(problem)
+        else:
+            wrong.setdefault(place, problem.message)
+    numbers = iter(range(10_000))
+    return tuple(_row(field, numbers, wrong) for field in fields), tuple(others)
+
+
+def flat(fields: Iterable[Field]) -> Iterator[Field]:
+    """The fields with all their children, in order."""
+    for field in fields:
+        yield field
+        yield from flat(field.children)
+
+
+def flat_rows(rows: Iterable[FieldRow]) -> Iterator[FieldRow]:
+    """The rows with all inside them, in order."""
+    for row in rows:
+        yield row
+        yield from flat_rows(row.rows)
+
+
+def as_typed(fields: Sequence[Field], form: Form, pointer: str = "") -> tuple[Field, ...]:
+    """`fields` with what stands in `form`, be it right or wrong: nothing typed is lost. They are
+    the members of the object at `pointer`."""
+    made = tuple(_typed(field, form) for field in fields)
+    others = _texts(form, f"rest:{pointer}")
+    if not others or any(field.rest for field in fields):
+        return made
+    label = "other members · JSON object"
+    return (*made, Field(pointer, "", label, "json", value=others, rest=True))
+
+
+def _typed(field: Field, form: Form) -> Field:
+    if field.kind == "object":
+        return replace(field, children=as_typed(field.children, form, field.pointer))
+    is_null = form.get(field.null_key, [""])[-1:] == ["on"] and field.nullable
+    typed = _texts(form, f"json:{field.pointer}")
+    if typed is not None and field.kind != "json":
+        return replace(field, kind="json", value=typed, nullable=False, is_null=False)
+    keys: Mapping[str, Sequence[str]] = {
+        "text": ("text", "long", "date"),
+        "date": ("text", "long", "date"),
+        "long": ("text", "long", "date"),
+    }
+    kinds = ("rest",) if field.rest else keys.get(field.kind, (field.kind,))
+    for kind in kinds:
+        if (typed := _texts(form, f"{kind}:{field.pointer}")) is not None:
+            shown = "long" if "\n" in typed and field.kind in ("text", "date") else field.kind
+            return replace(field, value=typed, kind=shown, is_null=is_null)
+    return replace(field, is_null=is_null)
+
+
+def _texts(form: Form, key: str) -> str | None:
+    values = form.get(key)
+    return values[-1].replace("\r\n", "\n") if values else None
+
+
+def _row(field: Field, numbers: Iterator[int], wrong: Mapping[str, str]) -> FieldRow:
+    number = next(numbers)
+    said = "" if field.rest or field.kind == "object" else wrong.get(field.pointer, "")
+    return FieldRow(
+        field, number, said, tuple(_row(child, numbers, wrong) for child in field.children)
+    )
+
+
+def _upwards(pointer: str) -> Iterator[str]:
+    while pointer:
+        yield pointer
+        pointer = pointer.rpartition("/")[0]
+    yield ""

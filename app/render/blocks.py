@@ -69,13 +69,11 @@ from app.core.events import (
 )
 from app.core.session import Part, Prompt, Session, Turn
 from app.render import portions
-from app.render.cards import Most, calls_of, end_of, everything
 from app.render.draw import drawn
 from app.render.filters import shown
-from app.render.portions import beyond, so_far
-from app.render.running import tells
+from app.render.portions import Most, beyond, calls_of, end_of, everything, so_far
 from app.render.view import View
-from app.render.why import behind
+from app.render.why import behind, tells
 
 How = Literal["new", "changed", "grown"]
 Grow = tuple[str, int, int, str, int, str]

@@ -12,15 +12,14 @@ from typing import Literal
 
 from app.core.decide import doubled_ids, may_run
 from app.core.events import Problem
-from app.core.session import Call, Turn
-from app.core.tools import Tool
-from app.render.arguments import Edit, Token, edits, fixed, laid_out
-from app.render.fields import Row, rows_of
+from app.core.faults import FAULTS, SLOW_S, Fault, earlier, fault, unstageable
+from app.core.session import Call, Session, Turn
+from app.core.tools import Tool, ToolResult
+from app.render.arguments import Edit, FieldRow, Token, edits, fixed, laid_out, rows_of
 from app.render.filters import duration, exposed_count, is_padded
-from app.render.running import behind_words, task_of
 from app.render.timeline import call_block
 from app.render.view import SHOWN_ARGUMENTS, View
-from app.render.why import Fact, waits_for, why
+from app.render.why import Fact, behind_words, task_of, waits_for, why
 from app.schema.form import fields
 from app.schema.validate import verdict
 
@@ -29,7 +28,7 @@ Lead = Literal["", "run", "edit", "answer"]
 
 
 @dataclass(frozen=True)
-class Fault:
+class ProblemRow:
     """A problem as the card tells it; `fixed` is the whole text with its safe fix, or ""."""
 
     problem: Problem
@@ -86,14 +85,14 @@ class Card:
     more: int
     hidden: int
     padded: bool
-    faults: tuple[Fault, ...]
+    faults: tuple[ProblemRow, ...]
     fixed: str
     edits: tuple[Edit, ...]
     edited: str | None
     edited_more: int
     offer: Offer | None
     hint: str
-    answers: tuple[Row, ...] = ()
+    answers: tuple[FieldRow, ...] = ()
     """The form of an answer by hand, where the tool says what its result is."""
     why: tuple[Fact, ...] = ()
     queued: bool = False
@@ -128,7 +127,7 @@ def card(view: View, turn: Turn, call: Call) -> Card:
     done = call.part.ended
     written = call.written + edited if done else ""
     tokens = _tokens(call, limit, whole=not more) if done else ()
-    faults = tuple(_fault(call, problem) for problem in call.problems if not _mended(call))
+    faults = tuple(_problem_row(call, problem) for problem in call.problems if not _mended(call))
     offer = _offer(view, turn, call, max(more, len(edited) - limit) > 0)
     texts = (call.name, *(token.text for token in tokens if token.kind != "mark"))
     return Card(
@@ -158,7 +157,7 @@ def card(view: View, turn: Turn, call: Call) -> Card:
     )
 
 
-def _answers(call: Call) -> tuple[Row, ...]:
+def _answers(call: Call) -> tuple[FieldRow, ...]:
     schema = call.tool.config.get("output_schema") if call.tool is not None else None
     return () if schema is None else rows_of(fields(schema))[0]
 
@@ -269,16 +268,16 @@ def _who(call: Call) -> str:
     return "run anyway by you" if decided.anyway else ""
 
 
-def _fault(call: Call, problem: Problem) -> Fault:
+def _problem_row(call: Call, problem: Problem) -> ProblemRow:
     place = problem.pointer
     if problem.kind == "malformed" and problem.offset >= 0:
         line = call.judged.count("\n", 0, problem.offset) + 1
         column = problem.offset - call.judged.rfind("\n", 0, problem.offset)
         place = f"line {line}, character {column}"
-    return Fault(problem, place, fixed(call.judged, problem))
+    return ProblemRow(problem, place, fixed(call.judged, problem))
 
 
-def _all_fixed(call: Call, faults: tuple[Fault, ...]) -> str:
+def _all_fixed(call: Call, faults: tuple[ProblemRow, ...]) -> str:
     """The text with all fixes at once, if they are several and none is undone by another."""
     problems = [fault.problem for fault in faults if fault.fixed]
     if len({problem.pointer for problem in problems}) < 2 or call.tool is None:
@@ -386,4 +385,79 @@ def _unseen_hint(turn: Turn, call: Call) -> str:
         )
     if call.provider_id in doubled_ids(turn):
         return "Another call of this answer has the same id, so no rule runs either; you can."
+    return ""
+
+
+# Faults on purpose: which can be staged, and afterwards what was real of the call. What is
+# staged is made in core/staging.py.
+
+
+@dataclass(frozen=True)
+class FaultChoice:
+    """A fault in the menu; `blocked` says why it cannot be chosen now, or is ""."""
+
+    fault: Fault
+    blocked: str = ""
+
+
+@dataclass(frozen=True)
+class StagedFault:
+    """What was staged. `title` is "" where nothing was, though it had been asked for; `said` are
+    the sentences below the result, `real` what the tool returned where the model read another."""
+
+    title: str
+    said: str
+    real: ToolResult | None = None
+
+
+def fault_choices(session: Session, call: Call, offer: Offer | None) -> tuple[FaultChoice, ...]:
+    """What the card's menu lists, in the order of the table; () where there is no menu."""
+    if offer is None:
+        return ()
+    return tuple(FaultChoice(one, _fault_blocked(session, call, one, offer)) for one in FAULTS)
+
+
+def _fault_blocked(session: Session, call: Call, one: Fault, offer: Offer) -> str:
+    if not one.runs:
+        return unstageable(session, call, one.name)
+    if not offer.run:
+        return "This call cannot run as it came."
+    return "Show all of the arguments first." if offer.blocked else ""
+
+
+def staged_fault(session: Session, call: Call) -> StagedFault | None:
+    """What the card says of a fault that was asked for, once the call has ended."""
+    row = fault(call.decided.fault) if call.decided is not None else None
+    if row is None or call.result is None:
+        return None
+    if not row.runs:
+        return StagedFault(
+            row.title, f"The tool was not run. {_fault_effect(session, call, row)}".strip()
+        )
+    if call.real is None:
+        return StagedFault("", f"The tool returned nothing, so that {row.title} was not staged.")
+    if not call.result.staged:
+        said = f"Ended while it was held back; {row.title} was to be staged."
+        return StagedFault("", said, call.real)
+    if call.result.content == call.real.content and call.result.is_error == call.real.is_error:
+        return StagedFault(
+            row.title, _fault_effect(session, call, row) or "This changed nothing of the result."
+        )
+    return StagedFault(row.title, _fault_effect(session, call, row), call.real)
+
+
+def _fault_effect(session: Session, call: Call, row: Fault) -> str:
+    assert call.result is not None
+    match row.name:
+        case "very_large":
+            return f"It costs about {round(len(call.result.text) / 4, -2):,.0f} tokens."
+        case "stale":
+            old = earlier(session, call)
+            return f"It is what {call.name[:80]} returned in turn {old[0]}." if old else ""
+        case "slow":
+            return f"It was held back for {SLOW_S:g} s; the model read what the tool returned."
+        case "injection":
+            return "The order at its end is made up."
+        case "cut_json":
+            return "The model read the beginning of what came."
     return ""

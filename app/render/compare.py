@@ -13,10 +13,10 @@ from jinja2 import Environment
 
 from app.core.session_diff import Alignment, Answered, Asked, Item, Row, Side
 from app.core.value_diff import Piece, text_changes
-from app.render.cards import CARDS, Shown, spelled, with_more
 from app.render.compare_calls import CallCell, call_lines, cut, in_sight
 from app.render.compare_words import deltas, measures, summary, turn_measures
 from app.render.filters import clip, plural
+from app.render.portions import CARDS, Shown, spelled, with_more
 from app.render.view import SessionRow
 
 MOST_ROWS = 100

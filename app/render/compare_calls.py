@@ -9,9 +9,9 @@ from typing import Literal
 from app.core.session_diff import Answered, CallPair, Item, Made, Row
 from app.core.tools import ToolResult
 from app.core.value_diff import Change, Piece, json_changes, text_changes
-from app.render.cards import query_of
 from app.render.compare_words import call_words
 from app.render.filters import clip, plural
+from app.render.portions import query_of
 
 MOST_CHANGES = 12
 MOST_PIECES = 100

@@ -1,32 +1,31 @@
 """What each block shows: its template and the values it needs, looked up by the block's id.
 
-The other half of blocks.py, which knows when a block is drawn; this file knows from what.
+blocks.py says when a block is drawn.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 from urllib.parse import urlencode
 
 from app.core.errors import NotFound
 from app.core.events import SessionForked, Warned
+from app.core.messages import seals
 from app.core.session import Call, Part, Prompt, Session, Turn
 from app.render import portions
 from app.render.arguments import laid_out, token_length
-from app.render.card import card
-from app.render.cards import CARDS, parts_of, spelled, with_more
-from app.render.filters import shown
-from app.render.lanes import drawing
+from app.render.card import card, fault_choices, staged_fault
+from app.render.filters import clip, pretty, shown
 from app.render.limits import pause, spent
-from app.render.logprobs import odds
-from app.render.parts import block_of, cited, cited_by, sealed, served
-from app.render.portions import so_far
-from app.render.running import running, task_of
-from app.render.staged import choices, told
-from app.render.timeline import Segment, clock, segments
+from app.render.portions import CARDS, parts_of, so_far, spelled, with_more
+from app.render.timeline import Segment, clock, drawing, segments
 from app.render.view import View, busy_words, runnable_at_once, state_words
+from app.render.why import running, task_of
 from app.schema.json_display import readable_prefix
 
 Drawn = tuple[str, Mapping[str, Any]]
@@ -175,8 +174,8 @@ def _part(view: View, name: str, turn: Turn, part: Part) -> Drawn:
         raise IndexError
     if name == "call":
         call = view.session.by_call[f"{turn.number}.{part.index}"]
-        drawn_card, past = card(view, turn, call), told(view.session, call)
-        menu = choices(view.session, call, drawn_card.offer)
+        drawn_card, past = card(view, turn, call), staged_fault(view.session, call)
+        menu = fault_choices(view.session, call, drawn_card.offer)
         values |= {"card": drawn_card, "call": call, "staging": menu, "staged": past}
         return "_call.html", values | {"work": running(view.session, call)}
     if name in ("result", "real", "later"):
@@ -197,7 +196,7 @@ def _part(view: View, name: str, turn: Turn, part: Part) -> Drawn:
 
 def _came(session: Session, name: str, call: Call) -> dict[str, Any]:
     """What came of a call: its result, what was staged for it, or what came later."""
-    past, task = told(session, call), task_of(session, call)
+    past, task = staged_fault(session, call), task_of(session, call)
     came = {
         "result": call.result,
         "real": past.real if past else None,
@@ -265,3 +264,198 @@ def bar_segments(session: Session) -> list[Segment]:
 
 def _runs(segment: Segment) -> bool:
     return segment.open and segment.kind == "tool"
+
+
+# Log probabilities: how likely each token was, as rows of a small table.
+# https://platform.openai.com/docs/api-reference/chat/object (`logprobs.content`, also Ollama's),
+# https://ai.google.dev/api/generate-content#LogprobsResult
+
+
+MOST = 500
+"""Rows that are shown; of more, their number is said."""
+
+BESIDE = 5
+"""Alternatives that are shown for one token."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token, its probability in percent (`97.3`), and what else might have stood there."""
+
+    text: str
+    percent: str
+    others: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Odds:
+    """The first tokens, and how many there are in all."""
+
+    tokens: tuple[Token, ...]
+    count: int
+
+
+def odds(logprobs: Any) -> Odds | None:
+    """None where there is nothing that can be read."""
+    entries = list(_entries(logprobs))
+    tokens = (_token(entry, others) for entry, others in entries[:MOST])
+    return Odds(tuple(tokens), len(entries)) if entries else None
+
+
+def _entries(logprobs: Any) -> Iterator[tuple[Mapping[str, Any], Sequence[Any]]]:
+    match logprobs:
+        case {"chosenCandidates": list(chosen), **rest}:  # Gemini
+            steps = rest.get("topCandidates")
+            for entry, step in zip_longest(chosen, steps if isinstance(steps, list) else ()):
+                others = step.get("candidates") if isinstance(step, Mapping) else None
+                if isinstance(entry, Mapping):
+                    yield entry, others if isinstance(others, list) else ()
+        case Mapping():
+            for name in ("content", "refusal"):
+                yield from _entries(logprobs.get(name))
+        case list():
+            for entry in logprobs:
+                if isinstance(entry, Mapping) and "token" in entry:
+                    others = entry.get("top_logprobs")
+                    yield entry, others if isinstance(others, list) else ()
+                elif isinstance(entry, Mapping):
+                    yield from _entries(entry)
+
+
+def _token(entry: Mapping[str, Any], others: Sequence[Any]) -> Token:
+    text = _text(entry)
+    beside = [other for other in others if isinstance(other, Mapping) and _text(other) != text]
+    pairs = tuple((_text(one), _percent(one)) for one in beside[:BESIDE])
+    return Token(text, _percent(entry), pairs)
+
+
+def _text(entry: Mapping[str, Any]) -> str:
+    token = entry.get("token")
+    return token if isinstance(token, str) else "?"
+
+
+def _percent(entry: Mapping[str, Any]) -> str:
+    value = entry.get("logprob", entry.get("logProbability"))
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        return "?"
+    return f"{100 * math.exp(min(value, 0)):.1f}"
+
+
+# What a part holds beside its text: sealed thoughts, server calls, sources. Read from the blocks
+# that codecs keep in `meta`, by shape and not by protocol.
+
+
+MOST_SOURCES = 200
+_DEPTH = 12
+_OUTER = ("type", "id", "status", "name", "caller", "call_id", "tool_use_id", "item_id")
+_CITED = ("citations", "annotations", "groundingMetadata", "citationMetadata")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Something a text leans on; `quote` is what it says there."""
+
+    url: str
+    title: str = ""
+    quote: str = ""
+
+    @property
+    def linked(self) -> bool:
+        """Whether the address is one to be clicked; a model can write any."""
+        return self.url.lower().startswith(("https://", "http://"))
+
+
+@dataclass(frozen=True)
+class Served:
+    """A call that the provider made by itself, or what came of it.
+
+    `text` is what it was asked, "" where that is not told, or what came of it; `places` what it
+    found; `error` the provider's word for what went wrong.
+    """
+
+    name: str
+    text: str
+    places: tuple[Place, ...]
+    error: str
+
+
+def sealed(part: Part) -> int:
+    """How many bytes of a thought only its provider can read; 0 where there are none."""
+    return sum(len(text.encode("utf-8", "replace")) for text in seals(part.meta))
+
+
+def served(part: Part) -> Served:
+    """A server call or its result, as it is shown."""
+    block = block_of(part)
+    content = block.get("content")
+    error = content.get("error_code") if isinstance(content, Mapping) else block.get("error")
+    asked = {key: item for key, item in block.items() if key not in _OUTER and item is not None}
+    told = _told(asked) if part.kind == "server_call" else pretty(asked) if asked else ""
+    return Served(
+        part.name or str(block.get("type") or part.meta.get("type") or ""),
+        part.text or told,
+        places(block),
+        error if isinstance(error, str) else "",
+    )
+
+
+def _told(asked: Mapping[str, Any]) -> str:
+    """What a server call was asked, where that stands in its block; a single text as it is."""
+    match list(asked.values()):
+        case []:
+            return ""
+        case [str(text)]:
+            return text
+    return pretty(asked)
+
+
+def block_of(part: Part) -> Mapping[str, Any]:
+    """The provider's own block, whatever the codec calls it."""
+    for name in ("block", "part"):
+        block = part.meta.get(name)
+        if isinstance(block, Mapping):
+            return block
+    return {}
+
+
+def cited(part: Part) -> tuple[Place, ...]:
+    """What the words of a part lean on."""
+    content = part.meta.get("content")
+    holders = (block_of(part), content if isinstance(content, Mapping) else {}, part.meta)
+    return places([holder[name] for holder in holders for name in _CITED if name in holder])
+
+
+def cited_by(turn: Turn) -> tuple[Place, ...]:
+    """What the provider told at the end of an answer about where it has it from."""
+    meta = turn.end.meta if turn.end is not None else {}
+    return places([meta[name] for name in _CITED if name in meta])
+
+
+def places(value: Any) -> tuple[Place, ...]:
+    """Every address in `value` with what is said of it, each once."""
+    found: dict[str, Place] = {}
+    for place in _places(value, 0):
+        if len(found) >= MOST_SOURCES:
+            break
+        found.setdefault(place.url + "\n" + place.quote, place)
+    return tuple(found.values())
+
+
+def _places(value: Any, depth: int) -> Iterator[Place]:
+    if depth > _DEPTH:
+        return
+    match value:
+        case {"url": str(url)} | {"uri": str(url)} if url:
+            words = (value.get(name) for name in ("cited_text", "snippet"))
+            quote = next((word for word in words if isinstance(word, str)), "")
+            title = value.get("title")
+            yield Place(url, title if isinstance(title, str) else "", clip(quote, 300))
+        case {"cited_text": str(quote)}:
+            title = value.get("document_title") or value.get("title")
+            yield Place("", title if isinstance(title, str) else "", clip(quote, 300))
+        case Mapping():
+            for item in value.values():
+                yield from _places(item, depth + 1)
+        case list():
+            for item in value:
+                yield from _places(item, depth + 1)

@@ -1,18 +1,30 @@
-"""Where the time went: a clock without dead time, and the segments of the time bar.
+"""The time bar and the replay's timeline: a clock without dead time, segments, bars, positions.
 
-Both are computed from the folded session, so that the live page and the replay cannot differ.
+All of it is computed from the folded session, so that the live page and the replay cannot differ.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, zip_longest
 from math import inf
 from typing import Literal
 
+from app.core.events import (
+    CallEnded,
+    Logged,
+    PartStarted,
+    PromptAdded,
+    RequestSent,
+    ResponseFailed,
+    SessionStarted,
+)
+from app.core.reducer import fold
 from app.core.session import Call, Part, Prompt, Session, Turn
+from app.render.filters import clip, duration, one_line, plural
 
 SegmentKind = Literal["waiting", "thinking", "text", "arguments", "tool", "person"]
 
@@ -215,3 +227,317 @@ def _coverage(joints: list[int], spans: list[tuple[int, int]]) -> list[bool]:
         depth += step
         covered.append(depth > 0)
     return covered
+
+
+# The time bar as it is drawn: the place of each segment and its words.
+
+
+MOST_LANES = 6
+"""More share the last one."""
+MOST_ROWS = 60
+"""Of the list beside the bar, the last ones."""
+
+WIDTH, HEIGHT = 1000.0, 20.0
+"""Of the drawing, in its own units; the page stretches it."""
+PERSON = 8.0
+"""What the row of the person takes of the height, where there is one."""
+_GAP = 0.8
+OPEN = 8.0
+"""How wide a call that runs is at least: what comes next draws the bar anew, and it grows."""
+
+_WORDS: Mapping[SegmentKind, str] = {
+    "waiting": "waiting for the model",
+    "thinking": "thinking",
+    "text": "text",
+    "arguments": "writes its arguments",
+    "tool": "runs",
+    "person": "waits for you",
+}
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A segment on the drawing, in its units. `start_ms` and `end_ms` are of the replay clock."""
+
+    kind: SegmentKind
+    block: str
+    words: str
+    start_ms: int
+    end_ms: int
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """`lanes` is how many the bar has; `shared` tells where more would be needed, or is "".
+    `rows` are (words, block) in order of time, and `left_out` how many came before them."""
+
+    bars: Sequence[Bar]
+    lanes: int
+    shared: str
+    rows: Sequence[tuple[str, str]]
+    left_out: int
+
+
+def drawing(found: Sequence[Segment], length_ms: int) -> Drawing:
+    """The time bar of a clock that is `length_ms` long."""
+    if not length_ms:
+        return Drawing((), 1, "", (), 0)
+    bars = tuple(_bars(found, length_ms))
+    most = max((segment.lanes for segment in found), default=1)
+    shared = f"{most} at once at most; the last of {MOST_LANES} lanes is shared."
+    rows = [(bar.words, bar.block) for bar in bars]
+    return Drawing(
+        tuple(_seen_apart(bars)),
+        min(most, MOST_LANES),
+        shared if most > MOST_LANES else "",
+        rows[-MOST_ROWS:],
+        max(len(rows) - MOST_ROWS, 0),
+    )
+
+
+def _seen_apart(bars: Sequence[Bar]) -> Iterator[Bar]:
+    """`bars` without those that would cover another one to the unit: of thousands of calls that
+    wait together a few are drawn."""
+    drawn: set[tuple[object, ...]] = set()
+    for bar in bars:
+        place = bar.kind, round(bar.x), round(bar.x + bar.width), bar.y, bar.height
+        if place not in drawn:
+            drawn.add(place)
+            yield bar
+
+
+def _bars(found: Sequence[Segment], length_ms: int) -> Iterator[Bar]:
+    low = _beside_a_person(found)
+    for place, segment in enumerate(found):
+        y, height = HEIGHT - PERSON, PERSON
+        if segment.kind != "person":
+            whole = HEIGHT - PERSON if place in low else HEIGHT
+            visible = min(segment.lanes, MOST_LANES)
+            y = whole * min(segment.lane, visible - 1) / visible
+            height = whole / visible - (_GAP if visible > 1 else 0)
+        least = OPEN if segment.open and segment.kind == "tool" else 1.5
+        width = max(WIDTH * (segment.end_ms - segment.start_ms) / length_ms, least)
+        x = min(WIDTH * segment.start_ms / length_ms, WIDTH - width)
+        words = words_of(segment)
+        yield Bar(
+            segment.kind,
+            segment.block,
+            words,
+            segment.start_ms,
+            segment.end_ms,
+            x,
+            y,
+            width,
+            height,
+        )
+
+
+def words_of(one: Segment) -> str:
+    """`get_weather runs, call 1.2, 182 ms, beside 2 others`."""
+    name = f"{clip(one.name, 60)} " if one.name else ""
+    words = [name + ("calls" if one.kind == "tool" and not one.call else _WORDS[one.kind])]
+    if one.call:
+        words.append(f"call {one.call}")
+    words.append(duration(one.took_ms) + (" so far" if one.open else ""))
+    if one.lanes > 1:
+        words.append(f"beside {plural(one.lanes - 1, 'other')}")
+    return ", ".join(words)
+
+
+def _beside_a_person(found: Sequence[Segment]) -> set[int]:
+    """The places of those that leave room for the row of the person: where one of the segments
+    that stand side by side overlaps it, all of them do, so that lanes are of one height."""
+    person = [
+        segment
+        for segment in found
+        if segment.kind == "person" and segment.end_ms > segment.start_ms
+    ]
+    low: set[int] = set()
+    for group in _side_by_side(found):
+        start = min(found[place].start_ms for place in group)
+        end = max(found[place].end_ms for place in group)
+        if any(one.start_ms < end and start < one.end_ms for one in person):
+            low.update(group)
+    return low
+
+
+def _side_by_side(found: Sequence[Segment]) -> Iterator[list[int]]:
+    """The places of segments that hang together by overlapping, in order of their start."""
+    group: list[int] = []
+    reached = 0
+    for place, segment in enumerate(found):
+        if segment.kind == "person":
+            continue
+        if group and segment.start_ms >= reached:
+            yield group
+            group = []
+        reached = max(reached, segment.end_ms) if group else segment.end_ms
+        group.append(place)
+    if group:
+        yield group
+
+
+# The replay: what arrived, in one order, and where each arrival is in time. Position k is the page
+# after the first k arrivals, an event of the log or a piece of a recording each.
+
+
+Chunks = Mapping[int, Sequence[tuple[int, bytes]]]
+"""By recording: (Unix ms, bytes) in order of arrival."""
+
+Piece = tuple[int, int, bytes]
+"""(recording, Unix ms, bytes)."""
+
+MarkKind = Literal["prompt", "turn", "call", "error"]
+KINDS: tuple[MarkKind, ...] = ("prompt", "turn", "call", "error")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place to jump to: `position` is right after event `seq`. A call's is where it begins."""
+
+    kind: MarkKind
+    position: int
+    seq: int
+    words: str
+
+
+@dataclass(frozen=True)
+class Reel:
+    """`at` says of each arrival where it stands on the replay clock, in ms, ascending; `seqs` has
+    for each position the last event before it; `whole` is what the session came to. `first` is
+    the first position that can be drawn."""
+
+    whole: Session
+    clock: Clock
+    segments: Sequence[Segment]
+    arrivals: Sequence[Logged | Piece]
+    at: Sequence[int]
+    seqs: Sequence[int]
+    marks: Sequence[Mark]
+    first: int
+
+    @property
+    def count(self) -> int:
+        """The last position."""
+        return len(self.arrivals)
+
+    def of_seq(self, seq: int) -> int:
+        """The position right after event `seq`, or after the last one before it that there is."""
+        return self.within(bisect_left(self.seqs, seq))
+
+    def of_ms(self, ms: int) -> int:
+        """The position that the replay clock shows at `ms`."""
+        return self.within(bisect_right(self.at, ms))
+
+    def within(self, position: int) -> int:
+        """`position`, or the nearest that can be drawn."""
+        return min(max(position, self.first), self.count)
+
+    def ms(self, position: int) -> int:
+        """Where `position` begins on the replay clock."""
+        return self.at[position - 1] if position else 0
+
+
+@dataclass(frozen=True)
+class Played:
+    """A moment of a replay: after event `seq` of `last`, at `ms` of its clock. `whole` is what the
+    session came to; `before` and `after` are the next places to go to, by their kind (`event` and
+    those of marks), as events."""
+
+    whole: Session
+    seq: int
+    last: int
+    ms: int
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+
+
+def played(found: Reel, position: int) -> Played:
+    """Where `position` is, and where to go from there."""
+    seq, last = found.seqs[position], found.whole.seq
+    before = {"event": seq - 1} if seq > found.seqs[found.first] else {}
+    after = {"event": seq + 1} if seq < last else {}
+    for kind in KINDS:
+        earlier, later = beside(found, position, kind)
+        before |= {kind: earlier.seq} if earlier is not None else {}
+        after |= {kind: later.seq} if later is not None else {}
+    return Played(found.whole, seq, last, found.ms(position), before, after)
+
+
+def beside(found: Reel, position: int, kind: MarkKind) -> tuple[Mark | None, Mark | None]:
+    """The marks of that kind before and after `position`."""
+    marks = [mark for mark in found.marks if mark.kind == kind]
+    before = bisect_left(marks, position, key=lambda one: one.position)
+    after = bisect_right(marks, position, key=lambda one: one.position)
+    return (
+        marks[before - 1] if before else None,
+        marks[after] if after < len(marks) else None,
+    )
+
+
+def reel(session_id: str, log: Sequence[Logged], chunks: Chunks) -> Reel:
+    """`log` must hold the deltas of ended parts, too."""
+    whole = fold(session_id, log)
+    on = clock(whole, whole.updated_ms)
+    arrivals: list[Logged | Piece] = []
+    at, seqs, first = list[int](), [0], 0
+    for at_ms, what in _arrivals(log, chunks):
+        arrivals.append(what)
+        at.append(on.at(at_ms))
+        seqs.append(what.seq if isinstance(what, Logged) else seqs[-1])
+        if not first and isinstance(what, Logged) and isinstance(what.event, SessionStarted):
+            first = len(arrivals)
+    found = segments(whole, on, whole.updated_ms)
+    return Reel(whole, on, found, arrivals, at, seqs, tuple(_marks(arrivals)), first)
+
+
+def _arrivals(log: Sequence[Logged], chunks: Chunks) -> Iterator[tuple[int, Logged | Piece]]:
+    """(Unix ms, what) in one order of time; the order of the log holds whatever the clock did.
+
+    The bytes of a recording lie between its request and the next one.
+    """
+    pending: deque[tuple[int, bytes]] = deque()
+    number = now = 0
+    for logged in log:
+        moment = max(now, logged.at_ms)
+        last = isinstance(logged.event, RequestSent)
+        while pending and (last or pending[0][0] <= moment):
+            came, data = pending.popleft()
+            now = max(now, min(came, moment))
+            yield now, (number, came, data)
+        now = moment
+        yield now, logged
+        if isinstance(logged.event, RequestSent):
+            number = logged.event.recording
+            pending = deque(chunks.get(number, ()))
+    for came, data in pending:
+        now = max(now, came)
+        yield now, (number, came, data)
+
+
+def _marks(arrivals: Sequence[Logged | Piece]) -> Iterator[Mark]:
+    turn = prompts = 0
+    for position, what in enumerate(arrivals, 1):
+        if not isinstance(what, Logged):
+            continue
+        match what.event:
+            case PromptAdded(text=text):
+                prompts += 1
+                words = f"message {prompts}: {clip(one_line(text), 60)}"
+                yield Mark("prompt", position, what.seq, words)
+            case RequestSent(recording=turn):
+                yield Mark("turn", position, what.seq, f"turn {turn}")
+            case PartStarted(index=index, part_kind="call", name=name):
+                words = f"call {turn}.{index}: {clip(one_line(name), 60)}"
+                yield Mark("call", position, what.seq, words)
+            case ResponseFailed(message=message):
+                yield Mark("error", position, what.seq, clip(one_line(message), 80))
+            case CallEnded(call_id=call_id, result=result) if result.is_error:
+                words = f"call {call_id} {result.kind.replace('_', ' ') or 'failed'}"
+                yield Mark("error", position, what.seq, words)
+            case _:
+                pass

@@ -10,9 +10,8 @@ from jinja2 import Environment
 
 from app.core.events import Problem
 from app.core.tools import Content, Tool, ToolResult
-from app.render.arguments import LAYOUT_LIMIT, Token, laid_out
+from app.render.arguments import LAYOUT_LIMIT, FieldRow, Token, flat_rows, laid_out
 from app.render.card import Tone
-from app.render.fields import Row, flat_rows
 from app.render.filters import duration, size
 from app.render.pages import partial
 from app.render.request import COPIED_LIMIT, NAMES, shortened
@@ -39,7 +38,7 @@ class Panel:
     broken: str = ""
     source: str = ""
     mode: Mode = "form"
-    rows: tuple[Row, ...] = ()
+    rows: tuple[FieldRow, ...] = ()
     text: str = ""
     others: tuple[Problem, ...] = ()
     unsatisfied: bool = False

@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from app.core.decide import doubled_ids, may_run_unseen
 from app.core.session import Call, Session, SessionState
 from app.core.settings import Settings
-from app.render import cards
-from app.render.cards import Shown, calls_of, query_of, spelled
+from app.render import portions
 from app.render.filters import clip, one_line, plural
 from app.render.limits import paused_words
-from app.render.portions import Upto
-from app.render.reel import Played
+from app.render.portions import Shown, Upto, calls_of, query_of, spelled
+from app.render.timeline import Played
 from app.render.wire_rows import WireRows
 from app.store.query import Piece
 
@@ -94,7 +93,7 @@ class View:
 
     def most(self, number: int) -> int:
         """How many calls of turn `number` are shown."""
-        return self.shown.get(number, cards.CARDS) if self.live else cards.everything(number)
+        return self.shown.get(number, portions.CARDS) if self.live else portions.everything(number)
 
     @property
     def cards(self) -> str:

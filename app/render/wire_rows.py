@@ -1,12 +1,13 @@
-"""The wire view: every frame that came, and our own facts between them, runs folded into rows.
+"""The wire view: every frame that came, and our own facts between them, folded into rows.
 
-An incremental fold: a frame costs the same however many came before. Knows bytes, labels and
-times; what a block is, it is only told (`joined`). Framing of bytes is app/wire/framing, what a
-frame is called wire_labels, what is measured of a request wire_measures.
+Incremental: a frame costs the same however many came before. Works on bytes, labels and times;
+which block a row produced comes from outside (`joined`). Bytes are framed by protocols/framing.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ from app.core.events import (
     CallInterrupted,
     CallReturned,
     CallStarted,
+    Event,
     Logged,
     PartDelta,
     PartEnded,
@@ -36,13 +38,14 @@ from app.core.events import (
     Source,
     TaskEnded,
     TaskStarted,
+    Usage,
     Warned,
 )
 from app.protocols.addresses import parts_of
 from app.protocols.framing import Frame, Framer
+from app.protocols.registry import CODECS
 from app.render.filters import clip, duration, plural
-from app.render.wire_labels import bytes_words, label
-from app.render.wire_measures import Measures, limits_said, state
+from app.render.filters import number as grouped_number
 
 Tone = Literal["", "ran", "waiting", "failed"]
 Way = Literal["up", "down", "own"]
@@ -105,6 +108,79 @@ class Row:
     def minor(self) -> bool:
         """Whether the row is one of many of its kind, to be drawn quietly."""
         return self.count > 1 or (self.way == "down" and "delta" in self.label)
+
+
+@dataclass
+class Measures:
+    """Fed with what comes. `gap_ms` is the longest time between two pieces of the answer, and
+    `gap_at_ms` when it began; `tokens` are those written, None where nobody said how many."""
+
+    size: int = 0
+    frames: int = 0
+    first_byte_ms: int | None = None
+    first_token_ms: int | None = None
+    first_call_ms: int | None = None
+    last_ms: int = 0
+    gap_ms: int = 0
+    gap_at_ms: int = 0
+    tokens: int | None = None
+    ended: bool = False
+
+    def fed(self, at_ms: int, size: int, frames: int) -> bool:
+        """`size` bytes came, and `frames` frames were whole with them; whether `said` says more."""
+        new = self.first_byte_ms is None or self.ended
+        if self.first_byte_ms is None:
+            self.first_byte_ms = at_ms
+        elif at_ms - self.last_ms > self.gap_ms:
+            self.gap_ms, self.gap_at_ms = at_ms - self.last_ms, self.last_ms
+        self.last_ms = at_ms
+        self.size += size
+        self.frames += frames
+        return new
+
+    def told(self, event: Event, at_ms: int) -> bool:
+        """Take what an event tells; whether that is anything new."""
+        match event:
+            case PartStarted(part_kind="call") if self.first_call_ms is None:
+                self.first_call_ms = at_ms
+                return True
+            case PartDelta() | PartEnded() if self.first_token_ms is None:
+                self.first_token_ms = at_ms
+                return True
+            case ResponseEnded(usage=usage) | ResponseFailed(usage=usage):
+                self._over(usage)
+                return True
+        return False
+
+    def _over(self, usage: Usage) -> None:
+        self.tokens = usage.output_tokens
+        self.ended = True
+
+    @property
+    def rate(self) -> float | None:
+        """Tokens per second, from the first token to the last byte; None where it means nothing:
+        an answer in one piece, or tokens that nobody counted."""
+        first = self.first_token_ms
+        if first is None or not self.tokens or self.last_ms <= first:
+            return None
+        return self.tokens / ((self.last_ms - first) / 1000)
+
+    def said(self) -> list[tuple[str, str]]:
+        """(name, value) of all that is known so far."""
+        times = (
+            ("First byte", self.first_byte_ms),
+            ("First token", self.first_token_ms),
+            ("First call", self.first_call_ms),
+        )
+        rows = [(name, duration(ms)) for name, ms in times if ms is not None]
+        if self.ended and self.rate is not None:
+            rows.append(("Tokens per second", f"{self.rate:.1f}"))
+        if self.ended and self.gap_ms:
+            rows.append(("Longest gap", f"{duration(self.gap_ms)} at {duration(self.gap_at_ms)}"))
+        if self.ended:
+            size = grouped_number(self.size)
+            rows.append(("Received", f"{size} bytes, {plural(self.frames, 'frame')}"))
+        return rows
 
 
 @dataclass
@@ -401,3 +477,99 @@ def _called(by: str) -> str:
 def _block(call_id: str) -> str:
     """The id of a call's block, and of the task that it goes on as."""
     return "call-" + call_id.replace(".", "-")
+
+
+# Labels: what a frame is called in one line.
+
+
+def label(protocol: str, frame: Frame) -> str:
+    """The protocol's own word for a frame; what is no JSON object says what it is instead."""
+    match frame.kind:
+        case "comment":
+            return clip(frame.data.strip(), 40)
+        case "fields":
+            return frame.event or "fields without data"
+        case "too_large":
+            return "too large"
+        case "text":
+            return clip(frame.data.strip(), 40) or "text"
+        case "sse" | "json":
+            return _json_label(protocol, frame)
+
+
+def _json_label(protocol: str, frame: Frame) -> str:
+    try:
+        data = json.loads(frame.data)
+    except (ValueError, RecursionError):
+        data = None
+    codec = CODECS.get(protocol)
+    if codec is None or not isinstance(data, dict):
+        return clip(frame.data.strip(), 40) or frame.event or "empty"
+    return codec.label(data)
+
+
+def bytes_words(count: int) -> str:
+    """`312 B`, `3.1 kB`."""
+    return f"{count} B" if count < 1000 else f"{count / 1000:.1f} kB"
+
+
+# Measurements of one request, and their words. Times in ms since the request.
+
+
+def state(status: int | None, measures: Measures, content_type: str) -> str:
+    """What kind of answer it was, where that is not an answer that streamed; "" for one."""
+    if status is None:
+        return "No answer came: not one byte was received." if measures.ended else ""
+    if not measures.ended:
+        return ""
+    if not measures.size:
+        return f"Answered with status {status} and an empty body."
+    if status >= 400:
+        return f"Refused with status {status}; what came is an error and no stream."
+    if measures.frames <= 1 and "json" in content_type and "nd" not in content_type:
+        return "Not streamed: the whole answer came as one JSON body."
+    return ""
+
+
+_LIMIT = re.compile(
+    r"(?:anthropic-|x-)?ratelimit-(?:(limit|remaining|reset)-?(.*)|(.*?)-(limit|remaining|reset))"
+)
+_SECONDS = re.compile(r"\d+(?:\.\d+)?")
+
+
+def limits_said(headers: Mapping[str, str]) -> list[str]:
+    """What the headers say of rate limits: "requests: 48 of 50 left, resets in 12 s". What is in
+    no known form stands as it came."""
+    kinds: dict[str, dict[str, str]] = {}
+    said: list[str] = []
+    for name, value in sorted((name.lower(), value) for name, value in headers.items()):
+        match = _LIMIT.fullmatch(name)
+        if match is not None:
+            what, kind = (match[1], match[2]) if match[1] else (match[4], match[3])
+            kinds.setdefault(kind or "requests", {})[what] = value
+        elif name.startswith("retry-after"):
+            unit = " ms" if name.endswith("-ms") else " s" if _SECONDS.fullmatch(value) else ""
+            said.append(f"asks to wait {value}{unit}")
+        elif "ratelimit" in name.replace("-", ""):
+            said.append(f"{name}: {value}")
+    return [*(_of_kind(kind, values) for kind, values in kinds.items()), *said]
+
+
+def _of_kind(kind: str, values: Mapping[str, str]) -> str:
+    name = kind.replace("-", " ")
+    left, most, reset = (values.get(name, "") for name in ("remaining", "limit", "reset"))
+    match left, most:
+        case "", "":
+            words = []
+        case "", _:
+            words = [f"at most {most}"]
+        case _, "":
+            words = [f"{left} left"]
+        case _:
+            words = [f"{left} of {most} left"]
+    if reset:
+        bare = _SECONDS.fullmatch(reset) is not None and float(reset) < 1e8
+        again = f"{reset} s" if bare else reset
+        span = bare or re.fullmatch(r"(?:[\d.]+(?:ms|s|m|h|d))+", reset) is not None
+        words.append(f"resets in {again}" if span else f"resets at {again}")
+    return f"{name}: {', '.join(words)}"

@@ -14,7 +14,7 @@ from app.core.arguments import ABSENT, value_at
 from app.core.errors import Conflict, PlaygroundError, Refused
 from app.core.events import Problem
 from app.engine.decisions import Asked
-from app.render.fields import as_typed, flat, flat_rows, rows_of
+from app.render.arguments import as_typed, flat, flat_rows, rows_of
 from app.render.pages import partial
 from app.schema import strict_json
 from app.schema.arguments import json_text

@@ -21,7 +21,7 @@ from starlette.staticfiles import NotModifiedResponse, StaticFiles
 from starlette.types import Scope
 
 from app.core.errors import PlaygroundError
-from app.render.stylesheets import join_styles
+from app.render.environment import join_styles
 
 STYLES: Mapping[str, Sequence[str]] = {
     "app.css": ("tokens", "app"),

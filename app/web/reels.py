@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from app.engine.sessions import Hub
-from app.render.reel import reel
 from app.render.replay import Fixed, Player
+from app.render.timeline import reel
 
 T = TypeVar("T")
 

@@ -16,8 +16,8 @@ from app.core.session import Session, snapshot
 from app.engine.engine import Engine
 from app.engine.sessions import Live
 from app.render.always import lets_through
-from app.render.cards import Shown
 from app.render.imports import ChoicePage
+from app.render.portions import Shown
 from app.render.view import SessionRow, View
 from app.render.wire_rows import WireRows
 from app.store.batch import Summary

@@ -13,8 +13,8 @@ from app.core.events import Problem
 from app.core.tools import Tool, ToolResult
 from app.engine.try_tool import Looked, Try
 from app.formats.results import wire_results
+from app.render.arguments import as_typed, rows_of
 from app.render.card import source
-from app.render.fields import as_typed, rows_of
 from app.render.filters import ago, clip
 from app.render.trying import Mode, Panel, Past, Shown, Wire, wire
 from app.schema.form import fields, form_of, value_of

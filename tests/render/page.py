@@ -16,6 +16,7 @@ from app.render.view import View
 from app.render.wire_rows import WireRows
 
 ENV = environment(Path(__file__).parents[2] / "templates")
+ENV.globals["asset"] = "/static/{}".format
 NOW_MS = 1_790_000_100_000
 _VOID = {"input", "br", "hr", "img", "meta", "link", "wbr"}
 

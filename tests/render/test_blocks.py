@@ -18,7 +18,7 @@ from app.core.events import (
     ResponseFailed,
     ResponseStarted,
 )
-from app.render import cards, portions
+from app.render import portions
 from app.render.blocks import Frame, Touch, ancestors, block, frame, pieces, touched
 from tests.factories import WEATHER, Log
 from tests.factories import settings as settings_of
@@ -126,7 +126,7 @@ def test_a_text_that_streams_on_and_on_sends_but_its_size(kind: PartKind) -> Non
 def test_it_does_so_where_a_turn_shows_but_its_first_call(
     name: str, apart: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cards, "CARDS", 1)
+    monkeypatch.setattr(portions, "CARDS", 1)
     events = STORIES[name]
     live = Live(events)
     live.go(1)

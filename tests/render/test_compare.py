@@ -9,7 +9,6 @@ from typing import Any
 
 from app.core.session_diff import Side, align, side
 from app.core.value_diff import Change, text_changes
-from app.render.cards import CARDS, Shown
 from app.render.compare import (
     Choice,
     ComparePage,
@@ -20,6 +19,7 @@ from app.render.compare import (
     groups,
 )
 from app.render.compare_calls import MOST_CHANGES, SHOWN_TEXT, CallCell, in_sight
+from app.render.portions import CARDS, Shown
 from app.render.view import SessionRow
 from tests.core.sides import Turns, logged, sided
 from tests.factories import Log, settings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.core.events import Problem
-from app.render.fields import as_typed, flat, flat_rows, rows_of
+from app.render.arguments import as_typed, flat, flat_rows, rows_of
 from app.schema.form import fields, form_of
 from tests.tables import each_row
 

@@ -18,8 +18,20 @@ from app.core.events import (
     PartStarted,
 )
 from app.core.tools import text_result
-from app.render.lanes import HEIGHT, MOST_LANES, MOST_ROWS, OPEN, PERSON, WIDTH, drawing, words_of
-from app.render.timeline import Segment, clock, in_lanes, segments
+from app.render.timeline import (
+    HEIGHT,
+    MOST_LANES,
+    MOST_ROWS,
+    OPEN,
+    PERSON,
+    WIDTH,
+    Segment,
+    clock,
+    drawing,
+    in_lanes,
+    segments,
+    words_of,
+)
 from tests.factories import DIGEST, Log, turn_with_calls
 from tests.render.logs import STORIES
 from tests.render.page import at

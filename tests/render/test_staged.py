@@ -10,7 +10,7 @@ from app.core.events import CallDecided, CallEnded, CallStarted, Problem
 from app.core.faults import FAULTS, Scene, staged
 from app.core.tools import Content, ToolResult, text_result
 from app.render.blocks import block
-from app.render.staged import choices, told
+from app.render.card import fault_choices, staged_fault
 from app.render.view import View
 from app.render.wire_rows import WireRows
 from tests.factories import DIGEST, Log, turn_with_calls
@@ -45,7 +45,9 @@ def ended(name: str, real: ToolResult | None = REAL, result: ToolResult | None =
 def blocked(log: Log, **changes: Any) -> list[str]:
     session, card = log.session(), card_of(log, **changes)
     return [
-        one.fault.name for one in choices(session, session.call("1.1"), card.offer) if one.blocked
+        one.fault.name
+        for one in fault_choices(session, session.call("1.1"), card.offer)
+        if one.blocked
     ]
 
 
@@ -138,7 +140,7 @@ def test_afterwards_the_card_says_what_was_real(row: Any) -> None:
 )
 def test_what_did_not_go_as_asked_is_said(log: Log, title: str, said: str, real: bool) -> None:
     session = log.session()
-    one = told(session, session.call("1.1"))
+    one = staged_fault(session, session.call("1.1"))
     assert one is not None
     assert one.title == title
     assert said in one.said
@@ -158,5 +160,7 @@ def test_a_stale_result_tells_of_which_turn_it_is() -> None:
 def blocked_of(log: Log, call_id: str) -> list[str]:
     session, card = log.session(), card_of(log, call_id)
     return [
-        one.fault.name for one in choices(session, session.call(call_id), card.offer) if one.blocked
+        one.fault.name
+        for one in fault_choices(session, session.call(call_id), card.offer)
+        if one.blocked
     ]

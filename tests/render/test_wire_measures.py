@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.core.events import Event, PartDelta, PartStarted, ResponseEnded, ResponseFailed, Usage
-from app.render.wire_measures import Measures, limits_said, state
+from app.render.wire_rows import Measures, limits_said, state
 from tests.tables import each_row
 
 

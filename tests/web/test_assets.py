@@ -10,7 +10,7 @@ import pytest
 
 from app import config
 from app.core.errors import PlaygroundError
-from app.render.stylesheets import join_styles
+from app.render.environment import join_styles
 from app.web.assets import FOREVER, SCRIPTS, START, STYLES, build
 from tests.served import Reached
 

@@ -13,7 +13,6 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from app.core.errors import BadInput
 from app.core.session_diff import Alignment, Side, align, in_common, side
 from app.render.beside import decided_here
-from app.render.cards import Shown, shown_from
 from app.render.compare import (
     MOST_ROWS,
     Choice,
@@ -25,6 +24,7 @@ from app.render.compare import (
     groups,
 )
 from app.render.compare_told import compared, markdown
+from app.render.portions import Shown, shown_from
 from app.render.view import SessionRow
 from app.store.batch import Summary
 from app.store.family import Relative, family

@@ -20,10 +20,9 @@ from app.engine.preview import preview
 from app.engine.recorded_model import said
 from app.engine.sessions import Live
 from app.render.blocks import block
-from app.render.cards import Shown, shown_from
 from app.render.code import ShownCode
 from app.render.pages import more_cards_shown, session_page, stream_fragment
-from app.render.portions import Upto, upto_from
+from app.render.portions import Shown, Upto, shown_from, upto_from
 from app.store.family import forks_of
 from app.web.forms import as_json, wants
 from app.web.pages.code import shown_code
