@@ -56,7 +56,9 @@ class Mock:
             empty = _left_empty(tool, arguments)
         except (ValueError, RecursionError):  # no sound arguments, of which the verdict tells
             empty = []
-        said = f"The call leaves out what its result names: {', '.join(empty[:5])} is empty there."
+        verb = "is" if len(empty) == 1 else "are"
+        named = ", ".join(empty[:5]) + (", …" if len(empty) > 5 else "")
+        said = f"The call leaves out what its result names: {named} {verb} empty there."
         problems = (Problem("note", said),) if empty else ()
         return Checked(problems=problems, parallel_safe=tool.parallel_safe)
 
@@ -94,6 +96,8 @@ def _left_empty(tool: Tool, arguments: str) -> list[str]:
         return []
     chosen = _case(tool.config, arguments)
     several = tool.config.get("sequence") if chosen is None else None
+    if chosen is None and not several and tool.config.get("sample", False):
+        return []
     return left_empty(list(several or [(chosen or tool.config).get("result")]), given, known)
 
 

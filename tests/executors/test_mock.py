@@ -72,6 +72,12 @@ async def test_result(template: Any, text: str) -> None:
             "{{ args.city.0 }}",
         ),
         ({"result": "{{ args.city }}"}, "Kraków", ""),
+        (
+            {"result": "{{ args.unit }}{{ args.unit.name }}"},
+            "",
+            "{{ args.unit }}, {{ args.unit.name }} are empty there",
+        ),
+        ({"sample": True, "output_schema": {"const": "a"}, "result": "{{ args.unit }}"}, "a", ""),
         ({"sequence": [{"result": "a"}, {"result": "{{ args.unit }}"}]}, "a", "{{ args.unit }} is"),
         (
             {"cases": [{"when": {"/n": 2}, "result": "{{ args.unit }}"}], "result": "else"},
