@@ -18,7 +18,8 @@ const byForm = (form) => form.querySelector("[name=by]:checked")?.value === "for
 async function asked(form, what, fields) {
   const body = new URLSearchParams(fields);
   try {
-    const answer = await fetch(`${form.dataset.answers}/${what}`, fields ? { method: "POST", body, headers: { Accept: "application/json" } } : { headers: { Accept: "application/json" } });
+    const headers = { Accept: "application/json" };
+    const answer = await fetch(`${form.dataset.answers}/${what}`, fields ? { method: "POST", body, headers } : { headers });
     const told = await answer.json();
     if (answer.ok) return told;
     say(told.error ?? `Refused (${answer.status}).`);

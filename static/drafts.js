@@ -8,10 +8,14 @@ const UNSENT = { answerform: "this answer", editform: "these arguments", denyfor
 const session = document.querySelector("main[data-session]")?.dataset.session;
 const prefix = `typed:${session}:`;
 
-const fields = (form) => [...form.elements].filter((field) => field.name && !["hidden", "file", "submit"].includes(field.type) && !field.closest(".like, .pastway"));
+const isTyped = (field) => field.name && !["hidden", "file", "submit"].includes(field.type) && !field.closest(".like, .pastway");
+const fields = (form) => [...form.elements].filter(isTyped);
 const ticked = (field) => field.type === "checkbox" || field.type === "radio";
 const asDrawn = (field) => (ticked(field) ? field.checked === field.defaultChecked : field.value === drawn(field));
-const drawn = (field) => (field instanceof HTMLSelectElement ? ([...field.options].find((one) => one.defaultSelected) ?? field.options[0])?.value : field.defaultValue);
+function drawn(field) {
+  if (!(field instanceof HTMLSelectElement)) return field.defaultValue;
+  return ([...field.options].find((option) => option.defaultSelected) ?? field.options[0])?.value;
+}
 
 function noted(event) {
   const form = session && event.target.closest?.(FORM);

@@ -388,7 +388,9 @@ const matching = (field) => [...document.querySelectorAll(field.dataset.filter)]
 
 function filtered(field) {
   const wanted = field.value.trim().toLowerCase();
-  for (const row of document.querySelectorAll(field.dataset.filter)) row.hidden = "aside" in row.dataset || !(row.dataset.words ?? row.textContent).toLowerCase().includes(wanted);
+  for (const row of document.querySelectorAll(field.dataset.filter)) {
+    row.hidden = "aside" in row.dataset || !(row.dataset.words ?? row.textContent).toLowerCase().includes(wanted);
+  }
   for (const group of document.querySelectorAll("[data-group]")) group.hidden = !group.querySelector("[data-words]:not([hidden])");
   for (const none of document.querySelectorAll(`[data-none="${field.id}"]`)) none.hidden = matching(field).length > 0;
 }

@@ -112,7 +112,9 @@ function narrow() {
   const only = document.getElementById("set-tools-chosen");
   if (!only) return;
   only.checked = left !== null;
-  for (const box of document.querySelectorAll("#set-tools [name=tools]")) box.parentElement.toggleAttribute("data-aside", left !== null && !box.checked && !left.has(box.value));
+  for (const box of document.querySelectorAll("#set-tools [name=tools]")) {
+    box.parentElement.toggleAttribute("data-aside", left !== null && !box.checked && !left.has(box.value));
+  }
   document.getElementById("set-tools-search").dispatchEvent(new Event("input", { bubbles: true }));
 }
 

@@ -24,7 +24,10 @@ function marked(element, on) {
 document.addEventListener("focusin", (event) => marked(event.target, true));
 document.addEventListener("focusout", (event) => marked(event.target, false));
 
-const inSight = (element) => element?.scrollIntoView({ block: "nearest", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+function inSight(element) {
+  const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
+  element?.scrollIntoView({ block: "nearest", behavior });
+}
 
 document.addEventListener("click", (event) => {
   const row = event.target.closest?.(".wirerow");

@@ -203,6 +203,35 @@ def test_pages_name_no_other_host() -> None:
     assert host_errors("bad.css", "@import url(//cdn.example/x.css)") != []
 
 
+LONGEST = 160
+MOST_STYLESHEETS = 14
+WIDTHS = {
+    *("(max-width: 640px)", "(max-width: 900px)", "(max-width: 1100px)", "(max-width: 1399px)"),
+    *("(min-width: 641px)", "(min-width: 901px)", "(min-width: 1101px)", "(min-width: 1400px)"),
+}
+"""The four at which pages change: static/tokens.css says why."""
+
+
+def long_lines(name: str, text: str) -> list[str]:
+    lines = enumerate(text.split("\n"), 1)
+    return [f"{name}:{number} is too long" for number, line in lines if len(line) > LONGEST]
+
+
+def other_widths(name: str, text: str) -> list[str]:
+    asked = re.findall(r"\((?:max|min)-width:[^)]*\)", "".join(re.findall(r"@media[^{]*", text)))
+    return [f"{name}: {width}" for width in asked if width not in WIDTHS]
+
+
+def test_pages_are_written_in_readable_lines_and_change_at_four_widths() -> None:
+    sheets = list((ROOT / "static").glob("*.css"))
+    assert len(sheets) <= MOST_STYLESHEETS
+    assert [found for path in sheets for found in other_widths(path.name, path.read_text())] == []
+    pages = [*(ROOT / "static").glob("*.js"), *sheets]
+    assert [found for path in pages for found in long_lines(path.name, path.read_text())] == []
+    assert long_lines("bad", "a" * 161)
+    assert other_widths("bad", "@media (max-width: 700px) { a { color: red } }")
+
+
 MACHINE = re.compile(r"/" + r"work\b|\bissue" + r" #?\d+\b|" + r"Anthro" + r"pic Claude Code", re.I)
 
 

@@ -114,7 +114,7 @@ def is_private(name: str, value: str, session: Session) -> bool:
 _PLAIN = re.compile("[A-Za-z]+|[0-9]+")
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9.:/_\[\]-]*")
 
-STYLES = ("tokens", "app", "running", "answer", "staged", "wire", "fork", "shared")
+STYLES = ("tokens", "base", "frame", "flow", "bar", "wire", "shared")
 
 
 @lru_cache(maxsize=1)

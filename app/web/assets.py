@@ -24,25 +24,11 @@ from app.core.errors import PlaygroundError
 from app.render.environment import join_styles
 
 STYLES: Mapping[str, Sequence[str]] = {
-    "app.css": ("tokens", "app"),
-    "session.css": (
-        *("request", "fields", "always", "rules", "answer", "limits", "staged", "running"),
-        *("wire", "code", "replay", "fork", "share", "find"),
-    ),
-    "column.css": (
-        *("request", "fields", "always", "answer", "limits", "staged", "running", "replay"),
-        *("fork", "share", "find", "beside"),
-    ),
-    "tools.css": ("tools", "fields", "try", "always"),
-    "about.css": ("request", "always"),
-    "try.css": ("fields", "try"),
-    "taking.css": ("import", "share"),
+    "app.css": ("tokens", "base", "frame", "flow", "bar", "forms"),
+    "session.css": ("wire", "rules"),
     **{
         f"{name}.css": (name,)
-        for name in (
-            *("beside", "compare", "files", "find", "fork", "import", "onelane", "providers"),
-            *("request", "rules", "servers", "share"),
-        )
+        for name in ("compare", "onelane", "pages", "providers", "rules", "tools")
     },
 }
 """Stylesheets by the pages that share them, their sources in the order of the cascade."""
