@@ -20,7 +20,7 @@ APP = sorted((ROOT / "app").rglob("*.py"))
 
 FLOORS: Mapping[str, int] = {
     "core": 0,
-    **dict.fromkeys(("schema",), 1),
+    **dict.fromkeys(("schema", "secrets"), 1),
     **dict.fromkeys(("protocols", "store", "net", "config"), 2),
     **dict.fromkeys(("render", "export", "formats", "executors", "simulator"), 3),
     "engine": 4,
@@ -30,7 +30,7 @@ FLOORS: Mapping[str, int] = {
 SIDEWAYS = {("export", "render"), ("cli", "commands")}
 """Arrows between rooms of one floor that are drawn on purpose."""
 
-PURE = ("core", "schema", "protocols", "formats", "render", "export")
+PURE = ("core", "schema", "secrets", "protocols", "formats", "render", "export")
 SEEDED = {("protocols", "random")}
 """The servers' ends shape a stream by a `Random` with a seed, which is as pure as a number."""
 IMPURE = {"asyncio", "httpx", "aiosqlite", "starlette", "time", "uuid", "os", "random", "socket"}

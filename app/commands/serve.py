@@ -71,7 +71,9 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
     try:
         engine.lock.tell(base)
         for output in logging.getLogger().handlers:
-            output.addFilter(config.log_filter(lambda text: engine.keys.masker().mask_text(text)))
+            output.addFilter(
+                config.log_filter(lambda text: engine.keys.redactor().redact_text(text))
+            )
         app, site = make_app(
             engine,
             token=token,

@@ -74,7 +74,7 @@ async def asked_of_forks(
 
 async def _together(engine: Engine, ids: list[str], text: str) -> list[str]:
     """One tag on all of them, by which the list finds them together."""
-    told = engine.keys.masker().mask_text(title_of(text))  # masked first, and cut after
+    told = engine.keys.redactor().redact_text(title_of(text))  # masked first, and cut after
     seen = "".join(one for one in told if one.isprintable())
     for one in ids if len(ids) > 1 else ():
         await manage_sessions.tag(

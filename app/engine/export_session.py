@@ -17,8 +17,8 @@ from app.export.kept import DEFAULT_BASE, Kept, Look, Piece, Recording
 from app.export.redact import Redacted, redacted
 from app.export.without import without
 from app.net.keys import LIKE_SECRET
-from app.net.mask import SHORTEST
 from app.render.environment import environment, join_styles
+from app.secrets.redaction import SHORTEST
 from app.store.batch import Closed
 from app.store.log import Log
 

@@ -34,7 +34,9 @@ async def archive(engine: Engine, session_id: str, *, on: bool) -> None:
 async def tag(engine: Engine, session_id: str, tags: Sequence[str]) -> tuple[str, ...]:
     """`tags` are all that the session has from now on; as they are kept. BadInput where there are
     too many or one is too long."""
-    kept = tuple(sorted({" ".join(engine.keys.masker().mask_text(tag).split()) for tag in tags}))
+    kept = tuple(
+        sorted({" ".join(engine.keys.redactor().redact_text(tag).split()) for tag in tags})
+    )
     kept = tuple(one for one in kept if one)
     if len(kept) > MOST_TAGS:
         raise BadInput(f"A session has at most {MOST_TAGS} tags; take one away first.")

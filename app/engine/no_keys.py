@@ -16,7 +16,7 @@ from app.core.serialization import to_data
 from app.core.settings import Settings
 from app.core.tools import Tool
 from app.net.keys import origin
-from app.net.mask import Masker
+from app.secrets.redaction import Redactor
 
 SECRET_QUERY = re.compile(r"[?&;](?:[^=&]*(?:key|token|secret|sig|auth|passw)[^=&]*)=", re.I)
 
@@ -30,7 +30,7 @@ def check_address(base_url: str) -> None:
         raise BadInput("A base URL takes no key along; leave it out and name its variable.")
 
 
-def check_settings(settings: Settings, masker: Masker, before: Settings) -> None:
+def check_settings(settings: Settings, redactor: Redactor, before: Settings) -> None:
     """BadInput that names the place, never the value, where one holds a known key.
 
     What stood in `before` is not looked at again: a key that became known since must not keep
@@ -38,8 +38,10 @@ def check_settings(settings: Settings, masker: Masker, before: Settings) -> None
     may hold a key, and is masked where it is kept.
     """
     old = _places(before)
-    _check({name: value for name, value in _places(settings).items() if value != old[name]}, masker)
-    check_tools((tool for tool in settings.tools if tool not in before.tools), masker)
+    _check(
+        {name: value for name, value in _places(settings).items() if value != old[name]}, redactor
+    )
+    check_tools((tool for tool in settings.tools if tool not in before.tools), redactor)
 
 
 def _places(settings: Settings) -> dict[str, Any]:
@@ -54,22 +56,22 @@ def _places(settings: Settings) -> dict[str, Any]:
     }
 
 
-def check_tools(tools: Iterable[Tool], masker: Masker) -> None:
+def check_tools(tools: Iterable[Tool], redactor: Redactor) -> None:
     """BadInput where a tool holds a known key; tools are numbered, for a name may be the place."""
     for number, tool in enumerate(tools, 1):
         data = to_data(tool)
-        _check({f"{name} of tool {number}": value for name, value in data.items()}, masker)
+        _check({f"{name} of tool {number}": value for name, value in data.items()}, redactor)
 
 
-def check_rule(rule: Rule, masker: Masker) -> None:
+def check_rule(rule: Rule, redactor: Redactor) -> None:
     """BadInput where a rule holds a known key, in whichever of its places."""
     names = ("tool", "source", "when", "text", "words")
-    _check({f"{name} of the rule": getattr(rule, name) for name in names}, masker)
+    _check({f"{name} of the rule": getattr(rule, name) for name in names}, redactor)
 
 
-def _check(places: Mapping[str, Any], masker: Masker) -> None:
+def _check(places: Mapping[str, Any], redactor: Redactor) -> None:
     for place, value in places.items():
-        if masker.holds(value):
+        if redactor.holds(value):
             raise BadInput(
                 f"{place} holds the value of a key; take it out: a key goes by the name of its "
                 "variable, and is sent in the protocol's own header."

@@ -18,9 +18,9 @@ from app.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Protocol
 from app.core.tools import Content, ToolChoice
 from app.engine.engine import Engine
 from app.engine.redaction import masked
-from app.net.mask import Masker
 from app.protocols.parameters import extra_told_to
 from app.protocols.registry import CODECS
+from app.secrets.redaction import Redactor
 
 WIRES: tuple[Protocol, ...] = tuple(name for name in PROTOCOLS if name in CODECS)
 """The protocols a request can be shown in."""
@@ -62,7 +62,7 @@ def preview(engine: Engine, session: Session, draft: Draft = NO_DRAFT, wire: str
     """The next request of `session`; with `wire`, as that protocol would say it."""
     settings = session.settings
     assert settings is not None
-    ahead, says = _ahead(session, draft, engine.keys.masker())
+    ahead, says = _ahead(session, draft, engine.keys.redactor())
     untold: tuple[str, ...] = ()
     if wire:
         profile = profile_on(engine.profiles(), settings.profile, wire)
@@ -125,12 +125,12 @@ def profile_on(profiles: Sequence[Profile], own: Profile, wire: str) -> Profile:
     return next(iter(rows), simulator)
 
 
-def _ahead(session: Session, draft: Draft, masker: Masker) -> tuple[Session, list[str]]:
+def _ahead(session: Session, draft: Draft, redactor: Redactor) -> tuple[Session, list[str]]:
     """A copy of `session` at the moment when its next request leaves."""
     items, says, last = list(session.items), [], session.last_item
     free = session.state != "running" and not session.waiting
     if not draft.empty and free:
-        added = masked(PromptAdded(draft.text, draft.images), masker)
+        added = masked(PromptAdded(draft.text, draft.images), redactor)
         assert isinstance(added, PromptAdded)
         items.append(Prompt(session.prompts + 1, added.text, session.seq + 1, 0, added.images))
     else:

@@ -112,11 +112,11 @@ class Providers:
 
         Where no model is named, the first that the provider lists is asked.
         """
-        return _masked(await self._test(profile, model), self._keys.masker().mask_text)
+        return _masked(await self._test(profile, model), self._keys.redactor().redact_text)
 
     async def models(self, profile: Profile) -> Listing:
         """The provider's own list of models; remembered until the next."""
-        return _masked(await self._models(profile), self._keys.masker().mask_text)
+        return _masked(await self._models(profile), self._keys.redactor().redact_text)
 
     async def _test(self, profile: Profile, model: str) -> Tested:
         model = model or profile.model
@@ -188,7 +188,7 @@ class Providers:
         body: bytes,
         limits: Limits,
     ) -> _Read:
-        clock, masked = asyncio.get_running_loop().time, self._keys.masker().mask_stream()
+        clock, masked = asyncio.get_running_loop().time, self._keys.redactor().redact_stream()
         read = _Read(clock())
         try:
             async with self._net.open(method, url, headers, body, limits) as answer:
@@ -209,7 +209,7 @@ class Providers:
     def _tested(
         self, profile: Profile, model: str, url: str, read: _Read, notes: tuple[str, ...]
     ) -> Tested:
-        mask = self._keys.masker().mask_text
+        mask = self._keys.redactor().redact_text
         kinds = {
             logged.index: logged.part_kind
             for logged in read.events
@@ -242,7 +242,7 @@ class Providers:
         return replace(tested, ok=True, sentence=f"It answers, but said no word{spent}.")
 
     def _listing(self, one: Codec, profile: Profile, url: str, read: _Read) -> Listing:
-        mask = self._keys.masker().mask_text
+        mask = self._keys.redactor().redact_text
         listing = Listing(False, "", url=url, status=read.status, total_ms=read.total_ms)
         if read.trouble is not None or read.status is None or read.status >= 400:
             said, words = _failed(read, profile, mask)

@@ -27,12 +27,12 @@ from app.core.events import (
     Warned,
 )
 from app.core.tools import Content, ToolResult
-from app.net.mask import Masker
+from app.secrets.redaction import Redactor
 
 
-def masked(event: Event, masker: Masker) -> Event:
+def masked(event: Event, redactor: Redactor) -> Event:
     """`event` with stars for each secret in the texts that a person, a model or a tool wrote."""
-    text, data = masker.mask_text, masker.mask_data
+    text, data = redactor.redact_text, redactor.redact_data
     match event:
         case PartDelta():
             return event
@@ -51,25 +51,25 @@ def masked(event: Event, masker: Masker) -> Event:
         case CallDoubted(problem=problem):
             return replace(event, problem=replace(problem, message=text(problem.message)))
         case CallProgressed():
-            kept = None if event.real is None else _masked_result(event.real, masker)
+            kept = None if event.real is None else _masked_result(event.real, redactor)
             return replace(event, text=text(event.text), output=text(event.output), real=kept)
         case TaskEnded(result=ToolResult() as result):
-            return replace(event, result=_masked_result(result, masker))
+            return replace(event, result=_masked_result(result, redactor))
         case CallDecided(arguments=arguments):
             edited = None if arguments is None else text(arguments)
             return replace(event, text=text(event.text), arguments=edited)
         case CallEnded(result=result, real=real):
-            kept = None if real is None else _masked_result(real, masker)
-            return replace(event, result=_masked_result(result, masker), real=kept)
+            kept = None if real is None else _masked_result(real, redactor)
+            return replace(event, result=_masked_result(result, redactor), real=kept)
         case ResponseFailed():
             return replace(event, message=text(event.message), error=data(event.error))
     return event
 
 
-def _masked_result(result: ToolResult, masker: Masker) -> ToolResult:
-    content = tuple(_masked_content(piece, masker) for piece in result.content)
-    return replace(result, content=content, form=masker.mask_data(result.form))
+def _masked_result(result: ToolResult, redactor: Redactor) -> ToolResult:
+    content = tuple(_masked_content(piece, redactor) for piece in result.content)
+    return replace(result, content=content, form=redactor.redact_data(result.form))
 
 
-def _masked_content(piece: Content, masker: Masker) -> Content:
-    return replace(piece, text=masker.mask_text(piece.text))
+def _masked_content(piece: Content, redactor: Redactor) -> Content:
+    return replace(piece, text=redactor.redact_text(piece.text))

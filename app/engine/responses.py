@@ -131,14 +131,14 @@ class Client:
             failed = ResponseFailed("no_key", missing)
         key_name = "PLAYGROUND_TOKEN" if profile.simulated else profile.key_name
         shown = one.key_header("$" + key_name, profile.quirks) if key_name else {}
-        masker, url = self._keys.masker(), joined(base_url, request.path)
+        redactor, url = self._keys.redactor(), joined(base_url, request.path)
         sent = RequestSent(
             recording,
             profile.protocol,
             request.method,
-            masker.mask_text(url),
-            merged(masker.mask_data(merged(request.headers, profile.headers)), shown),
-            masker.mask_text(request.body.decode("utf-8")),
+            redactor.redact_text(url),
+            merged(redactor.redact_data(merged(request.headers, profile.headers)), shown),
+            redactor.redact_text(request.body.decode("utf-8")),
             model,
             choice,
         )
@@ -171,7 +171,7 @@ class Client:
         answering.reader = asyncio.create_task(self._read(prepared, answering))
         if answering.stopped is not None:
             answering.reader.cancel()
-        writing = Writing(self._hub, session_id, prepared, self._keys.masker(), ended)
+        writing = Writing(self._hub, session_id, prepared, self._keys.redactor(), ended)
         self._open.add(answering)
         try:
             while not writing.over:

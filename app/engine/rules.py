@@ -15,7 +15,7 @@ from app.core.rules import LETS_THROUGH, Rule, base_of, content, told
 from app.core.tools import Tool
 from app.engine.no_keys import check_rule
 from app.executors.table import Executors
-from app.net.mask import Masker
+from app.secrets.redaction import Redactor
 from app.store.library import Library
 
 ALWAYS = ""
@@ -30,7 +30,7 @@ BIND_S = 5.0
 
 
 class Rules:
-    """`clock` gives Unix time in ms; `new_id` a fresh id; `masker` what knows the keys of this
+    """`clock` gives Unix time in ms; `new_id` a fresh id; `redactor` what knows the keys of this
     moment; `changed` is called after each change. `version` counts them."""
 
     def __init__(
@@ -39,14 +39,14 @@ class Rules:
         executors: Executors,
         clock: Callable[[], int],
         new_id: Callable[[], str],
-        masker: Callable[[], Masker] = Masker,
+        redactor: Callable[[], Redactor] = Redactor,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._library = library
         self._executors = executors
         self._clock = clock
         self._new_id = new_id
-        self._masker = masker
+        self._redactor = redactor
         self._changed = changed
         self._lists: dict[str, tuple[Rule, ...]] = {}
         self._deleted: dict[tuple[str, str], tuple[Rule, int, Sequence[Rule]]] = {}
@@ -73,9 +73,9 @@ class Rules:
         """BadInput where they are too many for a list, or one holds a known key."""
         if len(rules) > MOST_RULES:
             raise BadInput(f"A list has at most {MOST_RULES} rules; send fewer.")
-        masker = self._masker()
+        redactor = self._redactor()
         for rule in rules:
-            check_rule(rule, masker)
+            check_rule(rule, redactor)
 
     async def put(self, session_id: str, rules: Iterable[Rule], tools: Sequence[Tool]) -> None:
         """Make `rules` the session's own, bound to those of its `tools` that they are about."""

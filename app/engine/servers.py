@@ -21,8 +21,8 @@ from app.executors.mcp_launch import NAME as VARIABLE
 from app.executors.mcp_results import Listed, legal_name
 from app.formats.servers import literal_keys
 from app.net.keys import origin
-from app.net.mask import Masker
 from app.schema.validate import check_tool
+from app.secrets.redaction import Redactor
 from app.store.library import Library
 
 NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,64}")
@@ -71,18 +71,18 @@ class Shown:
 
 
 class Servers:
-    """`masker` gives what hides the known keys, `clock` the time in ms."""
+    """`redactor` gives what hides the known keys, `clock` the time in ms."""
 
     def __init__(
         self,
         library: Library,
         mcp: Mcp,
-        masker: Callable[[], Masker],
+        redactor: Callable[[], Redactor],
         clock: Callable[[], int],
     ) -> None:
         self._library = library
         self._mcp = mcp
-        self._masker = masker
+        self._redactor = redactor
         self._clock = clock
         self._changing = asyncio.Lock()
 
@@ -181,8 +181,8 @@ class Servers:
         `honest` are values that look like keys and of which the person says that they are none."""
         server = _server(data)
         _check_secrets(server, honest)
-        masker = self._masker()
-        if masker.holds([to_data(server)]):
+        redactor = self._redactor()
+        if redactor.holds([to_data(server)]):
             raise BadInput(
                 "The server holds the value of a key; write ${NAME} in its place, with the name"
                 " of the key's variable."
@@ -197,7 +197,7 @@ class Servers:
             name = own.name if own else legal_name(listed.name, server.name, names)
             names.add(name)
             tool = _tool(server.name, listed, name, own)
-            if self._masker().holds([to_data(tool)]):
+            if self._redactor().holds([to_data(tool)]):
                 raise BadInput(
                     f"{listed.name} holds the value of a key of yours and was not taken."
                 )
@@ -214,7 +214,7 @@ class Servers:
                 state = "connected"
             case _, _, failed:
                 state = "failed" if failed else "resting"
-        mask = self._masker().mask_text
+        mask = self._redactor().redact_text
         return Shown(
             server,
             accepted,

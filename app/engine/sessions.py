@@ -46,8 +46,8 @@ from app.engine.memory import LARGE_TEXT, give_back_free_memory
 from app.engine.recent import Recent, Seen
 from app.engine.redaction import masked
 from app.engine.summaries import summary_of, title_of
-from app.net.mask import Masker
 from app.render.wire_rows import WireRows
+from app.secrets.redaction import Redactor
 from app.store.batch import Batch, Chunk, Closed, Copied, called
 from app.store.log import Log
 from app.store.purge import purge
@@ -101,7 +101,7 @@ class Live:
 
 
 class Hub:
-    """`clock` gives Unix time in ms; `new_id` a fresh session id; `masker` what masks the secrets
+    """`clock` gives Unix time in ms; `new_id` a fresh session id; `redactor` what masks the secrets
     known at that moment."""
 
     def __init__(
@@ -109,12 +109,12 @@ class Hub:
         log: Log,
         clock: Callable[[], int],
         new_id: Callable[[], str],
-        masker: Callable[[], Masker] = Masker,
+        redactor: Callable[[], Redactor] = Redactor,
     ) -> None:
         self.log = log
         self.clock = clock
         self._new_id = new_id
-        self.masker = masker
+        self.redactor = redactor
         self._live: dict[str, Live] = {}
         self._bell = asyncio.Event()
         self.recent = Recent()
@@ -128,7 +128,7 @@ class Hub:
 
     async def create(self, settings: Settings, title: str = "") -> str:
         """A new session; its id."""
-        title = self.masker().mask_text(title)
+        title = self.redactor().redact_text(title)
         live = Live(self._new_id(), title=title, created_ms=self.clock())
         live.folded = Session(live.id)
         async with live.lock:
@@ -189,8 +189,8 @@ class Hub:
         now = self.clock() if at_ms is None else at_ms
         session = live.session
         if not all(isinstance(event, PartDelta) for event in events):
-            masker = self.masker()
-            events = [masked(event, masker) for event in events]
+            redactor = self.redactor()
+            events = [masked(event, redactor) for event in events]
         logged = [
             Logged(
                 session.seq + 1 + place,
@@ -273,7 +273,7 @@ class Hub:
         return live.wire
 
     async def rename(self, live: Live, title: str) -> None:
-        live.title = self.masker().mask_text(title)
+        live.title = self.redactor().redact_text(title)
         await self.log.rename(live.id, live.title)
         self.ring_list()
 

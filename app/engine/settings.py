@@ -116,7 +116,7 @@ async def settings_from(
     settings = replace(settings, tool_choice=checked_choice(choice, tools))
     if (settings.params, settings.profile) != (before.params, before.profile):
         check_params(settings.profile.protocol, settings.params)
-    check_settings(settings, engine.keys.masker(), before)
+    check_settings(settings, engine.keys.redactor(), before)
     if data.get("base_url") and data.get("key_name") and not settings.profile.simulated:
         await engine.confirm(settings.profile.key_name, settings.profile.base_url)
     return settings

@@ -15,9 +15,9 @@ from app.core.session import Session
 from app.core.tools import ToolResult
 from app.engine.redaction import masked
 from app.executors.executor import Report
-from app.net.mask import Masker
 from app.schema import strict_json
 from app.schema.validate import schema_problems
+from app.secrets.redaction import Redactor
 
 STEP_S = 1.0
 """How often it is told how long a result is held back still, in seconds."""
@@ -65,14 +65,14 @@ class Staging:
         self,
         ended: CallEnded | CallInterrupted,
         session: Session,
-        masker: Masker,
+        redactor: Redactor,
         most: int,
     ) -> CallEnded | CallInterrupted:
         """`ended` with what was staged. A call that was cancelled, or cut off by the end of the
         program, after its tool had returned did return: nothing has to be run again."""
         if not self.fault or self._real is None:
             return ended
-        real = _masked(ended.call_id, self._real, masker)
+        real = _masked(ended.call_id, self._real, redactor)
         if self.fault == "slow" and isinstance(ended, CallEnded) and ended.result != self._real:
             return replace(ended, real=real)  # cancelled while it was held back
         call = session.call(ended.call_id)
@@ -85,9 +85,9 @@ class Staging:
         return CallEnded(ended.call_id, made, real=real)
 
 
-def _masked(call_id: str, result: ToolResult, masker: Masker) -> ToolResult:
+def _masked(call_id: str, result: ToolResult, redactor: Redactor) -> ToolResult:
     # Before anything is cut: half of a key is not known as one.
-    event = masked(CallEnded(call_id, result), masker)
+    event = masked(CallEnded(call_id, result), redactor)
     assert isinstance(event, CallEnded)
     return event.result
 

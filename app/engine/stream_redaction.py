@@ -30,8 +30,6 @@ from app.core.events import (
     Warned,
 )
 from app.engine.redaction import masked
-from app.net.mask import SHORTEST, Masker, merged, starred
-from app.net.mask_part import PartMask
 from app.protocols.base import TOKENS, Beside
 from app.protocols.builder import PROSE
 from app.protocols.frame_spans import (
@@ -48,6 +46,7 @@ from app.protocols.frame_spans import (
     token_lists,
     with_texts,
 )
+from app.secrets.redaction import SHORTEST, PartRedactor, Redactor, merge_spans, replace_with_stars
 from app.store.batch import Chunk
 
 Span = tuple[int, int]
@@ -71,7 +70,7 @@ class Said:
     the last characters that were shown, in stars where they were, and `shown` all that was, text by
     text, of what is cited and of tokens."""
 
-    mask: PartMask
+    mask: PartRedactor
     base: int = 0
     size: int = 0
     last: str = ""
@@ -93,7 +92,7 @@ class Said:
         """The whole text, which is `text`, with stars. Of a secret that it has a few characters
         of, it says what was shown of them: `verify` knows no stars for less than a secret."""
         spans = self.mask.spans(self.base, self.base + self.size)
-        text = starred(text, spans, "*")
+        text = replace_with_stars(text, spans, "*")
         for start, end in spans:
             if end - start < SHORTEST and start == 0:
                 text = self.head[:end] + text[end:]
@@ -188,11 +187,11 @@ def _with_cited(meta: Mapping[str, Any], shown: Sequence[str]) -> Mapping[str, A
 
 
 def _secret_after(
-    masker: Masker, said: str, literals: Sequence[Literal]
+    redactor: Redactor, said: str, literals: Sequence[Literal]
 ) -> Iterator[tuple[Literal, Sequence[Span]]]:
     """The characters of `literals` that are secret where they go on with `said`, one after the
     other."""
-    part = PartMask(masker)
+    part = PartRedactor(redactor)
     part.feed(said)
     texts = [literal.text[:_LONGEST] if said else literal.text for literal in literals]
     for text in texts:
@@ -204,16 +203,16 @@ def _secret_after(
         at += len(text)
 
 
-def _read(masker: Masker, texts: Iterable[str], *, whole: bool = True) -> PartMask:
+def _read(redactor: Redactor, texts: Iterable[str], *, whole: bool = True) -> PartRedactor:
     """All that these say together, and no more."""
-    part = PartMask(masker)
+    part = PartRedactor(redactor)
     for text in texts:
         part.feed(text)
     part.end(whole=whole)
     return part
 
 
-def _spans_of(part: PartMask, texts: Iterable[str]) -> Iterator[Sequence[Span]]:
+def _spans_of(part: PartRedactor, texts: Iterable[str]) -> Iterator[Sequence[Span]]:
     """What of each of `texts`, which are the part's, is masked."""
     at = 0
     for text in texts:
@@ -221,9 +220,9 @@ def _spans_of(part: PartMask, texts: Iterable[str]) -> Iterator[Sequence[Span]]:
         at += len(text)
 
 
-def _cut_like(part: PartMask, texts: Sequence[str]) -> list[str]:
+def _cut_like(part: PartRedactor, texts: Sequence[str]) -> list[str]:
     spans = _spans_of(part, texts)
-    return [starred(text, one, "*") for text, one in zip(texts, spans, strict=True)]
+    return [replace_with_stars(text, one, "*") for text, one in zip(texts, spans, strict=True)]
 
 
 @dataclass
@@ -239,12 +238,12 @@ class HoldBack:
     """The bytes and events of one answer. `masked` are the spans of released bytes that were
     starred here, in order; `size` counts all bytes that came, `saved` those that were released."""
 
-    def __init__(self, recording: int, masker: Masker, *, joins: bool = False) -> None:
+    def __init__(self, recording: int, redactor: Redactor, *, joins: bool = False) -> None:
         self.masked: list[Span] = []
         self.size = 0
         self.saved = 0
         self._recording = recording
-        self._masker = masker
+        self._redactor = redactor
         self._hash = hashlib.sha256()
         self._bytes = bytearray()
         self._arrivals: deque[tuple[int, int]] = deque()  # (end, time in ms) of each piece
@@ -257,7 +256,7 @@ class HoldBack:
         self._lasts = {""}  # what a frame may go on with whose end never came
         self._undecided: Waiting | None = None
         self._cut: set[str] = set()  # what parts ended in that lacks the end of a secret
-        self._cut_masker = Masker()
+        self._cut_redactor = Redactor()
         self._broken_at = sys.maxsize  # where a frame begins whose end never came
 
     @property
@@ -284,7 +283,7 @@ class HoldBack:
                 said.feed(text)
             case PartStarted(index=index, part_kind=kind):
                 self._kinds[index] = kind
-                said = Said(PartMask(self._masker))
+                said = Said(PartRedactor(self._redactor))
                 if kind in self._ended:
                     before, _ = self._ended.pop(kind)
                     said = Said(before.mask, before.mask.size, last=before.last)
@@ -330,13 +329,13 @@ class HoldBack:
         text = event.text[max(0, cut[0] - said.base) : cut[1] - said.base]
         if text not in self._cut:
             self._cut.add(text)
-            self._cut_masker = Masker(self._cut)
+            self._cut_redactor = Redactor(self._cut)
 
     def _said_beside(self, index: int, member: str) -> Said:
         if (index, member) not in self._beside:
             if len(self._beside) >= _MOST_BESIDE:
                 self._end_beside(*next(iter(self._beside)), whole=True)
-            self._beside[index, member] = Said(PartMask(self._masker))
+            self._beside[index, member] = Said(PartRedactor(self._redactor))
         return self._beside[index, member]
 
     def _end_beside(self, index: int, member: str, *, whole: bool) -> Said | None:
@@ -362,13 +361,13 @@ class HoldBack:
         events: list[Waiting] = []
         while self._events and self._events[0].end <= upto:
             events.append(self._events.popleft())
-        found = self._masker.escaped_spans(self._bytes[: upto - self.saved])
+        found = self._redactor.escaped_spans(self._bytes[: upto - self.saved])
         if self._cut:
             found += self._said_again(upto, events)
             for waiting in events:
                 if isinstance(waiting.event, Warned | ResponseFailed):
-                    waiting.event = masked(waiting.event, self._cut_masker)
-        if self._broken_at < upto and self._masker.knows_any:
+                    waiting.event = masked(waiting.event, self._cut_redactor)
+        if self._broken_at < upto and self._redactor.knows_any:
             found += self._in_broken_frame(upto, events)
         stars = self._tokens_again(upto, events)
         if any(waiting.has_secrets for waiting in events):
@@ -376,7 +375,7 @@ class HoldBack:
         released = Released(list(self._shown(events)))
         for place in stars.quoted:
             self._bytes[place : place + 1] = b'"'
-        for start, end in merged(found, stars.spans):
+        for start, end in merge_spans(found, stars.spans):
             self._bytes[start:end] = b"*" * (end - start)
             self.masked.append((self.saved + start, self.saved + end))
         released.chunks = self._chunks(upto)
@@ -401,7 +400,7 @@ class HoldBack:
         content = meta.get("content")
         again = content.get("logprobs") if isinstance(content, dict) else None
         if isinstance(content, dict) and (texts := texts_of(again)):
-            part = _read(self._masker, texts)
+            part = _read(self._redactor, texts)
             if part.has_secrets:
                 likely = with_texts(content["logprobs"], _cut_like(part, texts))
                 meta = {**meta, "content": {**content, "logprobs": likely}}
@@ -417,7 +416,7 @@ class HoldBack:
 
     def _tokens_again(self, upto: int, events: Iterable[Waiting]) -> Stars:
         """What is starred of the lists of tokens in frames that bring none."""
-        frames = merged(
+        frames = merge_spans(
             (waiting.start, waiting.end)
             for waiting in events
             if isinstance(waiting.event, Beside) and waiting.event.member == "token"
@@ -427,7 +426,7 @@ class HoldBack:
             between = bytes(self._bytes[at - self.saved : start - self.saved])
             for tokens in token_lists(between).lists if has_tokens(between) else ():
                 texts = [token.literal.text for token in tokens]
-                part = _read(self._masker, texts)
+                part = _read(self._redactor, texts)
                 if part.has_secrets:
                     pairs = zip(tokens, _spans_of(part, texts), strict=True)
                     stars.add(starred_tokens(between, pairs), at - self.saved)
@@ -460,11 +459,11 @@ class HoldBack:
         """The spans of a secret without its end, where a provider says at the end of a part once
         more what it says: in frames that bring no delta."""
         said = (waiting for waiting in events if isinstance(waiting.event, PartDelta | Beside))
-        deltas = merged((one.start, one.end) for one in said)
+        deltas = merge_spans((one.start, one.end) for one in said)
         at = self.saved
         for start, end in [*deltas, (upto, upto)]:
             between = bytes(self._bytes[at - self.saved : start - self.saved])
-            for first, last in self._cut_masker.byte_spans(between):
+            for first, last in self._cut_redactor.byte_spans(between):
                 yield at - self.saved + first, at - self.saved + last
             at = max(at, end)
 
@@ -485,10 +484,10 @@ class HoldBack:
         found: dict[int, tuple[Literal, list[Span]]] = {}
         for run in (*([literal] for literal in literals), *runs):
             for said in self._lasts:
-                for literal, spans in _secret_after(self._masker, said, run):
+                for literal, spans in _secret_after(self._redactor, said, run):
                     found.setdefault(literal.start, (literal, []))[1].extend(spans)
         for literal, spans in found.values():
-            for first, last in bytes_of(frame, literal, merged(spans)):
+            for first, last in bytes_of(frame, literal, merge_spans(spans)):
                 yield at + first, at + last
         if not has_tokens(frame):
             return
@@ -496,7 +495,7 @@ class HoldBack:
         for tokens in entries.lists:
             texts = [token.literal.text for token in tokens]
             for said in self._lasts:
-                part = _read(self._masker, [said, *texts], whole=False)
+                part = _read(self._redactor, [said, *texts], whole=False)
                 _, *starred_texts = _spans_of(part, [said, *texts])
                 pairs = zip(tokens, starred_texts, strict=True)
                 stars = starred_tokens(frame, pairs, entries.apart)

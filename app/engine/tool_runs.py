@@ -65,7 +65,7 @@ class Progress:
         self._invocation = invocation
         self._newest: CallProgressed | None = None
         self._last = CallProgressed(invocation.call, "")
-        self._printed = hub.masker().mask_texts()
+        self._printed = hub.redactor().redact_texts()
         self._real: ToolResult | None = None
         self._there = asyncio.Event()
         self._over = asyncio.Event()
@@ -310,8 +310,8 @@ class Calls:
             return [*over.rest, task_ended(running.behind, over.work, why)]
         over_by = CANCELLED if running.cancelled else _STOPPED
         ended = outcome_of(over.call_id, over.work, None if self.closing else over_by)
-        masker = self._hub.masker()
-        return [*over.rest, over.staging.ended(ended, live.session, masker, MAX_OUTPUT)]
+        redactor = self._hub.redactor()
+        return [*over.rest, over.staging.ended(ended, live.session, redactor, MAX_OUTPUT)]
 
 
 def outcome_of(

@@ -21,9 +21,9 @@ from app.engine.redaction import masked
 from app.engine.tool_runs import CANCELLED, MAX_OUTPUT, outcome_of
 from app.executors.executor import Invocation
 from app.executors.table import Executors
-from app.net.mask import Masker
 from app.schema.arguments import json_text
 from app.schema.validate import verdict
+from app.secrets.redaction import Redactor
 
 MOST_TRIES = 30
 """How many are kept to be looked at; those that run are kept besides."""
@@ -103,13 +103,13 @@ class Trying:
         folder: Path,
         clock: Callable[[], int],
         new_id: Callable[[], str],
-        masker: Callable[[], Masker],
+        redactor: Callable[[], Redactor],
     ) -> None:
         self._executors = executors
         self._folder = folder
         self._clock = clock
         self._new_id = new_id
-        self._masker = masker
+        self._redactor = redactor
         self._tries: dict[str, Try] = {}
         self._scratches: dict[str, int] = {}  # how many tries each has had, the last used last
         self._swept = False
@@ -219,7 +219,7 @@ class Trying:
         def report(text: str, fraction: float | None = None, output: str = "") -> None:
             printed = output.strip().rpartition("\n")[2]  # its last line stands for the words
             said = printed or text or one.progress
-            one.progress, one.fraction = self._masker().mask_text(said), fraction
+            one.progress, one.fraction = self._redactor().redact_text(said), fraction
             one.ring()
 
         one.work = asyncio.ensure_future(self._executors.run(invocation, report))
@@ -236,7 +236,7 @@ class Trying:
         one.ring()
 
     def _masked(self, result: ToolResult) -> ToolResult:
-        told = masked(CallEnded("1.1", result), self._masker())
+        told = masked(CallEnded("1.1", result), self._redactor())
         assert isinstance(told, CallEnded)
         return told.result
 

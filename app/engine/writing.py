@@ -31,12 +31,12 @@ from app.engine.doubts import Doubts
 from app.engine.prices import cost
 from app.engine.sessions import Hub, Live
 from app.engine.stream_redaction import HoldBack
-from app.net.mask import Masker, merged
 from app.net.reasons import rate_limits
 from app.net.trouble import NetTrouble
 from app.protocols.base import Beside, Codec, Decoder, Heard
 from app.protocols.errors import asked_wait
 from app.protocols.summary import is_server_call
+from app.secrets.redaction import Redactor, merge_spans
 from app.store.batch import Chunk, Closed
 
 Stop = Callable[[], ResponseFailed | None]
@@ -93,7 +93,7 @@ class Writing:
     """The decoder and the place in the recording of one answer."""
 
     def __init__(
-        self, hub: Hub, session_id: str, prepared: Prepared, masker: Masker, ended: Ended
+        self, hub: Hub, session_id: str, prepared: Prepared, redactor: Redactor, ended: Ended
     ) -> None:
         self._hub = hub
         self._then = ended
@@ -102,10 +102,10 @@ class Writing:
         self._recording = prepared.sent.recording
         self._decoder: Decoder | None = None
         self._is_error = False
-        self._masker = masker
-        self._masked = masker.mask_stream()
+        self._redactor = redactor
+        self._masked = redactor.redact_stream()
         joins = not prepared.codec.says_again
-        self._held = HoldBack(prepared.sent.recording, masker, joins=joins)
+        self._held = HoldBack(prepared.sent.recording, redactor, joins=joins)
         self._retry_after: float | None = None
         self._request_id = ""
         self._rate_limits: Mapping[str, str] = {}
@@ -180,14 +180,14 @@ class Writing:
         return clean
 
     def _started(self, started: ResponseStarted, at_ms: int) -> None:
-        headers = self._masker.mask_data(dict(started.headers))
+        headers = self._redactor.redact_data(dict(started.headers))
         masked = replace(
-            started, headers=headers, request_id=self._masker.mask_text(started.request_id)
+            started, headers=headers, request_id=self._redactor.redact_text(started.request_id)
         )
         self._told_ms = at_ms
         self._request_id, self._rate_limits = masked.request_id, rate_limits(headers)
         self._is_error = started.status >= 400
-        self._masked = self._masker.mask_stream(decoded=not self._is_error)
+        self._masked = self._redactor.redact_stream(decoded=not self._is_error)
         self._take_in(masked, at_ms, 0, 0)
         if self._prepared.profile is not None and self._prepared.profile.recorded:
             self._check_path(headers.get("x-playground-left-recording", ""), at_ms)
@@ -225,7 +225,7 @@ class Writing:
         kept = self._held.saved
         spans = self._masked.ranges
         if self._held.masked:
-            spans = merged(spans, self._held.masked)
+            spans = merge_spans(spans, self._held.masked)
         return tuple((start, min(end, kept)) for start, end in spans if start < kept)
 
     def _quiet_s(self, at_ms: int) -> float:
@@ -242,11 +242,11 @@ class Writing:
             failure = "interrupted" if trouble.began else trouble.failure
             instead = ResponseFailed(
                 failure,
-                trouble.told(self._masker.mask_text),
+                trouble.told(self._redactor.redact_text),
                 trouble.status,
                 trouble.retry_after,
-                request_id=self._masker.mask_text(trouble.request_id),
-                rate_limits=rate_limits(self._masker.mask_data(dict(trouble.headers))),
+                request_id=self._redactor.redact_text(trouble.request_id),
+                rate_limits=rate_limits(self._redactor.redact_data(dict(trouble.headers))),
             )
         if self._decoder is None:
             failed = instead or ResponseFailed("not_api", "The provider sent no answer.")

@@ -20,8 +20,8 @@ from app.executors.progress import Progress
 from app.net.addresses import Resolve, looked_up
 from app.net.fetch import Fetched, fetch
 from app.net.keys import Keys
-from app.net.mask import Masker
 from app.net.trouble import NetTrouble
+from app.secrets.redaction import Redactor
 
 _CHARSET = re.compile(r"utf-?8|utf-?16|us-ascii|iso-8859-\d+|latin-?1|windows-125\d|koi8-[ru]|"
                       r"shift_jis|euc-(?:jp|kr)|gbk?|gb2312|gb18030|big5", re.I)  # fmt: skip
@@ -70,7 +70,7 @@ class Http:
             return text_result(str(error), is_error=True, kind="failed")
         finally:
             progress.close()
-        return _result(request, fetched, Masker(secrets))
+        return _result(request, fetched, Redactor(secrets))
 
     async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
         return Checked(parallel_safe=tool.parallel_safe)
@@ -93,11 +93,11 @@ def _so_far(came: int, whole: int | None) -> tuple[str, float | None]:
     return f"{came:,} of {whole:,} bytes received", min(1.0, came / whole)
 
 
-def _result(request: Request, fetched: Fetched, masker: Masker) -> ToolResult:
+def _result(request: Request, fetched: Fetched, redactor: Redactor) -> ToolResult:
     bad = fetched.status >= 300
-    pieces = [_piece(fetched, masker)] if fetched.body else []
+    pieces = [_piece(fetched, redactor)] if fetched.body else []
     if bad or not fetched.body:
-        pieces.insert(0, Content(text=masker.mask_text(_status(request, fetched))))
+        pieces.insert(0, Content(text=redactor.redact_text(_status(request, fetched))))
     return ToolResult(tuple(pieces), is_error=bad, kind="failed" if bad else "")
 
 
@@ -112,7 +112,7 @@ def _status(request: Request, fetched: Fetched) -> str:
     return said if fetched.body else f"{said}, without a body."
 
 
-def _piece(fetched: Fetched, masker: Masker) -> Content:
+def _piece(fetched: Fetched, redactor: Redactor) -> Content:
     """The body as text, as JSON where it says so and is, as an image, or told by its size."""
     kind = fetched.headers.get("content-type", "").split(";")[0].strip()
     picture = image(fetched.body)
@@ -123,7 +123,7 @@ def _piece(fetched: Fetched, masker: Masker) -> Content:
         return Content(text=f"{len(fetched.body):,} bytes of {kind or 'an unknown type'}.")
     text = fetched.body.decode(_charset(fetched), "replace").removeprefix("\ufeff")
     sound = bool(_JSON.fullmatch(kind)) and _is_json(text)
-    return Content(text=masker.mask_text(text), media_type="application/json" if sound else "")
+    return Content(text=redactor.redact_text(text), media_type="application/json" if sound else "")
 
 
 def _charset(fetched: Fetched) -> str:

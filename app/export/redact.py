@@ -31,9 +31,9 @@ from app.core.reducer import fold
 from app.core.serialization import with_texts
 from app.export.kept import Kept, Piece, Recording
 from app.export.shapes import Span, certain, header_spans, hidden, spans, wrapped
-from app.net.looks import long_opaque
-from app.net.mask import SHORTEST, Masker
 from app.protocols.frame_spans import Delta, star_deltas
+from app.secrets.patterns import is_long_opaque
+from app.secrets.redaction import SHORTEST, Redactor
 
 _OWN = frozenset(
     ("protocol", "method", "call_id", "task_id", "reopened", "limit", "code", "digest")
@@ -64,7 +64,7 @@ class Redacted:
 def redacted(kept: Kept, secrets: Collection[str], *, shapes: bool = True) -> Redacted:
     """`kept` without `secrets`; with `shapes` also without what looks like one, wherever else that
     stands in it. Applying it twice changes nothing."""
-    known = Masker([*secrets, *(_looked_like(kept) if shapes else ())])
+    known = Redactor([*secrets, *(_looked_like(kept) if shapes else ())])
     return _Redacting(kept, known, shapes).done()
 
 
@@ -77,13 +77,15 @@ def _looked_like(kept: Kept) -> set[str]:
 
     def look(name: str, text: str) -> str:
         places = _by_name(name, text)
-        found.update(one for one in (text[start:end] for start, end in places) if long_opaque(one))
+        found.update(
+            one for one in (text[start:end] for start, end in places) if is_long_opaque(one)
+        )
         if text not in seen:
             seen.add(text)
             for one in chain([text], hidden(text)):
                 sure.update(one[start:end] for start, end in certain(one))
                 maybe = (one[start:end] for start, end in spans(one))
-                found.update(value for value in maybe if long_opaque(value))
+                found.update(value for value in maybe if is_long_opaque(value))
         return text
 
     for logged in kept.log:
@@ -124,7 +126,7 @@ class _Redacting:
     """One pass over all that is kept."""
 
     kept: Kept
-    known: Masker
+    known: Redactor
     shapes: bool
     done_before: dict[str, str] = field(default_factory=dict)
 
@@ -170,7 +172,7 @@ class _Redacting:
     def _text(self, name: str, text: str) -> str:
         masked = self.done_before.get(text)
         if masked is None:
-            masked = self.known.mask_text(text)
+            masked = self.known.redact_text(text)
             masked = _starred(masked, _in_lines(masked, self.known), "*")
             masked = _starred(masked, spans(masked) if self.shapes else (), "*")
             self.done_before[text] = masked
@@ -203,7 +205,7 @@ class _Redacting:
             if any(spans for _, spans in deltas):
                 for first, last in star_deltas(before[start:end], deltas):
                     after[start + first : start + last] = b"*" * (last - first)
-        data = self.known.mask_bytes(bytes(after))
+        data = self.known.redact_bytes(bytes(after))
         data = _starred(data, _in_lines(data.decode("latin-1"), self.known), b"*")
         if self.shapes:
             data = _starred(data, spans(data.decode("latin-1")), b"*")
@@ -267,11 +269,11 @@ def _with_piece(logged: Logged, text: str) -> PartDelta | CallProgressed:
     return replace(event, output=text)
 
 
-def _in_lines(text: str, known: Masker) -> list[Span]:
+def _in_lines(text: str, known: Redactor) -> list[Span]:
     """What of base64 that is broken into lines is a known secret; the breaks are not."""
     found: list[Span] = []
     for whole, lines in wrapped(text):
-        masked, done = known.mask_text(whole), 0
+        masked, done = known.redact_text(whole), 0
         for start, end in lines if masked != whole else ():
             old, new = text[start:end], masked[done : done + end - start]
             found += [(start + a, start + b) for a, b in _different(old, new)]

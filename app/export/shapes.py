@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import chain
 from urllib.parse import unquote
 
-from app.net.looks import is_secret, keys, long_opaque, opaque
+from app.secrets.patterns import find_keys, is_long_opaque, is_opaque, is_secret
 
 _SLACK = re.compile(r"hooks\.slack\.com/services/(?P<v>[A-Za-z0-9/]{20,})")
 _BEARER = re.compile(
@@ -92,7 +92,7 @@ def spans(text: str) -> list[Span]:
     """Where something that looks like a secret stands in `text`, as it is."""
     if "\\" in text or "\x1b" in text:
         text = _BORDER.sub(lambda border: " " * len(border[0]), text)
-    found = list(keys(text))
+    found = list(find_keys(text))
     # Of the same length, for there is one letter whose small form is longer; and many times as fast
     # as a pattern that takes both.
     lower = text.replace("\u0130", "i").lower()
@@ -103,14 +103,14 @@ def spans(text: str) -> list[Span]:
         found += places
     if "authorization" in lower:
         places = (match.span("v") for match in _AUTHORIZED.finditer(lower))
-        found += [(start, end) for start, end in places if opaque(text[start:end])]
+        found += [(start, end) for start, end in places if is_opaque(text[start:end])]
     for named in _ASSIGNED:
         found += [match.span("v") for match in named.finditer(lower) if not _is_code(match)]
     if "://" in text:
         found += [
             match.span("v") for match in _IN_URL.finditer(text) if not _NAMED.fullmatch(match["v"])
         ]
-        found += [match.span("v") for match in _USER.finditer(text) if opaque(match["v"])]
+        found += [match.span("v") for match in _USER.finditer(text) if is_opaque(match["v"])]
     if "?" in text:
         members = _MEMBER.finditer(text)
         found += [member.span("v") for member in members if is_secret(member["name"], member["v"])]
@@ -126,19 +126,19 @@ def spans(text: str) -> list[Span]:
 
 def certain(text: str) -> list[Span]:
     """Those whose make or place says that they are secret, whatever their length."""
-    found = list(keys(text))
+    found = list(find_keys(text))
     if "://" in text:
-        found += [match.span("v") for match in _IN_URL.finditer(text) if opaque(match["v"])]
+        found += [match.span("v") for match in _IN_URL.finditer(text) if is_opaque(match["v"])]
     return found
 
 
 def _bears(text: str, one: re.Match[str]) -> bool:
     """Whether "Bearer" or "Basic" means a header: a command-line tool may be basic, too."""
     value = text[one.start("v") : one.end("v")]
-    if opaque(value) if one[0][:2] == "be" else long_opaque(value):
+    if is_opaque(value) if one[0][:2] == "be" else is_long_opaque(value):
         return True
     try:
-        return b":" in base64.b64decode(value, validate=True) and opaque(value)
+        return b":" in base64.b64decode(value, validate=True) and is_opaque(value)
     except (binascii.Error, ValueError):
         return False
 

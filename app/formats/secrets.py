@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, count
 
-from app.net.looks import BEGINS, keys, long_opaque, opaque
+from app.secrets.patterns import BEGINS, find_keys, is_long_opaque, is_opaque
 
 PREFIX = "it begins like a key"
 NAME = "its name is that of a key"
@@ -158,15 +158,15 @@ def names_key(name: str, value: str) -> bool:
     places = [place for place in range(len(words)) if _says(words, place)]
     if not places:
         weak = bool(words) and (words[-1] in _WEAK or words[-2:] in (["session", "id"],))
-        return weak and long_opaque(value)
+        return weak and is_long_opaque(value)
     last, after = words[places[-1]], words[places[-1] + 1 :]
     if after == ["id"]:
-        return last in ("key", "accesskey") and opaque(value)
+        return last in ("key", "accesskey") and is_opaque(value)
     if any(word in _ABOUT for word in after):
         return False
     if last in ("auth", "bearer", "credential", "credentials", "creds", "cookie", "cookies"):
         return not _KIND.fullmatch(value)
-    return all(word in _ITSELF or word.isdigit() for word in after) or opaque(value)
+    return all(word in _ITSELF or word.isdigit() for word in after) or is_opaque(value)
 
 
 def _says(words: list[str], place: int) -> bool:
@@ -198,14 +198,14 @@ def _by_name(text: str, name: str) -> Iterator[Spot]:
         return
     beside = _REFERENCE.sub(lambda one: " " * len(one[0]), text)
     for match in re.finditer(r"[^\s{}$:,;]{8,}", beside):
-        if opaque(match[0]):
+        if is_opaque(match[0]):
             yield Spot(*match.span(), name, NAME)
 
 
 def _by_looks(text: str) -> Iterator[Spot]:
     for match in _PEM.finditer(text):
         yield Spot(match.start(), match.end(), "", PREFIX)
-    for start, end in keys(text):
+    for start, end in find_keys(text):
         yield Spot(start, end, "", PREFIX)
     for match in _BEGINS.finditer(text):
         rest = match[2].rstrip(".")

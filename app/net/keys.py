@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from app.core.errors import BadInput
 from app.core.providers import PROVIDERS
 from app.core.settings import Profile
-from app.net.mask import Masker
+from app.secrets.redaction import Redactor
 
 DEFAULT_ORIGINS: Mapping[str, str] = {
     "ANTHROPIC_API_KEY": "https://api.anthropic.com",
@@ -158,7 +158,7 @@ class Keys:
         self._confirmed: set[tuple[str, str]] = set()
         self._simulator_key = simulator_key
         self._given: set[str] = set()
-        self._masker: tuple[frozenset[str], Masker] = (frozenset(), Masker())
+        self._redactor: tuple[frozenset[str], Redactor] = (frozenset(), Redactor())
         for name, url in confirmed:
             self.confirm(name, url)
 
@@ -308,12 +308,12 @@ class Keys:
         )
         return frozenset([*self._pasted.values(), *self._given, self._simulator_key, *named])
 
-    def masker(self) -> Masker:
-        """A masker of `secrets`, made anew only when they have changed."""
+    def redactor(self) -> Redactor:
+        """A redactor of `secrets`, made anew only when they have changed."""
         secrets = self.secrets()
-        if secrets != self._masker[0]:
-            self._masker = (secrets, Masker(secrets))
-        return self._masker[1]
+        if secrets != self._redactor[0]:
+            self._redactor = (secrets, Redactor(secrets))
+        return self._redactor[1]
 
     def _value(self, name: str) -> str | None:
         return next((value for _, value, _ in self._sources(name) if value), None)

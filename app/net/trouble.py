@@ -51,7 +51,7 @@ class NetTrouble(PlaygroundError):
         self.request_id = request_id(self.headers)
 
     def told(self, masked: Callable[[str], str]) -> str:
-        """The sentence, masked and only then cut: half a secret is none that a masker knows."""
+        """The sentence, masked and only then cut: half a secret is none that a redactor knows."""
         said, quoted = masked(str(self)), masked(self.quoted)
         return (
             said.replace(quoted, quoted[:MOST_QUOTED] + "…") if len(quoted) > MOST_QUOTED else said

@@ -136,7 +136,7 @@ _STARS = re.compile(r"\*+")
 _LET_THROUGH = re.compile(r".{1,40}?(?=\*)", re.DOTALL)
 """How a secret that came in pieces may begin: three characters, of which each may be escaped."""
 _SHORTEST = 8
-"""A secret that was masked: none is shorter (app/net/mask.py)."""
+"""A secret that was masked: none is shorter (app/secrets/redaction.py)."""
 _MOST_TOUCHING = 8
 """So many secrets may touch, each with its first characters and then stars."""
 _SURE = 16

@@ -267,7 +267,7 @@ def make_app(
         port=port,
         allow_hosts=allow_hosts,
         most=most_bytes,
-        mask=lambda text: engine.keys.masker().mask_text(text),
+        mask=lambda text: engine.keys.redactor().redact_text(text),
     ), site
 
 

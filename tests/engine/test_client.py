@@ -32,8 +32,8 @@ from app.engine.doubts import Doubts
 from app.engine.responses import TOGETHER, TOGETHER_BYTES, Answering, merged
 from app.engine.sessions import Hub
 from app.engine.writing import Arrived, Prepared, Writing
-from app.net.mask import Masker
 from app.protocols.registry import codec
+from app.secrets.redaction import Redactor
 from tests.engine.running import KEY, asked, begun, events_of, rested, running
 from tests.factories import Log
 from tests.net.test_client import HEAD, serving
@@ -321,7 +321,7 @@ def written_to(hub: Saving, *tools: Tool) -> Writing:
     async def then(_: Any) -> None: ...
 
     prepared = Prepared(sent, codec("ollama"), {}, b"", Limits(), tools=tools)
-    return Writing(cast(Hub, hub), "s", prepared, Masker(), then)
+    return Writing(cast(Hub, hub), "s", prepared, Redactor(), then)
 
 
 async def test_others_get_their_turn_between_pieces_that_arrived_together() -> None:

@@ -11,8 +11,8 @@ import pytest
 from app.core.events import PartDelta, PartEnded, PartStarted
 from app.engine import stream_redaction
 from app.engine.stream_redaction import HoldBack
-from app.net.mask import Masker
 from app.protocols.frame_spans import Literal, Span, bytes_of
+from app.secrets.redaction import Redactor
 
 SECRET = "sk-canary/0f1e2d+3c4b5a69"
 
@@ -28,7 +28,7 @@ def test_a_broken_frame_is_gone_through_once_however_many_texts_it_may_go_on_wit
         return bytes_of(frame, literal, spans)
 
     monkeypatch.setattr(stream_redaction, "bytes_of", counted)
-    held = HoldBack(1, Masker([SECRET]))
+    held = HoldBack(1, Redactor([SECRET]))
     for index in range(50):
         held.add_event(PartStarted(index, "text", "", ""), 0, 0, 0)
         held.add_event(PartDelta(index, f"{index} {SECRET[:10]}"), 0, 0, 0)

@@ -37,7 +37,7 @@ from app.engine.tool_runs import Progress
 from app.engine.verify import verify
 from app.executors.executor import Invocation
 from app.export.jsonl import write
-from app.net.mask import Masker
+from app.secrets.redaction import Redactor
 from tests.engine.running import ALLOW_ALL, asked, begun, rested, running
 from tests.net.test_client import serving
 from tests.tables import each_row
@@ -68,23 +68,23 @@ EVENTS: tuple[Event, ...] = (
 
 @each_row("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_the_texts_of_an_event_are_masked(event: Event) -> None:
-    kind, body = to_row(masked(event, Masker([CANARY])))
+    kind, body = to_row(masked(event, Redactor([CANARY])))
     assert CANARY not in body
     assert ESCAPED not in json.loads(body).get("text", "")
     assert STARS in body
-    assert masked(event, Masker()) == event
-    assert masked(event, Masker(["another-secret"])) == event
+    assert masked(event, Redactor()) == event
+    assert masked(event, Redactor(["another-secret"])) == event
     assert kind == to_row(event)[0]
 
 
 def test_a_delta_is_left_alone() -> None:
     delta = PartDelta(0, CANARY[:5])
-    assert masked(delta, Masker([CANARY])) is delta
+    assert masked(delta, Redactor([CANARY])) is delta
 
 
 @pytest.mark.parametrize("size", [1, 5, 17, 40])
 def test_a_key_that_is_printed_in_two_pieces_is_masked(tmp_path: Path, size: int) -> None:
-    hub = cast(Hub, SimpleNamespace(masker=lambda: Masker([CANARY])))
+    hub = cast(Hub, SimpleNamespace(redactor=lambda: Redactor([CANARY])))
     invocation = Invocation("s", "1.0", 1, ECHO, "{}", 1.0, 1, tmp_path, "")
     progress, told = Progress(hub, invocation), list[Event]()
     text = f"é out: {CANARY} done, and {CANARY[:10]}"
@@ -101,7 +101,7 @@ def test_a_key_that_is_printed_in_two_pieces_is_masked(tmp_path: Path, size: int
 def test_a_program_that_ended_by_itself_may_show_how_a_key_begins(
     tmp_path: Path, shown: int, stars: int
 ) -> None:
-    hub = cast(Hub, SimpleNamespace(masker=lambda: Masker([CANARY])))
+    hub = cast(Hub, SimpleNamespace(redactor=lambda: Redactor([CANARY])))
     progress = Progress(hub, Invocation("s", "1.0", 1, ECHO, "{}", 1.0, 1, tmp_path, ""))
     progress.report("at it", None, f"it begins with {CANARY[:shown]}")
     (told,) = progress.rest(over=True, whole=True)

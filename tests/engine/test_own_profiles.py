@@ -18,7 +18,7 @@ from tests.tables import each_row
 pytestmark = pytest.mark.anyio
 
 KEY = "canary-of-the-shell-0123"
-MASKED = Keys({"OPENAI_API_KEY": KEY}).masker().mask_text
+MASKED = Keys({"OPENAI_API_KEY": KEY}).redactor().redact_text
 
 MINE: dict[str, Any] = {
     "name": "mine",

@@ -36,9 +36,9 @@ from app.engine.redaction import masked
 from app.engine.sessions import Hub
 from app.engine.stream_redaction import HoldBack, Released
 from app.engine.writing import Arrived, Prepared, Writing
-from app.net.mask import Masker
 from app.net.trouble import NetTrouble
 from app.protocols.registry import codec
+from app.secrets.redaction import Redactor
 from app.store.batch import Chunk, Closed
 from tests.factories import Log, settings
 from tests.protocols import gemini, responses
@@ -47,7 +47,7 @@ from tests.protocols.frames import UNHURRIED, calls, chunk, fragment, line, line
 pytestmark = pytest.mark.anyio
 
 SECRET = "sk-canary/0f1e2d+3c4b5a69"
-MASKER = Masker([SECRET])
+MASKER = Redactor([SECRET])
 
 Part = tuple[str, list[str]]
 """What kind of part it is, and its pieces."""
@@ -345,7 +345,7 @@ async def test_a_key_with_characters_that_json_escapes_differs_from_no_end(
 ) -> None:
     """In pieces it has fewer characters than its escapes have bytes, which are stars at the end."""
     key = 'k<é>y"&%20-ü日本-77'
-    monkeypatch.setattr(f"{__name__}.MASKER", Masker([key]))
+    monkeypatch.setattr(f"{__name__}.MASKER", Redactor([key]))
     parts = [("text", ["so ", *key, *key, after]), ("thinking", ["hm ", *key])]
     saved = await written("openai_responses", [sse(one) for one in openai_responses(parts)])
     warned = [one.event.code for one in saved.log if isinstance(one.event, Warned)]
@@ -455,7 +455,7 @@ def seen_by_nobody(protocol: str, random_: random.Random) -> None:
     whole = texts_of([event for _, _, event in plain])
     for index, text in texts_of(events).items():
         spans = MASKER.spans(whole[index])
-        stars = MASKER.mask_text(whole[index])
+        stars = MASKER.redact_text(whole[index])
         shown = {place for start, _ in spans for place in shown_of(whole[index], start)}
         assert len(text) == len(stars)
         for place, (char, wanted) in enumerate(zip(text, stars, strict=True)):

@@ -26,7 +26,7 @@ from app.engine.try_tool import (
 )
 from app.executors.executor import Checked, Invocation, Report
 from app.executors.table import Executors
-from app.net.mask import Masker
+from app.secrets.redaction import Redactor
 
 pytestmark = pytest.mark.anyio
 
@@ -72,7 +72,7 @@ async def trying(folder: Path) -> AsyncIterator[tuple[Trying, Fake]]:
         folder,
         lambda: 1000,
         lambda: f"id{next(numbers):06}",
-        lambda: Masker([KEY]),
+        lambda: Redactor([KEY]),
     )
     with anyio.fail_after(20):
         yield made, fake

@@ -14,7 +14,7 @@ from app.core.events import ResponseFailed
 from app.core.settings import PROTOCOLS, Profile
 from app.engine.decoded_again import Difference
 from app.engine.verify import SEARCH, Verified, verify
-from app.net.mask import SHORTEST
+from app.secrets.redaction import SHORTEST
 from app.store.database import Database, Statement
 from app.store.projections import REBUILD
 from tests.engine.boundary import Boundary

@@ -119,9 +119,9 @@ def test_only_what_is_named_like_a_key_is_confirmed() -> None:
 
 def test_a_key_that_was_given_is_masked_whatever_its_name() -> None:
     keys = Keys({"my_tokens": "canary-12", "OTHER": "canary-13"}, [("my_tokens", "http://h:1")])
-    assert keys.masker().mask_text("canary-12") == "canary-12"
+    assert keys.redactor().redact_text("canary-12") == "canary-12"
     assert keys.key_for(profile("http://h:1", "my_tokens")) == "canary-12"
-    assert keys.masker().mask_text("canary-12 canary-13") == "********* canary-13"
+    assert keys.redactor().redact_text("canary-12 canary-13") == "********* canary-13"
 
 
 def test_a_pasted_key_wins_and_is_bound_as_well() -> None:
@@ -156,20 +156,20 @@ def test_names_are_told_and_values_never() -> None:
     keys = Keys({**ENV, "GROQ_API_KEY": " ", "HOME": "/home/me"})
     keys.paste("MY_KEY", "pasted-canary")
     assert keys.found() == ["ANTHROPIC_API_KEY", "MY_KEY", "OPENAI_API_KEY"]
-    shown = repr(keys) + str(keys) + repr(keys.masker()) + repr(keys.confirmations())
+    shown = repr(keys) + str(keys) + repr(keys.redactor()) + repr(keys.confirmations())
     assert "canary" not in shown
 
 
-def test_the_masker_knows_every_secret_also_those_pasted_later() -> None:
+def test_the_redactor_knows_every_secret_also_those_pasted_later() -> None:
     keys = Keys({**ENV, "GITHUB_TOKEN": "ghp_canary_token", "EDITOR": "canary-editor"})
     keys_of_words = Keys({"A_TOKEN": "disabled", "MY_SECRET": "password"})
-    assert keys_of_words.masker().mask_text("disabled password") == "disabled password"
+    assert keys_of_words.redactor().redact_text("disabled password") == "disabled password"
     text = "sk-ant-canary-1234 sk-canary-5678 ghp_canary_token pasted-canary canary-editor"
-    masker = keys.masker()
-    assert keys.masker() is masker
-    assert masker.mask_text(text).split()[3:] == ["pasted-canary", "canary-editor"]
+    redactor = keys.redactor()
+    assert keys.redactor() is redactor
+    assert redactor.redact_text(text).split()[3:] == ["pasted-canary", "canary-editor"]
     keys.paste("MY_KEY", "pasted-canary")
-    assert keys.masker().mask_text(text).replace("*", "").split() == ["canary-editor"]
+    assert keys.redactor().redact_text(text).replace("*", "").split() == ["canary-editor"]
 
 
 def test_a_profile_gets_its_key_at_its_own_place_and_at_no_other() -> None:
@@ -307,7 +307,9 @@ def test_a_variable_of_a_server_is_masked_whatever_it_is_called() -> None:
     assert keys.variable("GH_PAT") == "canary-991188"
     assert keys.variable("PATH") == "/usr/bin:/bin"
     assert keys.variable("NOT_THERE") is None
-    assert keys.masker().mask_text("canary-991188 /usr/bin:/bin") == "************* /usr/bin:/bin"
+    assert (
+        keys.redactor().redact_text("canary-991188 /usr/bin:/bin") == "************* /usr/bin:/bin"
+    )
     assert keys.variable("TEAM_TOKEN", "https://accepted.example/mcp") == "of-the-team"
     for name in ("TEAM_TOKEN", "GH_PAT"):
         with pytest.raises(BadInput, match="Use https"):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from app.net.mask import Masker
 from app.net.trouble import MOST_QUOTED, NetTrouble
+from app.secrets.redaction import Redactor
 from tests.tables import each_row
 
 KEY = "sk-canary-0123456789"
-mask = Masker([KEY]).mask_text
+mask = Redactor([KEY]).redact_text
 
 
 @each_row("before", [0, MOST_QUOTED - 5, MOST_QUOTED + 5])

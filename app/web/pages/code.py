@@ -70,11 +70,11 @@ def _shown(site: Site, session: Session, chosen: Mapping[str, str], here: str) -
     found, failed = _asked(site.engine, session, one, wire, here)
     results = {} if one is None else python.recorded(session, one)
     text, notes = python.source(found, results)
-    masker = site.engine.keys.masker()
+    redactor = site.engine.keys.redactor()
     sent = found.value is not None and not failed
     forms = [
-        Form("curl", "curl", masker.mask_text(curl.command(found) + "\n")),
-        Form("python", "Python", masker.mask_text(text)),
+        Form("curl", "curl", redactor.redact_text(curl.command(found) + "\n")),
+        Form("python", "Python", redactor.redact_text(text)),
     ]
     return ShownCode(
         session.id,

@@ -25,7 +25,7 @@ async def export(request: Request) -> Response:
     tools, called = await _chosen(site, query.getlist("name"), query.get("group"))
     written = await asyncio.to_thread(write, query.get("format", "own"), tools, called)
     # A key that became known after its tool was saved goes nowhere.
-    text = site.engine.keys.masker().mask_text(written.text)
+    text = site.engine.keys.redactor().redact_text(written.text)
     if not wants_file(request):
         return as_json({"file": written.file_name, "text": text, "notes": list(written.notes)})
     # The name is made of letters, digits, "_", "-" and a dot, so that it can be no other header.

@@ -29,11 +29,11 @@ from app.formats.found import Brought, Found, FoundServer
 from app.formats.read import read
 from app.formats.servers import NAME, with_values
 from app.formats.shapes import OWN
-from app.net.mask import Masker
 from app.render.filters import plural
 from app.render.imports import ChoicePage, ChoiceRow, ImportPage, Row, choice_page, import_page
 from app.schema import strict_json
 from app.schema.validate import check_tool
+from app.secrets.redaction import Redactor
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.notice import MAX_BODY
 from app.web.pages import tools
@@ -227,11 +227,11 @@ async def _foreign(request: Request) -> Response | None:
     brings: list[Tool] = []
     there = {entry.tool.name for entry in await site.engine.library.entries()}
     names: set[str] = set()
-    masker = site.engine.keys.masker()
+    redactor = site.engine.keys.redactor()
     for one in brought.tools:
         if one.tool is None:
             raise BadInput(f"{one.name or 'A tool'}: {one.problem} Nothing was saved.")
-        if masker.holds(to_data(one.tool)):
+        if redactor.holds(to_data(one.tool)):
             raise BadInput(f"{one.name}: {_HOLDS_KEY} Nothing was saved.")
         if one.tool.name in names:
             raise Conflict(f"The list has two tools named {one.tool.name!r}. Nothing was saved.")
@@ -304,14 +304,14 @@ async def _sources(body: Body) -> list[Source]:
 async def _rows(site: Site, brought: Sequence[tuple[str, Brought]]) -> list[Row]:
     """A row for each tool and server, with a name that is free."""
     engine = site.engine
-    masker = engine.keys.masker()
+    redactor = engine.keys.redactor()
     names = {entry.tool.name for entry in await engine.library.entries()}
     servers = {server.name for server, _ in await engine.library.servers()}
     there, servers_there = frozenset(names), frozenset(servers)
     rows: list[Row] = []
     for source, one in brought:
         for found in one.tools:
-            row = _tool_row(len(rows), source, _without_keys(found, masker))
+            row = _tool_row(len(rows), source, _without_keys(found, redactor))
             rows.append(_named(row, names, there) if row.tool else row)
         for server in one.servers:
             row = _server_row(len(rows), source, _keepable(engine, server))
@@ -348,8 +348,8 @@ def _server_row(number: int, source: str, found: FoundServer) -> Row:
     )
 
 
-def _without_keys(found: Found, masker: Masker) -> Found:
-    if found.tool is None or not masker.holds(to_data(found.tool)):
+def _without_keys(found: Found, redactor: Redactor) -> Found:
+    if found.tool is None or not redactor.holds(to_data(found.tool)):
         return found
     return replace(found, tool=None, problem=_HOLDS_KEY, notes=())
 
@@ -461,7 +461,7 @@ def _row(site: Site, number: int, carried: str) -> Row:
 
 async def _taking(engine: Engine, rows: Iterable[Row], ticked: set[str], body: Body) -> _Taking:
     """Each ticked row under the name that was chosen, or with its error."""
-    masker = engine.keys.masker()
+    redactor = engine.keys.redactor()
     there = {entry.tool.name for entry in await engine.library.entries()}
     servers_there = {server.name for server, _ in await engine.library.servers()}
     on = set(body.all("on"))
@@ -491,7 +491,7 @@ async def _taking(engine: Engine, rows: Iterable[Row], ticked: set[str], body: B
             if row.tool is not None:
                 tools.append(replace(row.tool, name=name))
                 switched += [name] if row.on else []
-                row = replace(row, error=_HOLDS_KEY if masker.holds(to_data(tools[-1])) else "")
+                row = replace(row, error=_HOLDS_KEY if redactor.holds(to_data(tools[-1])) else "")
             else:
                 assert row.server is not None
                 servers.append(replace(row.server, name=name, private=False))

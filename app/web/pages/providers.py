@@ -66,7 +66,7 @@ async def save(request: Request) -> Response:
     """POST /providers: a profile of the person's own, from a script or the editor."""
     site, body = site_of(request), await body_of(request)
     engine, original = site.engine, "" if body.is_json else body.text("original")
-    mask = engine.keys.masker().mask_text
+    mask = engine.keys.redactor().redact_text
     try:
         profile = checked_profile(body.data if body.is_json else _from_form(body), mask)
         _check_taken(engine, profile.name, original, is_json=body.is_json)

@@ -283,7 +283,7 @@ async def _told(request: Request, form: RuleForm) -> Look:
     except BadInput as error:
         named = await named_tool(site.engine, session_id, form.tool)
         found = places(named.parameters) if named is not None else ()
-        return Look(wrong=site.engine.keys.masker().mask_text(str(error)), places=found)
+        return Look(wrong=site.engine.keys.redactor().redact_text(str(error)), places=found)
     page = await rules_shown(site.engine, session_id)
     return await looked_at(site.engine, session_id, page, rule, form.id, form.first)
 
@@ -303,17 +303,17 @@ async def _page(
     undo = f"{path_of(session_id)}/{deleted}/restore" if deleted.isalnum() else ""
     page = replace(page, form=form, looked=told, deleted=undo, moved=moved, notice=notice)
     # What was typed and refused may be a key.
-    return HTMLResponse(site.engine.keys.masker().mask_text(rules_page(site.env, page)), status)
+    return HTMLResponse(site.engine.keys.redactor().redact_text(rules_page(site.env, page)), status)
 
 
 def _read(request: Request, data: Any) -> Rule:
     """BadInput where it is no rule, or holds a known key, which is not said."""
-    masker = site_of(request).engine.keys.masker()
+    redactor = site_of(request).engine.keys.redactor()
     try:
         rule = rule_from(data)
     except BadInput as error:
-        raise BadInput(masker.mask_text(str(error))) from None
-    check_rule(rule, masker)
+        raise BadInput(redactor.redact_text(str(error))) from None
+    check_rule(rule, redactor)
     return rule
 
 

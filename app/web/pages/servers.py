@@ -59,7 +59,7 @@ async def save(request: Request) -> Response:
     except (BadInput, Conflict) as error:
         if wants(request) != "page":
             raise
-        mask = engine.keys.masker().mask_text
+        mask = engine.keys.redactor().redact_text
         rows = await engine.servers.all()
         html = server_editor(site.env, rows, _typed(body), original, mask(str(error)))
         return HTMLResponse(mask(html), 422)
@@ -91,7 +91,7 @@ async def list_tools(request: Request) -> Response:
     except BadInput as error:
         if wants(request) != "page":
             raise
-        mask = site.engine.keys.masker().mask_text
+        mask = site.engine.keys.redactor().redact_text
         return await _page(request, await site.engine.servers.one(name), mask(str(error)), 422)
     return answer(request, data_of(row), location=_place(name) + "#tools")
 

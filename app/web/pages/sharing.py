@@ -165,7 +165,7 @@ def _accepted(engine: Engine, foreign: Settings, names: Collection[str]) -> Sett
     if lost := [name for name in names if name not in there]:
         raise BadInput(f"This session has no tool {lost[0][:80]!r}; load the page again.")
     tools = [check_tool(to_data(there[name])) for name in dict.fromkeys(names)]
-    check_tools(tools, engine.keys.masker())
+    check_tools(tools, engine.keys.redactor())
     return replace(harmless(engine, foreign), tools=tuple(tools))
 
 

@@ -150,7 +150,7 @@ def _check_when(body: Body) -> None:
 async def _saved(request: Request, tool: Tool, original: str = "") -> Response:
     """Saving switches nothing on: a tool that was off stays off."""
     site = site_of(request)
-    check_tools([tool], site.engine.keys.masker())
+    check_tools([tool], site.engine.keys.redactor())
     before = await _entry(request, original or tool.name)
     enabled = before is None or before.enabled
     await site.engine.library.save(

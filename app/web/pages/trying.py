@@ -186,7 +186,7 @@ async def _tool(site: Site, body: Body) -> tuple[Tool, str]:
     name = body.text("original") or body.text("try_tool")
     if "answered_by" in body.data:
         tool = typed_tool(body)
-        check_tools([tool], site.engine.keys.masker())
+        check_tools([tool], site.engine.keys.redactor())
         return tool, name
     if not name:
         raise BadTool("Save the tool first; then it can be tried.", "/name")
@@ -208,7 +208,7 @@ async def _run_for_script(request: Request, body: Body) -> Response:
                 )
         case Mapping():
             tool = check_tool(named)
-            check_tools([tool], site.engine.keys.masker())
+            check_tools([tool], site.engine.keys.redactor())
         case _:
             raise BadInput("tool is the name of a tool, or a tool in our own form.")
     if tool.answered_by == "person" and "answer" in body.data:

@@ -1,4 +1,4 @@
-"""How keys look and what they are called: one list for what is imported and for what leaves.
+"""Patterns of secrets: how keys look and what they are called, for what comes in and goes out.
 
 Pure, and knows no key.
 """
@@ -46,13 +46,15 @@ _KEYS = tuple(
 )
 
 
-def keys(text: str) -> Iterator[tuple[int, int]]:
+def find_keys(text: str) -> Iterator[tuple[int, int]]:
     """Where keys of known makes stand in `text`; plain words are none."""
     for begins, like_names, key in _KEYS:
         if begins in text:
             found = key.finditer(text)
             yield from (
-                one.span() for one in found if not like_names or _drawn(one[0][len(begins) :])
+                match.span()
+                for match in found
+                if not like_names or _is_random(match[0][len(begins) :])
             )
 
 
@@ -60,12 +62,12 @@ _RUN = re.compile("[A-Za-z0-9]+")
 _TURN = re.compile("[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])")
 
 
-def _drawn(value: str) -> bool:
+def _is_random(value: str) -> bool:
     """Whether a value was drawn by lot: letters and digits in one another, or a long run of small
     and large ones. Names that are put together of words and numbers are not."""
     runs = _RUN.findall(value)
     return len(_TURN.findall(value)) >= 3 or any(
-        (any(one.isdigit() for one in run) or not (run.islower() or run.isupper()))
+        (any(letter.isdigit() for letter in run) or not (run.islower() or run.isupper()))
         if len(run) >= 16
         else len(run) >= 8 and run.isalnum() and not run.isdigit() and _digits(run) >= 3
         for run in runs
@@ -73,7 +75,7 @@ def _drawn(value: str) -> bool:
 
 
 def _digits(value: str) -> int:
-    return sum(one.isdigit() for one in value)
+    return sum(letter.isdigit() for letter in value)
 
 
 _PAGE = r"(?!.*(?:page|next|continuation|sync|cursor)[-_]?token)"
@@ -97,20 +99,20 @@ _LIKE_SECRET_NAME = re.compile(
 _WORDS = re.compile("[A-Za-z]+|[0-9]+")
 
 
-def opaque(value: str) -> bool:
+def is_opaque(value: str) -> bool:
     """Whether a value is made of what only a machine reads: no words, numbers or sentences."""
-    if len(value) < 8 or any(one.isspace() or one in "<>{}$" for one in value[:200]):
+    if len(value) < 8 or any(letter.isspace() or letter in "<>{}$" for letter in value[:200]):
         return False
     if _WORDS.fullmatch(value.rstrip("=")):
         changes = sum(a.islower() != b.islower() for a, b in pairwise(value))
         least = 20 if value[-1] != "=" else 12
         return len(value) >= least and changes * 5 >= len(value) * 2  # more than CamelCase has
-    return any(one.isdigit() for one in value) and any(one.isalpha() for one in value)
+    return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
 
 
-def long_opaque(value: str) -> bool:
+def is_long_opaque(value: str) -> bool:
     """The same, and so long that it stands nowhere by chance. Dates are none."""
-    return len(value) >= LONG and opaque(value) and not _DATE.match(value)
+    return len(value) >= LONG and is_opaque(value) and not _DATE.match(value)
 
 
 LONG = 16
@@ -122,4 +124,4 @@ def is_secret(name: str, value: str) -> bool:
     for a name that may be a harmless one also by its looks."""
     if SECRET_NAME.fullmatch(name):
         return True
-    return _LIKE_SECRET_NAME.fullmatch(name) is not None and long_opaque(value)
+    return _LIKE_SECRET_NAME.fullmatch(name) is not None and is_long_opaque(value)

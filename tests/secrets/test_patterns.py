@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.net.looks import is_secret, keys, opaque
+from app.secrets.patterns import find_keys, is_opaque, is_secret
 from tests.tables import each_row
 
 OPAQUE = "opaque0123456789abcdef"
@@ -55,11 +55,11 @@ def test_harmless_ones(name: str, value: str) -> None:
     ],
 )
 def test_names_that_begin_like_keys(text: str) -> None:
-    assert list(keys(text)) == []
+    assert list(find_keys(text)) == []
 
 
 def test_what_only_a_machine_reads() -> None:
-    assert opaque("hQpLmZxCvBnMaSdFgHjK")
-    assert not opaque("AVeryLongNameOfSomething")
-    assert not opaque("12345678901234567890")
-    assert not opaque("<your-token-0>")
+    assert is_opaque("hQpLmZxCvBnMaSdFgHjK")
+    assert not is_opaque("AVeryLongNameOfSomething")
+    assert not is_opaque("12345678901234567890")
+    assert not is_opaque("<your-token-0>")

@@ -12,15 +12,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.net.mask import Masker, MaskStream
+from app.secrets.redaction import RedactionStream, Redactor
 from tests.tables import each_row
 
 KEY = 'sk-ant/Q+7_&"\\é=zz9'
 PLAIN = "sk-proj-abcdEFGH1234"
 
 
-def streamed(masker: Masker, pieces: list[bytes]) -> tuple[bytes, MaskStream[bytes]]:
-    stream = masker.mask_stream()
+def streamed(redactor: Redactor, pieces: list[bytes]) -> tuple[bytes, RedactionStream[bytes]]:
+    stream = redactor.redact_stream()
     return b"".join([*map(stream.feed, pieces), stream.end()]), stream
 
 
@@ -29,9 +29,9 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in itertools.pairwise(marks)]
 
 
-def pending(masker: Masker, seen: bytes) -> int:
+def pending(redactor: Redactor, seen: bytes) -> int:
     """The length of the longest end of `seen` that a form begins with: the plain way."""
-    forms = masker._bytes
+    forms = redactor._bytes
     return max(
         (n for form in forms for n in range(len(form)) if seen.endswith(form[:n])), default=0
     )
@@ -62,54 +62,56 @@ FORMS = {
 
 @each_row("form", FORMS.values(), ids=FORMS)
 def test_every_form_is_masked_with_its_length_kept(form: str) -> None:
-    masker = Masker([KEY])
-    assert masker.mask_text(f"<{form}>") == f"<{'*' * len(form)}>"
+    redactor = Redactor([KEY])
+    assert redactor.redact_text(f"<{form}>") == f"<{'*' * len(form)}>"
     data = form.encode()
-    assert masker.mask_bytes(b"<" + data + b">") == b"<" + b"*" * len(data) + b">"
+    assert redactor.redact_bytes(b"<" + data + b">") == b"<" + b"*" * len(data) + b">"
 
 
 @each_row("before", ["", "u", "us", "user:"])
 def test_a_secret_inside_a_longer_base64_is_masked(before: str) -> None:
     text = base64.b64encode(f"{before}{PLAIN}\n".encode()).decode()
-    masked = Masker([PLAIN]).mask_text(text)
+    masked = Redactor([PLAIN]).redact_text(text)
     assert len(masked) == len(text)
     left = masked.rstrip("=").replace("*", "")
     assert len(left) <= len(before) * 4 // 3 + 4
 
 
 def test_short_secrets_and_other_text_are_left_alone() -> None:
-    masker = Masker(["seven77", "", "eight888"])
-    assert masker.mask_text("seven77 eight88 eight888") == "seven77 eight88 ********"
-    assert Masker().mask_bytes(b"anything") == b"anything"
+    redactor = Redactor(["seven77", "", "eight888"])
+    assert redactor.redact_text("seven77 eight88 eight888") == "seven77 eight88 ********"
+    assert Redactor().redact_bytes(b"anything") == b"anything"
 
 
 def test_overlapping_secrets_leave_nothing() -> None:
-    masker = Masker(["abcdefgh1234", "1234WXYZabcd", "aaaaaaaa"])
-    assert masker.mask_text("abcdefgh1234WXYZabcdefgh1234") == "*" * 28
-    assert masker.mask_text("a" * 11 + "b") == "*" * 11 + "b"
+    redactor = Redactor(["abcdefgh1234", "1234WXYZabcd", "aaaaaaaa"])
+    assert redactor.redact_text("abcdefgh1234WXYZabcdefgh1234") == "*" * 28
+    assert redactor.redact_text("a" * 11 + "b") == "*" * 11 + "b"
 
 
 def test_json_data_is_masked_at_any_depth_and_the_original_is_not_touched() -> None:
     data: Any = {"a": [f"x{PLAIN}", 7, None, {PLAIN: (True, PLAIN)}]}
     stars = "*" * len(PLAIN)
-    assert Masker([PLAIN]).mask_data(data) == {"a": ["x" + stars, 7, None, {stars: [True, stars]}]}
+    assert Redactor([PLAIN]).redact_data(data) == {
+        "a": ["x" + stars, 7, None, {stars: [True, stars]}]
+    }
     assert data["a"][0] == f"x{PLAIN}"
     deep: Any = PLAIN
     for _ in range(100_000):
         deep = [deep]
-    masked = Masker([PLAIN]).mask_data(deep)
+    masked = Redactor([PLAIN]).redact_data(deep)
     while isinstance(masked, list):
         [masked] = masked
     assert masked == stars
 
 
 def test_no_repr_shows_a_secret() -> None:
-    masker = Masker([PLAIN])
-    assert PLAIN not in repr(masker) + repr(masker.mask_stream())
+    redactor = Redactor([PLAIN])
+    assert PLAIN not in repr(redactor) + repr(redactor.redact_stream())
 
 
 def test_ordinary_bytes_are_never_kept_back() -> None:
-    stream = Masker([PLAIN]).mask_stream()
+    stream = Redactor([PLAIN]).redact_stream()
     assert stream.feed(b'data: {"text": "task"}\n\n') == b'data: {"text": "task"}\n\n'
     assert stream.feed(b"a sk") == b"a "  # may be the beginning of the secret
     assert stream.feed(b"y is blue") == b"sky is blue"
@@ -122,14 +124,14 @@ def test_ordinary_bytes_are_never_kept_back() -> None:
 def test_of_a_whole_text_only_most_of_a_secret_is_masked() -> None:
     short, long = "abcdefgh0123", "xy-abcdefgh012-and-much-more-of-it-0123456789"
     for text, masked in ((long[:14], "xy-" + "*" * 11), (long[:11], long[:11])):
-        stream = Masker([short, long]).mask_texts()
+        stream = Redactor([short, long]).redact_texts()
         assert stream.feed(f"it is {text}") + stream.end(whole=True) == f"it is {masked}"
 
 
 def test_a_secret_that_the_end_cut_off_is_masked_as_far_as_it_came() -> None:
     data = f"key {PLAIN}".encode()
     for length in range(len(data) + 1):
-        masked, _ = streamed(Masker([PLAIN]), [data[:length]])
+        masked, _ = streamed(Redactor([PLAIN]), [data[:length]])
         begun = max(0, length - 4)
         assert masked == (data[:length] if begun < 8 else b"key " + b"*" * begun)
 
@@ -137,20 +139,20 @@ def test_a_secret_that_the_end_cut_off_is_masked_as_far_as_it_came() -> None:
 @each_row("size", range(1, 40))
 def test_a_secret_cut_anywhere_is_masked(size: int) -> None:
     data = f"data: {PLAIN} {PLAIN[:9]}{PLAIN}{base64.b64encode(PLAIN.encode()).decode()}".encode()
-    masker = Masker([PLAIN])
+    redactor = Redactor([PLAIN])
     pieces = [data[start : start + size] for start in range(0, len(data), size)]
-    masked, stream = streamed(masker, pieces)
-    assert masked == masker.mask_bytes(data)
+    masked, stream = streamed(redactor, pieces)
+    assert masked == redactor.redact_bytes(data)
     covered = {place for start, end in stream.ranges for place in range(start, end)}
     assert covered == {place for place, byte in enumerate(masked) if byte == ord("*")}
 
 
 @each_row("size", range(1, 40))
 def test_a_text_cut_anywhere_is_masked_as_the_whole(size: int) -> None:
-    masker, text = Masker([KEY]), f"é {KEY} {KEY[:9]}{json.dumps(KEY)} \ud800"
-    stream = masker.mask_texts()
+    redactor, text = Redactor([KEY]), f"é {KEY} {KEY[:9]}{json.dumps(KEY)} \ud800"
+    stream = redactor.redact_texts()
     pieces = [stream.feed(text[start : start + size]) for start in range(0, len(text), size)]
-    assert "".join([*pieces, stream.end()]) == masker.mask_text(text)
+    assert "".join([*pieces, stream.end()]) == redactor.redact_text(text)
 
 
 @given(
@@ -161,11 +163,11 @@ def test_a_text_cut_anywhere_is_masked_as_the_whole(size: int) -> None:
 def test_a_stream_gives_what_the_whole_gives(
     secrets: list[str], data: bytes, places: list[int]
 ) -> None:
-    masker = Masker(secrets)
-    masked, _ = streamed(masker, cut(data, places))
-    begun = pending(masker, data)
+    redactor = Redactor(secrets)
+    masked, _ = streamed(redactor, cut(data, places))
+    begun = pending(redactor, data)
     sure = len(data) - (begun if begun >= 8 else 0)
-    assert masked == masker.mask_bytes(data)[:sure] + b"*" * (len(data) - sure)
+    assert masked == redactor.redact_bytes(data)[:sure] + b"*" * (len(data) - sure)
 
 
 @given(
@@ -173,10 +175,10 @@ def test_a_stream_gives_what_the_whole_gives(
     data=st.text("abc", max_size=80).map(str.encode),
 )
 def test_only_a_possible_beginning_is_kept_back(secrets: list[str], data: bytes) -> None:
-    masker = Masker(secrets)
-    stream = masker.mask_stream()
+    redactor = Redactor(secrets)
+    stream = redactor.redact_stream()
     returned = 0
     for place, byte in enumerate(data):
         returned += len(stream.feed(bytes([byte])))
         seen = data[: place + 1]
-        assert returned == len(seen) - pending(masker, seen)
+        assert returned == len(seen) - pending(redactor, seen)

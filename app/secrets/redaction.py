@@ -1,6 +1,6 @@
-"""Masking of known secrets: stars of the same length, so that spans over the bytes stay true.
+"""Redaction of known secrets: stars of the same length, so that spans over the bytes stay true.
 
-A byte is masked exactly when it lies in an occurrence of a secret's form (as it is, URL-encoded,
+A byte is redacted exactly when it lies in an occurrence of a secret's form (as it is, URL-encoded,
 JSON-escaped where it must be or throughout, up to three levels of either inside of each other,
 base64 at any alignment, hexadecimal digits), or where a stream ended inside one. That makes the
 result independent of how a stream is cut. What is no stream is also read without its JSON escapes,
@@ -14,15 +14,15 @@ import base64
 import json
 import math
 import re
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, AnyStr, Generic
 from urllib.parse import quote, quote_plus
-
-from app.net.unescape import Unescaper
 
 SHORTEST = 8
 """Characters; anything shorter would blank ordinary words."""
@@ -43,14 +43,15 @@ _QUICK = 4096
 """Characters up to which it is quicker to look for heads first than for each form."""
 
 _PIECE = 64 * 1024
-"""Characters of a text that are looked at at once behind their escapes."""
+"""Characters of a text that are looked at at once behind their escapes: for each escape among them
+a place is remembered."""
 
 _ODD_ESCAPE = re.compile(r"\\u00[2-7][0-9a-fA-F]|\\/")
 """An escape of a character that needs none: `json.dumps` writes no such thing."""
 
 
-class Masker:
-    """Masks the secrets of at least 8 characters among `secrets`. Its repr shows none of them."""
+class Redactor:
+    """Redacts the secrets of at least 8 characters among `secrets`. Its repr shows none of them."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         known = {secret for secret in secrets if len(secret) >= SHORTEST}
@@ -60,29 +61,29 @@ class Masker:
         self._bytes = [form.encode("utf-8", "surrogateescape") for form in self._texts]
 
     def __repr__(self) -> str:
-        return f"Masker({len(self._texts)} forms)"
+        return f"Redactor({len(self._texts)} forms)"
 
     @property
     def knows_any(self) -> bool:
         """Whether there is anything to look for."""
         return bool(self._texts)
 
-    def mask_text(self, text: str) -> str:
-        return starred(text, self.spans(text), "*")
+    def redact_text(self, text: str) -> str:
+        return replace_with_stars(text, self.spans(text), "*")
 
-    def mask_bytes(self, data: bytes) -> bytes:
-        return starred(data, self.byte_spans(data), b"*")
+    def redact_bytes(self, data: bytes) -> bytes:
+        return replace_with_stars(data, self.byte_spans(data), b"*")
 
     def byte_spans(self, data: bytes) -> list[tuple[int, int]]:
         """The half-open spans of `data` that are masked, in order."""
-        return merged(_spans(data, self._bytes), self.escaped_spans(data))
+        return merge_spans(_spans(data, self._bytes), self.escaped_spans(data))
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The half-open spans of `text` that are masked, in order."""
         found = self._quick_spans(text)
         if not self._texts or _ODD_ESCAPE.search(text) is None:
             return found
-        return merged(found, self._spans_behind_escapes(text))
+        return merge_spans(found, self._spans_behind_escapes(text))
 
     def escaped_spans(self, data: bytes | bytearray) -> list[tuple[int, int]]:
         """The spans of `data` that show a secret once escapes of JSON are undone."""
@@ -95,7 +96,7 @@ class Masker:
         """Whether the first 4 characters of a form stand in `text`."""
         return self._heads.search(text) is not None
 
-    def mask_data(self, value: Any) -> Any:
+    def redact_data(self, value: Any) -> Any:
         """A copy of JSON data with every string in it masked, names too; of any depth."""
         box = [value]
         unread: list[Any] = [box]
@@ -105,7 +106,7 @@ class Masker:
             for place, item in places:
                 match item:
                     case str():
-                        holder[place] = self.mask_text(item)
+                        holder[place] = self.redact_text(item)
                     case Mapping():
                         holder[place] = {self._name(name): it for name, it in item.items()}
                         unread.append(holder[place])
@@ -131,18 +132,18 @@ class Masker:
                     unread += items
         return False
 
-    def mask_stream(self, *, decoded: bool = False) -> MaskStream[bytes]:
+    def redact_stream(self, *, decoded: bool = False) -> RedactionStream[bytes]:
         """`decoded`: these bytes are JSON that is decoded, and masked once more after that. Forms
         with escapes that none needs are left to that, for it knows how many characters they are."""
         if decoded:
-            return MaskStream(*self._unescaped, b"*")
-        return MaskStream(self._bytes, self._prefixes, b"*")
+            return RedactionStream(*self._unescaped, b"*")
+        return RedactionStream(self._bytes, self._prefixes, b"*")
 
-    def mask_texts(self) -> MaskStream[str]:
+    def redact_texts(self) -> RedactionStream[str]:
         """The same for texts that are cut anywhere."""
-        return MaskStream(self._texts, self._text_prefixes, "*")
+        return RedactionStream(self._texts, self._text_prefixes, "*")
 
-    # Large, and most maskers see no stream.
+    # Large, and most redactors see no stream.
     @cached_property
     def _prefixes(self) -> _Prefixes:
         return _Prefixes(self._bytes)
@@ -190,17 +191,17 @@ class Masker:
                 piece = levels[nth].feed(piece) + (levels[nth].end() if is_last else "")
             for nth, level in enumerate(reversed(levels), LEVELS - len(levels)):
                 level.forget((self._longest + 1) * 6**nth)  # each character may be an escape of 6
-        return merged(found)
+        return merge_spans(found)
 
     def _quick_spans(self, text: str) -> list[tuple[int, int]]:
         """Where forms stand in `text` as it is."""
         return _spans(text, self._texts) if len(text) > _QUICK or self.may_begin(text) else []
 
     def _name(self, name: Any) -> Any:
-        return self.mask_text(name) if isinstance(name, str) else name
+        return self.redact_text(name) if isinstance(name, str) else name
 
 
-class MaskStream(Generic[AnyStr]):
+class RedactionStream(Generic[AnyStr]):
     """One stream of bytes or of texts, cut anywhere.
 
     `feed` returns what is certain: it keeps back only an end that may be the beginning of a
@@ -228,7 +229,7 @@ class MaskStream(Generic[AnyStr]):
         """How much of what is kept back is certain to be masked."""
         return self._covered
 
-    def copy(self) -> MaskStream[AnyStr]:
+    def copy(self) -> RedactionStream[AnyStr]:
         """A stream that goes on from here, with `ranges` of its own."""
         other = copy(self)
         other.ranges = []
@@ -274,7 +275,7 @@ class MaskStream(Generic[AnyStr]):
             self._kept = buffer
             return self._star[:0]
         spans: list[tuple[int, int]]
-        spans = list(_merged([(0, self._covered), *_spans(buffer, self._forms)]))
+        spans = list(_iterate_merged([(0, self._covered), *_spans(buffer, self._forms)]))
         certain = [(start, min(end, upto)) for start, end in spans if start < upto]
         for start, end in certain:
             self._add_range(self._returned + start, self._returned + end)
@@ -282,7 +283,7 @@ class MaskStream(Generic[AnyStr]):
         self._covered = max([0, *(end - upto for start, end in spans if start < upto)])
         self._kept = buffer[upto:]
         self._returned += upto
-        return starred(buffer[:upto], certain, self._star)
+        return replace_with_stars(buffer[:upto], certain, self._star)
 
     def _add_range(self, start: int, end: int) -> None:
         if self.ranges and self.ranges[-1][1] == start:
@@ -370,11 +371,11 @@ def _forms(secret: str) -> Iterator[str]:
     escaped = quoted = {secret}
     yield secret
     for _ in range(LEVELS):
-        quoted = {form for one in quoted for form in _quoted(one)}
+        quoted = {form for text in quoted for form in _quoted(text)}
         yield from quoted
-        escaped = {form for one in escaped for form in _escaped(one)}
+        escaped = {form for text in escaped for form in _escaped(text)}
         yield from escaped
-        yield from (one.replace("/", "\\/") for one in escaped)
+        yield from (form.replace("/", "\\/") for form in escaped)
     yield raw.hex()
     yield raw.hex().upper()
     units = secret.encode("utf-16-be", "surrogatepass").hex()
@@ -410,15 +411,15 @@ def _spans(text: AnyStr, forms: Iterable[AnyStr]) -> list[tuple[int, int]]:
         while place >= 0:
             found.append((place, place + len(form)))
             place = text.find(form, place + 1)
-    return merged(found)
+    return merge_spans(found)
 
 
-def merged(*several: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def merge_spans(*several: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Half-open spans in order; those that touch or overlap are one."""
-    return list(_merged(chain(*several)))
+    return list(_iterate_merged(chain(*several)))
 
 
-def _merged(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _iterate_merged(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     start = end = 0
     for first, last in sorted(spans):
         if first > end:
@@ -430,7 +431,7 @@ def _merged(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def starred(text: AnyStr, spans: Sequence[tuple[int, int]], star: AnyStr) -> AnyStr:
+def replace_with_stars(text: AnyStr, spans: Sequence[tuple[int, int]], star: AnyStr) -> AnyStr:
     """`text` with a star for each character of `spans`, which are in order."""
     if not spans:
         return text
@@ -441,3 +442,312 @@ def starred(text: AnyStr, spans: Sequence[tuple[int, int]], star: AnyStr) -> Any
         done = end
     pieces.append(text[done:])
     return star[:0].join(pieces)
+
+
+# One part of an answer, whose text comes in pieces ----------------------------------------------
+
+Span = tuple[int, int]
+
+_LAST = HEAD * 6**LEVELS
+"""So many characters may a head be written in: of each escape six, in escapes of escapes."""
+
+
+class PartRedactor:
+    """The text of one part: which of its characters lie in a known secret, and which may, so that
+    nobody sees them before that is decided. It is read as it is and without its JSON escapes, up
+    to three levels of them: arguments are JSON, in which a secret may be escaped character by
+    character. Places count characters of the part's text."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self.size = 0
+        self._looks = redactor.knows_any
+        self._as_it_is = _GrowingText(redactor)
+        self._unescaped: list[_Level] = []  # each of the one before, since its first backslash
+
+    @property
+    def undecided(self) -> int | None:
+        """Where what may be the beginning of a secret begins, with 4 characters or more of it."""
+        if not self._unescaped:
+            return self._as_it_is.undecided
+        places = [self._as_it_is.undecided]
+        for nth, level in enumerate(self._unescaped):
+            place = level.reading.undecided
+            places.append(None if place is None else self._place(nth, place))
+        return min((place for place in places if place is not None), default=None)
+
+    @property
+    def has_secrets(self) -> bool:
+        return bool(self._as_it_is.spans.all) or any(level.spans.all for level in self._unescaped)
+
+    def feed(self, text: str) -> None:
+        self.size += len(text)
+        for start in range(0, len(text) if self._looks else 0, _PIECE):
+            self._feed(text[start : start + _PIECE])
+
+    def end(self, *, whole: bool) -> Span | None:
+        """No more comes, and everything is decided. `whole`: the writer ended the part itself; what
+        was cut off is masked from 8 characters of a secret on. Returns the span of a secret that
+        lacks its end."""
+        begun = self.undecided is not None
+        self._as_it_is.end(whole=whole)
+        for nth, level in enumerate(self._unescaped):
+            level.reading.end(whole=whole)  # an escape that is cut says nothing
+            self._take(nth, level)
+        last = merge_spans(*(spans.all[-1:] for spans in self._all_spans()))[-1:]
+        return last[0] if begun and last and last[0][1] == self.size else None
+
+    def spans(self, start: int, end: int) -> list[Span]:
+        """What of the characters `start` to `end` is masked, counted from `start`."""
+        found = merge_spans(*(spans.within(start, end) for spans in self._all_spans()))
+        return [(first - start, last - start) for first, last in found]
+
+    def masked(self, start: int, text: str) -> str:
+        """The part's characters from `start` on, which are `text`, with stars."""
+        return replace_with_stars(text, self.spans(start, start + len(text)), "*")
+
+    def _all_spans(self) -> Iterator[_Spans]:
+        yield self._as_it_is.spans
+        yield from (level.spans for level in self._unescaped)
+
+    def _feed(self, text: str) -> None:
+        reading = self._as_it_is
+        for nth in range(LEVELS + 1):
+            if nth == len(self._unescaped) and nth < LEVELS and "\\" in text:
+                unescaper = Unescaper(reading.size)
+                self._unescaped.append(_Level(unescaper, reading.copy(), _Spans()))
+            reading.feed(text)
+            if nth:
+                self._take(nth - 1, self._unescaped[nth - 1])
+            if nth == len(self._unescaped):
+                break
+            reading, text = self._unescaped[nth].reading, self._unescaped[nth].unescaper.feed(text)
+        if all(level.reading.idle for level in self._unescaped):
+            for level in self._unescaped:
+                level.unescaper.forget(_LAST)
+
+    def _take(self, nth: int, level: _Level) -> None:
+        for start, end in level.reading.spans.all:
+            level.spans.add(self._place(nth, start), self._place(nth, end))
+        level.reading.spans.all.clear()
+
+    def _place(self, nth: int, place: int) -> int:
+        """Where in the part's text character `place` of level `nth` begins."""
+        for level in reversed(self._unescaped[: nth + 1]):
+            place = level.unescaper.place(place)
+        return place
+
+
+@dataclass
+class _Level:
+    """A text without one level of its escapes; `spans` are those of its secrets, in the part."""
+
+    unescaper: Unescaper
+    reading: _GrowingText
+    spans: _Spans
+
+
+class _GrowingText:
+    """A text that grows. Ordinary text costs one search for heads of secrets a piece; only what
+    begins like a secret is looked at by a MaskStream."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self.spans = _Spans()
+        self.undecided: int | None = None
+        self._redactor = redactor
+        self.size = 0
+        self._tail = ""  # too short to be held back, but with what comes it may be a head
+        self._stream: RedactionStream[str] | None = None
+        self._stream_start = 0
+        self._returned = 0
+
+    @property
+    def idle(self) -> bool:
+        return self._stream is None
+
+    def copy(self) -> _GrowingText:
+        other = copy(self)
+        other.spans = _Spans()
+        other._stream = self._stream.copy() if self._stream is not None else None
+        return other
+
+    def feed(self, text: str) -> None:
+        seen, start = text, self.size
+        self.size += len(text)
+        if self._stream is None:
+            seen = self._tail + text
+            if not self._redactor.may_begin(seen):
+                self._tail = seen[1 - HEAD :]
+                return
+            self._stream = self._redactor.redact_texts()
+            self._stream_start = self._returned = start - len(self._tail)
+        self._returned += len(self._stream.feed(seen))
+        self._take(self._stream)
+        kept = len(self._stream.kept)
+        if kept < HEAD:
+            self._tail, self._stream = self._stream.kept, None
+
+    def end(self, *, whole: bool) -> None:
+        if self._stream is not None:
+            self._returned += len(self._stream.end(whole=whole))
+            self._take(self._stream)
+        self._stream = None
+
+    def _take(self, stream: RedactionStream[str]) -> None:
+        for start, end in stream.ranges:
+            self.spans.add(self._stream_start + start, self._stream_start + end)
+        stream.ranges.clear()
+        kept, covered = len(stream.kept), stream.covered if stream.kept else 0
+        if covered:
+            self.spans.add(self._returned, self._returned + covered)
+        self.undecided = self._returned + covered if kept >= HEAD and covered < kept else None
+
+
+class _Spans:
+    """Half-open spans in order; those that touch are one."""
+
+    def __init__(self) -> None:
+        self.all: list[Span] = []
+
+    def add(self, start: int, end: int) -> None:
+        """Nothing begins before the last span does."""
+        if self.all and start <= self.all[-1][1]:
+            first, last = self.all.pop()
+            start, end = min(first, start), max(last, end)
+        self.all.append((start, end))
+
+    def within(self, start: int, end: int) -> list[Span]:
+        found: list[Span] = []
+        nth = max(0, bisect_right(self.all, (start, end)) - 1)
+        while nth < len(self.all) and self.all[nth][0] < end:
+            first, last = max(start, self.all[nth][0]), min(end, self.all[nth][1])
+            if first < last:
+                found.append((first, last))
+            nth += 1
+        return found
+
+
+# JSON escapes undone, with the way back to each character's place -------------------------------
+
+_ESCAPE = re.compile(r'(\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]))')
+_CUT_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+_HALF = re.compile(r"\\u[dD][89abAB]")
+"""Of two halves of a character `json` makes one."""
+_JSON = json.JSONDecoder(strict=False)
+_STAND_INS = ("\0", "\1", r"\u0000", r"\u0001")
+_MEANS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+class Unescaper:
+    """Undoes JSON escapes in a text that is cut anywhere; wherever they are, for what of the text
+    is a JSON string need not be known. `offset` is where in the whole text the first piece begins
+    that is fed. Places are rarely asked for: the pieces with escapes are kept as they came, and
+    read again for that."""
+
+    def __init__(self, offset: int = 0) -> None:
+        self._cut = ""  # an escape of which the rest has not come
+        self._read = offset  # characters of the text that are undone
+        self._written = offset  # characters that were returned, counted from the same place
+        # The pieces with escapes, with what was read and written before each.
+        self._pieces: list[str] = []
+        self._reads: list[int] = []
+        self._starts: list[int] = []
+        self._looked_at = -1  # the piece that was asked about last
+        # From character `_from[n]` of what it says on, the text is `_shifts[n]` further.
+        self._from: list[int] = []
+        self._shifts: list[int] = []
+
+    @property
+    def size(self) -> int:
+        """Characters that were returned, and `offset` more."""
+        return self._written
+
+    def feed(self, text: str) -> str:
+        """The next piece without its escapes; an escape that is cut waits for its rest."""
+        return "".join(self._feed(piece) for piece in _cut_up(text))
+
+    def end(self) -> str:
+        """The escape that was cut, as it stands."""
+        rest, self._cut = self._cut, ""
+        self._written += len(rest)
+        self._read += len(rest)
+        return rest
+
+    def place(self, index: int) -> int:
+        """Where in the text character `index` of what was returned begins."""
+        nth = bisect_right(self._starts, index) - 1
+        if nth < 0:
+            return index
+        if nth != self._looked_at:
+            self._look_at(nth)
+        place = bisect_right(self._from, index) - 1
+        before = self._reads[nth] - self._starts[nth]
+        return index + (self._shifts[place] if place >= 0 else before)
+
+    def forget(self, keep: int) -> None:
+        """Only places of the last `keep` characters that were returned are still asked for."""
+        unused = bisect_right(self._starts, self._written - keep) - 1
+        if unused > 0:
+            del self._pieces[:unused], self._reads[:unused], self._starts[:unused]
+            self._looked_at, self._from, self._shifts = -1, [], []
+
+    def _feed(self, text: str) -> str:
+        text = self._cut + text
+        size = _size_before_cut(text)
+        text, self._cut = text[:size], text[size:]
+        undone = text
+        if "\\" in text:
+            quickly = _without_escapes_quickly(text)
+            undone = _without_escapes(text) if quickly is None else quickly
+        if len(undone) < len(text):
+            self._pieces.append(text)
+            self._reads.append(self._read)
+            self._starts.append(self._written)
+        self._read += len(text)
+        self._written += len(undone)
+        return undone
+
+    def _look_at(self, nth: int) -> None:
+        self._looked_at, self._from, self._shifts = nth, [], []
+        shift, first = self._reads[nth] - self._starts[nth], self._reads[nth]
+        for escape in _ESCAPE.finditer(self._pieces[nth]):
+            self._from.append(first + escape.start() - shift + 1)
+            shift += escape.end() - escape.start() - 1
+            self._shifts.append(shift)
+
+
+def _cut_up(text: str) -> Iterator[str]:
+    return (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
+
+
+def _size_before_cut(text: str) -> int:
+    """Where the escape begins that is cut at the end; of two backslashes the first one escapes."""
+    cut = _CUT_ESCAPE.search(text, max(0, len(text) - 5))
+    if cut is None:
+        return len(text)
+    before = text[: cut.start() + 1]
+    is_escape = (len(before) - len(before.rstrip("\\"))) % 2
+    return cut.start() if is_escape else len(text)
+
+
+def _without_escapes(text: str) -> str:
+    pieces = _ESCAPE.split(text)
+    pieces[1::2] = map(_meaning, pieces[1::2])
+    return "".join(pieces)
+
+
+def _without_escapes_quickly(text: str) -> str | None:
+    """The same by `json`, where it can read the text as one string: two characters that the text
+    has not, not even behind an escape, stand in for its quotes and for backslashes that it says."""
+    if _HALF.search(text) or any(mark in text for mark in _STAND_INS):
+        return None
+    text = text.replace(r"\\", "\0").replace(r"\"", '"').replace('"', "\1")
+    try:
+        undone: str = _JSON.decode(f'"{text}"')
+    except ValueError:  # a backslash that begins no escape
+        return None
+    return undone.replace("\1", '"').replace("\0", "\\")
+
+
+@lru_cache(maxsize=2**14)
+def _meaning(escape: str) -> str:
+    return chr(int(escape[2:], 16)) if escape[1] == "u" else _MEANS.get(escape[1], escape[1])

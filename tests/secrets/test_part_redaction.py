@@ -6,10 +6,8 @@ import json
 
 import pytest
 
-from app.net import mask, mask_part
-from app.net.mask import Masker
-from app.net.mask_part import PartMask
-from app.net.unescape import Unescaper
+from app.secrets import redaction
+from app.secrets.redaction import PartRedactor, Redactor, Unescaper
 from tests.peaks import peak_of
 from tests.tables import each_row
 
@@ -18,7 +16,7 @@ ESCAPED = SECRET.replace("d", "\\\\u0064").replace("q", "\\u0071")
 
 
 def spans(text: str) -> list[tuple[int, int]]:
-    part = PartMask(Masker([SECRET]))
+    part = PartRedactor(Redactor([SECRET]))
     part.feed(text)
     part.end(whole=True)
     return part.spans(0, len(text))
@@ -29,7 +27,7 @@ def test_a_long_piece_is_read_like_short_ones(monkeypatch: pytest.MonkeyPatch) -
     whole = spans(text)
     assert [text[start:end] for start, end in whole] == [SECRET, ESCAPED] * 3
     for size in range(1, 12):
-        monkeypatch.setattr(mask_part, "_PIECE", size)
+        monkeypatch.setattr(redaction, "_PIECE", size)
         assert spans(text) == whole
 
 
@@ -41,11 +39,11 @@ def test_what_knows_no_key_looks_at_nothing(monkeypatch: pytest.MonkeyPatch) -> 
         return text
 
     monkeypatch.setattr(Unescaper, "feed", counted)
-    for masker, looks in ((Masker(), False), (Masker([SECRET]), True)):
-        part = PartMask(masker)
+    for redactor, looks in ((Redactor(), False), (Redactor([SECRET]), True)):
+        part = PartRedactor(redactor)
         part.feed(ESCAPED)
         part.end(whole=True)
-        assert masker.escaped_spans(ESCAPED.encode()) == masker.spans(ESCAPED) == []
+        assert redactor.escaped_spans(ESCAPED.encode()) == redactor.spans(ESCAPED) == []
         assert bool(looked_at) == looks
         assert part.size == len(ESCAPED)
 
@@ -69,11 +67,11 @@ def test_no_level_of_escapes_is_remembered_of_a_whole_text(
     monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     """Nor any place in it; of bytes there is a copy."""
-    monkeypatch.setattr(mask, "_PIECE", 4096)
-    masker, data = Masker([SECRET]), text.encode()
-    assert masker.spans(text) == masker.escaped_spans(data) == []  # what is made once is there
-    assert peak_of(lambda: masker.spans(text)) < len(text) // 2
-    assert peak_of(lambda: masker.escaped_spans(data)) < 3 * len(text) // 2
+    monkeypatch.setattr(redaction, "_PIECE", 4096)
+    redactor, data = Redactor([SECRET]), text.encode()
+    assert redactor.spans(text) == redactor.escaped_spans(data) == []  # what is made once is there
+    assert peak_of(lambda: redactor.spans(text)) < len(text) // 2
+    assert peak_of(lambda: redactor.escaped_spans(data)) < 3 * len(text) // 2
 
 
 @pytest.mark.parametrize("size", [40, 250])
@@ -82,12 +80,12 @@ def test_behind_escapes_a_text_is_read_in_pieces_like_the_whole(
 ) -> None:
     twice = json.dumps(json.dumps("\\" + SECRET.replace("d", '"'))[1:-1])[1:-1]
     text = f'a\\/b "{SECRET}" {twice} {ESCAPED}' * 3 + " " + ESCAPED.replace("\\", "\\\\")
-    masker = Masker([SECRET, SECRET.replace("d", '"')])
-    whole = masker.spans(text)
+    redactor = Redactor([SECRET, SECRET.replace("d", '"')])
+    whole = redactor.spans(text)
     assert len(whole) == 10
     for places in range(0, size, 7):
-        monkeypatch.setattr(mask, "_PIECE", size + places)
-        assert masker.spans(text) == whole
+        monkeypatch.setattr(redaction, "_PIECE", size + places)
+        assert redactor.spans(text) == whole
 
 
 @pytest.mark.slow
