@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from app.protocols.registry import CODECS
-from app.schema.incremental import Early
+from app.schema.incremental import IncrementalValidator
 from tests.served import Served, messages, served
 
 MOST_S = 20.0
@@ -88,7 +88,7 @@ SCHEMA = {
 def checked_time(arguments: object) -> float:
     """Seconds to check it while it streams, in deltas of 8 characters."""
     text = json.dumps(arguments)
-    early = Early(SCHEMA)
+    early = IncrementalValidator(SCHEMA)
     began = time.perf_counter()
     for place in range(0, len(text), 8):
         if early.feed(text[place : place + 8]) is not None:

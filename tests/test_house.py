@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from bench import structure
 from tests.tables import each_row
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -140,6 +141,12 @@ def vendored_errors(folder: Path) -> list[str]:
         if path.name in sums and hashlib.sha256(path.read_bytes()).hexdigest() != sums[path.name]:
             found.append(f"{path.name} was changed")
     return found
+
+
+def test_no_modules_import_each_other() -> None:
+    assert structure.circles(structure.sources()) == []
+    loop = {"app.a": ast.parse("from app import b"), "app.b": ast.parse("from app.a import x")}
+    assert structure.circles({"app": ast.parse(""), **loop}) == [["app.a", "app.b"]]
 
 
 PLACES = (

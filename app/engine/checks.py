@@ -27,7 +27,7 @@ from app.engine.sessions import Hub, Live
 from app.engine.tool_runs import Tended
 from app.executors.executor import Checked
 from app.executors.table import Executors
-from app.schema.validate import verdict
+from app.schema.validate import check_call
 
 log = logging.getLogger(__name__)
 
@@ -282,7 +282,7 @@ def event_of(session: Session, call: Call, checked: Checked, ruling: Ruling) -> 
     """All that is to be said of the call, by its schema, executor, session and the rules."""
     unsaid = call.part.meta.get("empty") and call.judged == call.written
     raw = "" if unsaid else call.judged
-    problems = (*verdict(call.tool, call.name, raw), *checked.problems)
+    problems = (*check_call(call.tool, call.name, raw), *checked.problems)
     if call.part.meta.get("packed") and call.judged == call.written:
         problems += (_PACKED,)
     if made_before(session, call):

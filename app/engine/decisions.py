@@ -12,7 +12,7 @@ from app.core.faults import OTHER_WAY, known, unstageable
 from app.core.serialization import to_data
 from app.core.session import Call, Session
 from app.core.tools import Content
-from app.schema.validate import verdict
+from app.schema.validate import check_call
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def decided(session: Session, call_id: str, asked: Asked) -> CallDecided:
     if asked.images and decision != "answer":
         raise BadInput("Only an answer has images; leave them out, or answer by hand.")
     arguments = asked.arguments if decision == "run" else None
-    edited = () if arguments is None else verdict(call.tool, call.name, arguments)
+    edited = () if arguments is None else check_call(call.tool, call.name, arguments)
     anyway = False
     if decision == "run":
         if arguments is None and asked.seen is not None and asked.seen < len(call.judged):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from app.core.events import CallDoubted, Event, PartDelta, PartEnded, PartStarted
 from app.core.tools import Tool
-from app.schema.incremental import Early
+from app.schema.incremental import IncrementalValidator
 
 _NAMED_IN_PIECES = ("openai_chat",)
 """Where a name may go on after its call has started."""
@@ -20,7 +20,7 @@ class Doubts:
         named = {tool.name: tool for tool in reversed(tools)}
         self._tools = {name: tool for name, tool in named.items() if tool.format is None}
         self._in_pieces = protocol in _NAMED_IN_PIECES
-        self._open: dict[int, Early | None] = {}  # None: the name is not known yet
+        self._open: dict[int, IncrementalValidator | None] = {}  # None: the name is not known yet
 
     def after(self, event: Event) -> CallDoubted | None:
         """What is certain once `event` was told, and was not before it."""
@@ -29,7 +29,7 @@ class Doubts:
                 if not name or (self._in_pieces and self._goes_on(name)):
                     self._open[index] = None
                 elif name in self._tools:
-                    self._open[index] = Early(self._tools[name].parameters)
+                    self._open[index] = IncrementalValidator(self._tools[name].parameters)
             case PartDelta(index=index, text=text):
                 early = self._open.get(index)
                 return None if early is None else self._fed(index, early, text)
@@ -43,12 +43,12 @@ class Doubts:
         tool = self._tools.get(event.name) if late else None
         if tool is None or event.meta.get("type") == "custom":
             return None
-        return self._fed(event.index, Early(tool.parameters), event.text)
+        return self._fed(event.index, IncrementalValidator(tool.parameters), event.text)
 
     def _goes_on(self, name: str) -> bool:
         return any(other != name and other.startswith(name) for other in self._tools)
 
-    def _fed(self, index: int, early: Early, text: str) -> CallDoubted | None:
+    def _fed(self, index: int, early: IncrementalValidator, text: str) -> CallDoubted | None:
         if early.closed:
             # Some servers say all of it once more; the verdict at the end has the whole text.
             return None

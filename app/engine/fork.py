@@ -35,7 +35,7 @@ from app.engine.engine import Engine
 from app.engine.import_session import harmless
 from app.engine.sessions import Live
 from app.engine.settings import settings_from
-from app.schema.validate import verdict
+from app.schema.validate import check_call
 
 LOOK_S = 10.0
 """How long a call that is open again may take until it can be decided."""
@@ -250,7 +250,7 @@ def _check_decision(session: Session, call_id: str, asked: Asked) -> None:
     """What the fork would refuse is refused before there is one. Who answers the tool is asked
     only in the fork, and keeps nothing back that a person decides."""
     call = session.call(call_id)
-    problems = verdict(call.tool, call.name, call.judged)
+    problems = check_call(call.tool, call.name, call.judged)
     checked = CallChecked(call_id, problems, digest=_ANY)
     apply(session, Logged(session.seq + 1, session.updated_ms, checked))
     decided(session, call_id, replace(asked, digest=_ANY))

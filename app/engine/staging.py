@@ -95,6 +95,6 @@ def _masked(call_id: str, result: ToolResult, redactor: Redactor) -> ToolResult:
 def _satisfies(schema: dict[str, object], text: str) -> bool:
     try:
         value = strict_json.parse(text)
-    except strict_json.Unsound:
+    except strict_json.InvalidJSON:
         return False
     return not schema_problems(schema, value)

@@ -69,7 +69,7 @@ def draft(call: Call, number: int = 0) -> Draft:
 def _arguments(text: str) -> dict[str, Any]:
     try:
         return parsed(text) if isinstance(strict_json.parse(text), dict) else {}
-    except strict_json.Unsound:
+    except strict_json.InvalidJSON:
         return {}
 
 

@@ -33,7 +33,7 @@ from app.engine.sessions import Hub, Live
 from app.engine.stream_redaction import HoldBack
 from app.net.reasons import rate_limits
 from app.net.trouble import NetTrouble
-from app.protocols.base import Beside, Codec, Decoder, Heard
+from app.protocols.base import Codec, Decoder, ReadItem, SideText
 from app.protocols.errors import asked_wait
 from app.protocols.summary import is_server_call
 from app.secrets.redaction import Redactor, merge_spans
@@ -258,7 +258,7 @@ class Writing:
             self._heard(heard, item.at_ms, instead)
 
     def _heard(
-        self, heard: Sequence[Heard], at_ms: int, instead: ResponseFailed | None = None
+        self, heard: Sequence[ReadItem], at_ms: int, instead: ResponseFailed | None = None
     ) -> None:
         for start, end, event in heard:
             if isinstance(event, ResponseFailed):
@@ -267,7 +267,7 @@ class Writing:
                 event = self._failed(_told(event, instead, asked))
             self._take_in(event, at_ms, start, end)
 
-    def _take_in(self, event: Event | Beside, at_ms: int, start: int, end: int) -> None:
+    def _take_in(self, event: Event | SideText, at_ms: int, start: int, end: int) -> None:
         self._ended = self._ended or isinstance(event, ResponseEnded | ResponseFailed)
         self._held.add_event(event, at_ms, start, end)
 

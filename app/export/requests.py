@@ -20,7 +20,7 @@ from app.core.settings import Profile, Protocol
 from app.export.kept import DEFAULT_BASE
 from app.protocols.addresses import parts_of
 from app.protocols.base import WireRequest
-from app.protocols.parameters import extra_told_to, told_to
+from app.protocols.parameters import extra_told_to, supported_params
 from app.protocols.registry import codec
 
 SIMULATOR = DEFAULT_BASE + "/sim"
@@ -170,7 +170,7 @@ def written(
     model = settings.model or settings.profile.model
     if settings.profile.protocol != protocol:
         model = own.model or model
-    params, notes = told_to(protocol, settings.params)
+    params, notes = supported_params(protocol, settings.params)
     extra, more = extra_told_to(protocol, settings)
     spoken = replace(settings, profile=own, model=model, params=params, extra=extra)
     request = codec(protocol).encode(model_request(replace(past, settings=spoken), choice))

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from app.schema.strict_json import MAX_DEPTH, Unsound, is_deeper, line_column, parse
+from app.schema.strict_json import MAX_DEPTH, InvalidJSON, is_deeper, line_column, parse
 
 MOST_BYTES = 8 * 1024 * 1024
 MOST_KEYS = 500_000
@@ -46,14 +46,14 @@ def json_value(text: str) -> tuple[Any, str]:
     """The value of a JSON text, and a note: comments and last commas are left out."""
     try:
         return parse(text, MOST_BYTES, MOST_KEYS), ""
-    except Unsound as error:
+    except InvalidJSON as error:
         loose = without_comments(text) if len(text) <= MOST_LOOSE_BYTES else text
         if loose == text:
             raise Unreadable(f"This is no sound JSON. {error}") from None
         first = error
     try:
         return parse(loose, MOST_BYTES, MOST_KEYS), "Comments and last commas were left out."
-    except Unsound:
+    except InvalidJSON:
         raise Unreadable(f"This is no sound JSON. {first}") from None
 
 
@@ -73,7 +73,7 @@ def json_lines(text: str) -> Iterator[tuple[int, Any]]:
         if line.strip():
             try:
                 yield number, parse(line, MOST_BYTES, MOST_KEYS)
-            except Unsound as error:
+            except InvalidJSON as error:
                 said = str(error).partition(": ")[2]
                 yield number, Unreadable(f"Line {number} is no sound JSON: {said}")
 

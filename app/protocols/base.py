@@ -15,7 +15,7 @@ Spanned = tuple[int, int, WireEvent]
 
 
 @dataclass(frozen=True)
-class Beside:
+class SideText:
     """A text of the answer that no delta brings, as it came: of the member `member` of part
     `part`; of a call that is not taken, which has a number below 0, with "" its arguments; of
     `logprobs` each `token`, of which no part is known yet (TOKENS). No fact of the log: for whoever
@@ -29,7 +29,7 @@ class Beside:
 TOKENS: Mapping[str, int] = {"text": -(10**9), "refusal": -(10**9) - 1}
 """The tokens of which kind of text these are, as a part."""
 
-Heard = tuple[int, int, WireEvent | Beside]
+ReadItem = tuple[int, int, WireEvent | SideText]
 """The same of all that was said."""
 
 
@@ -86,9 +86,9 @@ class Decoder(Protocol):
 
     def end(self, clean: bool, stopped: bool = False) -> list[Spanned]: ...
 
-    def hear(self, data: bytes) -> list[Heard]: ...
+    def hear(self, data: bytes) -> list[ReadItem]: ...
 
-    def hear_end(self, clean: bool, stopped: bool = False) -> list[Heard]: ...
+    def hear_end(self, clean: bool, stopped: bool = False) -> list[ReadItem]: ...
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from app.core.events import (
     WireEvent,
 )
 from app.core.messages import CALLS_LEFT_OUT
-from app.protocols.base import TOKENS, Beside, Heard, Spanned
+from app.protocols.base import TOKENS, ReadItem, SideText, Spanned
 from app.protocols.frame_spans import texts_of
 from app.protocols.raw_json import joined, whole_characters
 
@@ -82,7 +82,7 @@ class OpenPart:
         self.sure = 0
 
 
-class Answer:
+class EventBuilder:
     """One response. `span` is the place of the frame at hand, given to every event it yields.
 
     `sound` is whether that frame is read as it was sent: a part that begins in another is doubted.
@@ -99,18 +99,18 @@ class Answer:
         self.most_calls = sys.maxsize
         self._calls = self._left_out = 0
         self._unsealed: list[OpenPart] = []
-        self._events: list[Heard] = []
+        self._events: list[ReadItem] = []
         self._warned: dict[str, int] = {}
         self._meaning: Meaning = "other"
         self._doubts = 0
         self._lost = False
 
-    def taken(self) -> list[Spanned]:
+    def take_events(self) -> list[Spanned]:
         """The events since the last call."""
-        heard = self.heard()
-        return [(start, end, one) for start, end, one in heard if not isinstance(one, Beside)]
+        heard = self.take_all()
+        return [(start, end, one) for start, end, one in heard if not isinstance(one, SideText)]
 
-    def heard(self) -> list[Heard]:
+    def take_all(self) -> list[ReadItem]:
         """The same, and what was said beside them."""
         heard, self._events = self._events, []
         return heard
@@ -149,12 +149,12 @@ class Answer:
     def beside(self, part: OpenPart, member: str, text: str) -> None:
         """A piece of the part that is in no delta was said (codec.Beside)."""
         if text:
-            self._events.append((*self.span, Beside(part.index, member, text)))
+            self._events.append((*self.span, SideText(part.index, member, text)))
 
     def tokens(self, entries: Any, kind: str = "text") -> None:
         """The tokens of a text are told, with how likely they were."""
         for text in texts_of(entries):
-            self._events.append((*self.span, Beside(TOKENS[kind], "token", text)))
+            self._events.append((*self.span, SideText(TOKENS[kind], "token", text)))
 
     def readable(self, text: str) -> str:
         """`text` as it can be shown: half a character is U+FFFD, and a warning."""

@@ -12,9 +12,15 @@ from typing import Any, Literal, Protocol
 
 from app.core.events import EndReason
 from app.core.settings import Limits
-from app.protocols.base import Heard, Spanned
-from app.protocols.builder import FAILED_REASONS, Answer
-from app.protocols.errors import Told, error_sentence, http_sentence, not_api_sentence, told_error
+from app.protocols.base import ReadItem, Spanned
+from app.protocols.builder import FAILED_REASONS, EventBuilder
+from app.protocols.errors import (
+    ProviderError,
+    error_sentence,
+    http_sentence,
+    not_api_sentence,
+    read_error,
+)
 from app.protocols.framing import Frame, Framer
 from app.protocols.raw_json import parsed
 
@@ -55,7 +61,7 @@ class Reader(Protocol):
 class BodyDecoder:
     """A Decoder (app/protocols/base.py) of one response body of HTTP status `status`."""
 
-    def __init__(self, status: int, answer: Answer, reader: Reader) -> None:
+    def __init__(self, status: int, answer: EventBuilder, reader: Reader) -> None:
         self._status = status
         self._answer = answer
         self._reader = reader
@@ -65,7 +71,7 @@ class BodyDecoder:
         self._cut = False  # the body ended inside a frame
         self._markers = 0
         self._text = ""  # the start of what is no frame of any protocol
-        self._told: Told | None = None
+        self._told: ProviderError | None = None
 
     def limit(self, limits: Limits) -> None:
         self._framer = Framer(limits.max_event_bytes)
@@ -77,19 +83,19 @@ class BodyDecoder:
 
     def feed(self, data: bytes) -> list[Spanned]:
         self._read(data)
-        return self._answer.taken()
+        return self._answer.take_events()
 
     def end(self, clean: bool, stopped: bool = False) -> list[Spanned]:
         self._read_end(clean, stopped)
-        return self._answer.taken()
+        return self._answer.take_events()
 
-    def hear(self, data: bytes) -> list[Heard]:
+    def hear(self, data: bytes) -> list[ReadItem]:
         self._read(data)
-        return self._answer.heard()
+        return self._answer.take_all()
 
-    def hear_end(self, clean: bool, stopped: bool = False) -> list[Heard]:
+    def hear_end(self, clean: bool, stopped: bool = False) -> list[ReadItem]:
         self._read_end(clean, stopped)
-        return self._answer.heard()
+        return self._answer.take_all()
 
     def _read(self, data: bytes) -> None:
         self._size += len(data)
@@ -134,7 +140,7 @@ class BodyDecoder:
         if not isinstance(value, dict):
             self._answer.warn("not_an_object", "An event that is no JSON object was left out.")
         elif self._status >= 400:
-            self._told = self._told or told_error(value, expected=True)
+            self._told = self._told or read_error(value, expected=True)
         elif self._answer.done:
             self._answer.warn("after_end", "Something came after the end of the answer.")
         else:
@@ -157,7 +163,7 @@ class BodyDecoder:
         self._known = self._known or took != "unknown"
         if took == "held":
             return
-        told = told_error(value, event) if took == "unknown" or value.get("error") else None
+        told = read_error(value, event) if took == "unknown" or value.get("error") else None
         if told is not None:
             self._reader.settle(whole=False)
             self._answer.fail("error", error_sentence(told.words), error=told.error)

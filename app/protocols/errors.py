@@ -15,14 +15,16 @@ MAX_DEPTH = 3
 
 
 @dataclass(frozen=True)
-class Told:
+class ProviderError:
     """An error as a provider told it: its object or text as sent, and its words for a person."""
 
     error: Any
     words: str
 
 
-def told_error(value: Mapping[str, Any], event: str = "", expected: bool = False) -> Told | None:
+def read_error(
+    value: Mapping[str, Any], event: str = "", expected: bool = False
+) -> ProviderError | None:
     """The error in a JSON object, or None.
 
     `event` is the name of the event that brought it; `expected` says that nothing but an error
@@ -30,13 +32,13 @@ def told_error(value: Mapping[str, Any], event: str = "", expected: bool = False
     """
     error = value.get("error")
     if isinstance(error, Mapping) and error:
-        return Told(error, _words(error))
+        return ProviderError(error, _words(error))
     if isinstance(error, str) and error:
         # {"error": "text"} of Ollama, {"code", "error": "text"} of xAI.
-        return Told(dict(value) if len(value) > 1 else error, error)
+        return ProviderError(dict(value) if len(value) > 1 else error, error)
     named = event == "error" or "error" in (value.get("type"), value.get("object"))
     if expected or named or _bare(value):
-        return Told(dict(value), _words(value)) if value else None
+        return ProviderError(dict(value), _words(value)) if value else None
     return None
 
 

@@ -36,7 +36,7 @@ _CHARACTER = re.compile(
 
 
 @dataclass
-class Literal:
+class StringSpan:
     """A JSON string of the frame: bytes `start` to `end` between its quotes."""
 
     name: bytes
@@ -52,7 +52,7 @@ def star_deltas(
     `members` bring, in order. A text that stands twice in the frame (reasoning, beside its details)
     is starred in both places."""
     literals = list(text_literals(frame, members))
-    unused: dict[str, deque[Literal]] = {}
+    unused: dict[str, deque[StringSpan]] = {}
     for literal in literals:
         unused.setdefault(literal.text, deque()).append(literal)
     strings = deque(literal for literal in literals if literal.name == b"stringValue")
@@ -70,7 +70,7 @@ def star_deltas(
 
 
 def _starred_inside(
-    frame: bytes, strings: deque[Literal], text: str, spans: Sequence[Span]
+    frame: bytes, strings: deque[StringSpan], text: str, spans: Sequence[Span]
 ) -> Iterator[Span]:
     """The same where the delta is no string of the frame: JSON that was put together around one of
     its `strings` (Gemini's `partialArgs`), or the frame's own text for an object."""
@@ -98,7 +98,7 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def text_literals(frame: bytes, members: Collection[bytes] = TEXT_MEMBERS) -> Iterator[Literal]:
+def text_literals(frame: bytes, members: Collection[bytes] = TEXT_MEMBERS) -> Iterator[StringSpan]:
     """The strings of `members`, by default those that become text of a part, the last one perhaps
     without its end."""
     names, name = [b""], b""
@@ -113,10 +113,12 @@ def text_literals(frame: bytes, members: Collection[bytes] = TEXT_MEMBERS) -> It
         elif name not in members:
             continue
         elif len(mark) > 1 and mark.endswith(b'"'):
-            yield Literal(name, token.start() + 1, token.end() - 1, text_of(mark))
+            yield StringSpan(name, token.start() + 1, token.end() - 1, text_of(mark))
         else:
             said = _CUT_ESCAPE.sub(b"", mark)
-            yield Literal(name, token.start() + 1, token.start() + len(said), text_of(said + b'"'))
+            yield StringSpan(
+                name, token.start() + 1, token.start() + len(said), text_of(said + b'"')
+            )
 
 
 def text_of(string: bytes) -> str:
@@ -128,7 +130,7 @@ def text_of(string: bytes) -> str:
     return text
 
 
-def bytes_of(frame: bytes, literal: Literal, spans: Sequence[Span]) -> Iterator[Span]:
+def bytes_of(frame: bytes, literal: StringSpan, spans: Sequence[Span]) -> Iterator[Span]:
     """The spans of `frame` in which the characters `spans` of `literal` stand."""
     if not spans:
         return
@@ -162,12 +164,12 @@ _APART = b"candidates"
 
 
 @dataclass
-class Token:
+class TokenSpan:
     """An entry: its text in the frame, the digits of its `bytes`, and its alternatives."""
 
-    literal: Literal
+    literal: StringSpan
     numbers: Span | None = None
-    beside: list[Token] = field(default_factory=list)
+    beside: list[TokenSpan] = field(default_factory=list)
 
 
 @dataclass
@@ -189,18 +191,18 @@ class _Open:
     is_list: bool
     name: bytes
     start: int = 0
-    token: Literal | None = None
+    token: StringSpan | None = None
     numbers: Span | None = None
-    tokens: list[Token] = field(default_factory=list)
-    beside: list[Token] = field(default_factory=list)
+    tokens: list[TokenSpan] = field(default_factory=list)
+    beside: list[TokenSpan] = field(default_factory=list)
 
 
 @dataclass
 class TokenLists:
     """The lists of entries of a frame, in order, and those that stand `apart` from them."""
 
-    lists: list[list[Token]] = field(default_factory=list)
-    apart: list[Token] = field(default_factory=list)
+    lists: list[list[TokenSpan]] = field(default_factory=list)
+    apart: list[TokenSpan] = field(default_factory=list)
 
 
 def has_tokens(frame: bytes) -> bool:
@@ -233,7 +235,7 @@ def token_lists(frame: bytes) -> TokenLists:
         elif _IS_NAME.match(frame, mark.end()):
             name = text_of(sign).encode("utf-8", "replace") if b"\\" in sign else sign[1:-1]
         elif name == b"token":
-            top.token = Literal(name, mark.start() + 1, mark.end() - 1, text_of(sign))
+            top.token = StringSpan(name, mark.start() + 1, mark.end() - 1, text_of(sign))
     while len(stack) > 1:
         _close(stack.pop(), stack[-1], len(frame), found)
     return found
@@ -242,7 +244,7 @@ def token_lists(frame: bytes) -> TokenLists:
 def _close(closed: _Open, above: _Open, end: int, found: TokenLists) -> None:
     if not closed.is_list:
         if closed.token is not None:
-            above.tokens.append(Token(closed.token, closed.numbers, closed.beside))
+            above.tokens.append(TokenSpan(closed.token, closed.numbers, closed.beside))
     elif closed.name == b"bytes":
         above.numbers = (closed.start + 1, end)
     elif closed.name == _BESIDE:
@@ -257,7 +259,7 @@ def star_tokens(frame: bytes, deltas: Sequence[Delta]) -> Stars:
     """What of `frame` is starred for the spans of `deltas`, which are the texts of all entries in
     their order."""
     found = token_lists(frame)
-    unused: dict[str, deque[Token]] = {}
+    unused: dict[str, deque[TokenSpan]] = {}
     for token in (token for tokens in found.lists for token in tokens):
         unused.setdefault(token.literal.text, deque()).append(token)
     pairs = []
@@ -268,7 +270,9 @@ def star_tokens(frame: bytes, deltas: Sequence[Delta]) -> Stars:
 
 
 def starred_tokens(
-    frame: bytes, tokens: Iterable[tuple[Token, Sequence[Span]]], apart: Sequence[Token] = ()
+    frame: bytes,
+    tokens: Iterable[tuple[TokenSpan, Sequence[Span]]],
+    apart: Sequence[TokenSpan] = (),
 ) -> Stars:
     """What of `frame` is starred where of each token these characters are."""
     stars = Stars()
@@ -282,7 +286,7 @@ def starred_tokens(
     return stars
 
 
-def _alike(token: Token, others: Iterable[Token]) -> Iterator[Token]:
+def _alike(token: TokenSpan, others: Iterable[TokenSpan]) -> Iterator[TokenSpan]:
     return (one for one in others if one.literal.text == token.literal.text)
 
 

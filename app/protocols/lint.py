@@ -15,16 +15,24 @@ from app.protocols import lint_forms, openai_lint
 from app.protocols.anthropic import lint as anthropic_lint
 from app.protocols.gemini import lint as gemini_lint
 from app.protocols.lint_group import of_group
-from app.protocols.lint_rules import Accepted, Finding, Fix, Said, Sent, Severity, Verdict
+from app.protocols.lint_rules import (
+    Assessment,
+    Finding,
+    Fix,
+    SentTool,
+    Severity,
+    ToolAcceptance,
+    Verdict,
+)
 from app.protocols.lint_weak import weak_spots
 from app.protocols.ollama import lint as ollama_lint
 
 __all__ = [
-    "Accepted",
+    "Assessment",
     "Finding",
     "Fix",
-    "Said",
     "Severity",
+    "ToolAcceptance",
     "Verdict",
     "accepted",
     "findings",
@@ -54,7 +62,7 @@ def findings(
     found: list[Finding] = []
     for protocol in protocols:
         if form is not None and protocol == form_protocol:
-            found += lint_forms.found(tool, form, protocol)
+            found += lint_forms.lint_form(tool, form, protocol)
         else:
             found += of_protocol(tool, protocol)
     found += weak_spots(tool)
@@ -72,7 +80,7 @@ def gathered(found: Sequence[Finding]) -> list[Finding]:
 
 def of_protocol(tool: Tool, protocol: str) -> Iterator[Finding]:
     """The findings of one protocol about the tool as our encoder sends it, no weak spots."""
-    sent = Sent(
+    sent = SentTool(
         tool.name,
         tool.description,
         tool.parameters,
@@ -86,26 +94,26 @@ def of_protocol(tool: Tool, protocol: str) -> Iterator[Finding]:
     match protocol:
         case "anthropic":
             yield from _without_custom(sent, protocol, "Anthropic", _NO_CUSTOM)
-            yield from anthropic_lint.found(sent)
+            yield from anthropic_lint.lint_tool(sent)
         case "openai_chat":
             who = "A server without the quirk custom_tools"
             yield from _without_custom(sent, protocol, who, _CUSTOM_QUIRK)
-            yield from openai_lint.found(sent, protocol)
+            yield from openai_lint.lint_tool(sent, protocol)
         case "openai_responses":
-            yield from openai_lint.found(sent, protocol)
+            yield from openai_lint.lint_tool(sent, protocol)
         case "gemini":
-            yield from gemini_lint.found(sent)
+            yield from gemini_lint.lint_tool(sent)
         case "ollama":
-            yield from ollama_lint.found(sent)
+            yield from ollama_lint.lint_tool(sent)
 
 
-def _without_custom(sent: Sent, protocol: str, who: str, source: str) -> Iterator[Finding]:
+def _without_custom(sent: SentTool, protocol: str, who: str, source: str) -> Iterator[Finding]:
     if sent.freeform:
         said = f"{who} has no free-form tools: it is sent a tool with one text."
         yield Finding("ignored", said, "/format", protocol, source=source)
 
 
-def accepted(tool: Tool) -> list[Accepted]:
+def accepted(tool: Tool) -> list[ToolAcceptance]:
     """A row for each protocol: the matrix "Accepted by"."""
     plain = replace(tool, strict=False)
     return [accepted_by(one, list(of_protocol(plain, one)), tool) for one in PROTOCOLS]
@@ -114,53 +122,59 @@ def accepted(tool: Tool) -> list[Accepted]:
 # The matrix "Accepted by": what findings and a protocol's own limits come to, in four words.
 
 
-_FORCED: Mapping[str, Said] = {
-    "anthropic": Said("yes", "tool_choice names it. Not while the model thinks."),
-    "openai_chat": Said("yes", "tool_choice names it; a server like it may not know the word."),
-    "openai_responses": Said("yes", "tool_choice names it."),
-    "gemini": Said("yes", "Mode ANY with this one name allowed."),
-    "ollama": Said(
+_FORCED: Mapping[str, Assessment] = {
+    "anthropic": Assessment("yes", "tool_choice names it. Not while the model thinks."),
+    "openai_chat": Assessment(
+        "yes", "tool_choice names it; a server like it may not know the word."
+    ),
+    "openai_responses": Assessment("yes", "tool_choice names it."),
+    "gemini": Assessment("yes", "Mode ANY with this one name allowed."),
+    "ollama": Assessment(
         "no", "Ollama has no tool choice: the tool is sent alone, and may not be called."
     ),
 }
-_IMAGES: Mapping[str, Said] = {
-    "anthropic": Said("yes", "A result may hold images, but not one that failed."),
-    "openai_chat": Said("partly", "OpenAI takes images in results; many servers like it do not."),
-    "openai_responses": Said("yes", "A result may hold images."),
-    "gemini": Said("partly", "Gemini 3 and later take images in results; others get them after."),
-    "ollama": Said("yes", "Images stand beside the result, for models that see."),
+_IMAGES: Mapping[str, Assessment] = {
+    "anthropic": Assessment("yes", "A result may hold images, but not one that failed."),
+    "openai_chat": Assessment(
+        "partly", "OpenAI takes images in results; many servers like it do not."
+    ),
+    "openai_responses": Assessment("yes", "A result may hold images."),
+    "gemini": Assessment(
+        "partly", "Gemini 3 and later take images in results; others get them after."
+    ),
+    "ollama": Assessment("yes", "Images stand beside the result, for models that see."),
 }
-_NO_STRICT: Mapping[str, Said] = {
-    "gemini": Said("partly", "strict is sent as mode VALIDATED, which holds for all tools."),
-    "ollama": Said("no", "Ollama has no strict mode."),
+_NO_STRICT: Mapping[str, Assessment] = {
+    "gemini": Assessment("partly", "strict is sent as mode VALIDATED, which holds for all tools."),
+    "ollama": Assessment("no", "Ollama has no strict mode."),
 }
 
 
-def accepted_by(protocol: str, found: Sequence[Finding], tool: Tool) -> Accepted:
+def accepted_by(protocol: str, found: Sequence[Finding], tool: Tool) -> ToolAcceptance:
     """The row of one protocol; `found` is what lint finds of the tool with strict mode off."""
     plain, strict = _plain(found), _NO_STRICT.get(protocol) or _strict(found, tool)
     forced = _FORCED[protocol]
     if plain.verdict == "no":
         forced = plain
         strict = plain if strict.verdict == "yes" else strict
-    return Accepted(protocol, plain, strict, forced, _IMAGES[protocol])
+    return ToolAcceptance(protocol, plain, strict, forced, _IMAGES[protocol])
 
 
-def _plain(found: Sequence[Finding]) -> Said:
+def _plain(found: Sequence[Finding]) -> Assessment:
     for finding in found:
         if finding.severity == "refused":
-            return Said("no", finding.message)
+            return Assessment("no", finding.message)
     for finding in found:
         if finding.severity == "ignored":
-            return Said("partly", finding.message)
-    return Said("yes", "The request is taken as it is.")
+            return Assessment("partly", finding.message)
+    return Assessment("yes", "The request is taken as it is.")
 
 
-def _strict(found: Sequence[Finding], tool: Tool) -> Said:
+def _strict(found: Sequence[Finding], tool: Tool) -> Assessment:
     if tool.format is not None:
-        return Said("no", "A free-form tool has no schema to be strict about.")
+        return Assessment("no", "A free-form tool has no schema to be strict about.")
     against = [finding for finding in found if finding.severity == "strict"]
     if not against:
-        return Said("yes", "Strict mode takes the schema.")
+        return Assessment("yes", "Strict mode takes the schema.")
     fixed = all(one.fix for one in against)
-    return Said("partly" if fixed else "no", against[0].message)
+    return Assessment("partly" if fixed else "no", against[0].message)

@@ -9,7 +9,7 @@ from app.core.tools import Tool
 from app.protocols import openai_lint
 from app.protocols.anthropic import lint as anthropic_lint
 from app.protocols.gemini import lint as gemini_lint
-from app.protocols.lint_rules import Finding, Sent
+from app.protocols.lint_rules import Finding, SentTool
 
 EXTRA = "Anthropic API reference: Messages, tools"
 ANTHROPIC_MEMBERS = (
@@ -20,7 +20,7 @@ UNCACHED = "https://github.com/Wei-Shaw/sub2api/issues/4990"
 _EMPTY: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
-def found(tool: Tool, form: Mapping[str, Any], protocol: str) -> Iterator[Finding]:
+def lint_form(tool: Tool, form: Mapping[str, Any], protocol: str) -> Iterator[Finding]:
     """What `protocol` refuses or ignores of the entry `form`; pointers are into our own form."""
     match protocol:
         case "anthropic":
@@ -34,7 +34,7 @@ def found(tool: Tool, form: Mapping[str, Any], protocol: str) -> Iterator[Findin
         case "openai_responses":
             yield from _openai(tool, form, protocol)
         case "gemini":
-            yield from gemini_lint.found_in_form(form, _raw(form, "name"))
+            yield from gemini_lint.lint_form(form, _raw(form, "name"))
 
 
 def _raw(form: Mapping[str, Any], key: str) -> str:
@@ -54,8 +54,8 @@ def _anthropic(form: Mapping[str, Any]) -> Iterator[Finding]:
         )
         yield Finding("refused", said, "", "anthropic", source=UNCACHED)
     name, about = _raw(form, "name"), _raw(form, "description")
-    sent = Sent(name, about, form.get("input_schema"), bool(form.get("strict")))
-    yield from anthropic_lint.found(sent)
+    sent = SentTool(name, about, form.get("input_schema"), bool(form.get("strict")))
+    yield from anthropic_lint.lint_tool(sent)
 
 
 def _openai(tool: Tool, form: Mapping[str, Any], protocol: str) -> Iterator[Finding]:
@@ -64,4 +64,4 @@ def _openai(tool: Tool, form: Mapping[str, Any], protocol: str) -> Iterator[Find
     schema = _EMPTY if schema is None else schema
     strict, freeform = form.get("strict") is True, tool.format is not None
     name, about = _raw(form, "name"), _raw(form, "description")
-    yield from openai_lint.found(Sent(name, about, schema, strict, freeform), protocol)
+    yield from openai_lint.lint_tool(SentTool(name, about, schema, strict, freeform), protocol)

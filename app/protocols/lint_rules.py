@@ -42,7 +42,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Said:
+class Assessment:
     """A verdict with a sentence that says why."""
 
     verdict: Verdict
@@ -50,14 +50,14 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Accepted:
+class ToolAcceptance:
     """How a protocol takes a tool: as it is, in strict mode, forced, with images as results."""
 
     protocol: str
-    plain: Said
-    strict: Said
-    forced: Said
-    images: Said
+    plain: Assessment
+    strict: Assessment
+    forced: Assessment
+    images: Assessment
 
 
 MOST_OF_A_RULE = 20
@@ -71,7 +71,7 @@ CLOSING = (
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentTool:
     """A tool as one protocol is sent it. `schema` may be anything where a file of that protocol is
     judged as it stands; `where` is the pointer under which it stands in our own form.
     """
@@ -123,7 +123,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Rule:
+class LintRule:
     """`says` stands between the provider's name and the place: "takes no `oneOf`". `family` are
     the models it holds for where the tool is not strict, "" for all.
     """
@@ -149,7 +149,7 @@ def nodes(schema: Any) -> list[Node]:
 
 
 def judged(
-    rules: Sequence[Rule], all_nodes: Sequence[Node], sent: Sent, protocol: str, who: str
+    rules: Sequence[LintRule], all_nodes: Sequence[Node], sent: SentTool, protocol: str, who: str
 ) -> Iterator[Finding]:
     """What `rules` find. A strict rule refuses a tool that is strict."""
     for rule in rules:

@@ -8,9 +8,9 @@ from typing import Any
 from app.core import provider_limits as limits
 from app.protocols.lint_rules import (
     Finding,
+    LintRule,
     Node,
-    Rule,
-    Sent,
+    SentTool,
     Severity,
     bare_array,
     has,
@@ -99,25 +99,25 @@ def _has_large_enum(node: Node) -> bool:
     return large_enum(node.schema) is not None
 
 
-def _no(names: Sequence[str], source: str, *, inferred: bool = False) -> Iterator[Rule]:
+def _no(names: Sequence[str], source: str, *, inferred: bool = False) -> Iterator[LintRule]:
     for name in names:
-        yield Rule(f"takes no `{name}`", has(name), source, inferred, "strict", "strict")
+        yield LintRule(f"takes no `{name}`", has(name), source, inferred, "strict", "strict")
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
+RULES: tuple[LintRule, ...] = (
+    LintRule(
         "takes no oneOf, anyOf, allOf, enum, const or not at the top level",
         root_has("oneOf", "anyOf", "allOf", "enum", "const", "not"),
         TOP,
     ),
-    Rule("needs `items` of every array", bare_array, ITEMS),
-    Rule(
+    LintRule("needs `items` of every array", bare_array, ITEMS),
+    LintRule(
         "takes no pattern that is none in Python, as \\p{..} and (?<name>..) are",
         _is_no_regex,
         REGEX,
         fix="drop",
     ),
-    Rule(
+    LintRule(
         "needs `additionalProperties: false` of every object",
         is_open,
         CLOSED,
@@ -125,7 +125,7 @@ RULES: tuple[Rule, ...] = (
         "strict",
         "strict",
     ),
-    Rule("needs every property in `required`", _is_partial, CLOSED, False, "strict", "strict"),
+    LintRule("needs every property in `required`", _is_partial, CLOSED, False, "strict", "strict"),
     *_no(("allOf",), ALL_OF),
     *_no(("oneOf",), ONE_OF),
     *_no(("not", "if", "then", "else", "dependentRequired", "dependentSchemas"), DOCS),
@@ -138,12 +138,12 @@ RULES: tuple[Rule, ...] = (
     ),
     *_no(("contains", "minContains", "maxContains", "prefixItems"), DOCS, inferred=True),
     *_no(("unevaluatedProperties", "unevaluatedItems"), DOCS, inferred=True),
-    Rule("does not know this `format`", odd_format(FORMATS), FORMAT, False, "strict", "strict"),
-    Rule("needs a `type`", _is_typeless, TYPELESS, False, "strict", "strict"),
-    Rule("takes no true or false for a schema", is_boolean, TYPELESS, True, "strict"),
-    Rule("takes nothing beside a `$ref`", ref_beside(), BESIDE, False, "strict", "inline"),
-    Rule(f"takes {limits.OPENAI_DEEPEST} levels of nesting", _is_deep, DEEP, True, "strict"),
-    Rule(
+    LintRule("does not know this `format`", odd_format(FORMATS), FORMAT, False, "strict", "strict"),
+    LintRule("needs a `type`", _is_typeless, TYPELESS, False, "strict", "strict"),
+    LintRule("takes no true or false for a schema", is_boolean, TYPELESS, True, "strict"),
+    LintRule("takes nothing beside a `$ref`", ref_beside(), BESIDE, False, "strict", "inline"),
+    LintRule(f"takes {limits.OPENAI_DEEPEST} levels of nesting", _is_deep, DEEP, True, "strict"),
+    LintRule(
         f"takes no enum of more than {limits.OPENAI_LARGE_ENUM} values with more than "
         f"{limits.OPENAI_MOST_ENUM_LETTERS:,} letters in all",
         _has_large_enum,
@@ -154,9 +154,9 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def _no_lookaround(sent: Sent, protocol: str) -> Rule:
+def _no_lookaround(sent: SentTool, protocol: str) -> LintRule:
     """Strict tools never may look around, others not for newer models; seen with Responses."""
-    return Rule(
+    return LintRule(
         "takes no lookahead or lookbehind in a pattern",
         _looks_around,
         LOOKAROUND if sent.strict else NEWER_LOOKAROUND,
@@ -166,7 +166,7 @@ def _no_lookaround(sent: Sent, protocol: str) -> Rule:
     )
 
 
-def found(sent: Sent, protocol: str) -> Iterator[Finding]:
+def lint_tool(sent: SentTool, protocol: str) -> Iterator[Finding]:
     """What this protocol refuses of a tool."""
     longest = limits.OPENAI_LONGEST_NAME[protocol]
     if not limits.OPENAI_NAME[protocol].fullmatch(sent.name):
@@ -222,7 +222,7 @@ def _finding(
     return Finding(severity, message, where, protocol, source=source, inferred=inferred)
 
 
-def _large(sent: Sent, protocol: str, all_nodes: Sequence[Node]) -> Iterator[Finding]:
+def _large(sent: SentTool, protocol: str, all_nodes: Sequence[Node]) -> Iterator[Finding]:
     """The limits of strict mode on a whole schema."""
     properties, values, letters = counted(node.schema for node in all_nodes)
     for count, most, what, source, inferred in (

@@ -12,35 +12,35 @@ import jsonschema_rs
 
 from app.core import provider_limits as limits
 from app.protocols import openai_lint
-from app.protocols.server import BadRequest, Source, spaced
+from app.protocols.server import BadRequest, Citation, spaced
 from app.schema.keywords import Path, all_written
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
-_TOP = Source("https://github.com/langchain-ai/langchainjs/issues/9804")
-_ITEMS = Source("https://github.com/sigoden/aichat/pull/1049")
-_PROPERTIES = Source("https://github.com/spring-projects/spring-ai/issues/4776")
-_NO_SCHEMA = Source("OpenAI guide to function calling", inferred=True)
-_CLOSED = Source("https://github.com/camel-ai/camel/issues/2231")
-_DOCS = Source("https://platform.openai.com/docs/guides/structured-outputs#supported-schemas")
-_ASSUMED = Source(_DOCS.words, inferred=True)
-_FORMAT = Source("https://github.com/can1357/oh-my-pi/issues/206")
-_TYPELESS = Source("https://github.com/can1357/oh-my-pi/issues/211")
-_BOOLEAN = Source(_TYPELESS.words, inferred=True)
-_BESIDE = Source("https://github.com/camel-ai/camel/issues/3001")
-_DEEP = Source("https://github.com/tidyverse/ellmer/issues/671", inferred=True)
-_REGEX = Source(openai_lint.REGEX)
-_ENUMS = Source(openai_lint.ENUMS)
+_TOP = Citation("https://github.com/langchain-ai/langchainjs/issues/9804")
+_ITEMS = Citation("https://github.com/sigoden/aichat/pull/1049")
+_PROPERTIES = Citation("https://github.com/spring-projects/spring-ai/issues/4776")
+_NO_SCHEMA = Citation("OpenAI guide to function calling", inferred=True)
+_CLOSED = Citation("https://github.com/camel-ai/camel/issues/2231")
+_DOCS = Citation("https://platform.openai.com/docs/guides/structured-outputs#supported-schemas")
+_ASSUMED = Citation(_DOCS.words, inferred=True)
+_FORMAT = Citation("https://github.com/can1357/oh-my-pi/issues/206")
+_TYPELESS = Citation("https://github.com/can1357/oh-my-pi/issues/211")
+_BOOLEAN = Citation(_TYPELESS.words, inferred=True)
+_BESIDE = Citation("https://github.com/camel-ai/camel/issues/3001")
+_DEEP = Citation("https://github.com/tidyverse/ellmer/issues/671", inferred=True)
+_REGEX = Citation(openai_lint.REGEX)
+_ENUMS = Citation(openai_lint.ENUMS)
 
 _TOP_LEVEL = spaced("oneOf anyOf allOf enum const not")
-_NOT_PERMITTED: Mapping[str, Source] = {
-    "allOf": Source("https://github.com/makenotion/notion-mcp-server/issues/102"),
-    "oneOf": Source("https://github.com/ai-dynamo/dynamo/pull/15153"),
-    "propertyNames": Source("https://github.com/can1357/oh-my-pi/issues/209"),
-    "uniqueItems": Source("https://github.com/1jehuang/jcode/issues/687"),
-    "default": Source("https://github.com/dotnet/extensions/issues/6266"),
-    "minLength": Source("https://github.com/openai/openai-node/pull/1988"),
-    "maxLength": Source("https://github.com/openai/openai-node/pull/1988"),
+_NOT_PERMITTED: Mapping[str, Citation] = {
+    "allOf": Citation("https://github.com/makenotion/notion-mcp-server/issues/102"),
+    "oneOf": Citation("https://github.com/ai-dynamo/dynamo/pull/15153"),
+    "propertyNames": Citation("https://github.com/can1357/oh-my-pi/issues/209"),
+    "uniqueItems": Citation("https://github.com/1jehuang/jcode/issues/687"),
+    "default": Citation("https://github.com/dotnet/extensions/issues/6266"),
+    "minLength": Citation("https://github.com/openai/openai-node/pull/1988"),
+    "maxLength": Citation("https://github.com/openai/openai-node/pull/1988"),
     **dict.fromkeys(spaced("not if then else dependentRequired dependentSchemas"), _DOCS),
     **dict.fromkeys(
         spaced(
@@ -52,7 +52,7 @@ _NOT_PERMITTED: Mapping[str, Source] = {
 }
 
 
-def errors(schema: Mapping[str, Any], *, strict: bool) -> Iterator[tuple[str, Source]]:
+def errors(schema: Mapping[str, Any], *, strict: bool) -> Iterator[tuple[str, Citation]]:
     """What is wrong with the parameters of a function, in words, and how that is known."""
     kind = schema.get("type", "None") if schema else "object"
     if kind != "object":
@@ -78,7 +78,7 @@ def _where(path: Path) -> str:
     return f"In context=({', '.join(map(repr, path))}{',' if len(path) == 1 else ''})"
 
 
-def _of_any(one: Mapping[str, Any], path: Path) -> Iterator[tuple[str, Source]]:
+def _of_any(one: Mapping[str, Any], path: Path) -> Iterator[tuple[str, Citation]]:
     kind = one.get("type")
     is_array = "array" in kind if isinstance(kind, list) else kind == "array"
     if is_array and "items" not in one:
@@ -88,7 +88,7 @@ def _of_any(one: Mapping[str, Any], path: Path) -> Iterator[tuple[str, Source]]:
             yield f"'{pattern}' is not a 'regex'.", _REGEX
 
 
-def _of_strict(one: Any, path: Path, depth: int) -> Iterator[tuple[str, Source]]:
+def _of_strict(one: Any, path: Path, depth: int) -> Iterator[tuple[str, Citation]]:
     """What keeps the schema at `path` from being strict."""
     where = _where(path)
     if isinstance(one, bool):
@@ -112,7 +112,7 @@ def _of_strict(one: Any, path: Path, depth: int) -> Iterator[tuple[str, Source]]
         yield f"{where}, '{one['format']}' is not a valid format.", _FORMAT
 
 
-def _of_object(one: Mapping[str, Any], where: str) -> Iterator[tuple[str, Source]]:
+def _of_object(one: Mapping[str, Any], where: str) -> Iterator[tuple[str, Citation]]:
     properties = one.get("properties")
     properties = properties if isinstance(properties, Mapping) else {}
     kind = one.get("type")
@@ -171,7 +171,7 @@ def check_lookaround(
             )
 
 
-def _too_large(schema: Mapping[str, Any]) -> Iterator[tuple[str, Source]]:
+def _too_large(schema: Mapping[str, Any]) -> Iterator[tuple[str, Citation]]:
     written = [one for _, one, _ in all_written(schema)]
     properties, values, letters = openai_lint.counted(written)
     for count, most, what in (

@@ -167,7 +167,7 @@ def in_own_words(protocol: str, request: ModelRequest) -> ModelRequest:
                     f"params: {told[about]} and {place} say the same; leave one of them out."
                 )
             told[about] = place
-        for name, said in _said(protocol, given, value):
+        for name, said in _as_sent(protocol, given, value):
             if name in OURS:
                 if not _is_of_kind(name, said):
                     raise BadInput(f"params: {given} must be {_KINDS[name]}.")
@@ -187,7 +187,9 @@ def check_params(protocol: str, params: Mapping[str, Any]) -> None:
     in_own_words(protocol, ModelRequest("", "", (), (), ToolChoice(), params))
 
 
-def told_to(protocol: str, params: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+def supported_params(
+    protocol: str, params: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Those of `params` that a request of `protocol` can have, and a note on each other one."""
     kept: dict[str, Any] = {}
     notes: list[str] = []
@@ -250,7 +252,7 @@ def _row(name: str, protocol: str) -> Mapping[str, str] | None:
     return next((row for row in rows if row.get(protocol) == name), (*rows, None)[0])
 
 
-def _said(protocol: str, name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _as_sent(protocol: str, name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """(name, value) by which `protocol`, or our half of an encoder, says the parameter."""
     if name == "thinking" and isinstance(value, Mapping):
         if value.keys() & _THINKING_MEMBERS.get(protocol, frozenset()):

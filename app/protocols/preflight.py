@@ -19,7 +19,7 @@ _MOST_DEEP = 50
 
 
 @dataclass(frozen=True)
-class Takes:
+class ProviderSupport:
     """What `provider` takes: names, so many tools and strict ones; 0 is any number.
 
     `strict` is what its strict mode asks of an object: "closed" (no more properties than those
@@ -39,7 +39,7 @@ class Takes:
     sure: bool = True
 
 
-def foretell(tools: Sequence[Tool], takes: Takes, notes: Notes, model: str = "") -> None:
+def foretell(tools: Sequence[Tool], takes: ProviderSupport, notes: Notes, model: str = "") -> None:
     """Note what will be refused of `tools`; `model` is whom they are sent to."""
     who, refused = takes.provider, "will be refused" if takes.sure else "may be refused"
     for tool in tools:

@@ -13,7 +13,7 @@ BlockKind = Literal["thinking", "text", "call"]
 
 
 @dataclass(frozen=True)
-class Block:
+class ReplyBlock:
     """One piece of a turn.
 
     `text` is the text, the thinking, or a call's arguments as raw text (which need not be JSON).
@@ -27,14 +27,14 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Reply:
+class ModelReply:
     """`stop` is `stop`, `calls`, `length` or `refusal`, or a word that goes out as it stands."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[ReplyBlock, ...]
     stop: str = "stop"
 
     @property
-    def calls(self) -> tuple[Block, ...]:
+    def calls(self) -> tuple[ReplyBlock, ...]:
         return tuple(block for block in self.blocks if block.kind == "call")
 
     @property
@@ -42,13 +42,13 @@ class Reply:
         return "".join(block.text for block in self.blocks if block.kind == "text")
 
 
-def call(name: str, arguments: Mapping[str, Any] | str) -> Block:
+def call(name: str, arguments: Mapping[str, Any] | str) -> ReplyBlock:
     """A call; a mapping is written as JSON the way the providers do, a text stays as it is."""
     raw = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    return Block("call", raw, name)
+    return ReplyBlock("call", raw, name)
 
 
-def raw_input(block: Block) -> Block:
+def raw_input(block: ReplyBlock) -> ReplyBlock:
     """The call of a free-form tool as its protocol says it: the text is its one argument."""
     value = (arguments_object(block.text) or {}).get("input")
     return replace(block, text=value) if isinstance(value, str) else block
@@ -59,16 +59,16 @@ def tokens(text: str) -> int:
     return (len(text) + 3) // 4
 
 
-def shortened(reply: Reply, most: int | None) -> Reply:
+def shortened(reply: ModelReply, most: int | None) -> ModelReply:
     """`reply` cut where `most` tokens are used up, as a provider cuts at `max_tokens`."""
     if most is None:
         return reply
-    room, kept = most * 4, list[Block]()
+    room, kept = most * 4, list[ReplyBlock]()
     for block in reply.blocks:
         if len(block.text) <= room:
             kept.append(block)
             room -= len(block.text)
             continue
-        kept.append(Block(block.kind, block.text[:room], block.name, block.piece))
-        return Reply(tuple(kept), "length")
+        kept.append(ReplyBlock(block.kind, block.text[:room], block.name, block.piece))
+        return ModelReply(tuple(kept), "length")
     return reply

@@ -16,7 +16,7 @@ from app.protocols.gemini.rewrite import Gemini
 from app.protocols.rewrite_parts import (
     MOST_NODES,
     Losses,
-    TooLarge,
+    SchemaTooLarge,
     branches_of,
     inline,
     without_items,
@@ -58,7 +58,7 @@ def gemini_ready(schema: Mapping[str, Any]) -> Rewrite:
     losses = Losses()
     try:
         made = Gemini(losses).whole(schema)
-    except TooLarge:
+    except SchemaTooLarge:
         return _too_large(schema)
     return _checked(schema, made, losses)
 
@@ -81,7 +81,7 @@ def inlined(schema: Mapping[str, Any]) -> Rewrite:
     losses = Losses()
     try:
         made = inline(schema, losses)
-    except TooLarge:
+    except SchemaTooLarge:
         return _too_large(schema)
     return _checked(schema, made, losses)
 

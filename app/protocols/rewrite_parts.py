@@ -308,7 +308,7 @@ _OLD = ("draft-04", "draft-06", "draft-07")
 _DEFINITIONS = ("$defs", "definitions")
 
 
-class TooLarge(Exception):
+class SchemaTooLarge(Exception):
     """Written out the schema would be too large."""
 
 
@@ -340,7 +340,7 @@ class _Inliner:
         """A copy of any value of a schema with the refs in it replaced."""
         self.written += 1
         if self.written > MOST_NODES:
-            raise TooLarge
+            raise SchemaTooLarge
         if isinstance(value, list):
             return [self.of(one, (*place, index)) for index, one in enumerate(value)]
         if not isinstance(value, Mapping):

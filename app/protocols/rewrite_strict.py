@@ -8,11 +8,11 @@ from typing import Any
 from app.core import provider_limits as limits
 from app.protocols import openai_lint
 from app.protocols.anthropic import lint
-from app.protocols.lint_rules import Sent
+from app.protocols.lint_rules import SentTool
 from app.protocols.rewrite_parts import (
     ANNOTATIONS,
     Losses,
-    TooLarge,
+    SchemaTooLarge,
     branches_of,
     described,
     exclude_each_other,
@@ -55,7 +55,7 @@ class Strict:
         if _has_ref_beside(root):
             try:
                 root = inline(root, self.losses)
-            except TooLarge:
+            except SchemaTooLarge:
                 self.losses.add("The schema is too large with its references written out", ())
         root = self.folded(root, ())
         for key in _ROOT_ONLY:
@@ -71,9 +71,9 @@ class Strict:
 
     def still_refused(self, schema: Mapping[str, Any]) -> None:
         """What no rewrite can help, by the very rules of lint."""
-        sent = Sent("x", "", schema, strict=True)
-        found = [*lint.found(sent)] if self.anthropic else []
-        found += [*openai_lint.found(sent, "openai_chat")] if self.openai else []
+        sent = SentTool("x", "", schema, strict=True)
+        found = [*lint.lint_tool(sent)] if self.anthropic else []
+        found += [*openai_lint.lint_tool(sent, "openai_chat")] if self.openai else []
         for one in found:
             if one.severity == "refused":
                 self.losses.add(f"Still refused: {one.message.rstrip('.')}", ())

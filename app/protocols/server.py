@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from app.core.errors import BadInput
 from app.core.messages import ModelRequest
-from app.protocols.reply import Block, Reply
+from app.protocols.reply import ModelReply, ReplyBlock
 
 Tag = Literal[
     "start", "text", "args", "other", "finish", "marker", "body", "slow", "cut", "reset", "stall"
@@ -31,7 +31,7 @@ def spaced(text: str) -> frozenset[str]:
 
 
 @dataclass(frozen=True)
-class Frame:
+class OutgoingFrame:
     """Bytes to send, `pause` seconds after those before. `tag` says what they are; three say what
     to do instead of sending: `cut` drops the connection, `reset` drops it the hard way (where the
     socket itself is written to), `stall` keeps it and sends no more. The pause before a `slow` one
@@ -43,9 +43,9 @@ class Frame:
     tag: Tag = "other"
 
 
-CUT = Frame(b"", tag="cut")
-RESET = Frame(b"", tag="reset")
-STALL = Frame(b"", tag="stall")
+CUT = OutgoingFrame(b"", tag="cut")
+RESET = OutgoingFrame(b"", tag="reset")
+STALL = OutgoingFrame(b"", tag="stall")
 
 
 class BadRequest(BadInput):
@@ -73,7 +73,7 @@ class BadRequest(BadInput):
 
 
 @dataclass(frozen=True)
-class Source:
+class Citation:
     """Where it is known from that a provider refuses something; `inferred` where nobody saw it."""
 
     words: str
@@ -89,7 +89,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ParsedRequest:
     """A request as it was understood. `input_tokens` is what it will be said to have cost.
     `stream_type` is the media type of the stream where it is another than the end's own.
     """
@@ -101,7 +101,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Stamp:
+class IdSource:
     """Where ids come from: the same request under the same seed gets the same ones.
 
     `created` is in Unix seconds.
@@ -111,7 +111,7 @@ class Stamp:
     created: int
 
     @classmethod
-    def of(cls, body: bytes, seed: int, created: int) -> Stamp:
+    def of(cls, body: bytes, seed: int, created: int) -> IdSource:
         return cls(f"{seed}:{hashlib.sha256(body).hexdigest()}", created)
 
     def id(self, prefix: str, place: int = 0, length: int = 24) -> str:
@@ -126,7 +126,7 @@ _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz123456789"
 
 
 @dataclass(frozen=True)
-class Beside:
+class SideEndpoint:
     """Another request that an end answers: a count of tokens, one model, a version.
 
     `answer` gets the body, the headers, the path below the end's base, and the time in Unix
@@ -139,7 +139,7 @@ class Beside:
 
 
 @dataclass(frozen=True)
-class End:
+class ProviderServer:
     """A protocol's server end as a row of the table in `app`.
 
     `base` is the path its clients are given; `path` is where requests go below it, as a person
@@ -157,9 +157,9 @@ class End:
     takes: re.Pattern[str]
     models_path: str
     key: Callable[[Mapping[str, str]], str]
-    parse: Callable[[bytes, Mapping[str, str], str], Asked]
-    frames: Callable[[Reply, Asked, Stamp], Iterator[Frame]]
-    whole: Callable[[Reply, Asked, Stamp], bytes]
+    parse: Callable[[bytes, Mapping[str, str], str], ParsedRequest]
+    frames: Callable[[ModelReply, ParsedRequest, IdSource], Iterator[OutgoingFrame]]
+    whole: Callable[[ModelReply, ParsedRequest, IdSource], bytes]
     error: Callable[[BadRequest, str], bytes]
     error_frame: Callable[[BadRequest], bytes]
     kinds: Mapping[int, tuple[str, str | None]]
@@ -170,9 +170,9 @@ class End:
     stream_type: str = "text/event-stream; charset=utf-8"
     key_param: str = ""
     waits_in_body: bool = False
-    beside: tuple[Beside, ...] = ()
+    beside: tuple[SideEndpoint, ...] = ()
 
-    def other(self, path: str) -> tuple[Beside, ...]:
+    def other(self, path: str) -> tuple[SideEndpoint, ...]:
         """What is answered at `path` beside messages, by whatever method."""
         return tuple(one for one in self.beside if one.path.fullmatch(path))
 
@@ -190,7 +190,7 @@ def encoded(value: Any) -> bytes:
         return json.dumps(value, separators=(",", ":")).encode()
 
 
-def pieces(block: Block, chance: Random) -> Iterator[str]:
+def pieces(block: ReplyBlock, chance: Random) -> Iterator[str]:
     """The deltas of a block: 3 to 8 characters, or the size that the block asks for."""
     start = 0
     while start < len(block.text):
@@ -199,12 +199,12 @@ def pieces(block: Block, chance: Random) -> Iterator[str]:
         start += size
 
 
-def delta_pause(block: Block, chance: Random) -> float:
+def delta_pause(block: ReplyBlock, chance: Random) -> float:
     """Seconds before a delta; none where the block sets the size itself, for these are many."""
     return 0.0 if block.piece else chance.uniform(*DELTA_S)
 
 
-_A_BODY = Source("the API references: a body is a JSON object; the words are ours", inferred=True)
+_A_BODY = Citation("the API references: a body is a JSON object; the words are ours", inferred=True)
 
 
 def object_of(body: bytes) -> dict[str, Any]:

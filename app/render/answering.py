@@ -102,7 +102,7 @@ def said(text: str, problems: Sequence[str] | None) -> Said:
         return Said("empty", "Nothing written: the model reads an empty result.")
     try:
         value = strict_json.parse(text)
-    except strict_json.Unsound as error:
+    except strict_json.InvalidJSON as error:
         return _no_json(text, error, wants_json=problems is not None)
     if problems is None:
         if isinstance(value, dict | list):
@@ -114,7 +114,7 @@ def said(text: str, problems: Sequence[str] | None) -> Said:
     return Said("json", f"JSON, but it does not fit: {problems[0]}{more}", fits=False)
 
 
-def _no_json(text: str, error: strict_json.Unsound, *, wants_json: bool) -> Said:
+def _no_json(text: str, error: strict_json.InvalidJSON, *, wants_json: bool) -> Said:
     fits = False if wants_json else None
     if text.lstrip()[:1] in ("{", "["):
         line, column = strict_json.line_column(text, error.offset) if error.offset >= 0 else (0, 0)
@@ -136,5 +136,5 @@ def form_values(schema: Any, text: str) -> Mapping[str, Sequence[str]] | None:
         return None
     try:
         return form_of(fields(schema, text)) if text.strip() else None
-    except strict_json.Unsound:
+    except strict_json.InvalidJSON:
         return None

@@ -21,7 +21,7 @@ from app.render.timeline import call_block
 from app.render.view import SHOWN_ARGUMENTS, View
 from app.render.why import Fact, behind_words, task_of, waits_for, why
 from app.schema.form import fields
-from app.schema.validate import verdict
+from app.schema.validate import check_call
 
 Tone = Literal["", "live", "ran", "waiting", "failed"]
 Lead = Literal["", "run", "edit", "answer"]
@@ -285,7 +285,7 @@ def _all_fixed(call: Call, faults: tuple[ProblemRow, ...]) -> str:
     text = call.judged
     for problem in problems:
         text = fixed(text, problem) or text
-    left = {problem.pointer for problem in verdict(call.tool, call.name, text)}
+    left = {problem.pointer for problem in check_call(call.tool, call.name, text)}
     return "" if any(problem.pointer in left for problem in problems) else text
 
 

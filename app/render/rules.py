@@ -266,7 +266,7 @@ def typed_value(test: str, value: Any) -> str:
 def _json(text: str) -> Any:
     try:
         return strict_json.parse(text)
-    except strict_json.Unsound:
+    except strict_json.InvalidJSON:
         return text
 
 

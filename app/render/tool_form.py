@@ -230,14 +230,14 @@ def _result(text: str) -> Any:
         return text
     try:
         return strict_json.parse(text)
-    except strict_json.Unsound:
+    except strict_json.InvalidJSON:
         return text
 
 
 def _json_value(text: str) -> Any:
     try:
         return strict_json.parse(text)
-    except strict_json.Unsound as error:
+    except strict_json.InvalidJSON as error:
         raise BadTool(f"This is no JSON: {error}") from error
 
 
@@ -272,7 +272,7 @@ def _number(text: str, pointer: str) -> float:
 def _any_number(text: str) -> int | float:
     try:
         value = strict_json.parse(text.strip())
-    except strict_json.Unsound:
+    except strict_json.InvalidJSON:
         value = None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadTool(f"{text.strip()[:40]!r} is no number.")

@@ -16,13 +16,13 @@ from markupsafe import Markup
 
 from app.core.serialization import to_data
 from app.core.tools import Tool
-from app.protocols.lint import Accepted, Finding
+from app.protocols.lint import Finding, ToolAcceptance
 from app.render.filters import pretty
 from app.render.pages import partial
 from app.render.request import SHORT_NAMES
 from app.render.tool_form import FACES, ToolForm
 from app.render.when import When
-from app.schema.outline import TYPES, Row
+from app.schema.outline import TYPES, OutlineRow
 from app.store.library import Entry, Version
 
 MOST_FINDINGS = 40
@@ -67,7 +67,7 @@ class Judged:
     it. `problem` says why nothing is known; a new tool has not even that."""
 
     findings: Sequence[Finding] = ()
-    accepted: Sequence[Accepted] = ()
+    accepted: Sequence[ToolAcceptance] = ()
     tokens: int = 0
     sent: Sequence[Sent] = ()
     notes: Sequence[str] = ()
@@ -131,7 +131,7 @@ class Editor:
     drawn: str = ""
     errors: Mapping[str, str] = field(default_factory=dict)
     line: int | None = None
-    rows: Row | None = None
+    rows: OutlineRow | None = None
     typed: Mapping[str, str] = field(default_factory=dict)
     lossy: Sequence[str] = ()
     judged: Judged = Judged()

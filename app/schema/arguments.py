@@ -13,7 +13,7 @@ from typing import Any
 
 from app.core.events import Problem
 from app.schema.keywords import Place, pointer
-from app.schema.strict_json import Unsound, exact, parse
+from app.schema.strict_json import InvalidJSON, exact, parse
 
 EXACT = 2**53
 """Beyond it a double holds no longer every integer."""
@@ -35,7 +35,7 @@ def read_arguments(raw: str) -> Arguments:
         return Arguments({}, (note,))
     try:
         value = parse(raw)
-    except Unsound as error:
+    except InvalidJSON as error:
         return Arguments(None, (Problem("malformed", str(error), offset=error.offset),))
     if not isinstance(value, dict):
         return Arguments(None, (_not_object(raw, value),))

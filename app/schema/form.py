@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from app.core.events import Problem
 from app.schema.keywords import is_local, resolved
-from app.schema.strict_json import Unsound, parse
+from app.schema.strict_json import InvalidJSON, parse
 
 # The words beside a field of a form: what a schema asks for, in a few signs.
 
@@ -119,19 +119,19 @@ Form = Mapping[str, Sequence[str]]
 """The fields of a form as they came in, each with all its values."""
 
 
-class Digits(str):
+class ExactNumber(str):
     """A number as it was written, so that none of its digits is lost. Equal to no text."""
 
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Digits) and str.__eq__(self, other)
+        return isinstance(other, ExactNumber) and str.__eq__(self, other)
 
     __hash__ = str.__hash__
 
 
 @dataclass(frozen=True)
-class Field:
+class FormField:
     """One place of the value. `pointer` is its JSON pointer and `key` the name of its input.
 
     `label` says what is expected ("minutes · integer ≥ 5"). `value` is the text of the input, ""
@@ -148,7 +148,7 @@ class Field:
     description: str = ""
     choices: tuple[tuple[str, str], ...] = ()
     value: str = ""
-    children: tuple[Field, ...] = ()
+    children: tuple[FormField, ...] = ()
     nullable: bool = False
     is_null: bool = False
     items: str = ""
@@ -164,7 +164,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Filled:
+class FilledForm:
     """`text` is the JSON text of the value, "" where nothing was given or `problems` keep it from
     being read. Whether it satisfies the schema is not asked here."""
 
@@ -180,7 +180,7 @@ class _Drawing:
         self.root, self.left = root, MOST_FIELDS
 
 
-def fields(schema: Any, text: str = "") -> tuple[Field, ...]:
+def fields(schema: Any, text: str = "") -> tuple[FormField, ...]:
     """The fields for a value of `schema`, filled with the value that `text` spells ("" for none).
 
     Unsound where `text` is no strict JSON. The fields of an object are those of its members.
@@ -188,12 +188,12 @@ def fields(schema: Any, text: str = "") -> tuple[Field, ...]:
     value = _ABSENT
     if text.strip():
         parse(text)
-        value = json.loads(text, parse_int=Digits, parse_float=Digits)
+        value = json.loads(text, parse_int=ExactNumber, parse_float=ExactNumber)
     root = _drawn(_Drawing(schema), schema, "", "", value, required=True, depth=0)
     return root.children if root.kind == "object" else (root,)
 
 
-def value_of(schema: Any, form: Form) -> Filled:
+def value_of(schema: Any, form: Form) -> FilledForm:
     """The value that `form` spells, with the digits that were typed; problems by pointer.
 
     A field that is empty and need not be there is left out; a text that must be there may be
@@ -203,18 +203,18 @@ def value_of(schema: Any, form: Form) -> Filled:
     root = _drawn(_Drawing(schema), schema, "", "", _ABSENT, required=True, depth=0)
     value = _read(root, form, problems)
     if problems:
-        return Filled("", tuple(problems))
+        return FilledForm("", tuple(problems))
     if value is _ABSENT:
-        return Filled()
+        return FilledForm()
     text = _written(value)
     try:
         parse(text)
-    except Unsound as error:
-        return Filled("", (Problem("malformed", str(error)),))
-    return Filled(text)
+    except InvalidJSON as error:
+        return FilledForm("", (Problem("malformed", str(error)),))
+    return FilledForm(text)
 
 
-def form_of(drawn: Sequence[Field]) -> dict[str, list[str]]:
+def form_of(drawn: Sequence[FormField]) -> dict[str, list[str]]:
     """The form that a browser would send of these fields, when nobody touched them."""
     return dict(_inputs(drawn))
 
@@ -222,7 +222,7 @@ def form_of(drawn: Sequence[Field]) -> dict[str, list[str]]:
 _ABSENT: Any = object()
 
 
-def _inputs(drawn: Sequence[Field]) -> Iterator[tuple[str, list[str]]]:
+def _inputs(drawn: Sequence[FormField]) -> Iterator[tuple[str, list[str]]]:
     for field in drawn:
         if field.kind == "object":
             yield from _inputs(field.children)
@@ -244,12 +244,12 @@ def _drawn(
     *,
     required: bool,
     depth: int,
-) -> Field:
+) -> FormField:
     """The field of one place: the plain one where it gives `value` back, else one of JSON."""
     ground.left -= 1
     schema, nullable = _merged(ground.root, schema)
     description = str(schema.get("description", "")) if isinstance(schema, Mapping) else ""
-    bare = Field(
+    bare = FormField(
         pointer, name, label_of(schema, name), "json", required, description, nullable=nullable
     )
     plain = _plain(ground, schema, bare, value, depth)
@@ -285,7 +285,7 @@ def _merged(root: Any, schema: Any) -> tuple[Any, bool]:
     return schema, False
 
 
-def _plain(ground: _Drawing, schema: Any, bare: Field, value: Any, depth: int) -> Field:
+def _plain(ground: _Drawing, schema: Any, bare: FormField, value: Any, depth: int) -> FormField:
     """The field that the schema asks for, filled with `value` as far as it can."""
     bare = replace(bare, is_null=value is None and bare.nullable)
     if options := options_of(schema):
@@ -303,7 +303,7 @@ def _plain(ground: _Drawing, schema: Any, bare: Field, value: Any, depth: int) -
             number: Kind = "integer" if kind == "integer" else "number"
             return replace(bare, kind=number, value=_json(value, bare))
         case "string":
-            text = value if isinstance(value, str) and not isinstance(value, Digits) else ""
+            text = value if isinstance(value, str) and not isinstance(value, ExactNumber) else ""
             return replace(bare, kind=_text_kind(schema, bare.name, text), value=text)
     return replace(bare, nullable=False, is_null=False, value=_json(value, None))
 
@@ -325,8 +325,8 @@ def _text_kind(schema: Mapping[str, Any], name: str, text: str) -> Kind:
 
 
 def _object(
-    ground: _Drawing, schema: Mapping[str, Any], bare: Field, value: Any, depth: int
-) -> Field:
+    ground: _Drawing, schema: Mapping[str, Any], bare: FormField, value: Any, depth: int
+) -> FormField:
     properties = schema.get("properties", {})
     if not isinstance(properties, Mapping) or len(properties) > ground.left:
         return replace(bare, value=_json(value, None))
@@ -348,7 +348,7 @@ def _object(
     if others or open_ended or (not properties and schema.get("additionalProperties") is not False):
         text = _written(others) if others else ""
         label = "other members · JSON object" if properties else "members · JSON object"
-        children.append(Field(bare.pointer, "", label, "json", value=text, rest=True))
+        children.append(FormField(bare.pointer, "", label, "json", value=text, rest=True))
     return replace(bare, kind="object", children=tuple(children))
 
 
@@ -360,7 +360,7 @@ def _shown(option: Any) -> str:
     return option if isinstance(option, str) and option else _written(option)
 
 
-def _json(value: Any, bare: Field | None) -> str:
+def _json(value: Any, bare: FormField | None) -> str:
     """`value` as the JSON text of an input; "" where there is none, or the box for null says it."""
     if value is _ABSENT or (value is None and bare is not None and bare.is_null):
         return ""
@@ -372,7 +372,7 @@ def _lines(value: Any) -> str:
     if not isinstance(value, list):
         return ""
     return "\n".join(
-        one if isinstance(one, str) and not isinstance(one, Digits) else _written(one)
+        one if isinstance(one, str) and not isinstance(one, ExactNumber) else _written(one)
         for one in value
     )
 
@@ -380,7 +380,7 @@ def _lines(value: Any) -> str:
 # From a form to a value.
 
 
-def _read(field: Field, form: Form, problems: list[Problem]) -> Any:
+def _read(field: FormField, form: Form, problems: list[Problem]) -> Any:
     """The value of a place, or _ABSENT. Lists and objects hold Digits for numbers."""
     if form.get(field.null_key, [""])[-1:] == ["on"] and field.nullable:
         return None
@@ -410,7 +410,7 @@ def _text(form: Form, key: str) -> str | None:
     return values[-1].replace("\r\n", "\n") if values else None
 
 
-def _members(field: Field, form: Form, problems: list[Problem]) -> Any:
+def _members(field: FormField, form: Form, problems: list[Problem]) -> Any:
     value: dict[str, Any] = {}
     for child in field.children:
         if child.rest:
@@ -430,7 +430,7 @@ def _members(field: Field, form: Form, problems: list[Problem]) -> Any:
     return value if value or field.required else _ABSENT
 
 
-def _items(typed: str, field: Field, problems: list[Problem]) -> Any:
+def _items(typed: str, field: FormField, problems: list[Problem]) -> Any:
     lines = [line for line in typed.split("\n") if line.strip()]
     if not lines:
         return [] if field.required else _ABSENT
@@ -441,25 +441,25 @@ def _items(typed: str, field: Field, problems: list[Problem]) -> Any:
     return [_parsed(line, field, problems) for line in lines]
 
 
-def _number(typed: str, field: Field, problems: list[Problem]) -> Any:
+def _number(typed: str, field: FormField, problems: list[Problem]) -> Any:
     word = typed.strip()
     if _NUMBER.fullmatch(word):
-        return Digits(word)
+        return ExactNumber(word)
     example = "30" if field.kind == "integer" else "2.5"
     return _wrong(field, f"must be a number like {example}, not {word[:40]!r}", problems)
 
 
-def _parsed(text: str, field: Field, problems: list[Problem]) -> Any:
+def _parsed(text: str, field: FormField, problems: list[Problem]) -> Any:
     if not text.strip():
         return _ABSENT
     try:
         parse(text)
-    except Unsound as error:
+    except InvalidJSON as error:
         return _wrong(field, f"must be JSON. {str(error).rstrip('.')}", problems)
-    return json.loads(text, parse_int=Digits, parse_float=Digits)
+    return json.loads(text, parse_int=ExactNumber, parse_float=ExactNumber)
 
 
-def _wrong(field: Field, what: str, problems: list[Problem]) -> Any:
+def _wrong(field: FormField, what: str, problems: list[Problem]) -> Any:
     problems.append(Problem("schema", f"{field.pointer or 'The value'} {what}.", field.pointer))
     return _ABSENT
 
@@ -467,7 +467,7 @@ def _wrong(field: Field, what: str, problems: list[Problem]) -> Any:
 def _written(value: Any) -> str:
     """`value` as JSON text; a number of Digits is written as it came."""
     match value:
-        case Digits():
+        case ExactNumber():
             return str(value)
         case dict():
             inner = (

@@ -15,7 +15,7 @@ import jsonschema_rs
 
 from app.core.events import Problem
 from app.schema import schema_checks
-from app.schema.incremental_text import Reader
+from app.schema.incremental_text import IncrementalReader
 from app.schema.keywords import Place, Schema, is_local, pointer, resolved, subschemas
 from app.schema.validate import form, problems_of, unexpected
 
@@ -59,14 +59,14 @@ _QUICK = {"type", "minLength", "maxLength", "minimum", "maximum", "required"}
 _GAVE_UP = ("BacktrackLimitExceeded", "RegexEngineFailure")
 
 
-class Spent(Exception):
+class WorkSpent(Exception):
     """The cap on work is reached: nothing more is said of this call."""
 
 
 class Check:
     """Some keywords of one schema, and their validator."""
 
-    def __init__(self, spots: Spots, schema: dict[str, Any]) -> None:
+    def __init__(self, spots: SchemaSpots, schema: dict[str, Any]) -> None:
         self._spots = spots
         self._schema = schema
         self._quick = schema.keys() <= _QUICK
@@ -89,7 +89,7 @@ class Check:
         return next(problems_of(error, self._schema, place), None)
 
 
-class Spots:
+class SchemaSpots:
     """The spots of one schema, each made once. The schema has no `soundness.fault`."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
@@ -99,20 +99,20 @@ class Spots:
         self.holder = {"$defs": {"root": _moved(schema)}}
         self._size = len(json.dumps(schema))
         self._left = WORK
-        self._known: dict[tuple[int, ...], Spot] = {}
+        self._known: dict[tuple[int, ...], SchemaSpot] = {}
         self.root = self.at([self.holder["$defs"]["root"]])
 
     def charge(self, work: int) -> None:
         self._left -= work
         if self._left < 0:
-            raise Spent
+            raise WorkSpent
 
-    def at(self, schemas: Sequence[Schema]) -> Spot:
+    def at(self, schemas: Sequence[Schema]) -> SchemaSpot:
         key = tuple(id(schema) for schema in schemas if schema is not True)
         spot = self._known.get(key)
         if spot is None:
             self.charge(10)
-            spot = self._known[key] = Spot(self, [s for s in schemas if s is not True])
+            spot = self._known[key] = SchemaSpot(self, [s for s in schemas if s is not True])
         return spot
 
     def flat(self, schemas: Sequence[Schema], known: Sequence[Schema] = ()) -> list[Schema]:
@@ -153,10 +153,10 @@ class Spots:
             return None
 
 
-class Spot:
+class SchemaSpot:
     """All that the value at one place must satisfy. `never`: nothing satisfies it."""
 
-    def __init__(self, spots: Spots, schemas: Sequence[Schema]) -> None:
+    def __init__(self, spots: SchemaSpots, schemas: Sequence[Schema]) -> None:
         flat = spots.flat(schemas)
         self._spots = spots
         self._all = flat
@@ -164,9 +164,9 @@ class Spot:
         self._pieces = [schema for schema in flat if isinstance(schema, Mapping)]
         self._checks: dict[Group, list[Check]] = {}
         self._patterns: dict[str, Check | None] = {}
-        self._members: dict[str, Spot] = {}
-        self._opened: dict[Kind, Spot] = {}
-        self._rest: tuple[int, Spot] | None = None  # from which item on all have this spot
+        self._members: dict[str, SchemaSpot] = {}
+        self._opened: dict[Kind, SchemaSpot] = {}
+        self._rest: tuple[int, SchemaSpot] | None = None  # from which item on all have this spot
 
     def checks(self, group: Group) -> list[Check]:
         """What judges a value of that group here; made when first asked for."""
@@ -183,14 +183,14 @@ class Spot:
                 return problem
         return None
 
-    def opened(self, kind: Kind) -> Spot:
+    def opened(self, kind: Kind) -> SchemaSpot:
         """The spot once it is known that the value is an object, or an array."""
         spot = self._opened.get(kind)
         if spot is None:
             spot = self._opened[kind] = self._narrowed(kind)
         return spot
 
-    def _narrowed(self, kind: Kind) -> Spot:
+    def _narrowed(self, kind: Kind) -> SchemaSpot:
         """With the branches that alone can be meant, and with those that they bring along."""
         whole, fresh = self._all, self._pieces
         while fresh:
@@ -230,7 +230,7 @@ class Spot:
                 return unexpected((*place(), name), piece)
         return None
 
-    def member(self, name: str) -> Spot:
+    def member(self, name: str) -> SchemaSpot:
         """The spot of a key's value."""
         spot = self._members.get(name)
         if spot is None:
@@ -243,7 +243,7 @@ class Spot:
                 self._members[name] = spot
         return spot
 
-    def item(self, index: int) -> Spot:
+    def item(self, index: int) -> SchemaSpot:
         """The spot of an array's item, counted from 0."""
         if self._rest is not None and index >= self._rest[0]:
             return self._rest[1]
@@ -330,16 +330,16 @@ def _moved(schema: Mapping[str, Any]) -> dict[str, Any]:
     return moved
 
 
-class Early:
+class IncrementalValidator:
     """One call's arguments. Costs O(len(text)) in all, and remembers no more than they hold."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         """A schema that cannot be used is never complained about here."""
-        self._reader: Reader | None = None
+        self._reader: IncrementalReader | None = None
         try:
             if schema_checks.fault(schema) is None:
-                self._reader = Reader(_Walk(Spots(schema)))
-        except (Spent, ValueError):
+                self._reader = IncrementalReader(_Walk(SchemaSpots(schema)))
+        except (WorkSpent, ValueError):
             pass
 
     @property
@@ -356,7 +356,7 @@ class Early:
             return None
         try:
             problem = self._reader.feed(text)
-        except (Spent, ValueError):
+        except (WorkSpent, ValueError):
             self._reader = None
             return None
         if problem is not None:
@@ -369,7 +369,7 @@ class _Frame:
     """An open container. `step` is the key or index at hand, `value` is None unless it is kept,
     `count` of an object's keys or an array's items that have begun."""
 
-    spot: Spot
+    spot: SchemaSpot
     kind: Kind
     value: dict[str, Any] | list[Any] | None
     names: dict[str, None]
@@ -380,7 +380,7 @@ class _Frame:
 class _Walk:
     """Goes through the schema beside the text."""
 
-    def __init__(self, spots: Spots) -> None:
+    def __init__(self, spots: SchemaSpots) -> None:
         self._frames: list[_Frame] = []
         self._spot = spots.root
 

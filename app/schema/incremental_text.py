@@ -11,7 +11,7 @@ import re
 from typing import Any, Protocol
 
 from app.core.events import Problem
-from app.schema.strict_json import MAX_BYTES, MAX_DEPTH, MAX_DIGITS, MAX_KEYS, Unsound, parse
+from app.schema.strict_json import MAX_BYTES, MAX_DEPTH, MAX_DIGITS, MAX_KEYS, InvalidJSON, parse
 
 _BLANK = " \t\r\n"
 _SPACE = re.compile(r"[ \t\r\n]++")
@@ -82,7 +82,7 @@ class Walker(Protocol):
     def closed(self, at: int) -> Problem | None: ...
 
 
-class Reader:
+class IncrementalReader:
     """One text of arguments. `closed` is whether its object is complete."""
 
     def __init__(self, walker: Walker) -> None:
@@ -322,7 +322,7 @@ class Reader:
         try:
             short = len(literal) <= _SHORT and literal.lstrip("-").isdigit()
             value = int(literal) if short else parse(literal)
-        except Unsound as error:
+        except InvalidJSON as error:
             return self._bad(at, str(error).partition(": ")[2].removesuffix("."))
         return self._walker.scalar(value, at)
 

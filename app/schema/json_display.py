@@ -9,7 +9,7 @@ import re
 
 import jiter
 
-from app.schema.strict_json import Unsound, parse
+from app.schema.strict_json import InvalidJSON, parse
 
 MAX_PREFIX = 64 * 1024
 _INDENT = "  "
@@ -41,7 +41,7 @@ def pretty(raw: str, limit: int = MAX_PREFIX) -> str:
         return raw
     try:
         parse(raw)
-    except Unsound:
+    except InvalidJSON:
         return raw
     return "".join(_indented(_TOKEN.findall(raw)))
 

@@ -34,7 +34,7 @@ KEYWORDS: Mapping[str, Mapping[str, str]] = {
 
 
 @dataclass(frozen=True)
-class Row:
+class OutlineRow:
     """One schema within the schema, at the keys of `path`; the root is number 0.
 
     `texts` and `ticks` are the fields it has and what they show. `parent` is a number, -1 for the
@@ -48,23 +48,23 @@ class Row:
     parent: int
     texts: Mapping[str, str]
     ticks: Mapping[str, bool]
-    children: tuple[Row, ...] = ()
+    children: tuple[OutlineRow, ...] = ()
     first: bool = True
     last: bool = True
 
-    def flat(self) -> Iterator[Row]:
+    def flat(self) -> Iterator[OutlineRow]:
         """This row and all below it, in order of their numbers."""
         yield self
         for child in self.children:
             yield from child.flat()
 
 
-def outline(schema: Mapping[str, Any]) -> Row:
+def outline(schema: Mapping[str, Any]) -> OutlineRow:
     """The root row of an object's schema."""
     return _Outliner().row(dict(schema), (), "root", 0, -1, False)
 
 
-def row_at(root: Row, path: Path) -> Row | None:
+def row_at(root: OutlineRow, path: Path) -> OutlineRow | None:
     """The row of `path`, or None."""
     return next((row for row in root.flat() if row.path == path), None)
 
@@ -78,7 +78,7 @@ class _Outliner:
 
     def row(
         self, schema: Any, path: Path, place: Place, depth: int, parent: int, required: bool
-    ) -> Row:
+    ) -> OutlineRow:
         number, self._count = self._count, self._count + 1
         texts: dict[str, str] = {}
         ticks: dict[str, bool] = {}
@@ -89,7 +89,7 @@ class _Outliner:
         known = _kind(schema)
         if known is None or (place != "root" and self._is_beyond(schema, depth)):
             texts["json"] = _json(schema)
-            return Row(number, path, place, depth, parent, texts, ticks)
+            return OutlineRow(number, path, place, depth, parent, texts, ticks)
         kind, null = known
         rest = dict(schema)
         if place != "root" or kind == "object":
@@ -99,7 +99,7 @@ class _Outliner:
             _take_fields(kind, rest, texts)
         below = self._below(kind, rest, path, depth, number, ticks)
         texts["rest"] = _json(rest) if rest else ""
-        return Row(number, path, place, depth, parent, texts, ticks, below)
+        return OutlineRow(number, path, place, depth, parent, texts, ticks, below)
 
     def _is_beyond(self, schema: Any, depth: int) -> bool:
         inner = schema.get("properties") or schema.get("items")
@@ -107,7 +107,7 @@ class _Outliner:
 
     def _below(
         self, kind: str, rest: dict[str, Any], path: Path, depth: int, number: int, ticks: Any
-    ) -> tuple[Row, ...]:
+    ) -> tuple[OutlineRow, ...]:
         """The rows below; what they show is taken out of `rest`."""
         if kind == "array" and isinstance(rest.get("items"), dict):
             items = rest.pop("items")
@@ -131,7 +131,7 @@ class _Outliner:
         return tuple(_ended(row, place, len(rows)) for place, row in enumerate(rows))
 
 
-def _ended(row: Row, place: int, count: int) -> Row:
+def _ended(row: OutlineRow, place: int, count: int) -> OutlineRow:
     return replace(row, first=place == 0, last=place == count - 1)
 
 
@@ -215,7 +215,7 @@ def value_of(text: str) -> Any:
     """The value of a JSON text; ValueError with a sentence."""
     try:
         return strict_json.parse(text)
-    except strict_json.Unsound as error:
+    except strict_json.InvalidJSON as error:
         said = f"This is no JSON value ({str(error).rstrip('.')}); write texts in double quotes."
         raise ValueError(said) from None
 
@@ -262,7 +262,7 @@ class _Editor:
     problems: dict[str, str] = field(default_factory=dict)
     paths: dict[int, Path] = field(default_factory=dict)
 
-    def rebuilt(self, row: Row, schema: Any, path: Path) -> Any:
+    def rebuilt(self, row: OutlineRow, schema: Any, path: Path) -> Any:
         """The schema of `row`, now at `path`, as the form has it."""
         self.paths[row.number] = path
         if "json" in row.texts:
@@ -285,31 +285,31 @@ class _Editor:
             self._properties(row, made, path)
         return made
 
-    def _typed(self, row: Row, name: str) -> str | None:
+    def _typed(self, row: OutlineRow, name: str) -> str | None:
         """What was typed into a field of `row`, or None where that is what it showed."""
         text = self.form.get(f"{row.number}.{name}")
         return None if text is None or name not in row.texts or text == row.texts[name] else text
 
-    def _ticked(self, row: Row, name: str) -> bool | None:
+    def _ticked(self, row: OutlineRow, name: str) -> bool | None:
         """A tick of `row` that was changed, or None."""
         if f"{row.number}.here" not in self.form or name not in row.ticks:
             return None
         now = f"{row.number}.{name}" in self.form
         return None if now == row.ticks[name] else now
 
-    def _tried(self, row: Row, name: str, reading: Callable[[], Any]) -> Any:
+    def _tried(self, row: OutlineRow, name: str, reading: Callable[[], Any]) -> Any:
         try:
             return reading()
         except ValueError as error:
             self.problems[f"{row.number}.{name}"] = str(error)
             return None
 
-    def _no_schema(self, row: Row, schema: Any) -> Any:
+    def _no_schema(self, row: OutlineRow, schema: Any) -> Any:
         said = "A schema is a JSON object, or true or false."
         self.problems.setdefault(f"{row.number}.json", said)
         return schema
 
-    def _say(self, row: Row, name: str, keyword: str, made: dict[str, Any]) -> None:
+    def _say(self, row: OutlineRow, name: str, keyword: str, made: dict[str, Any]) -> None:
         if (text := self._typed(row, name)) is None:
             return
         if not text.strip():
@@ -320,7 +320,7 @@ class _Editor:
         if f"{row.number}.{name}" not in self.problems:
             made[keyword] = value
 
-    def _retype(self, row: Row, made: dict[str, Any]) -> None:
+    def _retype(self, row: OutlineRow, made: dict[str, Any]) -> None:
         kind, null = self._typed(row, "type"), self._ticked(row, "null")
         if kind is None and null is None:
             return
@@ -336,7 +336,7 @@ class _Editor:
             made.clear()
             made |= {"type": said, **rest}
 
-    def _rest(self, row: Row, made: dict[str, Any]) -> None:
+    def _rest(self, row: OutlineRow, made: dict[str, Any]) -> None:
         if (text := self._typed(row, "rest")) is None:
             return
         new = self._tried(row, "rest", lambda: value_of(text) if text.strip() else {})
@@ -351,7 +351,7 @@ class _Editor:
             self.problems[f"{row.number}.rest"] = said
         made |= new
 
-    def _properties(self, row: Row, made: dict[str, Any], path: Path) -> None:
+    def _properties(self, row: OutlineRow, made: dict[str, Any], path: Path) -> None:
         before: dict[str, Any] = made["properties"]
         after: dict[str, Any] = {}
         required = list(made.get("required", []))

@@ -171,7 +171,7 @@ class _Sampler:
             inner = prefix[index] if index < len(prefix) else items
             value.append(self.of(inner, (*place, index), depth + 1))
         if schema.get("uniqueItems") and len({repr(item) for item in value}) < len(value):
-            return _told_apart(value, items)
+            return _make_distinct(value, items)
         return value
 
     def a_string(self, schema: Mapping[str, Any], place: Place) -> str:
@@ -273,7 +273,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _told_apart(value: list[Any], items: Any) -> list[Any]:
+def _make_distinct(value: list[Any], items: Any) -> list[Any]:
     """Items made different from each other, where their type makes that easy."""
     options = items.get("enum") if isinstance(items, Mapping) else None
     if isinstance(options, list) and len(options) >= len(value):

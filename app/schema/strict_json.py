@@ -51,7 +51,7 @@ _SYNTAX = (
 )
 
 
-class Unsound(ValueError):
+class InvalidJSON(ValueError):
     """The text is no sound JSON. `offset` is the character, from 0, or -1 where the text is too
     large to look for it; `str` a sentence."""
 
@@ -161,9 +161,9 @@ def _check_bytes(text: str, most: int) -> None:
     try:
         size = len(text.encode("utf-8"))
     except UnicodeEncodeError as error:
-        raise Unsound(text, error.start, "half of a surrogate pair is no character") from None
+        raise InvalidJSON(text, error.start, "half of a surrogate pair is no character") from None
     if size > most:
-        raise Unsound(text, 0, f"the text has {size:,} bytes, more than the {most:,} allowed")
+        raise InvalidJSON(text, 0, f"the text has {size:,} bytes, more than the {most:,} allowed")
 
 
 def _check_surrogates(text: str) -> None:
@@ -182,7 +182,7 @@ def _check_surrogates(text: str) -> None:
             break
         high = match.start() if 0xD800 <= code < 0xDC00 else -1
     if high >= 0:
-        raise Unsound(text, high, "half of a surrogate pair is no character")
+        raise InvalidJSON(text, high, "half of a surrogate pair is no character")
 
 
 def is_deeper(value: Any, most: int) -> bool:
@@ -199,22 +199,22 @@ def is_deeper(value: Any, most: int) -> bool:
     return True
 
 
-def _syntax(text: str, error: json.JSONDecodeError) -> Unsound:
+def _syntax(text: str, error: json.JSONDecodeError) -> InvalidJSON:
     if error.pos >= len(text.rstrip(" \t\r\n")) or error.msg.startswith("Unterminated"):
-        return Unsound(text, len(text), "the text ends before the JSON is complete")
+        return InvalidJSON(text, len(text), "the text ends before the JSON is complete")
     what = next((what for start, what in _SYNTAX if error.msg.startswith(start)), error.msg)
-    return Unsound(text, error.pos, what)
+    return InvalidJSON(text, error.pos, what)
 
 
-def _placed(text: str, most_keys: int, what: str) -> Unsound:
+def _placed(text: str, most_keys: int, what: str) -> InvalidJSON:
     """`what` was refused, with its place; the first thing of its kind that is found is told."""
     if len(text) > MOST_SEARCHED:
-        return Unsound(text, -1, what)
+        return InvalidJSON(text, -1, what)
     places = _structural(text, most_keys)
     if what != _DEEP:
         places = chain(_words(text), places)
     offset, said = next(places, (len(text), "the text ends before the JSON is complete"))
-    return Unsound(text, offset, said)
+    return InvalidJSON(text, offset, said)
 
 
 def _words(text: str) -> Iterator[tuple[int, str]]:

@@ -20,7 +20,7 @@ from app.core.tools import ANSWERED_BY, FREEFORM, NAME, Tool
 from app.schema import schema_checks
 from app.schema.arguments import json_text, kind_of, read_arguments
 from app.schema.keywords import Place, is_local, pointer, resolved
-from app.schema.strict_json import Unsound, parse
+from app.schema.strict_json import InvalidJSON, parse
 from app.schema.tool_config import CONFIGS, TIMEOUT_S, bad, is_number
 
 MAX_PROBLEMS = 50
@@ -58,10 +58,10 @@ def schema_problems(schema: Mapping[str, Any], value: Any) -> tuple[Problem, ...
     except (ValueError, RecursionError) as error:
         said = f"The arguments could not be checked against the schema: {cut(str(error), 120)}."
         return (Problem("schema", said),)
-    return _told(schema, value, errors, validator if work <= _FIXED_STEPS else None)
+    return _problems(schema, value, errors, validator if work <= _FIXED_STEPS else None)
 
 
-def _told(
+def _problems(
     schema: Mapping[str, Any], value: Any, errors: list[Any], fixer: schema_checks.Validator | None
 ) -> tuple[Problem, ...]:
     problems: dict[Problem, None] = {}  # an ordered set: branches of a schema say the same twice
@@ -120,7 +120,7 @@ def _other_form(value: Any) -> str:
         case str() if value[:1] in ("{", "["):
             try:
                 parse(value)
-            except Unsound:
+            except InvalidJSON:
                 return ""
             return value
     return ""
@@ -139,7 +139,7 @@ def parse_tool_json(text: str) -> dict[str, Any]:
     """The JSON object of a tool as typed; BadTool with line and column where it is none."""
     try:
         value = parse(text)
-    except Unsound as error:
+    except InvalidJSON as error:
         raise BadTool(f"{error} Correct it there.") from None
     if not isinstance(value, dict):
         raise BadTool(f"A tool is a JSON object, not {kind_of(value)}; begin with {{.")
@@ -382,7 +382,7 @@ def _problem(sentence: str, place: Place) -> Problem:
 # What is wrong with a call, all of it: its arguments, its tool, its schema. Decides nothing.
 
 
-def verdict(tool: Tool | None, name: str, raw: str) -> tuple[Problem, ...]:
+def check_call(tool: Tool | None, name: str, raw: str) -> tuple[Problem, ...]:
     """The problems of a call of `name` with the arguments `raw`; `tool` is None if unknown."""
     arguments = read_arguments(raw)
     if tool is None:

@@ -26,8 +26,15 @@ from app.protocols.gemini import server as gemini
 from app.protocols.ollama import server as ollama
 from app.protocols.openai_chat import server as openai_chat
 from app.protocols.openai_responses import server as openai_responses
-from app.protocols.reply import Reply
-from app.protocols.server import CUT, Asked, BadRequest, End, Frame, Stamp
+from app.protocols.reply import ModelReply
+from app.protocols.server import (
+    CUT,
+    BadRequest,
+    IdSource,
+    OutgoingFrame,
+    ParsedRequest,
+    ProviderServer,
+)
 from app.simulator import recorded
 from app.simulator.fault import Injected, meaningless
 from app.simulator.fault_answers import Canned
@@ -38,7 +45,7 @@ from app.simulator.model import reply as model_reply
 from app.simulator.play import Played, SimulatorPace, Sleep
 from app.simulator.scenario import Script
 
-ENDS: tuple[End, ...] = (
+ENDS: tuple[ProviderServer, ...] = (
     anthropic.END,
     openai_chat.END,
     openai_responses.END,
@@ -110,7 +117,7 @@ class _Desk:
 class _Endpoint:
     """The server ends of one base as an ASGI application; the path tells which is meant."""
 
-    ends: tuple[End, ...]
+    ends: tuple[ProviderServer, ...]
     desk: _Desk
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -119,7 +126,7 @@ class _Endpoint:
         known = (end for end in self.ends if end.takes.fullmatch(path) or end.other(path))
         end = next(known, self.ends[0])
         self.desk.requests += 1
-        request_id = Stamp.of(b"", self.desk.seed, 0).id("req_", self.desk.requests)
+        request_id = IdSource.of(b"", self.desk.seed, 0).id("req_", self.desk.requests)
         try:
             response = await self._response(end, request, request_id)
         except BadRequest as problem:
@@ -135,7 +142,9 @@ class _Endpoint:
             response = self.canned(end, _refused(end, alas, request_id), request_id)
         await response(scope, receive, send)
 
-    async def _response(self, end: End, request: Request, request_id: str) -> Played | RawPlayed:
+    async def _response(
+        self, end: ProviderServer, request: Request, request_id: str
+    ) -> Played | RawPlayed:
         headers = request.headers
         if headers.get("upgrade", "").lower() == "websocket":
             raise _NO_WEBSOCKET
@@ -167,7 +176,7 @@ class _Endpoint:
 
     def _answer(
         self,
-        end: End,
+        end: ProviderServer,
         body: bytes,
         headers: Mapping[str, str],
         target: str,
@@ -190,7 +199,7 @@ class _Endpoint:
             if canned is not None:
                 return self.canned(end, canned, request_id)
             answer = _changed(answer, asked.request, injected, told="x-playground-fault" in headers)
-        stamp = Stamp.of(body, self.desk.seed, int(self.desk.clock()))
+        stamp = IdSource.of(body, self.desk.seed, int(self.desk.clock()))
         stream = asked.request.stream and not any(fault.fault.unstreamed for fault in faults)
         frames = self._frames(end, answer, asked, stamp, stream)
         frames = _twisted(frames, faults, end, stream)
@@ -201,22 +210,27 @@ class _Endpoint:
                 return RawPlayed(fault.fault.raw(told, list(frames), fault.number))
         return Played(200, told, frames, pace, self.desk.sleep)
 
-    def _model(self, request: ModelRequest) -> Reply:
+    def _model(self, request: ModelRequest) -> ModelReply:
         """The model's reply; it does not get to read the name of a fault."""
         today = datetime.fromtimestamp(self.desk.clock(), UTC).date()
         messages = tuple(_plain(message) for message in request.messages)
         return model_reply(replace(request, messages=messages), seed=self.desk.seed, today=today)
 
     def _frames(
-        self, end: End, answer: Reply, asked: Asked, stamp: Stamp, stream: bool
-    ) -> Iterable[Frame]:
+        self,
+        end: ProviderServer,
+        answer: ModelReply,
+        asked: ParsedRequest,
+        stamp: IdSource,
+        stream: bool,
+    ) -> Iterable[OutgoingFrame]:
         if stream:
             return end.frames(answer, asked, stamp)
         # Who waits for the whole waits as long as for a stream, but not longer than two seconds.
         wait = sum(frame.pause for frame in end.frames(answer, asked, stamp))
-        return [Frame(end.whole(answer, asked, stamp), min(wait, 2.0), "body")]
+        return [OutgoingFrame(end.whole(answer, asked, stamp), min(wait, 2.0), "body")]
 
-    def check_key(self, end: End, request: Request) -> str:
+    def check_key(self, end: ProviderServer, request: Request) -> str:
         """The key of `request`; BadRequest where it is not the right one."""
         given = end.key(request.headers) or request.query_params.get(end.key_param, "")
         if not given and (end.no_key is not None or self.desk.key is not None):
@@ -225,22 +239,24 @@ class _Endpoint:
             raise end.bad_key(given)
         return given
 
-    def _canned_by(self, end: End, injected: Injected, key: str, body: bytes) -> Canned | None:
+    def _canned_by(
+        self, end: ProviderServer, injected: Injected, key: str, body: bytes
+    ) -> Canned | None:
         """The answer of a fault that replaces all; None where it has given way."""
         fault, number = injected.fault, injected.number
         if fault.answer is None:
             return None
         if fault.then_ok:
-            mark = Stamp.of(body, number, 0).id(fault.name)
+            mark = IdSource.of(body, number, 0).id(fault.name)
             self.desk.came[mark] += 1
             if self.desk.came[mark] > number:
                 return None
         return fault.answer(end, number, key)
 
-    def canned(self, end: End, canned: Canned, request_id: str) -> Played:
+    def canned(self, end: ProviderServer, canned: Canned, request_id: str) -> Played:
         length = {"content-length": str(len(canned.body))} if canned.status != 204 else {}
         headers = {**end.headers(request_id), **length, **canned.headers}
-        frames = [Frame(canned.body, tag="body")] if canned.body else []
+        frames = [OutgoingFrame(canned.body, tag="body")] if canned.body else []
         return Played(canned.status, headers, frames, SimulatorPace(0), self.desk.sleep)
 
 
@@ -257,7 +273,7 @@ class _Recording:
         end = next((one for one in ENDS if tape is not None and one.name == tape.protocol), ENDS[0])
         endpoint = _Endpoint((end,), self.desk)
         self.desk.requests += 1
-        request_id = Stamp.of(b"", self.desk.seed, 0).id("req_", self.desk.requests)
+        request_id = IdSource.of(b"", self.desk.seed, 0).id("req_", self.desk.requests)
         try:
             if tape is not None:
                 endpoint.check_key(end, request)
@@ -287,7 +303,7 @@ class _Recording:
         )
 
 
-def _refused(end: End, problem: BadRequest, request_id: str) -> Canned:
+def _refused(end: ProviderServer, problem: BadRequest, request_id: str) -> Canned:
     """The provider's own error, and beside it where it is known from that it refuses this."""
     headers = {"content-type": _JSON}
     if problem.status == 426:
@@ -335,7 +351,9 @@ def faults_of(request: ModelRequest, headers: Mapping[str, str]) -> tuple[Inject
     return (found,) if found else ()
 
 
-def _changed(answer: Reply, request: ModelRequest, injected: Injected, *, told: bool) -> Reply:
+def _changed(
+    answer: ModelReply, request: ModelRequest, injected: Injected, *, told: bool
+) -> ModelReply:
     """What is said under a fault: once after a prompt, unless it is for always or was `told` for
     this very request.
     """
@@ -355,8 +373,8 @@ def _headers(headers: Mapping[str, str], faults: Sequence[Injected]) -> dict[str
 
 
 def _twisted(
-    frames: Iterable[Frame], faults: Sequence[Injected], end: End, stream: bool
-) -> Iterable[Frame]:
+    frames: Iterable[OutgoingFrame], faults: Sequence[Injected], end: ProviderServer, stream: bool
+) -> Iterable[OutgoingFrame]:
     """The answer as it travels under `faults`. BadRequest where one of them needs a stream."""
     twisted = [injected for injected in faults if injected.fault.twist is not None]
     if sum(one.fault.endless for one in twisted) > 1:

@@ -15,7 +15,7 @@ from typing import Any
 
 from app.core.messages import ModelRequest
 from app.core.tools import Tool
-from app.protocols.reply import Block, Reply, call
+from app.protocols.reply import ModelReply, ReplyBlock, call
 from app.protocols.server import spaced
 from app.simulator import entities
 from app.simulator.model import history_of
@@ -71,11 +71,11 @@ class CodingAgent:
 
 
 def _said(text: str) -> ScenarioTurn:
-    return ScenarioTurn(Reply((Block("text", text),)))
+    return ScenarioTurn(ModelReply((ReplyBlock("text", text),)))
 
 
-def _calling(text: str, block: Block) -> ScenarioTurn:
-    return ScenarioTurn(Reply((Block("text", text), block), "calls"))
+def _calling(text: str, block: ReplyBlock) -> ScenarioTurn:
+    return ScenarioTurn(ModelReply((ReplyBlock("text", text), block), "calls"))
 
 
 def _change(prompt: str) -> tuple[str, str] | None:
@@ -146,13 +146,13 @@ class _Hands:
         folder = _FOLDER.search(told)
         return cls(reading, editing, folder[1] if folder else "", "apply_patch" in told)
 
-    def read(self, file: str, prompt: str) -> Block:
+    def read(self, file: str, prompt: str) -> ReplyBlock:
         tool, roles = self.reading
         if "path" in roles:
             return _call(tool, {roles["path"]: self.path(tool, roles, file)}, prompt)
         return _call(tool, _command(tool, roles, f"cat {shlex.quote(file)}"), prompt)
 
-    def edit(self, file: str, change: _Change, prompt: str) -> Block:
+    def edit(self, file: str, change: _Change, prompt: str) -> ReplyBlock:
         tool, roles = self.editing
         if "old" in roles:
             old, new, every = change.old, change.new, change.count > 1
@@ -215,7 +215,7 @@ def _roles(tool: Tool) -> dict[str, str]:
     return found
 
 
-def _call(tool: Tool, given: Mapping[str, Any], prompt: str) -> Block:
+def _call(tool: Tool, given: Mapping[str, Any], prompt: str) -> ReplyBlock:
     """A call with these arguments; whatever text must be there besides is the prompt."""
     properties = mapping(tool.parameters.get("properties"))
     required = tool.parameters.get("required")

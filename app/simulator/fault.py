@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from app.protocols.server import End
+from app.protocols.server import ProviderServer
 from app.simulator.fault_answers import Answer
 from app.simulator.fault_calls import Change
 from app.simulator.fault_raw import Raw
@@ -51,7 +51,7 @@ class Injected:
     number: int
 
 
-def meaningless(fault: Fault, end: End) -> str:
+def meaningless(fault: Fault, end: ProviderServer) -> str:
     """A sentence where `fault` has no meaning on the protocol of `end`, else ""."""
     if not fault.only or end.name in fault.only:
         return ""

@@ -9,14 +9,14 @@ from datetime import date
 from typing import Any
 
 from app.core.messages import MessagePart, ModelRequest, arguments_object
-from app.protocols.reply import Block, Reply, call
+from app.protocols.reply import ModelReply, ReplyBlock, call
 from app.simulator.plan import Background, forced
 
-Change = Callable[[Reply, ModelRequest, int], Reply]
+Change = Callable[[ModelReply, ModelRequest, int], ModelReply]
 """(the reply as it would be, the request, the number in the fault's name) -> the reply instead."""
 
 
-def some_call(reply: Reply, request: ModelRequest) -> Block:
+def some_call(reply: ModelReply, request: ModelRequest) -> ReplyBlock:
     """The first call of `reply`, or one made up, so that there is something to break."""
     if reply.calls:
         return reply.calls[0]
@@ -30,12 +30,12 @@ def some_call(reply: Reply, request: ModelRequest) -> Block:
 def raw(written: Callable[[str, int], str], *, stop: str = "calls") -> Change:
     """The first call alone, its arguments rewritten; `written` gets their JSON text."""
 
-    def change(reply: Reply, request: ModelRequest, number: int) -> Reply:
+    def change(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
         block = some_call(reply, request)
         text = written(block.text, number)
         # What is huge comes in pieces of a size that a provider would choose for it.
         piece = 64 if len(text) > 10_000 else block.piece
-        return Reply((replace(block, text=text, piece=piece),), stop)
+        return ModelReply((replace(block, text=text, piece=piece),), stop)
 
     return change
 
@@ -53,9 +53,9 @@ def values(rewritten: Callable[[Any], Any]) -> Change:
 def named(name: Callable[[str, int], str]) -> Change:
     """The first call alone under another name."""
 
-    def change(reply: Reply, request: ModelRequest, number: int) -> Reply:
+    def change(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
         block = some_call(reply, request)
-        return Reply((replace(block, name=name(block.name, number)),), "calls")
+        return ModelReply((replace(block, name=name(block.name, number)),), "calls")
 
     return change
 
@@ -92,12 +92,12 @@ def with_value(value: str) -> Callable[[str, int], str]:
     return lambda text, number: f"{{{json.dumps(first_pair(text)[0])}: {value}}}"
 
 
-def huge(reply: Reply, request: ModelRequest, number: int) -> Reply:
+def huge(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
     """One argument of `number` characters in deltas of 8."""
     block = some_call(reply, request)
     name, _ = first_pair(block.text)
     text = f'{{"{name}": "{"abcdefgh" * (number // 8)}{"x" * (number % 8)}"}}'
-    return Reply((replace(block, text=text, piece=8),), "calls")
+    return ModelReply((replace(block, text=text, piece=8),), "calls")
 
 
 def deep(text: str, number: int) -> str:
@@ -108,57 +108,57 @@ def many_keys(text: str, number: int) -> str:
     return json.dumps({f"key{place}": place for place in range(number)})
 
 
-def many_deltas(reply: Reply, request: ModelRequest, number: int) -> Reply:
+def many_deltas(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
     """A long text, one character at a time."""
     text = "All work and no play makes a model a dull toy. "
-    return Reply((Block("text", (text * (number // len(text) + 1))[:number], piece=1),))
+    return ModelReply((ReplyBlock("text", (text * (number // len(text) + 1))[:number], piece=1),))
 
 
-def big_delta(reply: Reply, request: ModelRequest, number: int) -> Reply:
+def big_delta(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
     """A text of so many MiB in one delta."""
     size = number * 1024 * 1024
-    return Reply((Block("text", "x" * size, piece=size),))
+    return ModelReply((ReplyBlock("text", "x" * size, piece=size),))
 
 
-def pair(reply: Reply, request: ModelRequest, number: int) -> Reply:
+def pair(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
     """The first call twice."""
     return parallel(reply, request, 2)
 
 
-def alone(reply: Reply, request: ModelRequest, number: int) -> Reply:
+def alone(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
     """The first call and nothing else."""
     return parallel(reply, request, 1)
 
 
-def parallel(reply: Reply, request: ModelRequest, number: int) -> Reply:
-    return Reply((some_call(reply, request),) * number, "calls")
+def parallel(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
+    return ModelReply((some_call(reply, request),) * number, "calls")
 
 
-def again(reply: Reply, request: ModelRequest, number: int) -> Reply:
+def again(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
     """The first call of the session over and over, whatever came back."""
     made: list[MessagePart] = [p for m in request.messages for p in m.parts if p.kind == "call"]
     block = call(made[0].name, made[0].text) if made else some_call(reply, request)
-    return Reply((Block("text", "Let me check that once more."), block), "calls")
+    return ModelReply((ReplyBlock("text", "Let me check that once more."), block), "calls")
 
 
 def saying(text: str) -> Change:
     """Only this text."""
-    return lambda reply, request, number: Reply((Block("text", text),))
+    return lambda reply, request, number: ModelReply((ReplyBlock("text", text),))
 
 
 def stopped(stop: str, *, keep_calls: bool = True) -> Change:
     """The same reply with another reason for its end."""
 
-    def change(reply: Reply, request: ModelRequest, number: int) -> Reply:
+    def change(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
         kept = [b for b in reply.blocks if keep_calls or b.kind != "call"]
-        return Reply(tuple(kept), stop)
+        return ModelReply(tuple(kept), stop)
 
     return change
 
 
-def cut_by_length(reply: Reply, request: ModelRequest, number: int) -> Reply:
+def cut_by_length(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
     """A turn cut by `max_tokens`: in its call where it has one, else in its text."""
     if not request.offered:
         text = reply.text
-        return Reply((Block("text", text[: max(1, len(text) // 2)]),), "length")
+        return ModelReply((ReplyBlock("text", text[: max(1, len(text) // 2)]),), "length")
     return raw(cut, stop="length")(reply, request, number)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.protocols.server import End, Frame, encoded
+from app.protocols.server import OutgoingFrame, ProviderServer, encoded
 from app.simulator.fault_streams import Twist
 
 _CALL_TYPES = ("tool_use", "function_call", "custom_tool_call")
@@ -70,7 +70,7 @@ def numbered(value: Any) -> Iterator[tuple[dict[str, Any], str]]:
                 yield from numbered(item)
 
 
-def value_of(frame: Frame) -> tuple[bytes, Any, bytes] | None:
+def value_of(frame: OutgoingFrame) -> tuple[bytes, Any, bytes] | None:
     """(what stands before, the JSON value, what stands behind) of a frame; None without JSON."""
     start = frame.data.find(b"{")
     body = frame.data[start:].rstrip()
@@ -86,7 +86,9 @@ def value_of(frame: Frame) -> tuple[bytes, Any, bytes] | None:
 def mended(mend: Mend) -> Twist:
     """Each frame with its JSON changed."""
 
-    def twist(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
+    def twist(
+        frames: Sequence[OutgoingFrame], end: ProviderServer, number: int
+    ) -> Iterator[OutgoingFrame]:
         met = 0
         for frame in frames:
             found = value_of(frame)
@@ -96,7 +98,7 @@ def mended(mend: Mend) -> Twist:
             before, value, behind = found
             mend(value, met)
             met += sum(1 for spot in spots(value) if spot.of_name.get("name"))
-            yield Frame(before + encoded(value) + behind, frame.pause, frame.tag)
+            yield OutgoingFrame(before + encoded(value) + behind, frame.pause, frame.tag)
 
     return twist
 
@@ -115,7 +117,9 @@ def ids(changed: Callable[[str, int], str | None]) -> Twist:
     return mended(mend)
 
 
-def changing_ids(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
+def changing_ids(
+    frames: Sequence[OutgoingFrame], end: ProviderServer, number: int
+) -> Iterator[OutgoingFrame]:
     """Another id in each fragment of a call, where only the first should have one."""
     count = 0
 
@@ -137,7 +141,9 @@ def no_names(value: Any, met: int) -> None:
         spot.of_name.pop("name", None)
 
 
-def late_names(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
+def late_names(
+    frames: Sequence[OutgoingFrame], end: ProviderServer, number: int
+) -> Iterator[OutgoingFrame]:
     """A name that is missing where a call opens and comes with a later fragment."""
     held: list[str] = []
 
@@ -158,7 +164,9 @@ def _opens(value: Any) -> bool:
     )
 
 
-def split_names(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
+def split_names(
+    frames: Sequence[OutgoingFrame], end: ProviderServer, number: int
+) -> Iterator[OutgoingFrame]:
     """The first half of a name where a call opens, the second with its next fragment."""
     held: list[str] = []
 
@@ -191,9 +199,11 @@ def indexes(changed: Indexed) -> Twist:
     return mended(mend)
 
 
-def interleaved(frames: Sequence[Frame], end: End, number: int) -> Iterator[Frame]:
+def interleaved(
+    frames: Sequence[OutgoingFrame], end: ProviderServer, number: int
+) -> Iterator[OutgoingFrame]:
     """The frames of the calls one by one in turn, as if they were written at the same time."""
-    rows: dict[int, list[Frame]] = {}
+    rows: dict[int, list[OutgoingFrame]] = {}
     within = [place for place, frame in enumerate(frames) if frame.tag == "args"]
     if not within:
         yield from frames
@@ -202,7 +212,7 @@ def interleaved(frames: Sequence[Frame], end: End, number: int) -> Iterator[Fram
     first = within[0]
     while first and _index(frames[first - 1]) == _index(frames[first]):
         first -= 1
-    rest: list[Frame] = []
+    rest: list[OutgoingFrame] = []
     for frame in frames[first : last + 1]:
         index = _index(frame)
         (rest if index is None else rows.setdefault(index, [])).append(frame)
@@ -213,7 +223,7 @@ def interleaved(frames: Sequence[Frame], end: End, number: int) -> Iterator[Fram
     yield from frames[last + 1 :]
 
 
-def _index(frame: Frame) -> int | None:
+def _index(frame: OutgoingFrame) -> int | None:
     found = value_of(frame)
     holders = list(numbered(found[1])) if found else []
     return holders[0][0][holders[0][1]] if holders else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from app.protocols.reply import Reply
+from app.protocols.reply import ModelReply
 from app.simulator import fault_calls as calls
 from app.simulator import fault_fields as fields
 from app.simulator.fault import Fault
@@ -143,7 +143,7 @@ CALLS: tuple[Fault, ...] = (
     Fault("finish-filter", "refused", change=calls.stopped("refusal", keep_calls=False)),
     Fault("finish-unknown", "a reason nobody knows", change=calls.stopped("banana")),
     Fault("finish-wrong", "an ordinary end though there are calls", change=calls.stopped("stop")),
-    Fault("nothing", "an answer without a word", change=lambda r, q, n: Reply(())),
+    Fault("nothing", "an answer without a word", change=lambda r, q, n: ModelReply(())),
     Fault("parallel-N", "N calls in one turn", 5, change=calls.parallel),
     Fault("loop", "the same call in every turn", change=calls.again, always=True),
     Fault(

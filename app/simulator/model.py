@@ -18,7 +18,7 @@ from typing import Any
 
 from app.core.messages import Message, MessagePart, ModelRequest, arguments_object
 from app.core.tools import Content, Tool, ToolChoice
-from app.protocols.reply import Block, Reply, call, shortened
+from app.protocols.reply import ModelReply, ReplyBlock, call, shortened
 from app.simulator.answer import Answered, answered, lead, reasoning, retried, woven
 from app.simulator.plan import Background, Wanted, fitting, forced, wanted
 from app.simulator.smalltalk import small_talk
@@ -50,7 +50,7 @@ class History:
     results: tuple[Answered, ...]
 
 
-def reply(request: ModelRequest, *, seed: int, today: date) -> Reply:
+def reply(request: ModelRequest, *, seed: int, today: date) -> ModelReply:
     """The turn that follows `request`.
 
     Of `request.params` it reads `max_tokens` (the reply is cut there), `thinking` (a true value
@@ -64,18 +64,18 @@ def reply(request: ModelRequest, *, seed: int, today: date) -> Reply:
     failed = [] if calls else retried(history.results)
     calls = calls or _once_more(failed, _offered(request.tools, request.choice), request.choice)
     form = request.params.get("format")
-    blocks: list[Block] = []
+    blocks: list[ReplyBlock] = []
     if request.params.get("thinking"):
-        blocks.append(Block("thinking", reasoning(history.prompt, calls, history.results)))
+        blocks.append(ReplyBlock("thinking", reasoning(history.prompt, calls, history.results)))
     if calls:
         # Who must call says nothing before it, and words in front of JSON are none.
         if not request.choice.forced and form is None:
             said = lead(calls, Random(seeded), again=bool(history.made), failed=failed)
-            blocks.append(Block("text", said))
+            blocks.append(ReplyBlock("text", said))
         blocks += [call(one.tool.name, fitted(one.tool, one.arguments)) for one in calls]
-        return shortened(Reply(tuple(blocks), "calls"), request.params.get("max_tokens"))
-    blocks.append(Block("text", known.prose if form is None else written(form, known)))
-    return shortened(Reply(tuple(blocks)), request.params.get("max_tokens"))
+        return shortened(ModelReply(tuple(blocks), "calls"), request.params.get("max_tokens"))
+    blocks.append(ReplyBlock("text", known.prose if form is None else written(form, known)))
+    return shortened(ModelReply(tuple(blocks)), request.params.get("max_tokens"))
 
 
 def _known(history: History, request: ModelRequest, chance: Random, today: date) -> Known:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import anyio
 from starlette.types import Receive, Scope, Send
 
-from app.protocols.server import Frame
+from app.protocols.server import OutgoingFrame
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -39,7 +39,7 @@ class Played:
 
     status: int
     headers: Mapping[str, str]
-    frames: Iterable[Frame]
+    frames: Iterable[OutgoingFrame]
     pace: SimulatorPace
     sleep: Sleep = anyio.sleep
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from urllib.parse import quote
 
-from app.protocols.server import CUT, BadRequest, Frame
+from app.protocols.server import CUT, BadRequest, OutgoingFrame
 from app.simulator.steps import Step, steps
 
 AGAIN = "x-playground-again"
@@ -90,11 +90,11 @@ def found(tape: Tape, body: str, again: int) -> Found:
     return Found(take, tuple(dict.fromkeys(others[take.number])))
 
 
-def frames(take: Take) -> Iterator[Frame]:
+def frames(take: Take) -> Iterator[OutgoingFrame]:
     """The recorded bytes, in the recorded pieces, cut where the recording was cut."""
-    yield Frame(b"", take.first_s)
+    yield OutgoingFrame(b"", take.first_s)
     for pause, data in take.pieces:
-        yield Frame(data, pause)
+        yield OutgoingFrame(data, pause)
     if not take.clean:
         yield CUT
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 
 from app.core.errors import BadInput
 from app.core.messages import ModelRequest
-from app.protocols.reply import Block, Reply, call
+from app.protocols.reply import ModelReply, ReplyBlock, call
 from app.simulator.fault import Injected
 from app.simulator.faults import by_name
 
@@ -27,7 +27,7 @@ _OVER = "The scenario is over: it has no turn {number}. Start a new session to p
 class ScenarioTurn:
     """`pace` multiplies the simulator's own."""
 
-    reply: Reply
+    reply: ModelReply
     faults: tuple[Injected, ...] = ()
     pace: float = 1.0
 
@@ -47,7 +47,7 @@ class Scenario:
         number = sum(message.role == "assistant" for message in request.messages)
         if number < len(self.turns):
             return self.turns[number]
-        return ScenarioTurn(Reply((Block("text", _OVER.format(number=number + 1)),)))
+        return ScenarioTurn(ModelReply((ReplyBlock("text", _OVER.format(number=number + 1)),)))
 
 
 def scenario(text: str) -> Scenario:
@@ -68,7 +68,9 @@ def _turn(data: Any, where: str) -> ScenarioTurn:
     _only(data, where, ("text", "thinking", "calls", "stop_reason", "faults", "pace"))
     spoken: tuple[Literal["thinking", "text"], ...] = ("thinking", "text")
     blocks = [
-        Block(kind, data[kind]) for kind in spoken if _optional(data, kind, where, str, "a text")
+        ReplyBlock(kind, data[kind])
+        for kind in spoken
+        if _optional(data, kind, where, str, "a text")
     ]
     calls = _optional(data, "calls", where, list, "a list") or []
     blocks += [_call(call, f"{where}/calls/{place}") for place, call in enumerate(calls)]
@@ -78,10 +80,12 @@ def _turn(data: Any, where: str) -> ScenarioTurn:
     if pace is not None and (isinstance(pace, bool) or not 0 <= pace <= 1000):
         raise _wrong(f"{where}/pace", "a number from 0 to 1000")
     faults = tuple(_fault(name, f"{where}/faults/{place}") for place, name in enumerate(names))
-    return ScenarioTurn(Reply(tuple(blocks), stop), faults, 1.0 if pace is None else float(pace))
+    return ScenarioTurn(
+        ModelReply(tuple(blocks), stop), faults, 1.0 if pace is None else float(pace)
+    )
 
 
-def _call(data: Any, where: str) -> Block:
+def _call(data: Any, where: str) -> ReplyBlock:
     _checked(data, where, dict, "an object")
     _only(data, where, ("name", "arguments"))
     name = _checked(data.get("name"), f"{where}/name", str, "the name of a tool")

@@ -87,7 +87,7 @@ def _text(schema: object, form: Form) -> str:
 def _check(schema: dict[str, object], text: str, *, by_form: bool) -> None:
     try:
         value = strict_json.parse(text)
-    except strict_json.Unsound as error:
+    except strict_json.InvalidJSON as error:
         said = "Nothing is answered yet." if not text.strip() else f"This is no JSON. {error}"
         lacking = _lacking(schema, {}) if by_form and not text.strip() else ()
         raise Misfit(f"{said} {ANYWAY}", lacking) from None

@@ -122,7 +122,7 @@ def json_of(raw: bytes) -> Any:
         return strict_json.parse(raw.decode("utf-8"), MAX_BODY, MOST_KEYS)
     except UnicodeDecodeError as error:
         raise BadInput(f"The body is no UTF-8: byte {error.start} cannot be read.") from error
-    except strict_json.Unsound as error:
+    except strict_json.InvalidJSON as error:
         raise BadInput(f"The body is no sound JSON. {error}") from error
 
 

@@ -19,7 +19,7 @@ from app.render.filters import ago, clip
 from app.render.trying import Mode, Panel, Past, Shown, Wire, wire
 from app.schema.form import fields, form_of, value_of
 from app.schema.sample import sample
-from app.schema.validate import schema_problems, verdict
+from app.schema.validate import check_call, schema_problems
 from app.web.site import Site
 
 RUNS_NOTHING = ("mock", "person")
@@ -47,7 +47,7 @@ def sampled(tool: Tool) -> Typed:
 
 def filled(tool: Tool, text: str, typed: Typed) -> Typed:
     """`typed` with the arguments `text`, in the form where that can show them."""
-    read = verdict(tool, tool.name, text)
+    read = check_call(tool, tool.name, text)
     if any(one.kind == "malformed" for one in read):
         return Typed("json", {}, text, typed.scratch)
     text = text if text.strip() not in ("", "null") else "{}"
@@ -130,7 +130,7 @@ async def _looked(
     if tool.answered_by == "person":
         return Looked(await asyncio.to_thread(answer_problems, tool, text), "", "")
     if off:  # nothing of it is touched, not even its file
-        return Looked(await asyncio.to_thread(verdict, tool, tool.name, text), "", "")
+        return Looked(await asyncio.to_thread(check_call, tool, tool.name, text), "", "")
     return await site.engine.trying.look(tool, text, typed.scratch, ask=ask)
 
 

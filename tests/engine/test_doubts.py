@@ -11,7 +11,7 @@ from app.core.events import CallChecked, CallDoubted, Event, PartDelta, PartEnde
 from app.core.settings import Profile, Protocol
 from app.core.tools import Tool
 from app.engine.doubts import Doubts
-from app.protocols.builder import Answer
+from app.protocols.builder import EventBuilder
 from tests.engine.running import asked, running
 from tests.tables import each_row
 
@@ -109,9 +109,9 @@ def test_calls_that_stream_at_the_same_time_are_told_apart() -> None:
 
 
 def test_an_answer_that_is_written_in_one_piece_is_doubted_too() -> None:
-    answer = Answer()
+    answer = EventBuilder()
     answer.whole("call", TEXT, "add", "id")
-    assert "calldoubted" in kinds(told([event for _, _, event in answer.taken()]))
+    assert "calldoubted" in kinds(told([event for _, _, event in answer.take_events()]))
 
 
 @pytest.mark.anyio

@@ -18,7 +18,7 @@ from app.engine.decisions import Asked
 from app.engine.engine import Engine
 from app.engine.rules import ALWAYS
 from app.executors.executor import Checked, Invocation, Report
-from app.protocols.reply import Reply, call
+from app.protocols.reply import ModelReply, call
 from app.simulator.scenario import Scenario, ScenarioTurn
 from tests.engine.running import begun, events_of, rested, running, until
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 NOTE = Tool("note", "Notes.", {"type": "object"}, "mock", {"result": "noted"})
 SLOW = Tool("slow", "Is slow.", {"type": "object"}, "mcp", {"server": "s", "tool": "t"})
 FIRST = replace(NOTE, name="first")
-PAIR = Scenario((ScenarioTurn(Reply((call("first", {}), call("slow", {})))),))
+PAIR = Scenario((ScenarioTurn(ModelReply((call("first", {}), call("slow", {})))),))
 
 
 class Held:
@@ -122,7 +122,9 @@ async def test_a_rule_decides_a_held_call_only_as_long_as_it_stands(
         assert len(events_of(log, CallStarted)) == (change == "none")
 
 
-TRIO = Scenario((ScenarioTurn(Reply((call("first", {}), call("slow", {}), call("slow", {})))),))
+TRIO = Scenario(
+    (ScenarioTurn(ModelReply((call("first", {}), call("slow", {}), call("slow", {})))),)
+)
 
 
 @pytest.mark.parametrize("does", ["stop", "delete", "deny", "nothing", "code", "late"])

@@ -12,7 +12,7 @@ from app.core.tools import Tool
 from app.executors import mock
 from app.executors.executor import Invocation
 from app.executors.mock import Mock
-from app.schema.validate import verdict
+from app.schema.validate import check_call
 from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
@@ -222,7 +222,7 @@ async def test_a_sample_is_the_same_for_the_same_arguments() -> None:
     assert texts == again
     assert len(texts) > 3
     for text in texts:
-        assert verdict(Tool("t", parameters=schema), "t", text) == ()
+        assert check_call(Tool("t", parameters=schema), "t", text) == ()
     result = await Mock().run(call(config), lambda *_: None)
     assert result.content[0].media_type == "application/json"
 

@@ -15,7 +15,7 @@ from app.core.tools import ToolChoice
 from app.export.kept import Kept, Piece, Recording
 from app.protocols.addresses import joined
 from app.protocols.registry import CODECS
-from app.protocols.server import Stamp
+from app.protocols.server import IdSource
 from app.simulator.model import reply
 from tests.simulator.talking import Talk
 
@@ -54,7 +54,7 @@ class Kind(Talk):
         request = RequestSent(number, self.protocol, "POST", url, headers, body, "simulator")
         self.log.turns = number
         self.log.add(request, ResponseStarted(200, {"content-type": "text/event-stream"}))
-        stamp = Stamp.of(sent.body, 1, 1)
+        stamp = IdSource.of(sent.body, 1, 1)
         answer = reply(asked.request, seed=0, today=date(2026, 11, 22))
         frames = (
             [frame.data for frame in self.end.frames(answer, asked, stamp)]

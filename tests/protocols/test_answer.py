@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.events import EndReason, PartEnded, ResponseEnded, Usage
-from app.protocols.builder import MOST_ALIKE, MOST_TOKENS, Answer
+from app.protocols.builder import MOST_ALIKE, MOST_TOKENS, EventBuilder
 from tests.protocols.frames import UNHURRIED, codes_of, end_of, obey_the_grammar
 from tests.tables import each_row
 
@@ -18,7 +18,7 @@ STEPS = st.lists(st.tuples(st.sampled_from("sdxw"), st.integers(0, 3)), max_size
 def test_whatever_is_asked_the_grammar_holds(
     steps: list[tuple[str, int]], good: bool, ends: int
 ) -> None:
-    answer = Answer()
+    answer = EventBuilder()
     for step, number in steps:
         part = answer.parts[number] if number < len(answer.parts) else None
         match step:
@@ -35,26 +35,26 @@ def test_whatever_is_asked_the_grammar_holds(
     for _ in range(ends):
         answer.fail("error", "It failed.")
     answer.warn("late", "A warning may come late.")
-    obey_the_grammar(answer.taken(), 0)
-    assert answer.taken() == []
+    obey_the_grammar(answer.take_events(), 0)
+    assert answer.take_events() == []
 
 
 def test_what_was_open_at_a_bad_end_is_not_complete() -> None:
-    answer = Answer()
+    answer = EventBuilder()
     answer.stop(answer.start("text"))
     answer.delta(answer.start("call", "f"), "{")
     answer.fail("interrupted", "It broke off.")
-    events = [event for _, _, event in answer.taken()]
+    events = [event for _, _, event in answer.take_events()]
     ended = [event.complete for event in events if isinstance(event, PartEnded)]
     assert ended == [True, False]
     assert end_of(events) == events[-1]
 
 
 def test_warnings_of_one_kind_are_listed_up_to_a_number() -> None:
-    answer = Answer()
+    answer = EventBuilder()
     for _ in range(MOST_ALIKE * 3):
         answer.warn("odd", "Something is odd.")
-    events = [event for _, _, event in answer.taken()]
+    events = [event for _, _, event in answer.take_events()]
     assert codes_of(events) == ["odd"] * MOST_ALIKE
 
 
@@ -74,11 +74,11 @@ def test_a_reason_that_tells_of_a_cut_is_never_made_good(
     told: list[str], counts: str, warned: bool
 ) -> None:
     meanings: dict[str, EndReason] = {"length": "length", "refusal": "refusal"}
-    answer = Answer()
+    answer = EventBuilder()
     for raw in told:
         answer.tell_reason(raw, meanings.get(raw, "stop"))
     assert answer.raw_reason == counts
-    codes = codes_of([event for _, _, event in answer.taken()])
+    codes = codes_of([event for _, _, event in answer.take_events()])
     assert (set(codes) == {"reason_changed"}) == warned
     answer.forget_reason()
     answer.tell_reason("stop", "stop")
@@ -86,7 +86,7 @@ def test_a_reason_that_tells_of_a_cut_is_never_made_good(
 
 
 def test_a_call_in_doubt_is_never_complete() -> None:
-    answer = Answer()
+    answer = EventBuilder()
     early, said, late, sure = (answer.start(kind) for kind in ("call", "text", "call", "call"))
     answer.stop(early)
     answer.doubt()
@@ -97,7 +97,7 @@ def test_a_call_in_doubt_is_never_complete() -> None:
     garbled = answer.start("call")
     for part in (said, late, sure, after, told, garbled):
         answer.stop(part)
-    events = [event for _, _, event in answer.taken()]
+    events = [event for _, _, event in answer.take_events()]
     ended = [event.complete for event in events if isinstance(event, PartEnded)]
     assert ended == [True, True, False, True, True, False, False]
 
@@ -109,13 +109,13 @@ NO_COUNTS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_toke
 @each_row("good", [True, False])
 def test_a_count_of_tokens_that_cannot_be_is_none(count: int, good: bool) -> None:
     for name in (*NO_COUNTS, "reasoning_tokens"):
-        answer = Answer()
+        answer = EventBuilder()
         answer.usage = Usage(**{**vars(Usage(7, 0, {"n": 1})), name: count})
         if good:
             answer.end("stop", {})
         else:
             answer.fail("error", "It failed.")
-        events = [event for _, _, event in answer.taken()]
+        events = [event for _, _, event in answer.take_events()]
         assert [code for code in codes_of(events) if code != "empty_answer"] == ["odd_usage"]
         usage = end_of(events).usage
         assert getattr(usage, name) is None, name
@@ -126,8 +126,8 @@ def test_a_count_of_tokens_that_cannot_be_is_none(count: int, good: bool) -> Non
 
 def test_a_cost_that_cannot_be_is_none() -> None:
     for cost in (-0.5, True, "1", float("inf")):
-        answer = Answer()
+        answer = EventBuilder()
         answer.usage = Usage(raw={"cost": cost})
         answer.end("stop", {})
-        (end,) = [e for _, _, e in answer.taken() if isinstance(e, ResponseEnded)]
+        (end,) = [e for _, _, e in answer.take_events() if isinstance(e, ResponseEnded)]
         assert end.cost is None, cost

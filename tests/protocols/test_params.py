@@ -12,7 +12,7 @@ import pytest
 
 from app.core.errors import BadInput
 from app.core.settings import PROTOCOLS
-from app.protocols.parameters import SAME, THINKING, told_to
+from app.protocols.parameters import SAME, THINKING, supported_params
 from tests.protocols.requests import encoded, request
 from tests.tables import each_row
 
@@ -155,6 +155,6 @@ def test_what_is_null_says_nothing_and_what_is_replaced_is_told() -> None:
 
 def test_what_another_protocol_cannot_be_told_is_left_out_of_an_export_and_noted() -> None:
     params = {"num_ctx": 1, "top_k": 2, "num_predict": 3, "banana": 4}
-    kept, notes = told_to("anthropic", params)
+    kept, notes = supported_params("anthropic", params)
     assert kept == {"top_k": 2, "num_predict": 3}
     assert [note.split()[2] for note in notes] == ["num_ctx", "banana"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.protocols.errors import asked_wait, http_sentence, not_api_sentence, told_error
+from app.protocols.errors import asked_wait, http_sentence, not_api_sentence, read_error
 from tests.tables import each_row
 
 
@@ -26,7 +26,7 @@ from tests.tables import each_row
     ],
 )
 def test_shapes(value: dict[str, Any], words: str) -> None:
-    told = told_error(value)
+    told = read_error(value)
     assert told is not None
     assert told.words == words
     assert told.error in (value, value.get("error"))
@@ -36,13 +36,13 @@ def test_shapes(value: dict[str, Any], words: str) -> None:
     "value", [{}, {"error": None}, {"error": {}}, {"choices": [], "message": "x"}, {"type": "ping"}]
 )
 def test_what_is_no_error(value: dict[str, Any]) -> None:
-    assert told_error(value) is None
+    assert read_error(value) is None
 
 
 def test_a_status_or_an_event_named_error_makes_the_loosest_shape_one() -> None:
-    assert told_error({"anything": 1}, "error") is not None
-    assert told_error({"anything": 1}, expected=True) is not None
-    assert told_error({}, expected=True) is None
+    assert read_error({"anything": 1}, "error") is not None
+    assert read_error({"anything": 1}, expected=True) is not None
+    assert read_error({}, expected=True) is None
 
 
 @each_row("status", [400, 401, 404, 413, 418, 429, 500, 529])

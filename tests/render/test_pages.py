@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache, partial
 
 from app.core.events import Logged
-from app.protocols.lint import Accepted, Finding, Said
+from app.protocols.lint import Assessment, Finding, ToolAcceptance
 from app.render.pages import (
     Surroundings,
     error_page,
@@ -38,7 +38,7 @@ NESTED = {
         "b": {"type": "string", "enum": [NASTY], "default": NASTY, "description": NASTY},
     },
 }
-YES = Said("yes", NASTY)
+YES = Assessment("yes", NASTY)
 EDITOR = Editor(
     tool_form(ADD_EVENT),
     "add_event",
@@ -49,7 +49,7 @@ EDITOR = Editor(
             ),
             Finding("weak", NASTY, "", source="https://a.example/"),
         ],
-        [Accepted("gemini", YES, YES, YES, YES)],
+        [ToolAcceptance("gemini", YES, YES, YES, YES)],
         17,
         [Sent("gemini", NASTY, [NASTY]), Sent("ollama", "", [NASTY])],
     ),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.executors import runner
 from app.schema.arguments import read_arguments
-from app.schema.strict_json import MAX_BYTES, Unsound, exact, parse
+from app.schema.strict_json import MAX_BYTES, InvalidJSON, exact, parse
 from tests.bounded import within
 from tests.tables import each_row
 
@@ -185,5 +185,5 @@ def test_cut_or_garbled_text_never_raises(value: dict[str, object], data: st.Dat
 
 
 def test_parse_tells_line_and_column_after_lf_only() -> None:
-    with pytest.raises(Unsound, match=r"Line 2, column 8: a value should stand here\."):
+    with pytest.raises(InvalidJSON, match=r"Line 2, column 8: a value should stand here\."):
         parse('{"a": "\u2028",\n  "b": }')

@@ -10,7 +10,7 @@ import pytest
 
 from app.core.events import Problem
 from app.schema.arguments import read_arguments
-from app.schema.incremental import Early
+from app.schema.incremental import IncrementalValidator
 from app.schema.validate import schema_problems
 from tests.schema.pairs import DRAFTS as NAMES
 from tests.schema.pairs import broken, pair, spelled
@@ -21,7 +21,7 @@ PAIRS = 250
 
 def alarm(schema: Mapping[str, Any], text: str) -> tuple[int, Problem] | None:
     """How many characters had come when it was told, and what."""
-    early = Early(schema)
+    early = IncrementalValidator(schema)
     for place, char in enumerate(text, 1):
         if (problem := early.feed(char)) is not None:
             return place, problem
@@ -30,7 +30,7 @@ def alarm(schema: Mapping[str, Any], text: str) -> tuple[int, Problem] | None:
 
 def in_pieces(schema: Mapping[str, Any], text: str, random: Random) -> Problem | None:
     """The same from a text that is cut anywhere."""
-    early, place, found = Early(schema), 0, None
+    early, place, found = IncrementalValidator(schema), 0, None
     while place < len(text):
         size = random.choice([1, 2, 3, 8, 40, 1000])
         problem = early.feed(text[place : place + size])
@@ -236,7 +236,7 @@ def test_what_is_not_certain_is_not_told(text: str) -> None:
 
 
 def test_it_speaks_once() -> None:
-    early = Early(SCHEMA)
+    early = IncrementalValidator(SCHEMA)
     assert early.feed('{"unit": 3, ') is not None
     assert early.feed('"zone": 1}') is None
     assert early.closed
@@ -244,9 +244,9 @@ def test_it_speaks_once() -> None:
 
 def test_a_pair_of_surrogates_may_be_cut_in_two() -> None:
     schema = {"type": "object", "properties": {"a": {"maxLength": 1}}}
-    early = Early(schema)
+    early = IncrementalValidator(schema)
     assert [early.feed(piece) for piece in ('{"a":"\ud83d', '\ude00"}')] == [None, None]
-    lone = Early(schema)
+    lone = IncrementalValidator(schema)
     assert lone.feed('{"a":"\ud83d') is None
     problem = lone.feed('x"}')
     assert problem is not None

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from app.schema.incremental import WORK, Spent, Spots
+from app.schema.incremental import WORK, SchemaSpots, WorkSpent
 from tests.tables import each_row
 
 POINT = {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}
 
 
-def spots(inner: Any, **more: Any) -> Spots:
-    return Spots({"type": "object", "properties": {"a": inner}, **more})
+def spots(inner: Any, **more: Any) -> SchemaSpots:
+    return SchemaSpots({"type": "object", "properties": {"a": inner}, **more})
 
 
 def nowhere() -> tuple[str, ...]:
@@ -79,5 +79,5 @@ def test_work_ends_at_the_cap() -> None:
     known.charge(WORK - 1_000)
     assert [spot.wrong("scalar", 1, nowhere) for _ in range(900)] == [None] * 900
     known.charge(60)
-    with pytest.raises(Spent):
+    with pytest.raises(WorkSpent):
         known.charge(1_000)

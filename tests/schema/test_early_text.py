@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.events import Problem
-from app.schema.incremental_text import Reader
+from app.schema.incremental_text import IncrementalReader
 from app.schema.strict_json import MAX_BYTES, MAX_DEPTH, MAX_KEYS
 from tests.peaks import peak_of
 from tests.schema.pairs import pair, spelled
@@ -65,7 +65,7 @@ class Noted:
 
 def read(pieces: list[str]) -> tuple[Noted, Problem | None, bool]:
     noted = Noted()
-    reader = Reader(noted)
+    reader = IncrementalReader(noted)
     for piece in pieces:
         if (problem := reader.feed(piece)) is not None:
             return noted, problem, reader.closed

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.schema.form import MOST_FIELDS, Field, fields, form_of, value_of
+from app.schema.form import MOST_FIELDS, FormField, fields, form_of, value_of
 from app.schema.sample import sample
 from app.schema.validate import schema_problems
 from tests.tables import each_row
@@ -36,10 +36,10 @@ EVENT = {
 }
 
 
-def drawn(value: Any = None, schema: Any = EVENT) -> dict[str, Field]:
+def drawn(value: Any = None, schema: Any = EVENT) -> dict[str, FormField]:
     """The fields by pointer, those of nested objects too."""
     todo = list(fields(schema, "" if value is None else json.dumps(value)))
-    found: dict[str, Field] = {}
+    found: dict[str, FormField] = {}
     while todo:
         one = todo.pop(0)
         found[one.pointer + ("+" if one.rest else "")] = one

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.schema.outline import MAX_ROWS, Row, edited, outline, row_at
+from app.schema.outline import MAX_ROWS, OutlineRow, edited, outline, row_at
 from tests.tables import each_row
 
 EVENT: dict[str, Any] = {
@@ -35,7 +35,7 @@ EVENT: dict[str, Any] = {
 }
 
 
-def shown(root: Row) -> dict[str, str]:
+def shown(root: OutlineRow) -> dict[str, str]:
     """All fields of a form as a browser would send them, untouched."""
     form = {f"{row.number}.here": "1" for row in root.flat()}
     form |= {

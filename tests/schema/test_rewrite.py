@@ -10,10 +10,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.protocols.anthropic.lint import found as of_anthropic
-from app.protocols.gemini.lint import found_in_form
-from app.protocols.lint_rules import Sent
-from app.protocols.openai_lint import found as of_openai
+from app.protocols.anthropic.lint import lint_tool as of_anthropic
+from app.protocols.gemini.lint import lint_form
+from app.protocols.lint_rules import SentTool
+from app.protocols.openai_lint import lint_tool as of_openai
 from app.protocols.rewrite import (
     Rewrite,
     gemini_ready,
@@ -241,7 +241,7 @@ def test_gemini_ready_schemas_take_the_same_values_or_say_so(schema: Json) -> No
     made = gemini_ready(schema)
     assert schema_checks.fault(made.parameters) is None
     entry = {"name": "x", "parameters": made.parameters}
-    refused = [one for one in found_in_form(entry, "x") if one.severity == "refused"]
+    refused = [one for one in lint_form(entry, "x") if one.severity == "refused"]
     still = [one for one in made.lost if one.startswith("Still refused")]
     assert bool(refused) == bool(still)
     assert all("without properties" in one for one in still)
@@ -258,7 +258,7 @@ def test_gemini_ready_schemas_take_the_same_values_or_say_so(schema: Json) -> No
 def test_strict_ready_schemas_take_the_same_values_or_say_so(schema: Json, protocol: str) -> None:
     made = strict_ready(schema, protocol)
     assert schema_checks.fault(made.parameters) is None
-    sent = Sent("x", "", made.parameters, strict=True)
+    sent = SentTool("x", "", made.parameters, strict=True)
     refused = [*of_anthropic(sent)] if protocol in ("", "anthropic") else []
     refused += [*of_openai(sent, "openai_chat")] if protocol in ("", "openai_chat") else []
     still = [one for one in made.lost if one.startswith("Still refused")]
@@ -439,5 +439,5 @@ def test_what_is_refused_is_left_out_and_nothing_else() -> None:
     assert without_refused(schema, ("anthropic",)) == Rewrite(schema)
     assert without_refused(schema, ("openai_chat",)).parameters["properties"]["d"] == LONG
     assert without_refused(closed(a=PLAIN)) == Rewrite(closed(a=PLAIN))
-    again = of_openai(Sent("x", "", made.parameters), "openai_responses")
+    again = of_openai(SentTool("x", "", made.parameters), "openai_responses")
     assert [one for one in again if one.severity == "refused"] == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.core.tools import Tool
-from app.schema.validate import verdict
+from app.schema.validate import check_call
 from tests.tables import each_row
 
 TOOL = Tool(
@@ -30,10 +30,10 @@ TOOL = Tool(
     ],
 )
 def test_verdict(tool: Tool | None, name: str, raw: str, kinds: list[str]) -> None:
-    assert [problem.kind for problem in verdict(tool, name, raw)] == kinds
+    assert [problem.kind for problem in check_call(tool, name, raw)] == kinds
 
 
 def test_an_unknown_name_is_shown_with_escapes_and_cut() -> None:
-    (problem,) = verdict(None, "a\u202e\n" + "x" * 500, "{}")
+    (problem,) = check_call(None, "a\u202e\n" + "x" * 500, "{}")
     assert "\n" not in problem.message
     assert len(problem.message) < 200

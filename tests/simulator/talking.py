@@ -31,8 +31,8 @@ from app.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Settings
 from app.core.tools import Content, ToolChoice, ToolResult, text_result
 from app.protocols.base import WireRequest
 from app.protocols.registry import CODECS
-from app.protocols.reply import Reply
-from app.protocols.server import Asked, End, Stamp
+from app.protocols.reply import ModelReply
+from app.protocols.server import IdSource, ParsedRequest, ProviderServer
 from app.simulator.app import ENDS
 from tests.factories import Log, settings
 
@@ -53,7 +53,7 @@ def profile(protocol: str, model: str = "simulator") -> Profile:
     return Profile(f"sim-{protocol}", spoken, SIMULATOR_URL, model=model)
 
 
-def accepted(protocol: str, sent: WireRequest) -> Asked:
+def accepted(protocol: str, sent: WireRequest) -> ParsedRequest:
     """What the strict end of `protocol` makes of a request; BadRequest where it refuses."""
     end = ENDS_BY_NAME[protocol]
     assert end.takes.fullmatch(sent.path.partition("?")[0]), sent.path
@@ -74,7 +74,7 @@ class Talk:
         return fold("s", self.log.events)
 
     @property
-    def end(self) -> End:
+    def end(self) -> ProviderServer:
         return ENDS_BY_NAME[self.protocol]
 
     def move(self, protocol: str) -> None:
@@ -89,16 +89,20 @@ class Talk:
     def request(self, choice: ToolChoice | None = None) -> ModelRequest:
         return model_request(self.session, choice or ToolChoice())
 
-    def ask(self, choice: ToolChoice | None = None) -> tuple[WireRequest, Asked]:
+    def ask(self, choice: ToolChoice | None = None) -> tuple[WireRequest, ParsedRequest]:
         """Write the next request and have it read."""
         sent = CODECS[self.protocol].encode(self.request(choice))
         return sent, accepted(self.protocol, sent)
 
-    def answer(self, reply: Reply, *, cut: float | None = None, stopped: bool = False) -> Session:
+    def answer(
+        self, reply: ModelReply, *, cut: float | None = None, stopped: bool = False
+    ) -> Session:
         """One turn: asked, answered with `reply`; `cut` keeps only that share of its frames."""
         sent, asked = self.ask()
         self._send()
-        frames = [frame.data for frame in self.end.frames(reply, asked, Stamp.of(sent.body, 1, 1))]
+        frames = [
+            frame.data for frame in self.end.frames(reply, asked, IdSource.of(sent.body, 1, 1))
+        ]
         kept = frames if cut is None else frames[: max(1, int(len(frames) * cut))]
         decoder = CODECS[self.protocol].decoder(200)
         events = [event for _, _, event in decoder.feed(b"".join(kept)) + decoder.end(cut is None)]

@@ -9,7 +9,7 @@ import pytest
 
 from app.core.tools import ToolChoice
 from app.protocols.anthropic.request import parse, signature_of
-from app.protocols.server import Asked, BadRequest
+from app.protocols.server import BadRequest, ParsedRequest
 from tests.tables import each_row
 
 HEADERS = {"anthropic-version": "2023-06-01"}
@@ -69,7 +69,7 @@ SEARCH = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": 
 FOUND = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
 
 
-def asked(**changes: Any) -> Asked:
+def asked(**changes: Any) -> ParsedRequest:
     body = {key: value for key, value in {**BODY, **changes}.items() if value is not None}
     return parse(json.dumps(body).encode(), HEADERS)
 

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from app.core.events import PartEnded, ResponseEnded
 from app.protocols.errors import asked_wait
 from app.protocols.registry import CODECS
-from app.protocols.server import End
+from app.protocols.server import ProviderServer
 from app.simulator.app import ENDS, faults_of, simulator_app
 from app.simulator.fault import Fault, meaningless
 from app.simulator.faults import FAULTS
@@ -82,7 +82,7 @@ KEYS = {
 both = pytest.mark.parametrize("end", ENDS, ids=[end.name for end in ENDS])
 
 
-def talk(end: End, *texts: str) -> dict[str, Any]:
+def talk(end: ProviderServer, *texts: str) -> dict[str, Any]:
     """What a body says of these texts, a person's and the model's in turn."""
     if end.name == "gemini":
         sides = ("user", "model")
@@ -93,7 +93,7 @@ def talk(end: End, *texts: str) -> dict[str, Any]:
     return {"input" if end.name == "openai_responses" else "messages": messages}
 
 
-def request_of(end: End, **changes: Any) -> tuple[str, dict[str, Any]]:
+def request_of(end: ProviderServer, **changes: Any) -> tuple[str, dict[str, Any]]:
     """Where a request goes, and its body: Gemini says in the path whether it is for a stream."""
     body = {**BODIES[end.name], **changes}
     sent = {name: value for name, value in body.items() if value is not None}
@@ -104,7 +104,7 @@ def request_of(end: End, **changes: Any) -> tuple[str, dict[str, Any]]:
 
 
 def post(
-    url: str, end: End, *, headers: dict[str, str] | None = None, **changes: Any
+    url: str, end: ProviderServer, *, headers: dict[str, str] | None = None, **changes: Any
 ) -> httpx.Response:
     path, sent = request_of(end, **changes)
     return httpx.post(
@@ -272,7 +272,7 @@ def test_the_ollama_package_runs_a_whole_loop(simulator: str, stream: bool) -> N
 
 
 @both
-def test_the_same_request_gets_the_same_bytes(simulator: str, end: End) -> None:
+def test_the_same_request_gets_the_same_bytes(simulator: str, end: ProviderServer) -> None:
     first, second = (post(simulator, end, stream=True) for _ in range(2))
     strip = first.text.split(',"created":')
     assert len(strip) == len(second.text.split(',"created":'))
@@ -284,7 +284,9 @@ def test_the_same_request_gets_the_same_bytes(simulator: str, end: End) -> None:
 
 
 @both
-def test_keys_paths_and_methods(simulator: str, serve: Callable[[ASGIApp], str], end: End) -> None:
+def test_keys_paths_and_methods(
+    simulator: str, serve: Callable[[ASGIApp], str], end: ProviderServer
+) -> None:
     choosy = serve(simulator_app(pace=0, key=lambda given: given == "right"))
     missing = httpx.post(
         simulator + end.base + end.path, json=BODIES[end.name], timeout=30, verify=NO_TLS
@@ -421,7 +423,7 @@ class Came:
     broken: bool = False
 
 
-def played(client: httpx.Client, end: End, fault: Fault, **changes: Any) -> Came:
+def played(client: httpx.Client, end: ProviderServer, fault: Fault, **changes: Any) -> Came:
     """The answer under `fault`; of one without an end the first piece, of silence a moment."""
     name = fault.name.removesuffix("-N") + SMALL.get(fault.name, "")
     headers = {**KEYS[end.name], "x-playground-fault": name}
@@ -450,7 +452,7 @@ def client(simulator: str) -> Iterator[httpx.Client]:
 
 @both
 def test_a_fault_of_http_has_its_status_and_never_a_traceback(
-    client: httpx.Client, end: End
+    client: httpx.Client, end: ProviderServer
 ) -> None:
     wrong = []
     for fault in FAULTS:
@@ -477,7 +479,7 @@ WHOLE = (
 
 @both
 def test_without_a_stream_a_fault_is_played_on_the_body_or_refused(
-    client: httpx.Client, end: End
+    client: httpx.Client, end: ProviderServer
 ) -> None:
     wrong = []
     for fault in FAULTS:
@@ -494,7 +496,7 @@ def test_without_a_stream_a_fault_is_played_on_the_body_or_refused(
 
 
 @both
-def test_half_a_character_in_a_prompt_is_read(simulator: str, end: End) -> None:
+def test_half_a_character_in_a_prompt_is_read(simulator: str, end: ProviderServer) -> None:
     body = {**BODIES[end.name], **talk(end, "Hello \ud800")}
     url = simulator + end.base + end.path
     told = {**KEYS[end.name], "content-type": "application/json"}
@@ -502,7 +504,7 @@ def test_half_a_character_in_a_prompt_is_read(simulator: str, end: End) -> None:
     assert answer.status_code == 200
 
 
-def raw_arguments(simulator: str, end: End, fault: str) -> str:
+def raw_arguments(simulator: str, end: ProviderServer, fault: str) -> str:
     answer = post(simulator, end, stream=True, **talk(end, f"{PROMPT} [[fault:{fault}]]"))
     decoder = CODECS[end.name].decoder(200)
     events = [event for _, _, event in decoder.feed(answer.content) + decoder.end(True)]
@@ -528,7 +530,7 @@ def raw_arguments(simulator: str, end: End, fault: str) -> str:
     ],
 )
 def test_broken_arguments_arrive_as_they_are(
-    simulator: str, end: End, fault: str, raw: str
+    simulator: str, end: ProviderServer, fault: str, raw: str
 ) -> None:
     if end.name == "ollama" and fault in UNREAD:
         raw = f'{{"name": "calculator", "arguments": {raw}}}'
@@ -542,7 +544,9 @@ UNREAD = ("args-truncated", "args-array", "args-null", "args-nan")
 
 
 @both
-def test_a_fault_of_what_is_said_is_over_with_the_result(simulator: str, end: End) -> None:
+def test_a_fault_of_what_is_said_is_over_with_the_result(
+    simulator: str, end: ProviderServer
+) -> None:
     prompt = f"{PROMPT} [[fault:tool-unknown]]"
     first = post(simulator, end, **talk(end, prompt)).json()
     assert "no_such_tool" in json.dumps(first)
@@ -573,7 +577,7 @@ def test_a_fault_of_what_is_said_is_over_with_the_result(simulator: str, end: En
 
 
 @both
-def test_faults_that_give_way_and_those_that_say_when(simulator: str, end: End) -> None:
+def test_faults_that_give_way_and_those_that_say_when(simulator: str, end: ProviderServer) -> None:
     again = talk(end, "Hello [[fault:http-500-then-ok-2]]")
     assert [post(simulator, end, **again).status_code for _ in range(3)] == [500, 500, 200]
     later = post(simulator, end, headers={"x-playground-fault": "http-429-retry-7"})
@@ -590,7 +594,9 @@ def test_faults_that_give_way_and_those_that_say_when(simulator: str, end: End) 
 
 
 @both
-def test_a_scenario_is_played_turn_by_turn(serve: Callable[[ASGIApp], str], end: End) -> None:
+def test_a_scenario_is_played_turn_by_turn(
+    serve: Callable[[ASGIApp], str], end: ProviderServer
+) -> None:
     turns = [
         {"text": "First.", "calls": [{"name": "f", "arguments": {"x": 1}}]},
         {"text": "Second.", "stop_reason": "length"},
@@ -631,7 +637,7 @@ async def test_without_the_socket_a_fault_below_http_is_refused() -> None:
 
 
 @each_row("end", ENDS, ids=[end.name for end in ENDS])
-def test_a_fault_is_not_played_for_the_prompt_after_it(end: End) -> None:
+def test_a_fault_is_not_played_for_the_prompt_after_it(end: ProviderServer) -> None:
     """A prompt whose answer failed goes along with the next one, before it."""
     talk = Talk(end.name)
     talk.prompt("How is the weather? [[fault:http-404]]")

@@ -13,14 +13,14 @@ from app.core.events import CallDecided, CallEnded, CallStarted, TaskEnded, Task
 from app.core.settings import Settings
 from app.core.tools import FREEFORM, Content, Tool, ToolChoice, ToolResult, text_result
 from app.protocols.registry import CODECS
-from app.protocols.reply import Block, Reply, call
+from app.protocols.reply import ModelReply, ReplyBlock, call
 from tests.factories import ADD_EVENT, ASK_ME, WEATHER
 from tests.simulator.talking import IMAGE, Talk
 from tests.tables import each_row
 
 LOOK = call("get_weather", {"city": "Paris"})
 WRITE = call("add_event", {"title": "Walk", "minutes": 30})
-THINKING = Block("thinking", "The person wants the weather. " * 3)
+THINKING = ReplyBlock("thinking", "The person wants the weather. " * 3)
 CLOSED = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 STRICT = Tool("strictly", "Does it strictly.", CLOSED, strict=True)
 EAGER = replace(WEATHER, eager=True)
@@ -50,20 +50,20 @@ def asked(talk: Talk) -> None:
 
 def parallel(talk: Talk) -> None:
     asked(talk)
-    talk.answer(Reply((Block("text", "I'll look."), LOOK, LOOK, WRITE), "calls"))
+    talk.answer(ModelReply((ReplyBlock("text", "I'll look."), LOOK, LOOK, WRITE), "calls"))
     talk.results(["clear", "cloudy", "done"])
 
 
 def calls_alone(talk: Talk) -> None:
     """A turn without a word, its results empty, odd and long."""
     asked(talk)
-    talk.answer(Reply((LOOK, LOOK, LOOK), "calls"))
+    talk.answer(ModelReply((LOOK, LOOK, LOOK), "calls"))
     talk.results(["", '{"json": [1, 2.50]}', "long " * 4000])
 
 
 def pictures(talk: Talk) -> None:
     talk.prompt("What is this?", IMAGE, IMAGE)
-    talk.answer(Reply((LOOK, LOOK), "calls"))
+    talk.answer(ModelReply((LOOK, LOOK), "calls"))
     alone, beside = ToolResult((IMAGE,)), ToolResult((Content(text="so"), IMAGE, IMAGE))
     talk.results([alone, beside])
 
@@ -76,15 +76,15 @@ def thought(talk: Talk) -> None:
     """Thinking before calls in two steps, and again in the answer."""
     asked(talk)
     for _ in range(2):
-        talk.answer(Reply((THINKING, LOOK, WRITE), "calls"))
+        talk.answer(ModelReply((THINKING, LOOK, WRITE), "calls"))
         talk.results(["clear", "done"])
-    talk.answer(Reply((THINKING, Block("text", "It is clear."))))
+    talk.answer(ModelReply((THINKING, ReplyBlock("text", "It is clear."))))
     talk.prompt("Thanks.")
 
 
 def errors(talk: Talk) -> None:
     asked(talk)
-    talk.answer(Reply((LOOK, WRITE, call("ask_me", {})), "calls"))
+    talk.answer(ModelReply((LOOK, WRITE, call("ask_me", {})), "calls"))
     empty = ToolResult((), is_error=True, kind="failed")
     talk.results([text_result("No such city.", is_error=True, kind="failed"), empty, None])
 
@@ -93,7 +93,7 @@ def cut_short(talk: Talk) -> None:
     """Ended by length within a call: the call goes back with a result that says so."""
     asked(talk)
     cut = replace(LOOK, text='{"city": "Pa')
-    talk.answer(Reply((Block("text", "I'll look."), cut), "length"))
+    talk.answer(ModelReply((ReplyBlock("text", "I'll look."), cut), "length"))
     talk.stop()
     talk.prompt("Go on.")
 
@@ -101,7 +101,7 @@ def cut_short(talk: Talk) -> None:
 def invented(talk: Talk) -> None:
     """A tool nobody offered, under a name no provider takes."""
     asked(talk)
-    talk.answer(Reply((call("no such tool ✨", {}), LOOK), "calls"))
+    talk.answer(ModelReply((call("no such tool ✨", {}), LOOK), "calls"))
     talk.results([text_result("There is no such tool.", is_error=True), "clear"])
 
 
@@ -109,7 +109,7 @@ def in_the_background(talk: Talk) -> None:
     """Two calls that went on by themselves: one was over before the next request, with an image;
     one is told before the prompt that comes after its end."""
     asked(talk)
-    talk.answer(Reply((LOOK, WRITE), "calls"))
+    talk.answer(ModelReply((LOOK, WRITE), "calls"))
     behind = {call.id: call.task_id for call in talk.session.turns[-1].calls}
     for id, task in behind.items():
         talk.log.check(id).add(CallDecided(id, "run"), CallStarted(id, 1), TaskStarted(task, id))
@@ -117,7 +117,7 @@ def in_the_background(talk: Talk) -> None:
     first, second = behind.values()
     came = ToolResult((Content(text="clear"), IMAGE))
     talk.log.add(TaskEnded(first, "done", came))
-    talk.answer(Reply((Block("text", "It goes on."),)))
+    talk.answer(ModelReply((ReplyBlock("text", "It goes on."),)))
     talk.log.add(TaskEnded(second, "stopped by you"))
     talk.prompt("Well?")
 
@@ -211,7 +211,7 @@ def test_a_free_form_call_goes_and_comes_back(protocol: str) -> None:
     """Its text is the same on the card and in the history, whatever form the protocol has."""
     talk = Talk(protocol, tools=(WRITER,))
     talk.prompt("Write a line.")
-    talk.answer(Reply((call("write", {"input": 'say "hi"\n'}),), "calls"))
+    talk.answer(ModelReply((call("write", {"input": 'say "hi"\n'}),), "calls"))
     (made,) = talk.session.turns[-1].calls
     assert made.arguments in ('{"input": "say \\"hi\\"\\n"}', '{"input":"say \\"hi\\"\\n"}')
     talk.results(["written"])

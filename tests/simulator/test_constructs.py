@@ -18,7 +18,7 @@ from app.core.tools import Tool, ToolChoice
 from app.protocols.base import WireRequest
 from app.protocols.lint import Finding, findings, of_group
 from app.protocols.registry import CODECS
-from app.protocols.server import Asked, BadRequest
+from app.protocols.server import BadRequest, ParsedRequest
 from tests.simulator.constructs import (
     CONSTRUCTS,
     LETTERS,
@@ -228,7 +228,7 @@ def taken(protocol: str, entry: Any, model: str = "m") -> BadRequest | None:
     body["tools"] = [{"functionDeclarations": [entry]}] if protocol == "gemini" else [entry]
     written = replace(request, body=json.dumps(body).encode())
     try:
-        assert isinstance(accepted(protocol, written), Asked)
+        assert isinstance(accepted(protocol, written), ParsedRequest)
     except BadRequest as told:
         return told
     return None
@@ -400,7 +400,7 @@ def test_the_tools_of_recorded_requests_are_taken() -> None:
         request = sent(protocol, tool(closed()), model=model)
         body = json.loads(request.body)
         written = replace(request, body=json.dumps({**body, "tools": tools}).encode())
-        assert isinstance(accepted(protocol, written), Asked)
+        assert isinstance(accepted(protocol, written), ParsedRequest)
         forms = [one for each in tools for one in each.get("functionDeclarations", [each])]
         for form in forms:
             if form.get("type", "function") not in ("function", "custom") or "name" not in str(

@@ -9,8 +9,8 @@ from app.core.events import PartEnded, ResponseEnded, ResponseFailed
 from app.core.messages import ModelRequest
 from app.core.tools import Tool, ToolChoice
 from app.protocols.registry import CODECS
-from app.protocols.reply import Block, Reply, call
-from app.protocols.server import Asked, End, Frame, Stamp, pieces
+from app.protocols.reply import ModelReply, ReplyBlock, call
+from app.protocols.server import IdSource, OutgoingFrame, ParsedRequest, ProviderServer, pieces
 from app.simulator.app import ENDS
 from app.simulator.faults import by_name
 from app.simulator.model import reply
@@ -19,17 +19,19 @@ from tests.tables import each_row
 
 VERSION = {"anthropic-version": "2023-06-01"}
 SUM = ("c1", "calculator", '{"expression": "17*23"}')
-SAID = Reply((Block("text", "Grüße 世界 🌍"), call("f", {"x": "é"}), call("f", "")), "calls")
+SAID = ModelReply(
+    (ReplyBlock("text", "Grüße 世界 🌍"), call("f", {"x": "é"}), call("f", "")), "calls"
+)
 both = each_row("end", ENDS, ids=[end.name for end in ENDS])
-STAMP = Stamp("s", 0)
+STAMP = IdSource("s", 0)
 
 
-def frames(end: End, answer: Reply) -> list[Frame]:
+def frames(end: ProviderServer, answer: ModelReply) -> list[OutgoingFrame]:
     asked = _read(end, asking(user("hi"), max_tokens=500))
     return list(end.frames(answer, asked, STAMP))
 
 
-def _read(end: End, request: ModelRequest) -> Asked:
+def _read(end: ProviderServer, request: ModelRequest) -> ParsedRequest:
     """What the end makes of the request as its codec writes it."""
     if end.name == "gemini":  # before the third generation its calls have no ids
         request = replace(request, model="gemini-3-x")
@@ -37,14 +39,14 @@ def _read(end: End, request: ModelRequest) -> Asked:
     return end.parse(sent.body, VERSION, sent.path)
 
 
-def decoded(end: End, data: bytes, *, clean: bool = True) -> list[object]:
+def decoded(end: ProviderServer, data: bytes, *, clean: bool = True) -> list[object]:
     decoder = CODECS[end.name].decoder(200)
     return [event for _, _, event in decoder.feed(data) + decoder.end(clean)]
 
 
 @both
 @each_row("streamed", [True, False])
-def test_the_codec_reads_what_was_said(end: End, streamed: bool) -> None:
+def test_the_codec_reads_what_was_said(end: ProviderServer, streamed: bool) -> None:
     asked = _read(end, asking(user("hi"), max_tokens=500))
     data = b"".join(frame.data for frame in frames(end, SAID))
     events = decoded(end, data if streamed else end.whole(SAID, asked, STAMP))
@@ -62,7 +64,7 @@ def test_the_codec_reads_what_was_said(end: End, streamed: bool) -> None:
     "choice",
     [ToolChoice(), ToolChoice("required", parallel=False), ToolChoice("tool", "translate")],
 )
-def test_the_end_reads_what_the_codec_wrote(end: End, choice: ToolChoice) -> None:
+def test_the_end_reads_what_the_codec_wrote(end: ProviderServer, choice: ToolChoice) -> None:
     history = (user("17*23?"), called(SUM), results(("c1", "391")))
     request = asking(*history, tools=SHELF, choice=choice, max_tokens=500)
     read = _read(end, request).request
@@ -102,7 +104,9 @@ def _roles(request: ModelRequest) -> list[str]:
         ("all-in-one", "calls"),
     ],
 )
-def test_a_twisted_stream_is_read_for_what_it_is(end: End, fault: str, end_as: str) -> None:
+def test_a_twisted_stream_is_read_for_what_it_is(
+    end: ProviderServer, fault: str, end_as: str
+) -> None:
     injected = by_name(fault)
     assert injected.fault.twist is not None
     twisted = list(injected.fault.twist(frames(end, SAID), end, injected.number))
@@ -126,9 +130,9 @@ def test_a_twisted_stream_is_read_for_what_it_is(end: End, fault: str, end_as: s
     ],
     ids=["twice", "nan", "digits", "long", "half"],
 )
-def test_arguments_stand_to_the_letter_in_a_json_answer(end: End, text: str) -> None:
+def test_arguments_stand_to_the_letter_in_a_json_answer(end: ProviderServer, text: str) -> None:
     asked = _read(end, asking(user("hi"), max_tokens=500))
-    events = decoded(end, end.whole(Reply((call("f", text),), "calls"), asked, STAMP))
+    events = decoded(end, end.whole(ModelReply((call("f", text),), "calls"), asked, STAMP))
     parts = [event for event in events if isinstance(event, PartEnded)]
     if end.name == "gemini" and "NaN" in text:
         assert parts == []
@@ -138,16 +142,16 @@ def test_arguments_stand_to_the_letter_in_a_json_answer(end: End, text: str) -> 
     assert part.text == text or "NaN" in text
 
 
-def _unread(end: End, text: str) -> str:
+def _unread(end: ProviderServer, text: str) -> str:
     """How a call that the provider itself cannot read is said, if it says such a call at all."""
     return f'{{"name": "f", "arguments": {text}}}' if end.name == "ollama" else text
 
 
 @both
 @each_row("text", ["Sure! {city", "[" * 10_000, "half \ud800"])
-def test_what_is_no_json_is_a_text_in_a_json_answer(end: End, text: str) -> None:
+def test_what_is_no_json_is_a_text_in_a_json_answer(end: ProviderServer, text: str) -> None:
     asked = _read(end, asking(user("hi"), max_tokens=500))
-    events = decoded(end, end.whole(Reply((call("f", text),), "calls"), asked, STAMP))
+    events = decoded(end, end.whole(ModelReply((call("f", text),), "calls"), asked, STAMP))
     parts = [event for event in events if isinstance(event, PartEnded)]
     if end.name == "gemini":  # it gives such a call up, and says so in its finish reason
         assert parts == []
@@ -159,17 +163,19 @@ def test_what_is_no_json_is_a_text_in_a_json_answer(end: End, text: str) -> None
 
 def test_pieces_are_of_a_readers_size_or_as_asked() -> None:
     text = "The quick brown fox jumps over the lazy dog."
-    assert "".join(pieces(Block("text", text), STAMP.chance())) == text
-    assert all(3 <= len(p) <= 8 for p in list(pieces(Block("text", text), STAMP.chance()))[:-1])
-    assert {len(p) for p in pieces(Block("text", "a" * 64, piece=8), STAMP.chance())} == {8}
+    assert "".join(pieces(ReplyBlock("text", text), STAMP.chance())) == text
+    assert all(
+        3 <= len(p) <= 8 for p in list(pieces(ReplyBlock("text", text), STAMP.chance()))[:-1]
+    )
+    assert {len(p) for p in pieces(ReplyBlock("text", "a" * 64, piece=8), STAMP.chance())} == {8}
 
 
 def test_ids_are_one_for_a_place_and_a_request() -> None:
-    assert STAMP.id("x", 0) == Stamp("s", 9).id("x", 0)
-    assert len({STAMP.id("x", 0), STAMP.id("x", 1), Stamp("t", 0).id("x", 0)}) == 3
+    assert STAMP.id("x", 0) == IdSource("s", 9).id("x", 0)
+    assert len({STAMP.id("x", 0), STAMP.id("x", 1), IdSource("t", 0).id("x", 0)}) == 3
 
 
 @both
-def test_a_refused_key_says_where_that_is_known_from(end: End) -> None:
+def test_a_refused_key_says_where_that_is_known_from(end: ProviderServer) -> None:
     refused = [end.bad_key("k"), *([end.no_key] if end.no_key else [])]
     assert all(problem.source for problem in refused)

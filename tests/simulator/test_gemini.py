@@ -17,8 +17,8 @@ from app.core.tools import ToolChoice
 from app.protocols.errors import asked_wait
 from app.protocols.gemini.decode import CODEC
 from app.protocols.gemini.server import END, error, frames, whole
-from app.protocols.reply import Block, Reply, call
-from app.protocols.server import Asked, Stamp
+from app.protocols.reply import ModelReply, ReplyBlock, call
+from app.protocols.server import IdSource, ParsedRequest
 from app.simulator.fault_answers import retry
 from tests.protocols.frames import end_of, events_of, parts_of
 from tests.served import NO_TLS
@@ -132,17 +132,17 @@ def test_a_key_may_stand_in_the_query_and_a_stream_be_an_array(simulator: str) -
 
 # What goes out, byte for byte.
 
-STAMP = Stamp("seed", 1)
+STAMP = IdSource("seed", 1)
 
 
-def asked(model: str = THREE, **more: Any) -> Asked:
+def asked(model: str = THREE, **more: Any) -> ParsedRequest:
     request = ModelRequest(
         model, "", (Message("user", (MessagePart("text", "hi"),)),), (), ToolChoice()
     )
-    return Asked(request, 3, **more)
+    return ParsedRequest(request, 3, **more)
 
 
-def both(reply: Reply, **more: Any) -> list[bytes]:
+def both(reply: ModelReply, **more: Any) -> list[bytes]:
     """The answer as events, as an array and as a document."""
     array = asked(stream_type="application/json", **more)
     return [
@@ -152,7 +152,9 @@ def both(reply: Reply, **more: Any) -> list[bytes]:
     ]
 
 
-REPLY = Reply((Block("thinking", "Hm."), Block("text", "Grüße\n\n世界"), call("f", '{"x": 1.50}')))
+REPLY = ModelReply(
+    (ReplyBlock("thinking", "Hm."), ReplyBlock("text", "Grüße\n\n世界"), call("f", '{"x": 1.50}'))
+)
 
 
 def test_three_forms_of_one_answer_say_the_same() -> None:
@@ -178,20 +180,22 @@ def test_events_end_like_windows_lines_and_an_array_is_one_document() -> None:
 
 
 def test_only_the_third_generation_signs_and_numbers_its_calls() -> None:
-    reply = Reply((call("f", {}), call("f", {})), "calls")
+    reply = ModelReply((call("f", {}), call("f", {})), "calls")
     for model, signed in ((THREE, True), (TWO, False)):
         for body in both(reply, model=model):
             first, second = (part for _, part in parts_of(events_of("gemini", body)))
             assert ("part" in first.meta, "part" in second.meta) == (signed, False)
             assert (first.provider_id != "", second.provider_id != "") == (signed, signed)
-        text = parts_of(events_of("gemini", both(Reply((Block("text", "a"),)), model=model)[0]))
+        text = parts_of(
+            events_of("gemini", both(ModelReply((ReplyBlock("text", "a"),)), model=model)[0])
+        )
         assert len(text) == 1 + signed  # the signature stands on an empty text of its own
 
 
 @each_row("raw", ["Sure! {", "[1]", "42", "null", '{"x": NaN}', '{"a": 1} {"a": 1}', "[" * 50_000])
 def test_arguments_that_are_no_object_end_the_answer(raw: str) -> None:
     """As the real one: nothing of the call, but a reason and a message for it."""
-    for body in both(Reply((Block("text", "So. "), call("f", raw)), "calls")):
+    for body in both(ModelReply((ReplyBlock("text", "So. "), call("f", raw)), "calls")):
         told = events_of("gemini", body)
         end = end_of(told)
         assert isinstance(end, ResponseFailed)
@@ -205,7 +209,7 @@ def test_arguments_that_are_no_object_end_the_answer(raw: str) -> None:
     ["", "{}", '{"x": 1, "x": 2}', f'{{"x": {"7" * 5000}}}', '{"x": "\\ud800"}', '{\r\n"x":\n1}'],
 )
 def test_arguments_that_are_an_object_travel_to_the_letter(raw: str) -> None:
-    for body in both(Reply((call("f", raw),), "calls")):
+    for body in both(ModelReply((call("f", raw),), "calls")):
         ((_, part),) = (
             (kind, p) for kind, p in parts_of(events_of("gemini", body)) if kind == "call"
         )
@@ -214,7 +218,7 @@ def test_arguments_that_are_an_object_travel_to_the_letter(raw: str) -> None:
 
 
 def test_a_call_that_was_cut_by_length_is_thrown_away() -> None:
-    for body in both(Reply((call("f", '{"x": 1}'), call("f", '{"x": ')), "length")):
+    for body in both(ModelReply((call("f", '{"x": 1}'), call("f", '{"x": ')), "length")):
         told = events_of("gemini", body)
         end = end_of(told)
         assert isinstance(end, ResponseEnded)
@@ -224,7 +228,7 @@ def test_a_call_that_was_cut_by_length_is_thrown_away() -> None:
 
 @each_row(("stop", "raw"), [("stop", "STOP"), ("refusal", "SAFETY"), ("banana", "banana")])
 def test_the_finish_reason_is_in_googles_words(stop: str, raw: str) -> None:
-    for body in both(Reply((Block("text", "a"),), stop)):
+    for body in both(ModelReply((ReplyBlock("text", "a"),), stop)):
         assert end_of(events_of("gemini", body)).raw_reason == raw
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.core.tools import Content, ToolChoice
 from app.protocols.gemini.request import SKIP_VALIDATOR, parse
-from app.protocols.server import Asked, BadRequest
+from app.protocols.server import BadRequest, ParsedRequest
 from tests.tables import each_row
 
 HI = {"role": "user", "parts": [{"text": "hi"}]}
@@ -59,7 +59,7 @@ F = declared({"name": "f"})
 FG = declared({"name": "f"}, {"name": "g"})
 
 
-def asked(of: str = "gemini-3-x", method: str = "generateContent", **changes: Any) -> Asked:
+def asked(of: str = "gemini-3-x", method: str = "generateContent", **changes: Any) -> ParsedRequest:
     body = {key: item for key, item in {"contents": [HI], **changes}.items() if item is not None}
     return parse(json.dumps(body).encode(), {}, f"/v1beta/models/{of}:{method}")
 

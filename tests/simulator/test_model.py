@@ -6,7 +6,7 @@ import json
 
 from app.core.messages import Message, MessagePart
 from app.core.tools import ToolChoice
-from app.protocols.reply import Reply
+from app.protocols.reply import ModelReply
 from app.simulator.model import reply as model_reply
 from tests.bounded import within
 from tests.simulator.factories import SHELF, TODAY, TWO, asking, called, results, user
@@ -18,11 +18,11 @@ RAIN = ("c2", "get_weather", '{"city": "Paris"}')
 WEATHER = '{"city": "Paris", "temperature": 18, "unit": "celsius", "condition": "sunny"}'
 
 
-def reply(*messages: Message, seed: int = 0, **request: object) -> Reply:
+def reply(*messages: Message, seed: int = 0, **request: object) -> ModelReply:
     return model_reply(asking(*messages, **request), seed=seed, today=TODAY)  # type: ignore[arg-type]
 
 
-def names(answer: Reply) -> list[str]:
+def names(answer: ModelReply) -> list[str]:
     return [block.name for block in answer.calls]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from app.core.messages import Message, MessagePart
 from app.core.tools import Content, ToolResult, text_result
 from app.protocols.registry import CODECS
-from app.protocols.reply import Block, Reply, call
+from app.protocols.reply import ModelReply, ReplyBlock, call
 from tests.simulator.talking import IMAGE, Talk
 from tests.tables import each_row
 
@@ -18,28 +18,28 @@ PAIRS = [(one, other) for one in CODECS for other in CODECS]
 LOOK = call("get_weather", {"city": "Paris"})
 WRITE = call("add_event", {"title": "Walk", "minutes": 30})
 ASK = call("ask_me", {})
-THINKING = Block("thinking", "The person wants the weather, and then a walk. " * 3)
+THINKING = ReplyBlock("thinking", "The person wants the weather, and then a walk. " * 3)
 
 
 def behind(protocol: str) -> Talk:
     """A session with a long history on `protocol`, which stands before its next prompt."""
     talk = Talk(protocol)
     talk.prompt("What is on this picture, and how is the weather?", IMAGE)
-    talk.answer(Reply((THINKING, Block("text", "I'll look."), LOOK, WRITE, ASK), "calls"))
+    talk.answer(ModelReply((THINKING, ReplyBlock("text", "I'll look."), LOOK, WRITE, ASK), "calls"))
     seen = ToolResult((Content(text="The sky:"), IMAGE))
     talk.results([seen, text_result("The calendar is full.", is_error=True, kind="failed"), None])
-    talk.answer(Reply((Block("text", "It is clear; the calendar is full."),)))
+    talk.answer(ModelReply((ReplyBlock("text", "It is clear; the calendar is full."),)))
     talk.prompt("And in Rome?")
     talk.fail()
     talk.drop()
-    talk.answer(Reply((Block("text", "Wait. "), LOOK, LOOK), "calls"), cut=0.6)
+    talk.answer(ModelReply((ReplyBlock("text", "Wait. "), LOOK, LOOK), "calls"), cut=0.6)
     talk.drop()
-    talk.answer(Reply((THINKING, Block("text", "Let me see. "), LOOK), "calls"), cut=0.7)
+    talk.answer(ModelReply((THINKING, ReplyBlock("text", "Let me see. "), LOOK), "calls"), cut=0.7)
     talk.prompt("Still there?")
-    talk.answer(Reply((Block("text", "Yes. "), LOOK, WRITE), "calls"))
+    talk.answer(ModelReply((ReplyBlock("text", "Yes. "), LOOK, WRITE), "calls"))
     talk.stop()
     talk.prompt("Never mind. Only the time, please.")
-    talk.answer(Reply((THINKING, Block("text", "A long ans")), "length"))
+    talk.answer(ModelReply((THINKING, ReplyBlock("text", "A long ans")), "length"))
     talk.prompt("Shorter.", IMAGE)
     return talk
 
@@ -65,10 +65,10 @@ def test_a_history_moves_and_goes_on(one: str, other: str) -> None:
     else:
         assert not any("thinking" in note for note in sent.notes)
     # It goes on there with calls, and back again: what is new there is foreign here.
-    talk.answer(Reply((THINKING, Block("text", "Now."), LOOK, LOOK), "calls"))
+    talk.answer(ModelReply((THINKING, ReplyBlock("text", "Now."), LOOK, LOOK), "calls"))
     talk.results(["clear", "cloudy"])
     talk.ask()
-    talk.answer(Reply((Block("text", "Clear and cloudy."),)))
+    talk.answer(ModelReply((ReplyBlock("text", "Clear and cloudy."),)))
     talk.prompt("Back again.")
     talk.move(one)
     _, back = talk.ask()

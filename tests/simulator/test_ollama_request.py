@@ -10,8 +10,8 @@ import pytest
 from app.core.tools import ToolChoice
 from app.protocols.ollama.request import parse
 from app.protocols.ollama.server import frames, whole
-from app.protocols.reply import Block, Reply
-from app.protocols.server import Asked, BadRequest, Stamp
+from app.protocols.reply import ModelReply, ReplyBlock
+from app.protocols.server import BadRequest, IdSource, ParsedRequest
 from tests.tables import each_row
 
 TOOL = {"type": "function", "function": {"name": "f"}}
@@ -21,7 +21,7 @@ CALL = {"role": "assistant", "content": "", "tool_calls": [USE]}
 BODY: dict[str, Any] = {"model": "m", "messages": [HI], "tools": [TOOL]}
 
 
-def asked(**changes: Any) -> Asked:
+def asked(**changes: Any) -> ParsedRequest:
     body = {key: value for key, value in {**BODY, **changes}.items() if value is not None}
     return parse(json.dumps(body).encode(), {})
 
@@ -166,14 +166,14 @@ def test_results_of_calls_without_ids_are_paired_though_they_bear_some() -> None
 
 def test_without_messages_the_model_is_only_loaded() -> None:
     loading = asked(messages=[])
-    answer = json.loads(whole(Reply((Block("text", "hi"),)), loading, Stamp("s", 0)))
+    answer = json.loads(whole(ModelReply((ReplyBlock("text", "hi"),)), loading, IdSource("s", 0)))
     assert not loading.request.stream
     assert (answer["done_reason"], answer["message"]["content"]) == ("load", "")
 
 
 def test_an_answer_cut_by_length_says_so_and_leaves_the_call_in_its_text() -> None:
-    cut = Reply((Block("call", '{"x": ', "f"),), "length")
-    data = b"".join(frame.data for frame in frames(cut, asked(), Stamp("s", 0)))
+    cut = ModelReply((ReplyBlock("call", '{"x": ', "f"),), "length")
+    data = b"".join(frame.data for frame in frames(cut, asked(), IdSource("s", 0)))
     lines = [json.loads(line) for line in data.splitlines()]
     assert "".join(line["message"]["content"] for line in lines) == (
         '{"name": "f", "arguments": {"x": }'

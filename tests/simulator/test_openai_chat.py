@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 
 from app.protocols.openai_chat.server import END
-from app.protocols.reply import Block, Reply, call
-from app.protocols.server import Stamp
+from app.protocols.reply import ModelReply, ReplyBlock, call
+from app.protocols.server import IdSource
 from app.protocols.summary import decode
 
 FUNCTION = {"type": "function", "function": {"name": "f"}}
 CUSTOM = {"type": "custom", "custom": {"name": "g"}}
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
-SAID = Reply((Block("text", "Hi."), call("f", '{"x": 1}'), call("g", {"input": 'a "b"'})), "calls")
-STAMP = Stamp("s", 0)
+SAID = ModelReply(
+    (ReplyBlock("text", "Hi."), call("f", '{"x": 1}'), call("g", {"input": 'a "b"'})), "calls"
+)
+STAMP = IdSource("s", 0)
 
 
 def answer(streamed: bool, **changes: Any) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 
 from app.core.tools import FREEFORM, ToolChoice
 from app.protocols.openai_chat.request import parse
-from app.protocols.server import Asked, BadRequest
+from app.protocols.server import BadRequest, ParsedRequest
 from tests.tables import each_row
 
 TOOL = {"type": "function", "function": {"name": "f"}}
@@ -20,7 +20,7 @@ RESULT = {"role": "tool", "tool_call_id": "c1", "content": "ok"}
 BODY: dict[str, Any] = {"model": "m", "messages": [HI], "tools": [TOOL]}
 
 
-def asked(**changes: Any) -> Asked:
+def asked(**changes: Any) -> ParsedRequest:
     body = {key: value for key, value in {**BODY, **changes}.items() if value is not None}
     return parse(json.dumps(body).encode(), {})
 

@@ -9,11 +9,11 @@ import pytest
 
 from app.protocols.openai_responses.request import parse
 from app.protocols.openai_responses.server import END
-from app.protocols.reply import Block, Reply, call
-from app.protocols.server import Asked, Stamp
+from app.protocols.reply import ModelReply, ReplyBlock, call
+from app.protocols.server import IdSource, ParsedRequest
 from tests.tables import each_row
 
-STAMP = Stamp("s", 7)
+STAMP = IdSource("s", 7)
 BODY: dict[str, Any] = {
     "model": "m",
     "input": "hi",
@@ -29,10 +29,10 @@ BODY: dict[str, Any] = {
     "include": ["reasoning.encrypted_content"],
     "instructions": "Be brief.",
 }
-SAID = Reply(
+SAID = ModelReply(
     (
-        Block("thinking", "Why."),
-        Block("text", "So é."),
+        ReplyBlock("thinking", "Why."),
+        ReplyBlock("text", "So é."),
         call("f", {"x": 1}),
         call("g", {"input": "SELECT 1"}),
     ),
@@ -40,11 +40,11 @@ SAID = Reply(
 )
 
 
-def asked(**changes: Any) -> Asked:
+def asked(**changes: Any) -> ParsedRequest:
     return parse(json.dumps({**BODY, **changes}).encode(), {})
 
 
-def events(reply: Reply, **changes: Any) -> list[dict[str, Any]]:
+def events(reply: ModelReply, **changes: Any) -> list[dict[str, Any]]:
     data = b"".join(frame.data for frame in END.frames(reply, asked(**changes), STAMP))
     return [json.loads(line[6:]) for line in data.split(b"\n") if line.startswith(b"data: ")]
 
@@ -77,10 +77,10 @@ def test_every_event_is_one_of_the_official_package(stop: str) -> None:
     from pydantic import TypeAdapter
 
     known: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
-    found = events(Reply(SAID.blocks, stop))
+    found = events(ModelReply(SAID.blocks, stop))
     for event in found:
         assert known.validate_python(event).type == event["type"]
-    whole = json.loads(END.whole(Reply(SAID.blocks, stop), asked(), STAMP))
+    whole = json.loads(END.whole(ModelReply(SAID.blocks, stop), asked(), STAMP))
     assert Response.model_validate(whole).id == found[-1]["response"]["id"]
     assert whole == found[-1]["response"]
 
@@ -96,7 +96,7 @@ def test_every_event_is_one_of_the_official_package(stop: str) -> None:
     ],
 )
 def test_ends(stop: str, name: str, told: Any) -> None:
-    last = events(Reply((Block("text", "a"),), stop))[-1]
+    last = events(ModelReply((ReplyBlock("text", "a"),), stop))[-1]
     response = last["response"]
     assert (last["type"], response["status"]) == (f"response.{name}", name)
     assert response["incomplete_details"] == told

@@ -10,7 +10,7 @@ import pytest
 from app.core.tools import FREEFORM, ToolChoice
 from app.protocols.openai_responses.request import parse
 from app.protocols.openai_responses.request_input import sealed
-from app.protocols.server import Asked, BadRequest
+from app.protocols.server import BadRequest, ParsedRequest
 from tests.tables import each_row
 
 TOOL: dict[str, Any] = {"type": "function", "name": "f", "parameters": None, "strict": None}
@@ -25,7 +25,7 @@ THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content"
 BODY: dict[str, Any] = {"model": "m", "input": [HI], "tools": [TOOL, FREE], "store": False}
 
 
-def asked(**changes: Any) -> Asked:
+def asked(**changes: Any) -> ParsedRequest:
     body = {key: value for key, value in {**BODY, **changes}.items() if value is not None}
     return parse(json.dumps(body).encode(), {})
 

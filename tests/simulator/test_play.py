@@ -7,14 +7,14 @@ from typing import Any
 import anyio
 import pytest
 
-from app.protocols.server import CUT, STALL, Frame
+from app.protocols.server import CUT, STALL, OutgoingFrame
 from app.simulator.play import Played, SimulatorPace
 
 pytestmark = pytest.mark.anyio
 
 
 async def played(
-    frames: list[Frame], factor: float = 1.0, *, gone: bool = False
+    frames: list[OutgoingFrame], factor: float = 1.0, *, gone: bool = False
 ) -> tuple[list[Any], list[float]]:
     """(what was sent, the pauses taken)."""
     sent: list[Any] = []
@@ -41,7 +41,11 @@ def bodies(sent: list[Any]) -> list[bytes]:
     return [message["body"] for message in sent if message["type"] == "http.response.body"]
 
 
-ABC = [Frame(b"a", 0.3, "start"), Frame(b"b", 0.02, "text"), Frame(b"c", 0.01, "text")]
+ABC = [
+    OutgoingFrame(b"a", 0.3, "start"),
+    OutgoingFrame(b"b", 0.02, "text"),
+    OutgoingFrame(b"c", 0.01, "text"),
+]
 
 
 async def test_each_frame_goes_out_alone_after_its_pause() -> None:
@@ -58,7 +62,7 @@ async def test_without_pauses_deltas_go_out_together() -> None:
 
 
 async def test_a_cut_leaves_the_response_unfinished() -> None:
-    sent, _ = await played([Frame(b"a"), CUT, Frame(b"b")])
+    sent, _ = await played([OutgoingFrame(b"a"), CUT, OutgoingFrame(b"b")])
     assert bodies(sent) == [b"a"]
     assert all(message.get("more_body", True) for message in sent)
 

@@ -9,7 +9,7 @@ from typing import Any
 from app.core.faults import FAULTS, scene, staged
 from app.core.tools import Tool, ToolResult, text_result
 from app.protocols.registry import CODECS
-from app.protocols.reply import Reply
+from app.protocols.reply import ModelReply
 from app.simulator.model import reply
 from app.simulator.reading import elsewhere, odd, passing, reading
 from tests.factories import WEATHER
@@ -46,7 +46,7 @@ def says(said: str, wanted: str) -> bool:
     return True
 
 
-def spoken(talk: Talk) -> Reply:
+def spoken(talk: Talk) -> ModelReply:
     """The model's next turn, which becomes part of the talk."""
     _, asked = talk.ask()
     answer = reply(asked.request, seed=0, today=TODAY)
@@ -105,7 +105,7 @@ def test_only_passing_trouble_is_tried_again(text: str, tried: bool) -> None:
     assert passing(text) == tried
 
 
-def failing(result: ToolResult, **changes: Any) -> Reply:
+def failing(result: ToolResult, **changes: Any) -> ModelReply:
     talk = Talk("anthropic", tools=(LOOK,))
     talk.prompt("What is the weather in Paris?")
     spoken(talk)

@@ -11,7 +11,7 @@ import pytest
 
 from app.core.messages import Message
 from app.core.tools import Tool, ToolChoice
-from app.protocols.reply import Reply
+from app.protocols.reply import ModelReply
 from app.simulator.app import ENDS
 from app.simulator.model import reply as model_reply
 from app.simulator.structured import is_final
@@ -162,7 +162,7 @@ END = Tool(
 FORCED = ToolChoice("required")
 
 
-def reply(*messages: Message, **request: Any) -> Reply:
+def reply(*messages: Message, **request: Any) -> ModelReply:
     return model_reply(asking(*messages, **request), seed=0, today=TODAY)
 
 

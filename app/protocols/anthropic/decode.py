@@ -12,7 +12,7 @@ from typing import Any
 from app.core.events import EndReason, PartKind, Usage
 from app.protocols.anthropic.encode import QUIRKS, encode
 from app.protocols.base import Codec, ModelInfo, listed
-from app.protocols.builder import Answer, OpenPart
+from app.protocols.builder import EventBuilder, OpenPart
 from app.protocols.decoder import BodyDecoder, Took
 from app.protocols.raw_json import Quoted
 
@@ -38,7 +38,7 @@ _DELTAS: Mapping[str, tuple[PartKind, str]] = {
 
 def decoder(status: int) -> BodyDecoder:
     """A Decoder of one response."""
-    answer = Answer()
+    answer = EventBuilder()
     return BodyDecoder(status, answer, _Reader(answer))
 
 
@@ -57,7 +57,7 @@ class _Reader:
     api = "Anthropic Messages API"
     marked = True
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: EventBuilder) -> None:
         self._answer = answer
         self._open: dict[int, _Block] = {}
         self._held: dict[int, _Block] = {}  # calls that were stopped, but may have a straggler

@@ -32,7 +32,7 @@ from app.protocols.encoder import (
     wire_request,
 )
 from app.protocols.parameters import in_own_words
-from app.protocols.preflight import Takes, foretell
+from app.protocols.preflight import ProviderSupport, foretell
 
 PROTOCOL = "anthropic"
 PATH = "/v1/messages"
@@ -73,7 +73,7 @@ LEAST_TOP_P = 0.95
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST_NAME = 128
-_TAKES = Takes(
+_TAKES = ProviderSupport(
     "Anthropic",
     limits.ANTHROPIC_NAME,
     most_strict=limits.ANTHROPIC_MOST_STRICT,

@@ -8,9 +8,9 @@ from typing import Any
 from app.core import provider_limits as limits
 from app.protocols.lint_rules import (
     Finding,
+    LintRule,
     Node,
-    Rule,
-    Sent,
+    SentTool,
     Severity,
     has,
     has_complex_enum,
@@ -57,27 +57,27 @@ def _ref_in_all(node: Node) -> bool:
     return node.led == "allOf" and "$ref" in node.keys
 
 
-def _no(names: Sequence[str], source: str, *, inferred: bool = False) -> Iterator[Rule]:
+def _no(names: Sequence[str], source: str, *, inferred: bool = False) -> Iterator[LintRule]:
     for name in names:
-        yield Rule(f"takes no `{name}`", has(name), source, inferred, "strict", "strict")
+        yield LintRule(f"takes no `{name}`", has(name), source, inferred, "strict", "strict")
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
+RULES: tuple[LintRule, ...] = (
+    LintRule(
         "takes no anyOf, oneOf or allOf at the top level", root_has("anyOf", "oneOf", "allOf"), TOP
     ),
-    Rule(
+    LintRule(
         "needs `additionalProperties: false` of every object",
         is_open,
         MATRIX,
         severity="strict",
         fix="strict",
     ),
-    Rule("takes no true or false for a schema", is_boolean, MATRIX, severity="strict"),
+    LintRule("takes no true or false for a schema", is_boolean, MATRIX, severity="strict"),
     *_no(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), BOUNDS),
     *_no(("minLength", "maxLength"), DOCS),
     *_no(("maxItems",), ARRAYS),
-    Rule("takes no minItems but 0 and 1", _many_items, ARRAYS, False, "strict", "strict"),
+    LintRule("takes no minItems but 0 and 1", _many_items, ARRAYS, False, "strict", "strict"),
     *_no(("uniqueItems",), DOCS),
     *_no(("oneOf", "not", "if", "prefixItems", "contains"), DOCS, inferred=True),
     *_no(
@@ -87,10 +87,10 @@ RULES: tuple[Rule, ...] = (
     ),
     *_no(("dependentSchemas", "dependentRequired", "dependencies"), DOCS, inferred=True),
     *_no(("unevaluatedProperties", "unevaluatedItems"), DOCS, inferred=True),
-    Rule("takes no `$ref` within allOf", _ref_in_all, DOCS, False, "strict", "strict"),
-    Rule("takes no objects or lists in an enum", has_complex_enum, DOCS, severity="strict"),
-    Rule("does not know this `format`", odd_format(FORMATS), DOCS, True, "strict", "strict"),
-    Rule(
+    LintRule("takes no `$ref` within allOf", _ref_in_all, DOCS, False, "strict", "strict"),
+    LintRule("takes no objects or lists in an enum", has_complex_enum, DOCS, severity="strict"),
+    LintRule("does not know this `format`", odd_format(FORMATS), DOCS, True, "strict", "strict"),
+    LintRule(
         "takes no lookaround, \\b or backreference in a pattern",
         _odd_pattern,
         DOCS,
@@ -98,11 +98,11 @@ RULES: tuple[Rule, ...] = (
         "strict",
         "strict",
     ),
-    Rule("needs a type, enum, const or anyOf", is_typeless, DOCS, True, "strict"),
+    LintRule("needs a type, enum, const or anyOf", is_typeless, DOCS, True, "strict"),
 )
 
 
-def found(sent: Sent) -> Iterator[Finding]:
+def lint_tool(sent: SentTool) -> Iterator[Finding]:
     """What this protocol refuses of a tool."""
     if not limits.ANTHROPIC_NAME.fullmatch(sent.name):
         said = "takes names of 1 to 128 letters, digits, underscores and hyphens"
@@ -130,7 +130,7 @@ def _finding(
     return Finding(severity, message, where, "anthropic", source=source, inferred=inferred)
 
 
-def _keys(sent: Sent) -> Iterator[Finding]:
+def _keys(sent: SentTool) -> Iterator[Finding]:
     properties = sent.schema.get("properties")
     for name in properties if isinstance(properties, Mapping) else ():
         if not limits.ANTHROPIC_KEY.fullmatch(name):
@@ -139,7 +139,7 @@ def _keys(sent: Sent) -> Iterator[Finding]:
             yield _finding(f"Anthropic {said}, not {name[:80]!r}.", where, KEYS)
 
 
-def _compiled(sent: Sent, all_nodes: Sequence[Node]) -> Iterator[Finding]:
+def _compiled(sent: SentTool, all_nodes: Sequence[Node]) -> Iterator[Finding]:
     """What strict mode cannot compile: recursion, and too much in one schema."""
     for ref in sorted(recursive_refs(sent.schema))[:5]:
         said = f"Anthropic's strict mode takes no schema that refers to itself ({ref})."

@@ -25,7 +25,15 @@ from app.protocols.anthropic.request_tools import (
     tools_of,
 )
 from app.protocols.reply import tokens
-from app.protocols.server import Asked, BadRequest, Source, compact, encoded, object_of, spaced
+from app.protocols.server import (
+    BadRequest,
+    Citation,
+    ParsedRequest,
+    compact,
+    encoded,
+    object_of,
+    spaced,
+)
 
 _KNOWN = spaced(
     """model messages max_tokens system tools tool_choice stream temperature top_p top_k
@@ -42,24 +50,24 @@ _NO_LIMIT = 1 << 40
 _OF_SYSTEM = ("text", "tool_addition", "tool_removal")
 _BETA = ("context_management", "mcp_servers")
 
-_REFERENCE = Source("Anthropic API reference: Messages")
-_ASSUMED = Source("Anthropic API reference: Messages", inferred=True)
-_VERSIONS = Source("Anthropic API reference: Versions")
-_BETAS = Source("Anthropic API reference: Beta headers", inferred=True)
-_THINKING = Source("Anthropic docs: Building with extended thinking")
-_TEMPERATURE = Source("https://github.com/mnfst/modelparams.dev/issues/214")
-_TOP_P = Source("Anthropic docs: Building with extended thinking", inferred=True)
-_TOP_K = Source("https://github.com/quarkiverse/quarkus-langchain4j/issues/1812")
-_UNANSWERED = Source("https://github.com/anthropics/claude-code/issues/8210")
-_UNKNOWN_ID = Source("https://github.com/tghamm/Anthropic.SDK/issues/184")
-_RESULTS_FIRST = Source("docs/wire.md, section 1: results stand before any text", inferred=True)
-_FORMAT = Source("Anthropic docs: Structured outputs", inferred=True)
-_SYSTEM = Source("types of anthropic-python: BetaSystemMessageParam", inferred=True)
-_COUNTS = Source("Anthropic API reference: Count tokens in a Message", inferred=True)
-_EMPTY = Source("docs/wire.md, section 1: empty text is refused", inferred=True)
+_REFERENCE = Citation("Anthropic API reference: Messages")
+_ASSUMED = Citation("Anthropic API reference: Messages", inferred=True)
+_VERSIONS = Citation("Anthropic API reference: Versions")
+_BETAS = Citation("Anthropic API reference: Beta headers", inferred=True)
+_THINKING = Citation("Anthropic docs: Building with extended thinking")
+_TEMPERATURE = Citation("https://github.com/mnfst/modelparams.dev/issues/214")
+_TOP_P = Citation("Anthropic docs: Building with extended thinking", inferred=True)
+_TOP_K = Citation("https://github.com/quarkiverse/quarkus-langchain4j/issues/1812")
+_UNANSWERED = Citation("https://github.com/anthropics/claude-code/issues/8210")
+_UNKNOWN_ID = Citation("https://github.com/tghamm/Anthropic.SDK/issues/184")
+_RESULTS_FIRST = Citation("docs/wire.md, section 1: results stand before any text", inferred=True)
+_FORMAT = Citation("Anthropic docs: Structured outputs", inferred=True)
+_SYSTEM = Citation("types of anthropic-python: BetaSystemMessageParam", inferred=True)
+_COUNTS = Citation("Anthropic API reference: Count tokens in a Message", inferred=True)
+_EMPTY = Citation("docs/wire.md, section 1: empty text is refused", inferred=True)
 
 
-def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
+def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRequest:
     """The request that `body` holds. Raises BadRequest in Anthropic's own words."""
     if not headers.get("anthropic-version"):
         raise _VERSIONS.refusal("anthropic-version: header is required")
@@ -78,7 +86,7 @@ def count(body: bytes, headers: Mapping[str, str], target: str = "", created: in
     return encoded({"input_tokens": asked.input_tokens})
 
 
-def _asked(data: dict[str, Any], headers: Mapping[str, str]) -> Asked:
+def _asked(data: dict[str, Any], headers: Mapping[str, str]) -> ParsedRequest:
     for name in data:
         if name not in _KNOWN:
             raise _REFERENCE.refusal(f"{name}: Extra inputs are not permitted")
@@ -112,7 +120,9 @@ def _asked(data: dict[str, Any], headers: Mapping[str, str]) -> Asked:
         stream=_flag(data, "stream"),
     )
     check_cached(data)
-    return Asked(request, tokens(compact([data["messages"], data.get("tools"), request.system])))
+    return ParsedRequest(
+        request, tokens(compact([data["messages"], data.get("tools"), request.system]))
+    )
 
 
 def _flag(data: Mapping[str, Any], name: str) -> bool:
@@ -211,7 +221,7 @@ def _messages(value: Any) -> tuple[tuple[Message, ...], str]:
         where = f"messages.{place}"
         role = _role(entry)
         if role == "system" and place:
-            told += _told(entry.get("content"), where)
+            told += _system_texts(entry.get("content"), where)
             continue
         if role not in ("user", "assistant", "system"):
             raise _REFERENCE.refusal(
@@ -234,7 +244,7 @@ def _messages(value: Any) -> tuple[tuple[Message, ...], str]:
     return tuple(messages), "\n".join(told)
 
 
-def _told(content: Any, where: str) -> list[str]:
+def _system_texts(content: Any, where: str) -> list[str]:
     """The texts of a message of the system; tools that it adds or takes away stay as they were."""
     if content is None or isinstance(content, str):
         return [content] if content else []
@@ -290,7 +300,7 @@ def _check_results(parts: Sequence[MessagePart], open_ids: Sequence[str], where:
         raise _unanswered(where, missing, _RESULTS_FIRST if late else _UNANSWERED)
 
 
-def _unanswered(where: str, ids: Sequence[str], source: Source = _UNANSWERED) -> BadRequest:
+def _unanswered(where: str, ids: Sequence[str], source: Citation = _UNANSWERED) -> BadRequest:
     return source.refusal(
         f"{where}: `tool_use` ids were found without `tool_result` blocks immediately after: "
         f"{', '.join(ids)}. Each `tool_use` block must have a corresponding `tool_result` block in "
@@ -308,15 +318,15 @@ _MEDIA = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _MOST_IMAGE = 5 * 1024 * 1024
 _KEY, _MARK = b"the simulator's own", b"simulator:"
 
-_CONTENT_REFERENCE = Source("Anthropic API reference: Messages, content")
-_CONTENT_ASSUMED = Source("Anthropic API reference: Messages, content", inferred=True)
-_IMAGES = Source("Anthropic docs: Vision")
-_INPUT = Source("docs/wire.md, section 1: input must be an object", inferred=True)
-_MODIFIED = Source("https://github.com/anthropics/claude-code/issues/63284")
-_ALL_TEXT = Source("https://github.com/vellum-ai/vellum-assistant/pull/18387")
-_UNCALLED = Source("https://github.com/anthropics/claude-code/issues/95406")
-_UNSERVED = Source("Anthropic docs: Server tools, pause_turn", inferred=True)
-_FOREIGN = Source("https://github.com/anthropics/anthropic-sdk-python/issues/1598")
+_CONTENT_REFERENCE = Citation("Anthropic API reference: Messages, content")
+_CONTENT_ASSUMED = Citation("Anthropic API reference: Messages, content", inferred=True)
+_IMAGES = Citation("Anthropic docs: Vision")
+_INPUT = Citation("docs/wire.md, section 1: input must be an object", inferred=True)
+_MODIFIED = Citation("https://github.com/anthropics/claude-code/issues/63284")
+_ALL_TEXT = Citation("https://github.com/vellum-ai/vellum-assistant/pull/18387")
+_UNCALLED = Citation("https://github.com/anthropics/claude-code/issues/95406")
+_UNSERVED = Citation("Anthropic docs: Server tools, pause_turn", inferred=True)
+_FOREIGN = Citation("https://github.com/anthropics/anthropic-sdk-python/issues/1598")
 
 
 def signature_of(thinking: str) -> str:

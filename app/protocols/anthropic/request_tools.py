@@ -14,21 +14,21 @@ from app.core import provider_limits as limits
 from app.core.tools import Tool, ToolChoice
 from app.protocols import lint_forms
 from app.protocols.anthropic import lint
-from app.protocols.server import Source, spaced
+from app.protocols.server import Citation, spaced
 from app.schema.keywords import all_written, inner, pointed
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
-_REFERENCE = Source("Anthropic API reference: Messages, tools")
-_ASSUMED = Source("Anthropic API reference: Messages, tools", inferred=True)
-NAMES = Source("https://github.com/anthropics/claude-code/issues/96152")
-_ROOT = Source("recordings of rig, anthropic/strict_schema_matrix (docs/wire.md, section 1)")
-_TOP = Source("https://github.com/anthropics/claude-code/issues/44788")
-_KEYS = Source("https://github.com/anthropics/claude-code/issues/79418")
-_DEFERRED = Source("https://github.com/microsoft/vscode/issues/311946")
-_UNCACHED = Source(lint_forms.UNCACHED)
-_MANY_CACHED = Source("https://github.com/agentjido/req_llm/issues/480")
-_INVALID = Source("https://github.com/Dokploy/mcp/issues/74")
+_REFERENCE = Citation("Anthropic API reference: Messages, tools")
+_ASSUMED = Citation("Anthropic API reference: Messages, tools", inferred=True)
+NAMES = Citation("https://github.com/anthropics/claude-code/issues/96152")
+_ROOT = Citation("recordings of rig, anthropic/strict_schema_matrix (docs/wire.md, section 1)")
+_TOP = Citation("https://github.com/anthropics/claude-code/issues/44788")
+_KEYS = Citation("https://github.com/anthropics/claude-code/issues/79418")
+_DEFERRED = Citation("https://github.com/microsoft/vscode/issues/311946")
+_UNCACHED = Citation(lint_forms.UNCACHED)
+_MANY_CACHED = Citation("https://github.com/agentjido/req_llm/issues/480")
+_INVALID = Citation("https://github.com/Dokploy/mcp/issues/74")
 
 
 def tools_of(value: Any) -> tuple[Tool, ...]:
@@ -162,14 +162,14 @@ def choice_of(value: Any, tools: Sequence[Tool]) -> ToolChoice:
 # https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
 
 
-_LIMITS = Source("recordings of rig, anthropic/strict_schema_limits (docs/wire.md, section 1)")
-_MANY = Source("https://github.com/camel-ai/camel/pull/4171")
-_OPTIONAL = Source("https://github.com/elie222/inbox-zero/issues/2323")
-_COMPLEX = Source("https://github.com/genkit-ai/genkit/issues/5230")
-_BOUNDS = Source("https://github.com/CherryHQ/cherry-studio/issues/18037")
-_ARRAYS = Source("https://github.com/agentjido/req_llm/pull/707")
-_DOCS = Source("https://platform.claude.com/docs/en/build-with-claude/structured-outputs")
-_STRICT_ASSUMED = Source(_DOCS.words, inferred=True)
+_LIMITS = Citation("recordings of rig, anthropic/strict_schema_limits (docs/wire.md, section 1)")
+_MANY = Citation("https://github.com/camel-ai/camel/pull/4171")
+_OPTIONAL = Citation("https://github.com/elie222/inbox-zero/issues/2323")
+_COMPLEX = Citation("https://github.com/genkit-ai/genkit/issues/5230")
+_BOUNDS = Citation("https://github.com/CherryHQ/cherry-studio/issues/18037")
+_ARRAYS = Citation("https://github.com/agentjido/req_llm/pull/707")
+_DOCS = Citation("https://platform.claude.com/docs/en/build-with-claude/structured-outputs")
+_STRICT_ASSUMED = Citation(_DOCS.words, inferred=True)
 
 _OF_NUMBERS = spaced("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf")
 _OF_TEXTS = spaced("minLength maxLength")

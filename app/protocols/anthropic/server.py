@@ -12,15 +12,15 @@ from random import Random
 from typing import Any
 
 from app.protocols.anthropic.request import count, parse, signature_of
-from app.protocols.reply import Block, Reply, tokens
+from app.protocols.reply import ModelReply, ReplyBlock, tokens
 from app.protocols.server import (
     FIRST_TOKEN_S,
-    Asked,
     BadRequest,
-    Beside,
-    End,
-    Frame,
-    Stamp,
+    IdSource,
+    OutgoingFrame,
+    ParsedRequest,
+    ProviderServer,
+    SideEndpoint,
     Tag,
     compact,
     delta_pause,
@@ -37,15 +37,15 @@ _DELTAS: dict[str, tuple[str, str, Tag]] = {
 }
 
 
-def _frame(event: Mapping[str, Any], pause: float = 0.0, tag: Tag = "other") -> Frame:
-    return Frame(_sse(event), pause, tag)
+def _frame(event: Mapping[str, Any], pause: float = 0.0, tag: Tag = "other") -> OutgoingFrame:
+    return OutgoingFrame(_sse(event), pause, tag)
 
 
 def _sse(event: Mapping[str, Any]) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (event["type"].encode(), encoded(event))
 
 
-def frames(reply: Reply, asked: Asked, stamp: Stamp) -> Iterator[Frame]:
+def frames(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
     """The stream of one answer, as Anthropic frames it: a ping follows the first block's start."""
     chance = stamp.chance()
     message = _message(asked, stamp) | {"content": [], "stop_reason": None}
@@ -70,7 +70,9 @@ def frames(reply: Reply, asked: Asked, stamp: Stamp) -> Iterator[Frame]:
     yield _frame({"type": "message_stop"}, tag="marker")
 
 
-def _deltas(block: Block, index: int, stamp: Stamp, chance: Random) -> Iterator[Frame]:
+def _deltas(
+    block: ReplyBlock, index: int, stamp: IdSource, chance: Random
+) -> Iterator[OutgoingFrame]:
     kind, field, tag = _DELTAS[block.kind]
     if block.kind == "call":
         yield _frame(_delta(index, {"type": kind, field: ""}), tag="args")
@@ -85,7 +87,7 @@ def _delta(index: int, delta: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "content_block_delta", "index": index, "delta": delta}
 
 
-def _block(block: Block, index: int, stamp: Stamp, *, whole: bool) -> dict[str, Any]:
+def _block(block: ReplyBlock, index: int, stamp: IdSource, *, whole: bool) -> dict[str, Any]:
     """A block as it stands in a JSON answer, or as a stream opens it; a call's `input` is empty."""
     text = block.text if whole else ""
     match block.kind:
@@ -103,7 +105,7 @@ def _block(block: Block, index: int, stamp: Stamp, *, whole: bool) -> dict[str, 
             }
 
 
-def _whole_block(block: Block, index: int, stamp: Stamp) -> str:
+def _whole_block(block: ReplyBlock, index: int, stamp: IdSource) -> str:
     """The JSON text of a block; the arguments of a call stand there to the letter."""
     said = _block(block, index, stamp, whole=True)
     if block.kind != "call":
@@ -120,7 +122,7 @@ def _input(text: str) -> str:
     return text or "{}"
 
 
-def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
+def whole(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> bytes:
     """The answer to a request with `stream` false."""
     message = _message(asked, stamp) | {"stop_reason": _stop_reason(reply)}
     told = compact(message | {"usage": _usage(asked, _spent(reply))})
@@ -130,7 +132,7 @@ def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def _message(asked: Asked, stamp: Stamp) -> dict[str, Any]:
+def _message(asked: ParsedRequest, stamp: IdSource) -> dict[str, Any]:
     return {
         "id": stamp.id("msg_01", 0, 22),
         "type": "message",
@@ -141,7 +143,7 @@ def _message(asked: Asked, stamp: Stamp) -> dict[str, Any]:
     }
 
 
-def _usage(asked: Asked, output_tokens: int) -> dict[str, Any]:
+def _usage(asked: ParsedRequest, output_tokens: int) -> dict[str, Any]:
     return {
         "input_tokens": asked.input_tokens,
         "cache_creation_input_tokens": 0,
@@ -151,11 +153,11 @@ def _usage(asked: Asked, output_tokens: int) -> dict[str, Any]:
     }
 
 
-def _stop_reason(reply: Reply) -> str:
+def _stop_reason(reply: ModelReply) -> str:
     return _STOP.get(reply.stop, reply.stop)
 
 
-def _spent(reply: Reply) -> int:
+def _spent(reply: ModelReply) -> int:
     return sum(tokens(block.text) + (12 if block.kind == "call" else 0) for block in reply.blocks)
 
 
@@ -232,7 +234,7 @@ _KINDS: Mapping[int, tuple[str, str | None]] = {
     529: ("overloaded_error", None),
 }
 
-END = End(
+END = ProviderServer(
     name="anthropic",
     base="/anthropic",
     path="/v1/messages",
@@ -250,7 +252,7 @@ END = End(
     headers=_headers,
     models=models,
     beside=(
-        Beside("POST", re.compile("/v1/messages/count_tokens"), count),
-        Beside("GET", re.compile("/v1/models/[^/]+"), _model),
+        SideEndpoint("POST", re.compile("/v1/messages/count_tokens"), count),
+        SideEndpoint("GET", re.compile("/v1/models/[^/]+"), _model),
     ),
 )

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from app.core.events import EndReason, PartKind, Usage
 from app.protocols.base import Codec, ModelInfo, listed
-from app.protocols.builder import Answer, OpenPart
+from app.protocols.builder import EventBuilder, OpenPart
 from app.protocols.decoder import BodyDecoder, Took
 from app.protocols.errors import error_sentence
 from app.protocols.gemini.encode import MODELS_PATH, QUIRKS, encode, key_header
@@ -43,7 +43,7 @@ Where = tuple[Quoted, *tuple[str | int, ...]]
 
 def decoder(status: int) -> BodyDecoder:
     """A Decoder of one response."""
-    answer = Answer()
+    answer = EventBuilder()
     return BodyDecoder(status, answer, _Reader(answer))
 
 
@@ -56,7 +56,7 @@ class _Reader:
     api = "Gemini API"
     marked = False
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: EventBuilder) -> None:
         self._answer = answer
         self._prose: OpenPart | None = None
         self._call: OpenPart | None = None  # a call whose arguments are still being streamed

@@ -36,7 +36,7 @@ from app.protocols.encoder import (
     wire_request,
 )
 from app.protocols.parameters import in_own_words
-from app.protocols.preflight import Takes, foretell
+from app.protocols.preflight import ProviderSupport, foretell
 
 PROTOCOL = "gemini"
 VERSION = "/v1beta"
@@ -52,7 +52,7 @@ BUDGETS = {"minimal": 512, "low": 1024, "medium": 4096, "high": 16384}
 """Thinking tokens for the words of Gemini 3, where a model before it is asked."""
 
 _MOST_NAME = 128
-_TAKES = Takes(
+_TAKES = ProviderSupport(
     "Gemini",
     limits.GEMINI_NAME,
     most=limits.GEMINI_MOST_TOOLS,

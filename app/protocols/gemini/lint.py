@@ -13,8 +13,8 @@ from app.protocols.lint_rules import (
     MOST_OF_A_RULE,
     Finding,
     Fix,
-    Rule,
-    Sent,
+    LintRule,
+    SentTool,
     at,
     has,
     judged,
@@ -77,24 +77,24 @@ _DROPPED = (
 )
 
 
-def _drops(name: str) -> Rule:
-    return Rule(f"may take no notice of `{name}`", has(name), SUBSET, True, "ignored")
+def _drops(name: str) -> LintRule:
+    return LintRule(f"may take no notice of `{name}`", has(name), SUBSET, True, "ignored")
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
+RULES: tuple[LintRule, ...] = (
+    LintRule(
         "takes nothing but a description and a default beside a `$ref`",
         ref_beside("description", "default", "$id", "$defs", "$anchor", "$schema"),
         BESIDE,
         fix="inline",
     ),
-    Rule("takes `oneOf` for `anyOf`", has("oneOf"), SUBSET, severity="ignored"),
+    LintRule("takes `oneOf` for `anyOf`", has("oneOf"), SUBSET, severity="ignored"),
     *map(_drops, _DROPPED),
 )
 """For `parametersJsonSchema`."""
 
 
-def found(sent: Sent) -> Iterator[Finding]:
+def lint_tool(sent: SentTool) -> Iterator[Finding]:
     """What Gemini refuses or ignores of a tool as our encoder sends it."""
     yield from _name(sent)
     if sent.strict:
@@ -130,7 +130,7 @@ def _states(schema: Any, where: str, fix: Fix) -> Iterator[Finding]:
         yield Finding("refused", said, where, "gemini", source=STATES, inferred=inferred, fix=fix)
 
 
-def _name(sent: Sent) -> Iterator[Finding]:
+def _name(sent: SentTool) -> Iterator[Finding]:
     if not limits.GEMINI_NAME.fullmatch(sent.name):
         said = (
             "takes names of 1 to 128 letters, digits, _, ., : and - that begin with a letter or _"
@@ -139,7 +139,7 @@ def _name(sent: Sent) -> Iterator[Finding]:
         yield Finding("refused", message, "/name", "gemini", source=NAMES)
 
 
-def found_in_form(entry: Mapping[str, Any], name: str) -> Iterator[Finding]:
+def lint_form(entry: Mapping[str, Any], name: str) -> Iterator[Finding]:
     """The same of a function declaration as a file has it, in camelCase or snake_case."""
     given = camel(entry)
     for key in given:
@@ -151,9 +151,9 @@ def found_in_form(entry: Mapping[str, Any], name: str) -> Iterator[Finding]:
         yield Finding("refused", said, "/parameters", "gemini", source=REFERENCE, inferred=True)
     if "parameters" not in given:
         schema = given.get("parametersJsonSchema", {"type": "object", "properties": {}})
-        yield from found(Sent(name, str(given.get("description") or ""), schema))
+        yield from lint_tool(SentTool(name, str(given.get("description") or ""), schema))
         return
-    yield from _name(Sent(name, "", {}))
+    yield from _name(SentTool(name, "", {}))
     yield from _states(given["parameters"], "/parameters", "gemini")
     told: dict[str, int] = {}
     for finding in _plain(given["parameters"], ()):

@@ -7,16 +7,27 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content
-from app.protocols.gemini.request_tools import choice_of, plain, referring, tools_of
+from app.protocols.gemini.request_tools import (
+    STRUCT,
+    choice_of,
+    fields,
+    invalid,
+    plain,
+    referring,
+    refused,
+    tools_of,
+    typed,
+    wrong_type,
+)
 from app.protocols.reply import tokens
-from app.protocols.server import Asked, BadRequest, compact, encoded, object_of, spaced
+from app.protocols.server import BadRequest, ParsedRequest, compact, encoded, object_of, spaced
 
 TAKES = re.compile(
     r"/v1(?:beta|alpha)?/(?:models|tunedModels)/([^/:]+):(generateContent|streamGenerateContent)"
@@ -68,7 +79,7 @@ def is_three(model: str) -> bool:
     return model.startswith("gemini-3")
 
 
-def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
+def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRequest:
     """The request that `body` holds. Raises BadRequest in Gemini's own words.
 
     Model and method stand in the path; without `alt=sse` a stream is one JSON array.
@@ -93,7 +104,7 @@ def count(body: bytes, headers: Mapping[str, str], target: str, created: int = 0
     return encoded({"totalTokens": read, "promptTokensDetails": details})
 
 
-def _asked(body: Any, model: str, stream: bool) -> Asked:
+def _asked(body: Any, model: str, stream: bool) -> ParsedRequest:
     data = fields(body, _KNOWN, "")
     tools = tools_of(data.get("tools"), model)
     choice = choice_of(data.get("toolConfig"), tools)
@@ -114,7 +125,7 @@ def _asked(body: Any, model: str, stream: bool) -> Asked:
         params=params,
         stream=stream,
     )
-    return Asked(request, tokens(compact([contents, data.get("tools"), request.system])))
+    return ParsedRequest(request, tokens(compact([contents, data.get("tools"), request.system])))
 
 
 def _system(value: Any) -> str:
@@ -424,79 +435,3 @@ def _response(value: Any, where: str, model: str) -> MessagePart:
             pieces.append(_image(inner["inlineData"], f"{where}.parts[{place}]"))
     call_id = typed(given, "id", str, where) or ""
     return MessagePart("result", name=name, call_id=call_id, content=tuple(pieces), is_error=failed)
-
-
-# Members of Google's messages: camelCase or snake_case, and nothing unknown among them. The words
-# of refusal are those of Google's JSON front end, which reads every request before a model sees it.
-# https://protobuf.dev/programming-guides/json/
-
-
-UNKNOWN = "https://github.com/zed-industries/zed/issues/44875"
-TYPES = "https://protobuf.dev/programming-guides/json/"
-
-_UPPER = re.compile(r"[A-Z]")
-_AFTER_LINE = re.compile(r"_([a-z])")
-
-
-def refused(
-    sentence: str, source: str, *, inferred: bool = False, field: str | None = None
-) -> BadRequest:
-    """400 INVALID_ARGUMENT. `field` is the place in the request that a detail of it names."""
-    return BadRequest(
-        sentence, kind="INVALID_ARGUMENT", source=source, inferred=inferred, param=field
-    )
-
-
-def invalid(where: str, sentence: str, source: str, *, inferred: bool = False) -> BadRequest:
-    """What the checks behind the front end say: one line a violation."""
-    return refused(f"* GenerateContentRequest.{where}: {sentence}\n", source, inferred=inferred)
-
-
-def fields(value: Any, known: Collection[str], where: str) -> dict[str, Any]:
-    """The members of the message at `where` ("" is the request) by their camelCase names.
-
-    Null is as good as absent.
-    """
-    if not isinstance(value, dict):
-        raise wrong_type(value, where, "a message")
-    found = {}
-    for key, item in value.items():
-        name = _AFTER_LINE.sub(lambda letter: letter[1].upper(), key)
-        if name not in known:
-            raise unknown(key, where)
-        if item is not None:
-            found[name] = item
-    return found
-
-
-def unknown(name: str, where: str) -> BadRequest:
-    at = f" at '{where}'" if where else ""
-    return refused(
-        f'Invalid JSON payload received. Unknown name "{name}"{at}: Cannot find field.',
-        UNKNOWN,
-        field=where,
-    )
-
-
-def wrong_type(value: Any, where: str, kind: str) -> BadRequest:
-    shown = compact(value)[:80]
-    return refused(f"Invalid value at '{where}' ({kind}), {shown}", TYPES, field=where)
-
-
-def typed(data: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
-    """The member `name`, which is absent (None) or of this kind."""
-    value = data.get(name)
-    kinds = {str: "TYPE_STRING", bool: "TYPE_BOOL", int: "TYPE_INT32", list: "a list"}
-    number = kind in (int, float) and isinstance(value, bool)
-    if value is not None and (number or not isinstance(value, kind)):
-        raise wrong_type(value, inside(where, name), kinds.get(kind, STRUCT))
-    return value
-
-
-STRUCT = "type.googleapis.com/google.protobuf.Struct"
-
-
-def inside(where: str, name: str) -> str:
-    """The path of a member, as Google writes it: in snake_case."""
-    snake = _UPPER.sub(lambda letter: f"_{letter[0].lower()}", name)
-    return f"{where}.{snake}" if where else snake

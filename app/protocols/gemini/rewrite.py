@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Any
 
 from app.core import provider_limits as limits
-from app.protocols.gemini.lint import KNOWN, found_in_form, too_many_items
+from app.protocols.gemini.lint import KNOWN, lint_form, too_many_items
 from app.protocols.rewrite_parts import (
     UNJUDGED,
     Losses,
@@ -44,7 +44,7 @@ class Gemini:
         done = self.of({**root, "type": "object"}, ())
         if too_many_items(done) is not None:
             done = without_items(done, self.losses)
-        for finding in found_in_form({"parameters": done}, "x"):
+        for finding in lint_form({"parameters": done}, "x"):
             if finding.severity == "refused":
                 self.losses.add(f"Still refused: {finding.message.rstrip('.')}", ())
         return done

@@ -14,15 +14,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from app.protocols.gemini.request import COUNTING, SIGNED_BY, TAKES, count, is_three, parse
-from app.protocols.reply import Block, Reply
+from app.protocols.reply import ModelReply, ReplyBlock
 from app.protocols.server import (
     FIRST_TOKEN_S,
-    Asked,
     BadRequest,
-    Beside,
-    End,
-    Frame,
-    Stamp,
+    IdSource,
+    OutgoingFrame,
+    ParsedRequest,
+    ProviderServer,
+    SideEndpoint,
     Tag,
     compact,
     delta_pause,
@@ -35,7 +35,7 @@ _STOP = {"stop": "STOP", "calls": "STOP", "length": "MAX_TOKENS", "refusal": "SA
 _KEYS = "https://ai.google.dev/gemini-api/docs/troubleshooting"
 
 
-def frames(reply: Reply, asked: Asked, stamp: Stamp) -> Iterator[Frame]:
+def frames(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
     """The stream of one answer: events with Windows line ends, or the elements of an array.
 
     No marker closes it; the finish reason comes in an event of its own, with an empty text.
@@ -45,14 +45,14 @@ def frames(reply: Reply, asked: Asked, stamp: Stamp) -> Iterator[Frame]:
 
     def event(
         part: Mapping[str, Any], pause: float, tag: Tag, end: Mapping[str, Any], args: str = ""
-    ) -> Frame:
+    ) -> OutgoingFrame:
         nonlocal first
         usage = _usage(asked, said, thought, calls)
         text = _text(_response([part], end, usage, asked, stamp), args, as_array)
         head = ("[" if first else ",\r\n") if as_array else "data: "
         wait, first = chance.uniform(*FIRST_TOKEN_S) if first else pause, False
         tail = ("]" if end else "") if as_array else "\r\n\r\n"
-        return Frame(_bytes(head + text + tail), wait, tag)
+        return OutgoingFrame(_bytes(head + text + tail), wait, tag)
 
     for block in _sayable(reply):
         if block.kind == "call":
@@ -70,7 +70,7 @@ def frames(reply: Reply, asked: Asked, stamp: Stamp) -> Iterator[Frame]:
     yield event({"text": "", **signed}, 0.0, "finish", _finish(reply))
 
 
-def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
+def whole(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> bytes:
     """The answer of generateContent."""
     parts: list[dict[str, Any]] = []
     args: list[str] = []
@@ -97,7 +97,7 @@ def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
 # Parts.
 
 
-def _sayable(reply: Reply) -> tuple[Block, ...]:
+def _sayable(reply: ModelReply) -> tuple[ReplyBlock, ...]:
     """The blocks without their calls where one of these cannot be said."""
     broken = _broken(reply)
     if broken is None:
@@ -109,7 +109,7 @@ def _sayable(reply: Reply) -> tuple[Block, ...]:
     return tuple(block for block in reply.blocks if block.kind != "call")
 
 
-def _broken(reply: Reply) -> Block | None:
+def _broken(reply: ModelReply) -> ReplyBlock | None:
     return next((block for block in reply.calls if not _is_object(block.text)), None)
 
 
@@ -128,11 +128,11 @@ def _no_number(name: str) -> Any:
     raise ValueError(name)
 
 
-def _prose(block: Block, text: str) -> dict[str, Any]:
+def _prose(block: ReplyBlock, text: str) -> dict[str, Any]:
     return {"text": text, "thought": True} if block.kind == "thinking" else {"text": text}
 
 
-def _call(block: Block, place: int, asked: Asked, stamp: Stamp) -> dict[str, Any]:
+def _call(block: ReplyBlock, place: int, asked: ParsedRequest, stamp: IdSource) -> dict[str, Any]:
     """A call; in place of its arguments, which go out to the letter, a text that stands nowhere
     else. Of Gemini 3 it has an id, and the first of a step is signed.
     """
@@ -145,11 +145,11 @@ def _call(block: Block, place: int, asked: Asked, stamp: Stamp) -> dict[str, Any
     return part if place else part | {"thoughtSignature": _signature(stamp)}
 
 
-def _place(stamp: Stamp, place: int) -> str:
+def _place(stamp: IdSource, place: int) -> str:
     return stamp.id("args-", place, 32)
 
 
-def _signature(stamp: Stamp) -> str:
+def _signature(stamp: IdSource) -> str:
     """Opaque to the client; it is checked for being of the simulator, not for what it holds."""
     return b64encode(SIGNED_BY + stamp.id("", 0, 20).encode()).decode()
 
@@ -158,7 +158,11 @@ def _signature(stamp: Stamp) -> str:
 
 
 def _response(
-    parts: list[Any], end: Mapping[str, Any], usage: Mapping[str, Any], asked: Asked, stamp: Stamp
+    parts: list[Any],
+    end: Mapping[str, Any],
+    usage: Mapping[str, Any],
+    asked: ParsedRequest,
+    stamp: IdSource,
 ) -> dict[str, Any]:
     candidate = {"content": {"parts": parts, "role": "model"}, **end, "index": 0}
     if end.get("finishReason") == "MALFORMED_FUNCTION_CALL":
@@ -182,7 +186,7 @@ def _text(value: Mapping[str, Any], args: str, as_array: bool) -> str:
     return written.replace(f'"{place}"', line, 1) if place else written
 
 
-def _finish(reply: Reply) -> dict[str, Any]:
+def _finish(reply: ModelReply) -> dict[str, Any]:
     broken = _broken(reply)
     if broken is not None and reply.stop != "length":
         told = f"Malformed function call: {broken.name}({broken.text[:200]})"
@@ -193,7 +197,7 @@ def _finish(reply: Reply) -> dict[str, Any]:
     return reason
 
 
-def _usage(asked: Asked, said: int, thought: int, calls: int) -> dict[str, Any]:
+def _usage(asked: ParsedRequest, said: int, thought: int, calls: int) -> dict[str, Any]:
     """`said` and `thought` are in characters; thoughts are counted apart, as Gemini does."""
     read, spent, thought = asked.input_tokens, (said + 3) // 4 + 8 * calls, (thought + 3) // 4
     usage: dict[str, Any] = {"promptTokenCount": read}
@@ -288,7 +292,7 @@ def _listed(name: str) -> dict[str, Any]:
     }
 
 
-END = End(
+END = ProviderServer(
     name="gemini",
     base="/gemini",
     path=f"/v1beta/models/{MODELS[0]}:generateContent",
@@ -319,7 +323,9 @@ END = End(
     key_param="key",
     waits_in_body=True,
     beside=(
-        Beside("POST", COUNTING, count),
-        Beside("GET", re.compile(r"/v1(?:beta|alpha)?/(?:models|tunedModels)/[^/:]+"), _model),
+        SideEndpoint("POST", COUNTING, count),
+        SideEndpoint(
+            "GET", re.compile(r"/v1(?:beta|alpha)?/(?:models|tunedModels)/[^/:]+"), _model
+        ),
     ),
 )

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from app.core.events import EndReason, Usage
 from app.protocols.base import Codec, ModelInfo, listed
-from app.protocols.builder import Answer, OpenPart
+from app.protocols.builder import EventBuilder, OpenPart
 from app.protocols.decoder import BodyDecoder, Took
 from app.protocols.ollama.encode import QUIRKS, encode
 from app.protocols.raw_json import Quoted
@@ -34,7 +34,7 @@ Prose = Literal["text", "thinking"]
 
 def decoder(status: int) -> BodyDecoder:
     """A Decoder of one response."""
-    answer = Answer()
+    answer = EventBuilder()
     return BodyDecoder(status, answer, _Reader(answer))
 
 
@@ -42,7 +42,7 @@ class _Reader:
     api = "Ollama API"
     marked = True
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: EventBuilder) -> None:
         self._answer = answer
         self._prose: OpenPart | None = None
         self._logprobs: list[Any] = []  # logprobs that wait for the part they belong to

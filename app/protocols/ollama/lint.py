@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from app.protocols.lint_rules import MOST_OF_A_RULE, Finding, Fix, Sent, at
+from app.protocols.lint_rules import MOST_OF_A_RULE, Finding, Fix, SentTool, at
 from app.schema.keywords import Place, pointer
 
 GO = "https://github.com/ollama/ollama/blob/main/api/types.go"
@@ -27,7 +27,7 @@ _TYPES: Mapping[str, tuple[type, str]] = {
 }
 
 
-def found(sent: Sent) -> Iterator[Finding]:
+def lint_tool(sent: SentTool) -> Iterator[Finding]:
     """What Ollama refuses or ignores of a tool."""
     if sent.strict:
         said = "Ollama has no strict mode: arguments may not fit their schema."

@@ -14,7 +14,7 @@ from typing import Any
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content, Tool, ToolChoice
 from app.protocols.reply import tokens
-from app.protocols.server import Asked, BadRequest, compact
+from app.protocols.server import BadRequest, ParsedRequest, compact
 from app.protocols.server import object_of as json_object
 
 ROUTES = "https://github.com/ollama/ollama/blob/main/server/routes.go (ChatHandler)"
@@ -31,7 +31,7 @@ _OURS = "without an id "
 _THINK = ("high", "medium", "low")
 
 
-def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
+def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRequest:
     """The request that `body` holds. Raises BadRequest in Ollama's own words.
 
     A request without messages asks only that the model be loaded: its param `load` is set.
@@ -65,7 +65,7 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
         },
         stream=stream is not False and bool(messages),
     )
-    return Asked(request, tokens(compact([data.get("messages"), data.get("tools")])))
+    return ParsedRequest(request, tokens(compact([data.get("messages"), data.get("tools")])))
 
 
 def _refused(sentence: str, source: str, status: int = 400, inferred: bool = False) -> BadRequest:

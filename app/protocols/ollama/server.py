@@ -12,15 +12,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from app.protocols.ollama.request import NO_TOOLS, ROUTES, parse
-from app.protocols.reply import Block, Reply, tokens
+from app.protocols.reply import ModelReply, ReplyBlock, tokens
 from app.protocols.server import (
     FIRST_TOKEN_S,
-    Asked,
     BadRequest,
-    Beside,
-    End,
-    Frame,
-    Stamp,
+    IdSource,
+    OutgoingFrame,
+    ParsedRequest,
+    ProviderServer,
+    SideEndpoint,
     Tag,
     compact,
     delta_pause,
@@ -37,7 +37,7 @@ _VERSION = "0.12.6"
 _NS = 1_000_000_000
 
 
-def frames(reply: Reply, asked: Asked, stamp: Stamp) -> Iterator[Frame]:
+def frames(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
     """The stream of one answer: a line for each delta, one for each call, one for the end."""
     chance = stamp.chance()
     first = chance.uniform(*FIRST_TOKEN_S)
@@ -45,20 +45,20 @@ def frames(reply: Reply, asked: Asked, stamp: Stamp) -> Iterator[Frame]:
     for block in _sayable(reply):
         if block.kind == "call":
             said = _line(asked, stamp, f'"content":"","tool_calls":[{_call(block, place, stamp)}]')
-            yield Frame(said, first + delta_pause(block, chance), "args")
+            yield OutgoingFrame(said, first + delta_pause(block, chance), "args")
             place, first = place + 1, 0.0
             continue
         for piece in pieces(block, chance):
             message = {"content": "", _FIELDS[block.kind]: piece}
             tag: Tag = "text"
             pause = first + delta_pause(block, chance)
-            yield Frame(_line(asked, stamp, compact(message)[1:-1]), pause, tag)
+            yield OutgoingFrame(_line(asked, stamp, compact(message)[1:-1]), pause, tag)
             first = 0.0
     end = compact(_end(reply, asked, stamp))[1:-1]
-    yield Frame(_line(asked, stamp, '"content":""', end), first, "finish")
+    yield OutgoingFrame(_line(asked, stamp, '"content":""', end), first, "finish")
 
 
-def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
+def whole(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> bytes:
     """The answer to a request with `stream` false."""
     if asked.request.params.get("load"):
         return _line(asked, stamp, '"content":""', '"done_reason":"load","done":true')
@@ -72,12 +72,12 @@ def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
     return _line(asked, stamp, said, compact(_end(reply, asked, stamp))[1:-1])
 
 
-def _sayable(reply: Reply) -> tuple[Block, ...]:
+def _sayable(reply: ModelReply) -> tuple[ReplyBlock, ...]:
     """The blocks as Ollama can say them: a call that it cannot read stays the text it was."""
     return tuple(block if _is_call(block) else _unread(block) for block in reply.blocks)
 
 
-def _is_call(block: Block) -> bool:
+def _is_call(block: ReplyBlock) -> bool:
     if block.kind != "call" or not block.text:
         return True
     try:
@@ -92,19 +92,19 @@ def _no_number(name: str) -> Any:
     raise ValueError(name)
 
 
-def _unread(block: Block) -> Block:
+def _unread(block: ReplyBlock) -> ReplyBlock:
     text = f'{{"name": {compact(block.name)}, "arguments": {block.text}}}'
-    return Block("text", text, piece=block.piece)
+    return ReplyBlock("text", text, piece=block.piece)
 
 
-def _call(block: Block, place: int, stamp: Stamp) -> str:
+def _call(block: ReplyBlock, place: int, stamp: IdSource) -> str:
     """The JSON text of a call; its arguments stand there to the letter."""
     head = compact({"index": place, "name": block.name})[:-1]
     id_ = compact(stamp.id("call_", place, 8).lower())
     return f'{{"id":{id_},"function":{head},"arguments":{block.text or "{}"}}}}}'
 
 
-def _line(asked: Asked, stamp: Stamp, message: str, end: str = '"done":false') -> bytes:
+def _line(asked: ParsedRequest, stamp: IdSource, message: str, end: str = '"done":false') -> bytes:
     """A line with these members of the message, and these after it."""
     at = datetime.fromtimestamp(stamp.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.000000Z")
     head = compact({"model": asked.request.model, "created_at": at})[:-1]
@@ -113,7 +113,7 @@ def _line(asked: Asked, stamp: Stamp, message: str, end: str = '"done":false') -
     return text.encode("utf-8", "backslashreplace")
 
 
-def _end(reply: Reply, asked: Asked, stamp: Stamp) -> dict[str, Any]:
+def _end(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> dict[str, Any]:
     spent = sum(tokens(block.text) + (8 if block.kind == "call" else 0) for block in reply.blocks)
     read, said = asked.input_tokens * _NS // 1000, spent * _NS // 50
     return {
@@ -187,7 +187,7 @@ def _listed(name: str, at: str) -> dict[str, Any]:
 
 _ANY: tuple[str, str | None] = ("", None)
 
-END = End(
+END = ProviderServer(
     name="ollama",
     base="/ollama",
     path="/api/chat",
@@ -206,8 +206,8 @@ END = End(
     models=models,
     stream_type="application/x-ndjson",
     beside=(
-        Beside("GET", re.compile("/api/version"), lambda *_: encoded({"version": _VERSION})),
-        Beside("GET", re.compile("/api/ps"), lambda *_: encoded({"models": []})),
-        Beside("POST", re.compile("/api/show"), _shown),
+        SideEndpoint("GET", re.compile("/api/version"), lambda *_: encoded({"version": _VERSION})),
+        SideEndpoint("GET", re.compile("/api/ps"), lambda *_: encoded({"models": []})),
+        SideEndpoint("POST", re.compile("/api/show"), _shown),
     ),
 )

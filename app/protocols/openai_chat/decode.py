@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from app.core.events import EndReason, Usage
 from app.protocols.base import Codec, ModelInfo, listed
-from app.protocols.builder import Answer, OpenPart
+from app.protocols.builder import EventBuilder, OpenPart
 from app.protocols.decoder import BodyDecoder, Took
-from app.protocols.errors import MAX_WORDS, error_sentence, told_error
+from app.protocols.errors import MAX_WORDS, error_sentence, read_error
 from app.protocols.openai_chat.encode import QUIRKS, encode
 from app.protocols.raw_json import Quoted, alike, joined
 
@@ -44,7 +44,7 @@ Prose = Literal["text", "thinking", "refusal"]
 
 def decoder(status: int) -> BodyDecoder:
     """A Decoder of one response."""
-    answer = Answer()
+    answer = EventBuilder()
     return BodyDecoder(status, answer, _Reader(answer))
 
 
@@ -52,9 +52,9 @@ class _Reader:
     api = "OpenAI Chat Completions API"
     marked = True
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: EventBuilder) -> None:
         self._answer = answer
-        self._calls = Calls(answer)
+        self._calls = CallAssembler(answer)
         self._prose: OpenPart | None = None
         self._logprobs: dict[str, list[Any]] = {}  # by kind of part, until one takes them
         self._opened = False
@@ -130,7 +130,7 @@ class _Reader:
         if error := choice.get("error"):
             # OpenRouter tells there that the model's server failed, beside a reason of any kind.
             self.settle(whole=False)
-            told = told_error({"error": error})
+            told = read_error({"error": error})
             words = told.words if told else str(error)[:MAX_WORDS]
             self._answer.fail("error", error_sentence(words), error=error)
         return part == "message"
@@ -346,7 +346,7 @@ Where = tuple[Quoted, *tuple[str | int, ...]]
 """The JSON text of a chunk, and the path of a value in it."""
 
 
-class _Call:
+class _OpenCall:
     __slots__ = ("bare", "extra", "id", "index", "name", "part", "told", "type")
 
     def __init__(self, index: int | None) -> None:
@@ -360,15 +360,15 @@ class _Call:
         self.bare = True  # whether no argument text came yet
 
 
-class Calls:
+class CallAssembler:
     """The calls of one answer. `settle` when no more fragments can come."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: EventBuilder) -> None:
         self._answer = answer
-        self._calls: list[_Call] = []
-        self._by_index: dict[int, _Call] = {}
-        self._by_id: dict[str, _Call] = {}
-        self._legacy: _Call | None = None
+        self._calls: list[_OpenCall] = []
+        self._by_index: dict[int, _OpenCall] = {}
+        self._by_id: dict[str, _OpenCall] = {}
+        self._legacy: _OpenCall | None = None
         self._doubled = False
 
     def take(self, message: Mapping[str, Any], where: Where) -> None:
@@ -459,7 +459,7 @@ class Calls:
         call.extra.update(extra)
         self._grow(call, body, arguments, (*where, inner))
 
-    def _call_of(self, index: int | None, id_: str, name: str) -> _Call:
+    def _call_of(self, index: int | None, id_: str, name: str) -> _OpenCall:
         """The rule of the module's docstring."""
         at_index = self._by_index.get(index) if index is not None else None
         if at_index is not None:
@@ -474,12 +474,12 @@ class Calls:
             return self._new(index)
         return self._calls[-1]
 
-    def _new(self, index: int | None) -> _Call:
-        call = _Call(index)
+    def _new(self, index: int | None) -> _OpenCall:
+        call = _OpenCall(index)
         self._calls.append(call)
         return call
 
-    def _name(self, call: _Call, piece: str) -> None:
+    def _name(self, call: _OpenCall, piece: str) -> None:
         """In pieces, until the first argument: after that a name can only be a repeat."""
         if call.name and not call.bare:
             return
@@ -487,7 +487,9 @@ class Calls:
         if call.part is not None:
             self._answer.beside(call.part, "name", piece)
 
-    def _grow(self, call: _Call, body: Mapping[str, Any], member_name: str, where: Where) -> None:
+    def _grow(
+        self, call: _OpenCall, body: Mapping[str, Any], member_name: str, where: Where
+    ) -> None:
         name = body.get("name")
         if isinstance(name, str) and name and name != call.name:
             self._name(call, name)

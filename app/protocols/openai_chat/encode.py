@@ -33,7 +33,7 @@ from app.protocols.encoder import (
     wire_request,
 )
 from app.protocols.parameters import in_own_words
-from app.protocols.preflight import Takes, foretell
+from app.protocols.preflight import ProviderSupport, foretell
 
 PROTOCOL = "openai_chat"
 PATH = "/chat/completions"
@@ -122,7 +122,9 @@ def _prompt(message: Message, request: ModelRequest, notes: Notes) -> str | list
             continue
         own = own_members(part.meta, part, PROTOCOL, notes)
         images = [piece for piece in part.content if piece.type == "image"]
-        pieces += [_with_own(_image(image), own) for image in _taken(images, request, notes)]
+        pieces += [
+            _with_own(_image(image), own) for image in _supported_images(images, request, notes)
+        ]
         if part.text.strip():
             pieces.append({**own, **_text(part.text)})
     if any(piece != _text(str(piece.get("text"))) for piece in pieces):
@@ -130,7 +132,7 @@ def _prompt(message: Message, request: ModelRequest, notes: Notes) -> str | list
     return "\n\n".join(piece["text"] for piece in pieces)
 
 
-def _taken(images: list[Content], request: ModelRequest, notes: Notes) -> list[Content]:
+def _supported_images(images: list[Content], request: ModelRequest, notes: Notes) -> list[Content]:
     """The images that the server takes: all or none."""
     if images and "text_only" in request.quirks:
         notes.add("Images were left out: this server takes text alone.")
@@ -272,7 +274,7 @@ def _results(
     beside = legacy or "image_results" not in request.quirks
     for part in message.parts:
         shown = [piece for piece in part.content if piece.type == "image"]
-        images = [_image(image) for image in _taken(shown, request, notes)]
+        images = [_image(image) for image in _supported_images(shown, request, notes)]
         content: str | list[Any] = error_text(part, "OpenAI's format", notes)
         note_foreign(part, PROTOCOL, notes)
         content = _listed(part) or content
@@ -311,7 +313,7 @@ def _listed(part: MessagePart) -> list[Any]:
 # expressed is narrowed or left out and noted; nothing is changed unseen.
 
 
-_TAKES = Takes(
+_TAKES = ProviderSupport(
     "OpenAI's format",
     limits.OPENAI_NAME["openai_chat"],
     most=limits.OPENAI_MOST_TOOLS,

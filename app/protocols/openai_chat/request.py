@@ -28,7 +28,7 @@ from app.protocols.openai_chat.request_tools import (
     wrong_type,
 )
 from app.protocols.reply import tokens
-from app.protocols.server import Asked, compact, object_of, spaced
+from app.protocols.server import ParsedRequest, compact, object_of, spaced
 
 _KNOWN = spaced(
     """model messages tools tool_choice parallel_tool_calls stream stream_options temperature top_p
@@ -42,7 +42,7 @@ _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 _MOST_CHOICES = 128
 
 
-def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
+def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRequest:
     """The request that `body` holds. Raises BadRequest in OpenAI's own words.
 
     Of `params` the end reads `choices` (how many answers), `logprobs` and `legacy` (the older
@@ -74,7 +74,9 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> Asked:
     request = ModelRequest(model, system, messages, tools, choice, params, stream=stream)
     spent = tokens(compact([data["messages"], data.get("tools")]))
     options = data.get("stream_options")
-    return Asked(request, spent, isinstance(options, dict) and bool(options.get("include_usage")))
+    return ParsedRequest(
+        request, spent, isinstance(options, dict) and bool(options.get("include_usage"))
+    )
 
 
 def _check_flags(data: Mapping[str, Any], has_tools: bool) -> None:

@@ -12,22 +12,22 @@ from typing import Any
 from app.core.provider_limits import OPENAI_LONGEST_NAME, OPENAI_MOST_TOOLS
 from app.core.tools import FREEFORM, Tool, ToolChoice
 from app.protocols import openai_lint, openai_schema
-from app.protocols.server import BadRequest, Source, compact
+from app.protocols.server import BadRequest, Citation, compact
 
 # What the provider says when it refuses a request, and where that is known from.
 
-REFERENCE = Source("OpenAI API reference: create a chat completion")
-ASSUMED = Source("OpenAI API reference: create a chat completion", inferred=True)
-UNANSWERED = Source("https://github.com/BerriAI/litellm/issues/10083")
-NO_CALL = Source("https://github.com/miurla/morphic/issues/136")
-OTHER_CALL = Source("docs/wire.md, section 2: results answer the calls before", inferred=True)
-TOO_MANY = Source("https://github.com/vishalmysore/Tools4AI/issues/16")
-NAMES = Source(openai_lint.NAMES["openai_chat"])
-MAX_TOKENS = Source("https://github.com/sipeed/picoclaw/issues/16")
-ONLY_DEFAULT = Source("recordings of vercel/ai, openai errors (docs/wire.md, section 2)")
-TOOL_CONTENT = Source("recordings of pydantic-ai, test_multimodal_tool_return_matrix")
-SAY_JSON = Source("https://github.com/mem0ai/mem0/issues/3008")
-IMAGES = Source("OpenAI guide to images", inferred=True)
+REFERENCE = Citation("OpenAI API reference: create a chat completion")
+ASSUMED = Citation("OpenAI API reference: create a chat completion", inferred=True)
+UNANSWERED = Citation("https://github.com/BerriAI/litellm/issues/10083")
+NO_CALL = Citation("https://github.com/miurla/morphic/issues/136")
+OTHER_CALL = Citation("docs/wire.md, section 2: results answer the calls before", inferred=True)
+TOO_MANY = Citation("https://github.com/vishalmysore/Tools4AI/issues/16")
+NAMES = Citation(openai_lint.NAMES["openai_chat"])
+MAX_TOKENS = Citation("https://github.com/sipeed/picoclaw/issues/16")
+ONLY_DEFAULT = Citation("recordings of vercel/ai, openai errors (docs/wire.md, section 2)")
+TOOL_CONTENT = Citation("recordings of pydantic-ai, test_multimodal_tool_return_matrix")
+SAY_JSON = Citation("https://github.com/mem0ai/mem0/issues/3008")
+IMAGES = Citation("OpenAI guide to images", inferred=True)
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
 _LONGEST = OPENAI_LONGEST_NAME["openai_chat"]
@@ -49,7 +49,7 @@ def missing(param: str) -> BadRequest:
     )
 
 
-def invalid(param: str, sentence: str, source: Source = REFERENCE) -> BadRequest:
+def invalid(param: str, sentence: str, source: Citation = REFERENCE) -> BadRequest:
     return source.refusal(f"Invalid '{param}': {sentence}", param=param, code="invalid_value")
 
 
@@ -162,7 +162,7 @@ def _custom(custom: Any, place: str) -> Tool:
     return Tool(name, str(custom.get("description") or ""), FREEFORM, format=form)
 
 
-def _bad_schema(name: str, place: str, sentence: str, source: Source) -> BadRequest:
+def _bad_schema(name: str, place: str, sentence: str, source: Citation) -> BadRequest:
     return source.refusal(
         f"Invalid schema for function '{name}': {sentence}",
         param=f"{place}.parameters",

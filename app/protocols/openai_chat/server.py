@@ -11,15 +11,15 @@ from random import Random
 from typing import Any
 
 from app.protocols.openai_chat.request import parse
-from app.protocols.reply import Block, Reply, raw_input, tokens
+from app.protocols.reply import ModelReply, ReplyBlock, raw_input, tokens
 from app.protocols.server import (
     FIRST_TOKEN_S,
-    Asked,
     BadRequest,
-    Beside,
-    End,
-    Frame,
-    Stamp,
+    IdSource,
+    OutgoingFrame,
+    ParsedRequest,
+    ProviderServer,
+    SideEndpoint,
     Tag,
     compact,
     delta_pause,
@@ -33,33 +33,35 @@ _KEYS = "OpenAI guide: Error codes"
 _FINGERPRINT = "fp_simulator"
 
 
-def frames(reply: Reply, asked: Asked, stamp: Stamp) -> Iterator[Frame]:
+def frames(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
     """The stream of one answer, as often as it was asked for: one choice after the other."""
     chance = stamp.chance()
     for number in range(_choices(asked)):
         yield from _choice_frames(reply, asked, stamp, chance, number)
     if asked.include_usage:
         last = _head(asked, stamp) | {"choices": [], "usage": _usage(reply, asked)}
-        yield Frame(_sse(last))
-    yield Frame(b"data: [DONE]\n\n", tag="marker")
+        yield OutgoingFrame(_sse(last))
+    yield OutgoingFrame(b"data: [DONE]\n\n", tag="marker")
 
 
-def _choices(asked: Asked) -> int:
+def _choices(asked: ParsedRequest) -> int:
     count = asked.request.params.get("choices", 1)
     return count if isinstance(count, int) else 1
 
 
 def _choice_frames(
-    reply: Reply, asked: Asked, stamp: Stamp, chance: Random, number: int
-) -> Iterator[Frame]:
+    reply: ModelReply, asked: ParsedRequest, stamp: IdSource, chance: Random, number: int
+) -> Iterator[OutgoingFrame]:
     """One choice: the role first, a call's id and name before its arguments."""
     usage: dict[str, Any] = {"usage": None} if asked.include_usage else {}
     legacy, freeform = bool(asked.request.params.get("legacy")), _freeform(asked)
 
-    def chunk(delta: Mapping[str, Any], pause: float, tag: Tag, finish: str | None = None) -> Frame:
+    def chunk(
+        delta: Mapping[str, Any], pause: float, tag: Tag, finish: str | None = None
+    ) -> OutgoingFrame:
         told = _logprobs(str(delta.get("content") or ""), asked)
         choice = {"index": number, "delta": delta, "logprobs": told, "finish_reason": finish}
-        return Frame(_sse(_head(asked, stamp) | {"choices": [choice]} | usage), pause, tag)
+        return OutgoingFrame(_sse(_head(asked, stamp) | {"choices": [choice]} | usage), pause, tag)
 
     text = any(block.kind == "text" for block in reply.blocks)
     opening = {"role": "assistant", "content": "" if text else None, "refusal": None}
@@ -78,7 +80,7 @@ def _choice_frames(
     yield chunk({}, 0.0, "finish", _finish_reason(reply, legacy))
 
 
-def _sayable(reply: Reply, legacy: bool) -> Iterator[Block]:
+def _sayable(reply: ModelReply, legacy: bool) -> Iterator[ReplyBlock]:
     """The older dialect has room for one call in a turn."""
     calls = 0
     for block in reply.blocks:
@@ -87,11 +89,11 @@ def _sayable(reply: Reply, legacy: bool) -> Iterator[Block]:
             yield block
 
 
-def _freeform(asked: Asked) -> frozenset[str]:
+def _freeform(asked: ParsedRequest) -> frozenset[str]:
     return frozenset(tool.name for tool in asked.request.tools if tool.format is not None)
 
 
-def _logprobs(text: str, asked: Asked) -> dict[str, Any] | None:
+def _logprobs(text: str, asked: ParsedRequest) -> dict[str, Any] | None:
     """One made-up token for the whole piece; None where nobody asked."""
     if not text or not asked.request.params.get("logprobs"):
         return None
@@ -104,7 +106,7 @@ def _sse(chunk: Mapping[str, Any]) -> bytes:
     return b"data: %s\n\n" % encoded(chunk)
 
 
-def _head(asked: Asked, stamp: Stamp) -> dict[str, Any]:
+def _head(asked: ParsedRequest, stamp: IdSource) -> dict[str, Any]:
     return {
         "id": stamp.id("chatcmpl-", 0, 29),
         "object": "chat.completion.chunk",
@@ -115,20 +117,22 @@ def _head(asked: Asked, stamp: Stamp) -> dict[str, Any]:
     }
 
 
-def _opened(block: Block, place: int, stamp: Stamp, legacy: bool, custom: bool) -> dict[str, Any]:
+def _opened(
+    block: ReplyBlock, place: int, stamp: IdSource, legacy: bool, custom: bool
+) -> dict[str, Any]:
     if legacy:
         return {"function_call": {"name": block.name, "arguments": ""}}
     called = _called(block, "", custom)
     return {"tool_calls": [{"index": place, "id": _id(place, stamp), **called}]}
 
 
-def _called(block: Block, text: str, custom: bool) -> dict[str, Any]:
+def _called(block: ReplyBlock, text: str, custom: bool) -> dict[str, Any]:
     if custom:
         return {"type": "custom", "custom": {"name": block.name, "input": text}}
     return {"type": "function", "function": {"name": block.name, "arguments": text}}
 
 
-def _delta(block: Block, piece: str, place: int, legacy: bool, custom: bool) -> dict[str, Any]:
+def _delta(block: ReplyBlock, piece: str, place: int, legacy: bool, custom: bool) -> dict[str, Any]:
     match block.kind:
         case "text":
             return {"content": piece}
@@ -142,7 +146,7 @@ def _delta(block: Block, piece: str, place: int, legacy: bool, custom: bool) -> 
             return {"tool_calls": [{"index": place, "function": {"arguments": piece}}]}
 
 
-def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
+def whole(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> bytes:
     """The answer to a request with `stream` false."""
     legacy = bool(asked.request.params.get("legacy"))
     choices = [
@@ -158,7 +162,9 @@ def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
     return encoded(body | {"usage": _usage(reply, asked)})
 
 
-def _message(reply: Reply, asked: Asked, stamp: Stamp, legacy: bool) -> dict[str, Any]:
+def _message(
+    reply: ModelReply, asked: ParsedRequest, stamp: IdSource, legacy: bool
+) -> dict[str, Any]:
     freeform, calls = _freeform(asked), [b for b in _sayable(reply, legacy) if b.kind == "call"]
     thinking = "".join(block.text for block in reply.blocks if block.kind == "thinking")
     message: dict[str, Any] = {
@@ -179,17 +185,17 @@ def _message(reply: Reply, asked: Asked, stamp: Stamp, legacy: bool) -> dict[str
     return message | ({"reasoning_content": thinking} if thinking else {})
 
 
-def _id(place: int, stamp: Stamp) -> str:
+def _id(place: int, stamp: IdSource) -> str:
     return stamp.id("call_", place, 24)
 
 
-def _finish_reason(reply: Reply, legacy: bool) -> str:
+def _finish_reason(reply: ModelReply, legacy: bool) -> str:
     if legacy and reply.stop == "calls":
         return "function_call"
     return _STOP.get(reply.stop, reply.stop)
 
 
-def _usage(reply: Reply, asked: Asked) -> dict[str, Any]:
+def _usage(reply: ModelReply, asked: ParsedRequest) -> dict[str, Any]:
     spent = sum(tokens(b.text) + (8 if b.kind == "call" else 0) for b in reply.blocks)
     spent *= _choices(asked)
     thought = sum(tokens(block.text) for block in reply.blocks if block.kind == "thinking")
@@ -277,7 +283,7 @@ KINDS: Mapping[int, tuple[str, str | None]] = {
     529: ("server_error", "overloaded"),
 }
 
-END = End(
+END = ProviderServer(
     name="openai_chat",
     base="/openai/v1",
     path="/chat/completions",
@@ -299,5 +305,5 @@ END = End(
     bad_key=_bad_key,
     headers=_headers,
     models=models,
-    beside=(Beside("GET", re.compile("/models/.+"), _model),),
+    beside=(SideEndpoint("GET", re.compile("/models/.+"), _model),),
 )

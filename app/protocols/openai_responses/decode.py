@@ -13,9 +13,9 @@ from typing import Any
 
 from app.core.events import EndReason, PartKind, Usage
 from app.protocols.base import Codec, ModelInfo, listed
-from app.protocols.builder import FAILED_REASONS, PROSE, Answer, OpenPart
+from app.protocols.builder import FAILED_REASONS, PROSE, EventBuilder, OpenPart
 from app.protocols.decoder import BodyDecoder, Took
-from app.protocols.errors import Told, error_sentence, told_error
+from app.protocols.errors import ProviderError, error_sentence, read_error
 from app.protocols.openai_responses.encode import QUIRKS, encode
 from app.protocols.raw_json import Quoted, alike, end_of, joined
 
@@ -84,7 +84,7 @@ _QUIET_STARTS = (
 
 def decoder(status: int) -> BodyDecoder:
     """A Decoder of one response."""
-    answer = Answer()
+    answer = EventBuilder()
     return BodyDecoder(status, answer, _Reader(answer))
 
 
@@ -92,12 +92,14 @@ class _Reader:
     api = "OpenAI Responses API"
     marked = True
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: EventBuilder) -> None:
         self._answer = answer
         self._items = Items(answer)
         self._meta: dict[str, Any] = {}
         self._opened = False
-        self._error: Told | None = None  # an error event, which `response.failed` tells in full
+        self._error: ProviderError | None = (
+            None  # an error event, which `response.failed` tells in full
+        )
 
     def read(self, value: Mapping[str, Any], text: str, event: str) -> Took:
         type_ = value.get("type") or event
@@ -111,7 +113,7 @@ class _Reader:
                 self._answer.warn_no_opening("response.created")
         match type_:
             case "error":
-                self._error = told_error(value, "error")
+                self._error = read_error(value, "error")
                 return "held"
             case "response.output_item.added" | "response.output_item.done":
                 self._item(str(type_), value, text)
@@ -197,10 +199,10 @@ class _Reader:
 
     def _fail(self, response: Mapping[str, Any], status: str) -> None:
         error = response.get("error")
-        told = told_error({"error": error}) if error else None
+        told = read_error({"error": error}) if error else None
         if told is None:
             words = f"the response has the status {status}"
-            told = self._error or Told({"status": status, "message": words}, words)
+            told = self._error or ProviderError({"status": status, "message": words}, words)
         self._error = told
         self.settle(whole=False)
 
@@ -327,7 +329,7 @@ class Item:
 class Items:
     """All items of one answer, writing to `answer`."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: EventBuilder) -> None:
         self._answer = answer
         self._at: dict[int, Item] = {}
         self._order: list[Item] = []

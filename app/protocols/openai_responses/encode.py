@@ -32,7 +32,7 @@ from app.protocols.encoder import (
     wire_request,
 )
 from app.protocols.parameters import in_own_words
-from app.protocols.preflight import Takes, foretell
+from app.protocols.preflight import ProviderSupport, foretell
 
 PROTOCOL = "openai_responses"
 PATH = "/responses"
@@ -49,7 +49,7 @@ QUIRKS: Mapping[str, str] = {
 _ID = re.compile(r".{1,64}", re.DOTALL)
 _MOST_NAME = min(limits.OPENAI_LONGEST_NAME.values())
 """Of a name that the model invented: other servers of this protocol take no more."""
-_TAKES = Takes(
+_TAKES = ProviderSupport(
     "OpenAI",
     limits.OPENAI_NAME[PROTOCOL],
     most=limits.OPENAI_MOST_TOOLS,

@@ -16,15 +16,15 @@ from app.core.messages import arguments_object
 from app.protocols.openai_chat import server
 from app.protocols.openai_responses.request import parse
 from app.protocols.openai_responses.request_input import sealed
-from app.protocols.reply import Block, Reply, tokens
+from app.protocols.reply import ModelReply, ReplyBlock, tokens
 from app.protocols.server import (
     FIRST_TOKEN_S,
-    Asked,
     BadRequest,
-    Beside,
-    End,
-    Frame,
-    Stamp,
+    IdSource,
+    OutgoingFrame,
+    ParsedRequest,
+    ProviderServer,
+    SideEndpoint,
     Tag,
     delta_pause,
     encoded,
@@ -89,7 +89,7 @@ class _Item:
     index: int
     type: str
     id: str
-    block: Block
+    block: ReplyBlock
     call_id: str = ""
     encrypted: str = ""
     cut: bool = False
@@ -123,7 +123,7 @@ def _piece(text: str) -> dict[str, Any]:
     return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
 
 
-def _items(reply: Reply, asked: Asked, stamp: Stamp) -> list[_Item]:
+def _items(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> list[_Item]:
     freeform = {tool.name for tool in asked.request.tools if tool.format is not None}
     cut = len(reply.blocks) - 1 if reply.stop == "length" else -1
     found = []
@@ -145,20 +145,20 @@ def _items(reply: Reply, asked: Asked, stamp: Stamp) -> list[_Item]:
     return found
 
 
-def _raw(block: Block) -> Block:
+def _raw(block: ReplyBlock) -> ReplyBlock:
     """The call of a free-form tool: its one argument is the text itself."""
     value = (arguments_object(block.text) or {}).get("input")
     text = value if isinstance(value, str) else block.text
-    return Block(block.kind, text, block.name, block.piece)
+    return ReplyBlock(block.kind, text, block.name, block.piece)
 
 
-def frames(reply: Reply, asked: Asked, stamp: Stamp) -> Iterator[Frame]:
+def frames(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
     """The stream of one answer: each item is announced, grows, is told whole and is done."""
     chance, number = stamp.chance(), count()
 
-    def frame(type_: str, pause: float = 0.0, tag: Tag = "other", **members: Any) -> Frame:
+    def frame(type_: str, pause: float = 0.0, tag: Tag = "other", **members: Any) -> OutgoingFrame:
         event = {"type": f"response.{type_}", "sequence_number": next(number), **members}
-        return Frame(_sse(event), pause, tag)
+        return OutgoingFrame(_sse(event), pause, tag)
 
     begun = _response(asked, stamp, "in_progress")
     yield frame("created", chance.uniform(*FIRST_TOKEN_S), "start", response=begun)
@@ -203,7 +203,7 @@ def _sse(event: Mapping[str, Any]) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (event["type"].encode(), encoded(event))
 
 
-def _response(asked: Asked, stamp: Stamp, status: str) -> dict[str, Any]:
+def _response(asked: ParsedRequest, stamp: IdSource, status: str) -> dict[str, Any]:
     head = {
         "id": stamp.id("resp_", 0, 32),
         "object": "response",
@@ -217,7 +217,7 @@ def _response(asked: Asked, stamp: Stamp, status: str) -> dict[str, Any]:
 
 
 def _ended(
-    items: list[_Item], reply: Reply, asked: Asked, stamp: Stamp
+    items: list[_Item], reply: ModelReply, asked: ParsedRequest, stamp: IdSource
 ) -> tuple[str, dict[str, Any]]:
     """The status of the whole, and the response that tells it."""
     status = _STATUSES.get(reply.stop, "incomplete")
@@ -230,12 +230,12 @@ def _ended(
     return status, body
 
 
-def whole(reply: Reply, asked: Asked, stamp: Stamp) -> bytes:
+def whole(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> bytes:
     """The answer to a request with `stream` false."""
     return encoded(_ended(_items(reply, asked, stamp), reply, asked, stamp)[1])
 
 
-def _usage(reply: Reply, asked: Asked) -> dict[str, Any]:
+def _usage(reply: ModelReply, asked: ParsedRequest) -> dict[str, Any]:
     spent = sum(tokens(b.text) + (8 if b.kind == "call" else 0) for b in reply.blocks)
     thought = sum(tokens(block.text) for block in reply.blocks if block.kind == "thinking")
     return {
@@ -263,7 +263,7 @@ def _count(body: bytes, headers: Mapping[str, str], target: str, created: int) -
     return encoded({"object": "response.input_tokens", "input_tokens": spent})
 
 
-END = End(
+END = ProviderServer(
     name="openai_responses",
     base=server.END.base,
     path="/responses",
@@ -280,5 +280,5 @@ END = End(
     bad_key=server.END.bad_key,
     headers=server.END.headers,
     models=server.models,
-    beside=(Beside("POST", re.compile("/responses/input_tokens"), _count),),
+    beside=(SideEndpoint("POST", re.compile("/responses/input_tokens"), _count),),
 )

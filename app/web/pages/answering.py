@@ -112,7 +112,7 @@ def _said(schema: Any, text: str) -> Said:
         return said(text, None)
     try:
         problems = misfits(schema, strict_json.parse(text))
-    except strict_json.Unsound:
+    except strict_json.InvalidJSON:
         problems = ()
     return said(text, [problem.message for problem in problems])
 

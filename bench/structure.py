@@ -1,0 +1,149 @@
+"""Prints how the code is built: files, lines, circles, double names, the longest functions.
+
+    python -m bench.structure
+
+The floors are held by tests/test_house.py; this shows the rest of what docs/architecture.md
+promises. Exits with 1 where a promise is broken.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MOST_FILES = 280
+MOST_LINES = 800
+
+PARTICIPLES = ("told", "said", "brought", "found", "kept", "laid", "taken", "made")
+PARALLEL = frozenset({"Decoder", "_Reader", "_Block", "_Item"})
+"""Class names that are the same role in parallel modules."""
+
+
+def module_of(path: Path) -> str:
+    """app/core/tools.py -> app.core.tools; app/core/__init__.py -> app.core."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def sources() -> dict[str, ast.Module]:
+    """The modules of app/ by their names."""
+    paths = sorted((ROOT / "app").rglob("*.py"))
+    return {module_of(path): ast.parse(path.read_text()) for path in paths}
+
+
+def imported(tree: ast.Module, modules: Mapping[str, object]) -> set[str]:
+    """The modules of app/ that are loaded when this one is."""
+    names = set()
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module in modules:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                names.add(inner if inner in modules else node.module)
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names if alias.name in modules}
+    return names
+
+
+def circles(trees: Mapping[str, ast.Module]) -> list[list[str]]:
+    """Modules that import each other: the strongly connected components of more than one
+    (Tarjan)."""
+    graph = {name: imported(tree, trees) for name, tree in trees.items()}
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    result: list[list[str]] = []
+
+    def visit(name: str) -> None:
+        order[name] = low[name] = len(order)
+        stack.append(name)
+        for other in sorted(graph[name]):
+            if other not in order:
+                visit(other)
+                low[name] = min(low[name], low[other])
+            elif other in stack:
+                low[name] = min(low[name], order[other])
+        if low[name] == order[name]:
+            place = stack.index(name)
+            component = stack[place:]
+            del stack[place:]
+            if len(component) > 1:
+                result.append(sorted(component))
+
+    for name in graph:
+        if name not in order:
+            visit(name)
+    return result
+
+
+def functions(
+    trees: Mapping[str, ast.Module],
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """(module, function) of all functions and methods."""
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield name, node
+
+
+def double_classes(trees: Mapping[str, ast.Module]) -> dict[str, list[str]]:
+    """Class names that mean more than one thing, with their modules."""
+    places = defaultdict(list)
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(name)
+    return {
+        name: where for name, where in places.items() if len(where) > 1 and name not in PARALLEL
+    }
+
+
+def bad_names(trees: Mapping[str, ast.Module]) -> list[str]:
+    """Variables named `one`, and functions named by a bare participle."""
+    result = []
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            match node:
+                case ast.Name(id="one", ctx=ast.Store()) | ast.arg(arg="one"):
+                    result.append(f"{name}:{node.lineno} variable one")
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    if node.name.strip("_") in PARTICIPLES:
+                        result.append(f"{name}:{node.lineno} function {node.name}")
+    return result
+
+
+def main() -> int:
+    trees = sources()
+    lines = {name: len(path.read_text().splitlines()) for name, path in _paths().items()}
+    doubles, loops, names = double_classes(trees), circles(trees), bad_names(trees)
+    large = {name: count for name, count in lines.items() if count > MOST_LINES}
+    print(f"{len(trees)} files of {sum(lines.values())} lines; at most {MOST_FILES}")
+    print(f"{len(large)} files over {MOST_LINES} lines: {large or 'none'}")
+    print(f"{len(loops)} circles")
+    for loop in loops:
+        print("  " + ", ".join(loop))
+    print(f"{len(doubles)} class names twice")
+    for double, modules in sorted(doubles.items()):
+        print(f"  {double}: {', '.join(modules)}")
+    print(f"{len(names)} names to be replaced")
+    for bad in names:
+        print(f"  {bad}")
+    print("the ten longest functions:")
+    lengths = [
+        ((node.end_lineno or node.lineno) - node.lineno + 1, f"{name}.{node.name}")
+        for name, node in functions(trees)
+    ]
+    for length, where in sorted(lengths, reverse=True)[:10]:
+        print(f"  {length:4} {where}")
+    return 1 if large or loops or doubles or names or len(trees) > MOST_FILES else 0
+
+
+def _paths() -> dict[str, Path]:
+    return {module_of(path): path for path in sorted((ROOT / "app").rglob("*.py"))}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
