@@ -14,7 +14,7 @@ from itertools import accumulate, groupby
 from typing import Any, Literal, cast
 
 from app.core.events import Problem
-from app.schema.form import Field, Form
+from app.schema.form import Form, FormField
 
 TokenKind = Literal["key", "string", "number", "word", "mark", "raw"]
 
@@ -260,14 +260,14 @@ def _spelled(value: dict[str, Any], name: str) -> str:
 class FieldRow:
     """A field; `number` counts over all of a form and names its element. `wrong` is a sentence."""
 
-    field: Field
+    field: FormField
     number: int
     wrong: str = ""
     rows: tuple[FieldRow, ...] = ()
 
 
 def rows_of(
-    fields: Sequence[Field], problems: Iterable[Problem] = ()
+    fields: Sequence[FormField], problems: Iterable[Problem] = ()
 ) -> tuple[tuple[FieldRow, ...], tuple[Problem, ...]]:
     """The rows, and the problems that are of no single field. One inside a field is the field's."""
     places = {one.pointer for one in flat(fields) if not one.rest and one.kind != "object"}
@@ -283,7 +283,7 @@ def rows_of(
     return tuple(_row(field, numbers, wrong) for field in fields), tuple(others)
 
 
-def flat(fields: Iterable[Field]) -> Iterator[Field]:
+def flat(fields: Iterable[FormField]) -> Iterator[FormField]:
     """The fields with all their children, in order."""
     for field in fields:
         yield field
@@ -297,7 +297,7 @@ def flat_rows(rows: Iterable[FieldRow]) -> Iterator[FieldRow]:
         yield from flat_rows(row.rows)
 
 
-def as_typed(fields: Sequence[Field], form: Form, pointer: str = "") -> tuple[Field, ...]:
+def as_typed(fields: Sequence[FormField], form: Form, pointer: str = "") -> tuple[FormField, ...]:
     """`fields` with what stands in `form`, be it right or wrong: nothing typed is lost. They are
     the members of the object at `pointer`."""
     made = tuple(_typed(field, form) for field in fields)
@@ -305,10 +305,10 @@ def as_typed(fields: Sequence[Field], form: Form, pointer: str = "") -> tuple[Fi
     if not others or any(field.rest for field in fields):
         return made
     label = "other members · JSON object"
-    return (*made, Field(pointer, "", label, "json", value=others, rest=True))
+    return (*made, FormField(pointer, "", label, "json", value=others, rest=True))
 
 
-def _typed(field: Field, form: Form) -> Field:
+def _typed(field: FormField, form: Form) -> FormField:
     if field.kind == "object":
         return replace(field, children=as_typed(field.children, form, field.pointer))
     is_null = form.get(field.null_key, [""])[-1:] == ["on"] and field.nullable
@@ -333,7 +333,7 @@ def _texts(form: Form, key: str) -> str | None:
     return values[-1].replace("\r\n", "\n") if values else None
 
 
-def _row(field: Field, numbers: Iterator[int], wrong: Mapping[str, str]) -> FieldRow:
+def _row(field: FormField, numbers: Iterator[int], wrong: Mapping[str, str]) -> FieldRow:
     number = next(numbers)
     said = "" if field.rest or field.kind == "object" else wrong.get(field.pointer, "")
     return FieldRow(
