@@ -30,12 +30,12 @@ from app.core.events import (
     Warned,
 )
 from app.engine.redaction import masked
-from app.protocols.base import TOKENS, Beside
+from app.protocols.base import TOKENS, SideText
 from app.protocols.builder import PROSE
 from app.protocols.frame_spans import (
     TEXT_MEMBERS,
-    Literal,
     Stars,
+    StringSpan,
     bytes_of,
     has_tokens,
     star_deltas,
@@ -108,7 +108,7 @@ class Waiting:
     `name` is the text of its name, and of its end `cited` that of its citations. Of what tells
     tokens, `tokens` are the texts of these."""
 
-    event: Event | Beside
+    event: Event | SideText
     at_ms: int
     start: int
     end: int
@@ -120,7 +120,7 @@ class Waiting:
 
     @property
     def is_undecided(self) -> bool:
-        if self.said is None or not isinstance(self.event, PartDelta | Beside):
+        if self.said is None or not isinstance(self.event, PartDelta | SideText):
             return False
         undecided = self.said.mask.undecided
         return undecided is not None and undecided < self.at + len(self.event.text)
@@ -128,7 +128,7 @@ class Waiting:
     @property
     def stars(self) -> Sequence[Span]:
         """Which characters of the event's text are starred."""
-        if self.said is None or not isinstance(self.event, PartDelta | Beside):
+        if self.said is None or not isinstance(self.event, PartDelta | SideText):
             return ()
         return self.said.mask.spans(self.at, self.at + len(self.event.text))
 
@@ -139,7 +139,7 @@ class Waiting:
                 return True
         return False
 
-    def masked(self) -> Event | Beside:
+    def masked(self) -> Event | SideText:
         """The event with stars."""
         event, said = self.event, self.said
         name = self.name
@@ -152,7 +152,7 @@ class Waiting:
                 event = replace(event, text=text, meta=meta)
             if self.cited is not None and self.cited.mask.has_secrets:
                 event = replace(event, meta=_with_cited(event.meta, self.cited.shown))
-        elif isinstance(event, PartDelta | Beside) and said is not None:
+        elif isinstance(event, PartDelta | SideText) and said is not None:
             event = replace(event, text=said.mask.masked(self.at, event.text))
         return event
 
@@ -187,8 +187,8 @@ def _with_cited(meta: Mapping[str, Any], shown: Sequence[str]) -> Mapping[str, A
 
 
 def _secret_after(
-    redactor: Redactor, said: str, literals: Sequence[Literal]
-) -> Iterator[tuple[Literal, Sequence[Span]]]:
+    redactor: Redactor, said: str, literals: Sequence[StringSpan]
+) -> Iterator[tuple[StringSpan, Sequence[Span]]]:
     """The characters of `literals` that are secret where they go on with `said`, one after the
     other."""
     part = PartRedactor(redactor)
@@ -274,10 +274,10 @@ class HoldBack:
         self.size += len(data)
         self._arrivals.append((self.size, at_ms))
 
-    def add_event(self, event: Event | Beside, at_ms: int, start: int, end: int) -> None:
+    def add_event(self, event: Event | SideText, at_ms: int, start: int, end: int) -> None:
         waiting = Waiting(event, at_ms, start, end)
         match event:
-            case Beside(part=index, member=member, text=text):
+            case SideText(part=index, member=member, text=text):
                 said = self._said_beside(index, member)
                 waiting.said, waiting.at = said, said.mask.size
                 said.feed(text)
@@ -388,7 +388,7 @@ class HoldBack:
                 waiting.said.show(event.text)
             if isinstance(event, PartEnded | ResponseEnded):
                 event = replace(event, meta=self._with_tokens(event.meta, waiting.tokens))
-            if isinstance(event, Beside):
+            if isinstance(event, SideText):
                 if event.member in _LISTED and waiting.said is not None:
                     waiting.said.shown.append(event.text)
             else:
@@ -419,7 +419,7 @@ class HoldBack:
         frames = merge_spans(
             (waiting.start, waiting.end)
             for waiting in events
-            if isinstance(waiting.event, Beside) and waiting.event.member == "token"
+            if isinstance(waiting.event, SideText) and waiting.event.member == "token"
         )
         stars, at = Stars(), self.saved
         for start, end in [*frames, (upto, upto)]:
@@ -439,9 +439,9 @@ class HoldBack:
         starred_frames: set[tuple[Span, str]] = set()
         for waiting in events:
             event = waiting.event
-            if isinstance(event, PartDelta | Beside) and waiting.start >= self.saved:
+            if isinstance(event, PartDelta | SideText) and waiting.start >= self.saved:
                 frame = (waiting.start - self.saved, waiting.end - self.saved)
-                member = event.member if isinstance(event, Beside) else ""
+                member = event.member if isinstance(event, SideText) else ""
                 frames.setdefault((frame, member), []).append((event.text, waiting.stars))
                 if waiting.stars:
                     starred_frames.add((frame, member))
@@ -458,7 +458,7 @@ class HoldBack:
     def _said_again(self, upto: int, events: Iterable[Waiting]) -> Iterator[Span]:
         """The spans of a secret without its end, where a provider says at the end of a part once
         more what it says: in frames that bring no delta."""
-        said = (waiting for waiting in events if isinstance(waiting.event, PartDelta | Beside))
+        said = (waiting for waiting in events if isinstance(waiting.event, PartDelta | SideText))
         deltas = merge_spans((one.start, one.end) for one in said)
         at = self.saved
         for start, end in [*deltas, (upto, upto)]:
@@ -470,18 +470,18 @@ class HoldBack:
     def _in_broken_frame(self, upto: int, events: Sequence[Waiting]) -> Iterator[Span]:
         """The spans of strings that go on with a secret, or begin one, in a frame that no decoder
         reads: nobody knows which part they would have been of."""
-        deltas = (waiting for waiting in events if isinstance(waiting.event, PartDelta | Beside))
+        deltas = (waiting for waiting in events if isinstance(waiting.event, PartDelta | SideText))
         if any(delta.end > self._broken_at for delta in deltas):
             return  # it lacked but its last line end
         at = self._broken_at - self.saved
         frame = bytes(self._bytes[at : upto - self.saved])
         literals = list(islice(text_literals(frame, _MEMBERS), _MOST_STRINGS))
-        of_members: dict[bytes, list[Literal]] = {}
+        of_members: dict[bytes, list[StringSpan]] = {}
         for literal in literals:
             of_members.setdefault(literal.name, []).append(literal)
         runs = [run for run in of_members.values() if len(run) > 1]
         # Each string's bytes are gone through once, not for each text that it may go on with.
-        found: dict[int, tuple[Literal, list[Span]]] = {}
+        found: dict[int, tuple[StringSpan, list[Span]]] = {}
         for run in (*([literal] for literal in literals), *runs):
             for said in self._lasts:
                 for literal, spans in _secret_after(self._redactor, said, run):

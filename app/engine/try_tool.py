@@ -22,7 +22,7 @@ from app.engine.tool_runs import CANCELLED, MAX_OUTPUT, outcome_of
 from app.executors.executor import Invocation
 from app.executors.table import Executors
 from app.schema.arguments import json_text
-from app.schema.validate import verdict
+from app.schema.validate import check_call
 from app.secrets.redaction import Redactor
 
 MOST_TRIES = 30
@@ -120,7 +120,7 @@ class Trying:
     ) -> Looked:
         """What is wrong with the arguments, and what the executor says of them; unless `ask`,
         only as far as it is known without starting or asking a server."""
-        problems = verdict(tool, tool.name, arguments)
+        problems = check_call(tool, tool.name, arguments)
         say = self._executors.checked if ask else self._executors.known
         checked = await say(PREFIX + scratch, tool, arguments or "{}")
         if checked is None:

@@ -11,7 +11,7 @@ import pytest
 from app.core.events import PartDelta, PartEnded, PartStarted
 from app.engine import stream_redaction
 from app.engine.stream_redaction import HoldBack
-from app.protocols.frame_spans import Literal, Span, bytes_of
+from app.protocols.frame_spans import Span, StringSpan, bytes_of
 from app.secrets.redaction import Redactor
 
 SECRET = "sk-canary/0f1e2d+3c4b5a69"
@@ -23,7 +23,7 @@ def test_a_broken_frame_is_gone_through_once_however_many_texts_it_may_go_on_wit
     """Each text ends in the beginning of the secret, and the frame's text goes on with it."""
     gone_through: list[int] = []
 
-    def counted(frame: bytes, literal: Literal, spans: Sequence[Span]) -> Iterator[Span]:
+    def counted(frame: bytes, literal: StringSpan, spans: Sequence[Span]) -> Iterator[Span]:
         gone_through.append(literal.end - literal.start)
         return bytes_of(frame, literal, spans)
 
