@@ -180,7 +180,7 @@ def test_every_source_keeps_the_rules() -> None:
         (floor_errors, "app/protocols/base.py", "from app import config"),
         (floor_errors, "app/protocols/lint.py", "def f():\n    from app.engine import hub"),
         (purity_errors, "app/core/decide.py", "import time"),
-        (purity_errors, "app/render/draw.py", "from os.path import join"),
+        (purity_errors, "app/render/block_contents.py", "from os.path import join"),
         (inner_import_errors, "app/net/client.py", "def f():\n    import json"),
         *((inner_import_errors, "app/net/client.py", within(place)) for place in PLACES),
         (size_errors, "app/core/session.py", "\n" * 801),

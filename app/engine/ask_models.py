@@ -19,8 +19,8 @@ from app.engine.engine import Engine
 from app.engine.fork import Place, fork
 from app.engine.settings import settings_from
 from app.engine.summaries import title_of
-from app.render.beside import names
 from app.render.filters import clip
+from app.render.view import model_names
 
 Row = Mapping[str, Any]
 """What of the settings is another for one of the sessions, in the words of docs/contract.md."""
@@ -106,5 +106,5 @@ async def _settings(engine: Engine, rows: Sequence[Row], base: Settings) -> list
 def titles_for(all_settings: Sequence[Settings], text: str) -> list[str]:
     """Which model each is, or by which profile it is asked where that is what tells it from the
     others, and what it was asked."""
-    called = names([(model_of(settings), settings.profile.name) for settings in all_settings])
+    called = model_names([(model_of(settings), settings.profile.name) for settings in all_settings])
     return [f"{name[:80]}: {title_of(text)}" for name in called]

@@ -29,7 +29,7 @@ from app.export.kept import Kept, Written
 from app.export.naming import file_name
 from app.render.blocks import ancestors, block
 from app.render.replay import Fixed, Player, replay
-from app.render.timeline import drawing, reel
+from app.render.replay_timeline import drawing, reel
 
 MOST_MEMORY = 64 * 1024 * 1024
 _LINES = b'<script type="text/plain" id="lines">'

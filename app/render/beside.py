@@ -6,7 +6,6 @@ page and its stream cannot differ. The sessions themselves stand in frames (temp
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +17,7 @@ from app.core.session import Call, Session, Turn
 from app.core.settings import Profile, Settings
 from app.render.filters import clip, duration, one_line, plural
 from app.render.limits import money
-from app.render.view import View, busy_words, state_words
+from app.render.view import View, busy_words, model_names, state_words
 
 Measure = tuple[str, str, str]
 """(what, how much, in more words)"""
@@ -182,24 +181,13 @@ def _told(lanes: Sequence[Lane]) -> Iterator[str]:
         yield f"{paused} paused"
 
 
-def names(asked: Sequence[tuple[str, str]]) -> list[str]:
-    """What each (model, profile) is called where there is little room: its model, or else what
-    tells it apart."""
-    models = Counter(model for model, _ in asked)
-    called = [model if models[model] == 1 else profile for model, profile in asked]
-    alike = Counter(called)
-    return [
-        f"{number}. {name}" if alike[name] > 1 else name for number, name in enumerate(called, 1)
-    ]
-
-
 def pieces(env: Environment, lanes: Sequence[Lane]) -> dict[str, str]:
     """What is said around the frames, by the id of the element that says it."""
     made = {
         "besidehead": env.get_template("_besidehead.html").render(lanes=lanes, words=told(lanes)),
         "dock": env.get_template("_besidedock.html").render(lanes=lanes),
     }
-    told_apart = names([(lane.model, lane.profile) for lane in lanes])
+    told_apart = model_names([(lane.model, lane.profile) for lane in lanes])
     for one, called in zip(lanes, told_apart, strict=True):
         for name in ("lane", "pick"):
             html = env.get_template(f"_{name}.html").render(lane=one, called=called)

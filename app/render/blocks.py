@@ -68,12 +68,12 @@ from app.core.events import (
     Warned,
 )
 from app.core.session import Part, Prompt, Session, Turn
-from app.render import portions
-from app.render.draw import drawn
+from app.render import paging
+from app.render.block_contents import drawn
+from app.render.call_status import behind, tells
 from app.render.filters import shown
-from app.render.portions import Most, beyond, calls_of, end_of, everything, so_far
+from app.render.paging import Most, beyond, calls_of, end_of, everything, so_far
 from app.render.view import View
-from app.render.why import behind, tells
 
 How = Literal["new", "changed", "grown"]
 Grow = tuple[str, int, int, str, int, str]
@@ -313,7 +313,7 @@ def _bounded(view: View, events: Sequence[Logged], touches: list[Touch]) -> list
     for (number, index), count in gained.items():
         part = view.session.turns[number - 1].parts[index]
         before = part.length - count
-        if before <= portions.PORTION:
+        if before <= paging.PORTION:
             kept.append(Touch(part_block(view.session.turns[number - 1], part), "changed"))
         elif so_far(before) != so_far(part.length):
             kept.append(Touch(f"sofar-{number}-{index}", "changed"))

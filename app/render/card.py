@@ -16,10 +16,10 @@ from app.core.faults import FAULTS, SLOW_S, Fault, earlier, fault, unstageable
 from app.core.session import Call, Session, Turn
 from app.core.tools import Tool, ToolResult
 from app.render.arguments import Edit, FieldRow, Token, edits, fixed, laid_out, rows_of
+from app.render.call_status import Fact, behind_words, task_of, waits_for, why
 from app.render.filters import duration, exposed_count, is_padded
-from app.render.timeline import call_block
+from app.render.replay_timeline import call_block
 from app.render.view import SHOWN_ARGUMENTS, View
-from app.render.why import Fact, behind_words, task_of, waits_for, why
 from app.schema.form import fields
 from app.schema.validate import check_call
 

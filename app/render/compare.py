@@ -16,7 +16,7 @@ from app.core.value_diff import Piece, text_changes
 from app.render.compare_calls import CallCell, call_lines, cut, in_sight
 from app.render.compare_words import deltas, measures, summary, turn_measures
 from app.render.filters import clip, plural
-from app.render.portions import CARDS, Shown, spelled, with_more
+from app.render.paging import CARDS, Shown, spelled, with_more
 from app.render.view import SessionRow
 
 MOST_ROWS = 100

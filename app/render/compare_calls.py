@@ -11,7 +11,7 @@ from app.core.tools import ToolResult
 from app.core.value_diff import Change, Piece, json_changes, text_changes
 from app.render.compare_words import call_words
 from app.render.filters import clip, plural
-from app.render.portions import query_of
+from app.render.paging import query_of
 
 MOST_CHANGES = 12
 MOST_PIECES = 100

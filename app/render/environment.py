@@ -19,8 +19,8 @@ from markupsafe import Markup
 
 from app.core.limits import written
 from app.render import filters
-from app.render.portions import beginning, beyond, portion
-from app.render.tree import nested
+from app.render.paging import beginning, beyond, portion
+from app.render.view import nest_forks
 from app.render.wire_rows import TOLD
 
 
@@ -61,7 +61,7 @@ def environment(folder: Path, *, reload: bool = False) -> Environment:
         exact=filters.exact,
         exposed=filters.exposed,
         markdown=filters.markdown,
-        nested=nested,
+        nested=nest_forks,
         number=filters.number,
         one_line=filters.one_line,
         plural=filters.plural,

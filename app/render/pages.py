@@ -18,7 +18,7 @@ from app.core.tools import Tool
 from app.render.blocks import Touch, block, frame_html, part_block
 from app.render.code import ShownCode
 from app.render.limits import bounds
-from app.render.portions import CARDS, end_of
+from app.render.paging import CARDS, end_of
 from app.render.request import SHORT_NAMES, NextRequest
 from app.render.setup import offered_tools, setup_form
 from app.render.view import SessionRow, View

@@ -18,8 +18,8 @@ from app.core.events import Logged
 from app.core.reducer import apply
 from app.core.session import Session
 from app.render.blocks import Frame, Touch, frame, frame_html
-from app.render.portions import Shown
-from app.render.timeline import Chunks, Reel, played, reel
+from app.render.paging import Shown
+from app.render.replay_timeline import Chunks, Reel, played, reel
 from app.render.view import View
 from app.render.wire_rows import WireRows
 

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-from app.render.view import SessionRow
-
-DEEPEST = 3
-"""How far rows of the list are indented; deeper ones stand there, too."""
 
 Member = tuple[str, str, str, str, str]
 """(id, title, state, parent, where it branched off)."""
@@ -59,34 +54,3 @@ def tree(family: Sequence[Member], here: str) -> list[Leaf]:
     for one in family:  # those that name one another as parents
         place(one, 0)
     return leaves
-
-
-def nested(rows: Iterable[SessionRow]) -> list[tuple[SessionRow, int]]:
-    """The rows, each fork below the row of its parent where that is among them, with how deep it
-    stands. A family stands where its first row stood."""
-    rows = list(rows)
-    known = {row.id: row for row in rows}
-    below: dict[str, list[SessionRow]] = {}
-    for row in rows:
-        if row.parent in known:
-            below.setdefault(row.parent, []).append(row)
-    placed: list[tuple[SessionRow, int]] = []
-    seen: set[str] = set()
-    for row in rows:
-        stack = [(_first(row, known), 0)]
-        while stack:
-            one, depth = stack.pop()
-            if one.id not in seen:
-                seen.add(one.id)
-                placed.append((one, min(depth, DEEPEST)))
-                stack += [(child, depth + 1) for child in reversed(below.get(one.id, []))]
-    return placed
-
-
-def _first(row: SessionRow, known: Mapping[str, SessionRow]) -> SessionRow:
-    """Its first ancestor among the rows; what came from elsewhere may name one another."""
-    met = {row.id}
-    while row.parent in known and row.parent not in met:
-        row = known[row.parent]
-        met.add(row.id)
-    return row

@@ -5,17 +5,18 @@ What a block looks like follows from its View alone. Knows no HTML and no clock:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.core.decide import doubled_ids, may_run_unseen
 from app.core.session import Call, Session, SessionState
 from app.core.settings import Settings
-from app.render import portions
+from app.render import paging
 from app.render.filters import clip, one_line, plural
 from app.render.limits import paused_words
-from app.render.portions import Shown, Upto, calls_of, query_of, spelled
-from app.render.timeline import Played
+from app.render.paging import Shown, Upto, calls_of, query_of, spelled
+from app.render.replay_timeline import Played
 from app.render.wire_rows import WireRows
 from app.store.query import Piece
 
@@ -93,7 +94,7 @@ class View:
 
     def most(self, number: int) -> int:
         """How many calls of turn `number` are shown."""
-        return self.shown.get(number, portions.CARDS) if self.live else portions.everything(number)
+        return self.shown.get(number, paging.CARDS) if self.live else paging.everything(number)
 
     @property
     def cards(self) -> str:
@@ -190,3 +191,49 @@ def runnable_at_once(view: View) -> list[Call]:
 
 SHOWN_ARGUMENTS = 16_000
 """Characters of arguments a card shows; to run more, a person looks at them first."""
+
+
+DEEPEST = 3
+"""How far rows of the list are indented; deeper ones stand there, too."""
+
+
+def nest_forks(rows: Iterable[SessionRow]) -> list[tuple[SessionRow, int]]:
+    """The rows, each fork below the row of its parent where that is among them, with how deep it
+    stands. A family stands where its first row stood."""
+    rows = list(rows)
+    known = {row.id: row for row in rows}
+    below: dict[str, list[SessionRow]] = {}
+    for row in rows:
+        if row.parent in known:
+            below.setdefault(row.parent, []).append(row)
+    placed: list[tuple[SessionRow, int]] = []
+    seen: set[str] = set()
+    for row in rows:
+        stack = [(_oldest_ancestor(row, known), 0)]
+        while stack:
+            one, depth = stack.pop()
+            if one.id not in seen:
+                seen.add(one.id)
+                placed.append((one, min(depth, DEEPEST)))
+                stack += [(child, depth + 1) for child in reversed(below.get(one.id, []))]
+    return placed
+
+
+def _oldest_ancestor(row: SessionRow, known: Mapping[str, SessionRow]) -> SessionRow:
+    """Its first ancestor among the rows; what came from elsewhere may name one another."""
+    met = {row.id}
+    while row.parent in known and row.parent not in met:
+        row = known[row.parent]
+        met.add(row.id)
+    return row
+
+
+def model_names(asked: Sequence[tuple[str, str]]) -> list[str]:
+    """What each (model, profile) is called where there is little room: its model, or else what
+    tells it apart."""
+    models = Counter(model for model, _ in asked)
+    called = [model if models[model] == 1 else profile for model, profile in asked]
+    alike = Counter(called)
+    return [
+        f"{number}. {name}" if alike[name] > 1 else name for number, name in enumerate(called, 1)
+    ]

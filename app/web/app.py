@@ -1,8 +1,12 @@
-"""The routes, and what an error becomes. The guard stands around all of it."""
+"""The routes, and the responses to errors. The guard is around all of it.
+
+Pages are imported when they are first asked for, or by `warm`, once the server has printed its
+link: they are the longest part of a start.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from importlib import import_module
 from urllib.parse import quote
 
@@ -20,10 +24,29 @@ from app.render.environment import environment
 from app.render.pages import error_page, toast
 from app.web.assets import Assets
 from app.web.forms import as_json, wants
-from app.web.guard import Guard
-from app.web.later import Later
-from app.web.notice import MAX_BODY, SMALL_BODY
+from app.web.guard import MAX_BODY, SMALL_BODY, Guard
 from app.web.site import Site, site_of
+
+Page = Callable[[Request], Awaitable[Response]]
+
+
+class Later:
+    """`Later("app.web.pages.tools").tool` is the page `tool` of that module."""
+
+    def __init__(self, module: str):
+        self._module = module
+
+    def __getattr__(self, name: str) -> Page:
+        async def page(request: Request) -> Response:
+            asked: Page = getattr(import_module(self._module), name)
+            try:
+                return await asked(request)
+            finally:
+                await request.close()  # the files of its form
+
+        page.__module__, page.__name__ = self._module, name
+        return page
+
 
 STATUS: Sequence[tuple[type[PlaygroundError], int]] = (
     (NotFound, 404),

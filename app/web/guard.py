@@ -9,11 +9,14 @@ Threats 1 to 6, 10, 28, 32 and 34 of docs/safety.md.
 
 from __future__ import annotations
 
+import html
+import json
 import logging
 import re
 import secrets
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import quote, unquote_plus
 
@@ -23,22 +26,99 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.config import one_line
 from app.core.errors import BadInput
-from app.web.headers import hardened
-from app.web.notice import (
-    BAD_HOST,
-    BAD_LENGTH,
-    BAD_METHOD,
-    BIG_HEAD,
-    FOREIGN,
-    HEALTHY,
-    MAX_BODY,
-    METHODS,
-    NO_CREDENTIAL,
-    NO_ORIGIN,
-    NOT_FOUND,
-    Reply,
-    big_body,
+
+# What the guard answers by itself: a status, a sentence, and three forms of it. The page stands on
+# its own, for no template can be counted on here.
+
+MAX_BODY = 32 * 1024 * 1024
+"""Bytes of a body, where a route takes files, images, tools or the arguments of calls."""
+
+SMALL_BODY = 1024 * 1024
+"""Bytes of any other body."""
+
+METHODS = ("GET", "HEAD", "POST")
+
+TITLES: Mapping[int, str] = {
+    401: "This page needs its key",
+    404: "Not found",
+    500: "Something went wrong",
+}
+
+PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<link rel="stylesheet" href="/static/app.css">
+<main class="notice">
+<h1>{title}</h1>
+<p role="alert">{sentence}</p>
+<p><a href="{again}">Try again</a></p>
+</main>
+</html>
+"""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer the guard gives itself. `sentence` is for the person, `to_programs` for scripts."""
+
+    status: int
+    sentence: str
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    error_id: str = ""
+    to_programs: str = ""
+
+    def json(self) -> str:
+        data = {"error": self.to_programs or self.sentence}
+        if self.error_id:
+            data["id"] = self.error_id
+        return json.dumps(data)
+
+    def fragment(self) -> str:
+        """For htmx, which swaps it into a page that stands already."""
+        return f'<p class="notice" role="alert">{html.escape(self.sentence)}</p>'
+
+    def page(self, again: str) -> str:
+        """A whole page. `again` is the path its link leads to.
+
+        The cookie is SameSite=Strict: it may be missing after a link from elsewhere, and comes
+        with a click on a page of our own.
+        """
+        return PAGE.format(
+            title=TITLES.get(self.status, "Refused"),
+            sentence=html.escape(self.sentence),
+            again=html.escape(again),
+        )
+
+
+CLOSE = ((b"connection", b"close"),)
+
+HEALTHY = Reply(200, "ok")
+OPEN_LINK = "Open the link that the terminal printed, or reload this page if you have just done so."
+SEND_TOKEN = "Send `Authorization: Bearer TOKEN` once; the token is in the link that was printed."
+NO_CREDENTIAL = Reply(401, OPEN_LINK, ((b"www-authenticate", b"Bearer"),), to_programs=SEND_TOKEN)
+BIG_HEAD = Reply(
+    431,
+    "The request's headers are too large; clear the cookies of this address, or send fewer.",
+    CLOSE,
 )
+BAD_LENGTH = Reply(400, "Content-Length is no number; send it right.", CLOSE)
+BAD_HOST = Reply(421, "This address is not served here; open the link that the terminal printed.")
+BAD_METHOD = Reply(405, "Use GET or POST.", ((b"allow", ", ".join(METHODS).encode()),))
+FOREIGN = Reply(403, "This request came from another site; use the page itself.")
+NO_ORIGIN = Reply(
+    403, "This request does not say where it came from; send the token as a Bearer header."
+)
+NOT_FOUND = Reply(404, "There is no such page; start again at the first page.")
+
+
+def big_body(most: int) -> Reply:
+    """To a body of more than `most` bytes."""
+    # No "connection: close" here: the rest of the body is still on its way, and closing on it
+    # resets the connection before the other side has read a word. The server discards it instead.
+    return Reply(413, f"The body is larger than {most >> 20} MiB; send less at once.")
+
 
 MAX_HEAD = 32 * 1024
 SAFE = ("GET", "HEAD")
@@ -375,3 +455,59 @@ async def _say(answering: _Answering, asked: Asked, reply: Reply, *, as_json: bo
     await answering.pass_on(start)
     rest = b"" if asked.method == "HEAD" else sent
     await answering.pass_on({"type": "http.response.body", "body": rest})
+
+
+# The headers of every response. A page asks for one of two changes by a policy of its own that is
+# nothing but the directive: to be framed by our own pages, or to frame them. Whatever else a page
+# says of security is dropped. Threats 6 and 10 of docs/safety.md.
+
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+POLICY = b"content-security-policy"
+
+SECURITY_HEADERS: Mapping[bytes, bytes] = {
+    POLICY: (
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        b"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"referrer-policy": b"no-referrer",
+}
+
+FRAMED = (POLICY, b"frame-ancestors 'self'")
+"""A page that pages of our own may frame: the column of one session."""
+
+FRAMES = (POLICY, b"frame-src 'self'")
+"""A page that frames pages of our own: sessions side by side."""
+
+SANDBOXED = (POLICY, b"sandbox")
+
+
+def as_text(header: tuple[bytes, bytes]) -> dict[str, str]:
+    """One of the above as a page gives it to its response."""
+    name, value = header
+    return {name.decode(): value.decode()}
+
+
+def hardened(headers: Headers, *, static: bool) -> list[tuple[bytes, bytes]]:
+    """The headers as they leave: an app's own, and ours over them."""
+    ours = dict(SECURITY_HEADERS)
+    if not static:
+        ours[b"cache-control"] = b"no-store"
+    if SANDBOXED in headers:  # stricter than ours alone
+        ours[POLICY] += b"; sandbox"
+    if FRAMES in headers:
+        ours[POLICY] += b"; frame-src 'self'"
+    if FRAMED in headers:
+        ours[POLICY] = ours[POLICY].replace(b"frame-ancestors 'none'", b"frame-ancestors 'self'")
+        ours[b"x-frame-options"] = b"SAMEORIGIN"
+    theirs = [
+        (name, value)
+        for name, value in headers
+        if name.lower() not in ours and not name.lower().startswith(b"access-control-")
+    ]
+    return [*theirs, *ours.items()]

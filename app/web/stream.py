@@ -24,7 +24,7 @@ from app.core.session import Session
 from app.engine.sessions import Hub
 from app.render.blocks import Frame, Touch, frame, frame_html
 from app.render.pages import partial, store_banner
-from app.render.portions import Shown, shown_from
+from app.render.paging import Shown, shown_from
 from app.render.view import SessionRow, View
 from app.web.rules import drawn_rules
 from app.web.setup import drawn_setup

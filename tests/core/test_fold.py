@@ -34,7 +34,7 @@ from app.core.reducer import apply, fold
 from app.core.session import Session, folded
 from app.core.tools import text_result
 from app.engine.interruption import closing_events
-from app.render.timeline import clock
+from app.render.replay_timeline import clock
 from tests.playbook import (
     begun,
     call,

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from app.core.events import RequestSent, ResponseEnded, Usage
 from app.core.session import Session, Turn
-from app.render.beside import Lane, beside_page, lane, measures, names, pieces, told
-from app.render.view import View
+from app.render.beside import Lane, beside_page, lane, measures, pieces, told
+from app.render.view import View, model_names
 from app.render.wire_rows import WireRows
 from tests.factories import Log, session, settings, turn_with_calls
 from tests.render.page import ENV, NOW_MS, roots
@@ -127,7 +127,7 @@ def test_all_in_one_line(made: list[Lane], words: str) -> None:
 def test_each_has_a_name_that_tells_it_apart(
     models: list[tuple[str, str]], expected: list[str]
 ) -> None:
-    assert names(models) == expected
+    assert model_names(models) == expected
 
 
 def test_each_piece_is_one_element_with_its_id_and_shows_data_as_text() -> None:

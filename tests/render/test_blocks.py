@@ -18,7 +18,7 @@ from app.core.events import (
     ResponseFailed,
     ResponseStarted,
 )
-from app.render import portions
+from app.render import paging
 from app.render.blocks import Frame, Touch, ancestors, block, frame, pieces, touched
 from tests.factories import WEATHER, Log
 from tests.factories import settings as settings_of
@@ -77,8 +77,8 @@ def test_every_event_alone_makes_the_same_page(name: str, apart: int) -> None:
 def test_it_does_so_where_texts_outgrow_what_is_shown(
     name: str, apart: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(portions, "PORTION", 4)
-    monkeypatch.setattr(portions, "SO_FAR", 5)
+    monkeypatch.setattr(paging, "PORTION", 4)
+    monkeypatch.setattr(paging, "SO_FAR", 5)
     events = STORIES[name]
     looks = {*range(2, len(events) + 1, apart), len(events)}
     drawn = {place: str(at(events, place)) for place in looks}
@@ -112,11 +112,11 @@ def test_a_text_that_streams_on_and_on_sends_but_its_size(kind: PartKind) -> Non
     assert str(page.tree.find("flow")) == str(fresh.tree.find("flow"))
     text = page.tree.find("text-1-0")
     assert text is not None
-    assert len(text.text) == portions.PORTION
-    beyond = steps[portions.PORTION // 1_000 + 1 :]
+    assert len(text.text) == paging.PORTION
+    beyond = steps[paging.PORTION // 1_000 + 1 :]
     told = [step.html for step in beyond if not step.empty]
     assert not any(step.grow for step in beyond)
-    assert len(told) <= (3_000_000 - portions.PORTION) / portions.SO_FAR + 1
+    assert len(told) <= (3_000_000 - paging.PORTION) / paging.SO_FAR + 1
     assert "3\u2009000\u2009000 characters so far" in told[-1]
     assert max(map(len, told)) < 300
 
@@ -126,7 +126,7 @@ def test_a_text_that_streams_on_and_on_sends_but_its_size(kind: PartKind) -> Non
 def test_it_does_so_where_a_turn_shows_but_its_first_call(
     name: str, apart: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(portions, "CARDS", 1)
+    monkeypatch.setattr(paging, "CARDS", 1)
     events = STORIES[name]
     live = Live(events)
     live.go(1)

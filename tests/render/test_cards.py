@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.render.portions import query_of, shown_from, spelled, with_more
+from app.render.paging import query_of, shown_from, spelled, with_more
 from tests.tables import each_row
 
 

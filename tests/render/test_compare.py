@@ -19,7 +19,7 @@ from app.render.compare import (
     groups,
 )
 from app.render.compare_calls import MOST_CHANGES, SHOWN_TEXT, CallCell, in_sight
-from app.render.portions import CARDS, Shown
+from app.render.paging import CARDS, Shown
 from app.render.view import SessionRow
 from tests.core.sides import Turns, logged, sided
 from tests.factories import Log, settings

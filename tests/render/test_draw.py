@@ -8,7 +8,7 @@ from app.core.events import (
     PartStarted,
     Problem,
 )
-from app.render.draw import bar_segments, drawn
+from app.render.block_contents import bar_segments, drawn
 from app.render.view import View
 from app.render.wire_rows import WireRows
 from tests.factories import Log, turn_with_calls

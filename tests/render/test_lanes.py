@@ -18,7 +18,7 @@ from app.core.events import (
     PartStarted,
 )
 from app.core.tools import text_result
-from app.render.timeline import (
+from app.render.replay_timeline import (
     HEIGHT,
     MOST_LANES,
     MOST_ROWS,

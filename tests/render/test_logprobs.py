@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.render.draw import MOST, Odds, Token, odds
+from app.render.block_contents import MOST, Odds, Token, odds
 from tests.tables import each_row
 
 OPENAI = [

@@ -23,9 +23,9 @@ from app.core.events import (
 )
 from app.core.session import Part
 from app.core.tools import text_result
+from app.render.block_contents import Place, cited, places, sealed, served
 from app.render.blocks import block
-from app.render.draw import Place, cited, places, sealed, served
-from app.render.portions import PORTION, upto_from
+from app.render.paging import PORTION, upto_from
 from tests.factories import DIGEST, WEATHER, Log, settings, turn_with_calls
 from tests.render.logs import NASTY
 from tests.render.page import ENV, Live, Node, parse

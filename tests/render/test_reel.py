@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.core.events import Logged
-from app.render.timeline import played, reel
+from app.render.replay_timeline import played, reel
 from tests.factories import START_MS, Log
 from tests.render.logs import STORIES
 from tests.render.test_replay import laid_out

@@ -10,7 +10,7 @@ from app.core.events import Logged
 from app.core.reducer import fold
 from app.render.blocks import Frame, block
 from app.render.replay import FRAME_MS, Fixed, Player, index, replay
-from app.render.timeline import Reel, reel
+from app.render.replay_timeline import Reel, reel
 from app.render.view import View
 from app.render.wire_rows import WireRows
 from tests.render.logs import STORIES

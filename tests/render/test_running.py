@@ -20,7 +20,7 @@ from app.core.events import (
 from app.core.reducer import MOST_OUTPUT
 from app.core.tools import text_result
 from app.render.blocks import touched
-from app.render.why import seconds
+from app.render.call_status import seconds
 from tests.factories import DIGEST, turn_with_calls
 from tests.render.page import Live, Page, at
 from tests.tables import each_row

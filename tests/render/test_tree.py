@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.render.tree import nested, tree
-from app.render.view import SessionRow
+from app.render.tree import tree
+from app.render.view import SessionRow, nest_forks
 from tests.tables import each_row
 
 
@@ -54,4 +54,4 @@ def rows(*names: str) -> list[SessionRow]:
 def test_a_fork_stands_below_its_parent_and_a_family_where_its_newest_stood(
     newest_first: list[str], drawn: list[str]
 ) -> None:
-    assert [">" * depth + row.id for row, depth in nested(rows(*newest_first))] == drawn
+    assert [">" * depth + row.id for row, depth in nest_forks(rows(*newest_first))] == drawn

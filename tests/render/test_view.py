@@ -6,7 +6,7 @@ import pytest
 
 from app.core.events import CallDecided, CallStarted, Problem, ResponseFailed, RunPaused, RunStopped
 from app.core.session import Call
-from app.render import portions
+from app.render import paging
 from app.render.view import SessionRow, View, busy_words, runnable_at_once, state_words
 from app.render.wire_rows import WireRows
 from tests.factories import Log, session, turn_with_calls
@@ -70,7 +70,7 @@ def test_only_calls_that_need_no_second_look_run_at_once() -> None:
 
 
 def test_what_is_not_shown_does_not_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(portions, "CARDS", 2)
+    monkeypatch.setattr(paging, "CARDS", 2)
     log = turn_with_calls(*(("get_weather", {"city": str(n)}) for n in range(5)))
     assert [call.id for call in at_once(log)] == ["1.1", "1.2"]
     assert [call.id for call in at_once(log, shown={1: 4})] == ["1.1", "1.2", "1.3", "1.4"]

@@ -20,8 +20,8 @@ from app.core.events import (
 from app.core.settings import Limits
 from app.core.tools import text_result
 from app.render.blocks import block
+from app.render.call_status import behind, checked, waits_for, why
 from app.render.view import View
-from app.render.why import behind, checked, waits_for, why
 from app.render.wire_rows import WireRows
 from tests.factories import DIGEST, Log, settings, turn_with_calls
 from tests.render.page import ENV

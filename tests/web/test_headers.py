@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.web.headers import FRAMED, FRAMES, SANDBOXED, SECURITY_HEADERS, Headers, hardened
+from app.web.guard import FRAMED, FRAMES, SANDBOXED, SECURITY_HEADERS, Headers, hardened
 from tests.tables import each_row
 
 

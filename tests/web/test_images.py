@@ -11,9 +11,8 @@ from starlette.datastructures import FormData, Headers, UploadFile
 from app.core.errors import BadInput
 from app.core.tools import Content
 from app.schema import strict_json
-from app.web.forms import Body, json_of
-from app.web.images import MOST_BYTES, MOST_IMAGES, images_of, media_type
-from app.web.notice import MAX_BODY
+from app.web.forms import MOST_BYTES, MOST_IMAGES, Body, images_of, json_of, media_type
+from app.web.guard import MAX_BODY
 from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ import pytest
 
 from app.core.errors import NotFound
 from app.render.replay import Player
-from app.web.reels import KEPT, Reels
+from app.web.site import KEPT, Reels
 from tests.engine.running import begun, running
 
 pytestmark = pytest.mark.anyio

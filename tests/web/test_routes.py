@@ -15,8 +15,7 @@ from starlette.applications import Starlette
 from starlette.routing import Match, Mount, Route
 
 from app.web.app import LARGE, _routes, make_app, most_bytes
-from app.web.guard import Guard
-from app.web.notice import MAX_BODY, SMALL_BODY
+from app.web.guard import MAX_BODY, SMALL_BODY, Guard
 from tests.engine.running import begun, running
 from tests.web.asking import (
     BEARER,

@@ -22,8 +22,7 @@ from app.render.setup import refused_fields
 from app.render.view import SHOWN_ARGUMENTS
 from app.web.answers import Misfit, also, at_fields, refusals, several, written
 from app.web.changes import Outcome, changed, limits_along, shown_settings, with_group
-from app.web.forms import LARGE, Body, answer, body_of, json_of, wants
-from app.web.images import images_of
+from app.web.forms import LARGE, Body, answer, body_of, images_of, json_of, wants
 from app.web.setup import drawn_setup
 from app.web.site import site_of
 

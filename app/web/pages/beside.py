@@ -19,7 +19,7 @@ from app.render.pages import toast
 from app.store.batch import Summary
 from app.web.beside import address, chosen, without
 from app.web.forms import Body, answer, body_of, wants
-from app.web.headers import FRAMES, as_text
+from app.web.guard import FRAMES, as_text
 from app.web.site import Site, site_of
 
 Outcome = dict[str, Any]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from starlette.responses import HTMLResponse, Response
 
 from app.render.pages import column_page
-from app.web.headers import FRAMED, as_text
+from app.web.guard import FRAMED, as_text
 from app.web.site import Site
 
 

@@ -24,7 +24,7 @@ from app.render.compare import (
     groups,
 )
 from app.render.compare_told import compared, markdown
-from app.render.portions import Shown, shown_from
+from app.render.paging import Shown, shown_from
 from app.render.view import SessionRow
 from app.store.batch import Summary
 from app.store.family import Relative, family

@@ -35,7 +35,7 @@ from app.schema import strict_json
 from app.schema.validate import check_tool
 from app.secrets.redaction import Redactor
 from app.web.forms import Body, answer, as_json, body_of, wants
-from app.web.notice import MAX_BODY
+from app.web.guard import MAX_BODY
 from app.web.pages import tools
 from app.web.site import Site, Source, Upload, site_of
 

@@ -12,7 +12,7 @@ from app.core.errors import BadInput
 from app.engine import recorded_model
 from app.render.blocks import block
 from app.render.pages import more_cards_shown, session_page, stream_fragment
-from app.render.portions import Shown, Upto, shown_from
+from app.render.paging import Shown, Upto, shown_from
 from app.render.replay import FRAME_MS, Fixed, Player, index, replay
 from app.web.forms import answer, as_json, body_of
 from app.web.setup import surroundings

@@ -17,15 +17,15 @@ from app.core.errors import NotFound
 from app.core.events import SessionForked, Warned
 from app.core.messages import seals
 from app.core.session import Call, Part, Prompt, Session, Turn
-from app.render import portions
+from app.render import paging
 from app.render.arguments import laid_out, token_length
+from app.render.call_status import running, task_of
 from app.render.card import card, fault_choices, staged_fault
 from app.render.filters import clip, pretty, shown
 from app.render.limits import pause, spent
-from app.render.portions import CARDS, parts_of, so_far, spelled, with_more
-from app.render.timeline import Segment, clock, drawing, segments
+from app.render.paging import CARDS, parts_of, so_far, spelled, with_more
+from app.render.replay_timeline import Segment, clock, drawing, segments
 from app.render.view import View, busy_words, runnable_at_once, state_words
-from app.render.why import running, task_of
 from app.schema.json_display import readable_prefix
 
 Drawn = tuple[str, Mapping[str, Any]]
@@ -225,7 +225,7 @@ def _units(text: str) -> int:
 
 def _prefix(part: Part) -> str:
     """What can be read of arguments that still stream, one `name: value` after the other."""
-    if part.length > min(_READABLE_LIMIT, portions.PORTION):
+    if part.length > min(_READABLE_LIMIT, paging.PORTION):
         return ""
     value = readable_prefix(part.text)
     if not isinstance(value, dict):
