@@ -14,7 +14,7 @@ from app.core.errors import BadInput, PlaygroundError
 from app.engine.engine import Engine
 from app.engine.import_session import bring
 from app.export.jsonl import MAX_BYTES
-from app.net.client import Net
+from app.net.client import HttpClient
 from app.store.lock import owner_of
 from app.store.place import place_of
 
@@ -55,7 +55,7 @@ def _no_url() -> str:
 
 
 async def _there(base_url: str, token: str, data: bytes) -> str:
-    net = Net()
+    net = HttpClient()
     try:
         answer = await Remote(net, base_url, token).send("/sessions/import", data)
     finally:

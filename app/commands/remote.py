@@ -24,8 +24,8 @@ from app.core.events import (
 )
 from app.core.rules import Rule
 from app.core.settings import Limits
-from app.net.client import Net
-from app.net.trouble import NetTrouble
+from app.net.client import HttpClient
+from app.net.errors import NetworkError
 from app.protocols.framing import Framer
 
 RESTS = (
@@ -47,7 +47,7 @@ LIMITS = Limits(idle_s=120.0, wall_s=24 * 3600.0, max_stream_bytes=1024 * 1024 *
 class Remote:
     """The server's JSON face."""
 
-    def __init__(self, net: Net, base_url: str, token: str) -> None:
+    def __init__(self, net: HttpClient, base_url: str, token: str) -> None:
         self._net = net
         self._base_url = base_url
         self._headers = {"authorization": f"Bearer {token}", "accept": "application/json"}
@@ -69,7 +69,7 @@ class Remote:
             ) as answer:
                 status = answer.status
                 data = b"".join([piece async for piece in answer.chunks()])
-        except NetTrouble as trouble:
+        except NetworkError as trouble:
             raise PlaygroundError(f"The server that owns the database: {trouble}") from trouble
         value = json.loads(data)
         if status >= 400:
@@ -103,7 +103,7 @@ async def run_there(
 ) -> str:
     """Run it on the server, with `rules` for this session; the state it rests in. Where this is
     cancelled the run is stopped there, and STOPPED it is."""
-    net = Net()
+    net = HttpClient()
     try:
         remote = Remote(net, base_url, token)
         tools = tools_of(await remote.ask("GET", "/tools"), arguments.tools)

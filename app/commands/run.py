@@ -25,8 +25,7 @@ from app.core.settings import SIMULATOR_URL
 from app.engine.engine import Engine
 from app.engine.settings import keys_for, settings_from
 from app.net.client import is_loopback
-from app.net.hidden import hide
-from app.net.keys import origin
+from app.net.keys import harden_process, origin
 from app.schema import strict_json
 from app.simulator.app import simulator_app
 from app.store.lock import owner_of
@@ -124,7 +123,7 @@ async def _run_beside(
     key = secrets.token_urlsafe(16)
     url = f"http://127.0.0.1:{port_of(sock)}"
     simulator = server(simulator_app(pace=0.0, key=lambda sent: sent == key))
-    hide()
+    harden_process()
     engine = await Engine.open(db, simulator_url=lambda: url, simulator_key=key)
     serving = asyncio.create_task(serve(simulator, sock, lambda: None))
     try:

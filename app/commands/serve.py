@@ -20,7 +20,7 @@ from app.core.errors import BadInput
 from app.engine.engine import Engine
 from app.engine.memory import give_back_large_blocks
 from app.engine.recorded_model import tape
-from app.net.hidden import hide
+from app.net.keys import harden_process
 from app.simulator.app import simulator_app
 from app.store.lock import owned, owner_of
 from app.store.place import place_of
@@ -60,7 +60,7 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
     base = f"http://{url_host(arguments.host)}:{port}"
     token = None if arguments.no_token else config.read_or_make_token(db)
     key = token or secrets.token_urlsafe(16)
-    hide()
+    harden_process()
     engine = await Engine.open(
         db,
         simulator_url=lambda: base + "/sim",

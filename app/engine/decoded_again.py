@@ -34,7 +34,7 @@ from app.core.serialization import to_row
 from app.core.session import Session
 from app.core.settings import Limits, Settings
 from app.engine.advice import advised
-from app.net.reasons import rate_limits
+from app.net.errors import rate_limits
 from app.protocols.base import Spanned
 from app.protocols.errors import asked_wait
 from app.protocols.raw_json import end_of

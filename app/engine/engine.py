@@ -33,7 +33,7 @@ from app.executors.workspace.fetch import Pages
 from app.executors.workspace.tasks import Tasks
 from app.executors.workspace.tools import WORKSPACE
 from app.executors.workspace.workspace import Workspace
-from app.net.client import Net
+from app.net.client import HttpClient
 from app.net.keys import DEFAULT_ORIGINS, KEY_NAME, Keys, origin
 from app.store.database import Database
 from app.store.library import Library
@@ -60,7 +60,7 @@ class Engine:
     library: Library
     hub: Hub
     keys: Keys
-    net: Net
+    net: HttpClient
     client: Client
     driver: Driver
     providers: Providers
@@ -108,7 +108,7 @@ class Engine:
             library = Library(database, EXAMPLES + WORKSPACE)
             keys = Keys(environment, await library.confirmations(), simulator_key)
             hub = Hub(log, clock, new_id, keys.redactor)
-            net = Net()
+            net = HttpClient()
             client = Client(hub, net, keys, simulator_url)
             folder = path.with_name(path.stem + "-files")
             mcp = Mcp(library.servers, environment, keys.variable)

@@ -19,9 +19,9 @@ from app.core.providers import SHIPPED
 from app.core.settings import Limits, Profile, with_waits
 from app.core.tools import ToolChoice
 from app.engine.responses import SIMULATED_PATHS, merged
-from app.net.client import Answer, Net, is_loopback
+from app.net.client import HttpClient, ProviderResponse, is_loopback
+from app.net.errors import NetworkError
 from app.net.keys import Keys
-from app.net.trouble import NetTrouble
 from app.protocols.addresses import joined
 from app.protocols.base import Codec, Decoder, ModelInfo, WireRequest
 from app.protocols.errors import KEY_ADVICE
@@ -89,13 +89,13 @@ class _Read:
     total_ms: int | None = None
     body: bytearray = field(default_factory=bytearray)
     events: list[Any] = field(default_factory=list)
-    trouble: NetTrouble | None = None
+    trouble: NetworkError | None = None
 
 
 class Providers:
     """`simulator_url` is asked where this process's own simulator stands, "" for nowhere."""
 
-    def __init__(self, net: Net, keys: Keys, simulator_url: Callable[[], str]) -> None:
+    def __init__(self, net: HttpClient, keys: Keys, simulator_url: Callable[[], str]) -> None:
         self._net = net
         self._keys = keys
         self._simulator_url = simulator_url
@@ -197,7 +197,7 @@ class Providers:
                     if read.first_ms is None:
                         read.first_ms = _ms(clock() - read.began)
                     _take(read, masked.feed(data))
-        except NetTrouble as trouble:
+        except NetworkError as trouble:
             read.trouble = trouble
             read.status = read.status or trouble.status
         read.total_ms = _ms(clock() - read.began)
@@ -277,7 +277,7 @@ def _limits(profile: Profile, most_bytes: int) -> Limits:
     return replace(limits, wall_s=profile.connect_s + profile.first_byte_s + LONGER_S)
 
 
-def _begin(read: _Read, one: Codec, answer: Answer) -> None:
+def _begin(read: _Read, one: Codec, answer: ProviderResponse) -> None:
     read.status, read.request_id = answer.status, answer.request_id
     read.kind = answer.headers.get("content-type", "").partition(";")[0].strip()
     read.decoder = one.decoder(answer.status)
@@ -292,14 +292,14 @@ def _take(read: _Read, data: bytes) -> None:
 def _failed(read: _Read, profile: Profile, mask: Mask) -> tuple[str, str]:
     """Our sentence about a request that failed, and the provider's own words."""
     if read.trouble is not None and not read.trouble.began:
-        said = read.trouble.told(mask)
+        said = read.trouble.sentence(mask)
         if read.trouble.failure == "unreachable":
             said += _start(profile, " ")
         return said, ""
     told = next((logged for logged in read.events if isinstance(logged, ResponseFailed)), None)
     if told is None:
         return "The provider sent no answer.", ""
-    said = read.trouble.told(mask) if read.trouble is not None else mask(told.message)
+    said = read.trouble.sentence(mask) if read.trouble is not None else mask(told.message)
     if profile.key_name and said.endswith(KEY_ADVICE):
         said = said.removesuffix(KEY_ADVICE) + f"Check {profile.key_name}."
     words = told.error if isinstance(told.error, str) else json.dumps(told.error)

@@ -20,9 +20,9 @@ from app.core.settings import Profile
 from app.core.tools import ToolChoice
 from app.engine.sessions import Hub
 from app.engine.writing import Arrived, Ended, Prepared, Writing
-from app.net.client import Net
+from app.net.client import HttpClient
+from app.net.errors import NetworkError
 from app.net.keys import Keys
-from app.net.trouble import NetTrouble
 from app.protocols.addresses import joined
 from app.protocols.base import WireRequest
 from app.protocols.registry import codec
@@ -101,7 +101,9 @@ class Answering:
 class Client:
     """`simulator_url` is asked where this process's own simulator stands, "" for nowhere."""
 
-    def __init__(self, hub: Hub, net: Net, keys: Keys, simulator_url: Callable[[], str]) -> None:
+    def __init__(
+        self, hub: Hub, net: HttpClient, keys: Keys, simulator_url: Callable[[], str]
+    ) -> None:
         self._hub = hub
         self._net = net
         self._keys = keys
@@ -196,10 +198,10 @@ class Client:
                 async for data in answer.chunks():
                     answering.put(Arrived(clock(), data))
                     await self._wait_for_writer(answering)
-        except NetTrouble as trouble:
+        except NetworkError as trouble:
             last.trouble = trouble
         except asyncio.CancelledError:
-            last.trouble = NetTrouble("interrupted", "The connection was given up.")
+            last.trouble = NetworkError("interrupted", "The connection was given up.")
         finally:
             last.at_ms = clock()
             answering.put(last)
@@ -218,7 +220,7 @@ class Client:
                 async with asyncio.timeout(LOOK_S):
                     await answering.room.wait()
         if self._hub.health.trouble is not None and self.unsaved > MOST_UNSAVED:
-            raise NetTrouble("interrupted", _LOST, began=True)
+            raise NetworkError("interrupted", _LOST, began=True)
 
     def _base_url(self, profile: Profile) -> str:
         if not profile.simulated:

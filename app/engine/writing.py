@@ -31,8 +31,7 @@ from app.engine.doubts import Doubts
 from app.engine.prices import cost
 from app.engine.sessions import Hub, Live
 from app.engine.stream_redaction import HoldBack
-from app.net.reasons import rate_limits
-from app.net.trouble import NetTrouble
+from app.net.errors import NetworkError, rate_limits
 from app.protocols.base import Codec, Decoder, ReadItem, SideText
 from app.protocols.errors import asked_wait
 from app.protocols.summary import is_server_call
@@ -85,7 +84,7 @@ class Arrived:
     data: bytes = b""
     started: ResponseStarted | None = None
     retry_after: float | None = None
-    trouble: NetTrouble | None = None
+    trouble: NetworkError | None = None
     ended: bool = False
 
 
@@ -242,7 +241,7 @@ class Writing:
             failure = "interrupted" if trouble.began else trouble.failure
             instead = ResponseFailed(
                 failure,
-                trouble.told(self._redactor.redact_text),
+                trouble.sentence(self._redactor.redact_text),
                 trouble.status,
                 trouble.retry_after,
                 request_id=self._redactor.redact_text(trouble.request_id),
@@ -334,7 +333,7 @@ def _only_alive(at_ms: int, quiet_s: float) -> Arrived:
         f"The provider sent nothing but signs of life for {quiet_s:.0f} s; retry, or raise the "
         "limit of silence under Providers."
     )
-    return Arrived(at_ms, trouble=NetTrouble("timeout", said, began=True), ended=True)
+    return Arrived(at_ms, trouble=NetworkError("timeout", said, began=True), ended=True)
 
 
 def _told(

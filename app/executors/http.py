@@ -17,10 +17,10 @@ from app.executors.executor import Checked, Invocation, Report
 from app.executors.http_request import Request, request_of
 from app.executors.images import image
 from app.executors.progress import Progress
-from app.net.addresses import Resolve, looked_up
-from app.net.fetch import Fetched, fetch
+from app.net.addresses import Resolve, resolve_host
+from app.net.errors import NetworkError
+from app.net.fetch import FetchResponse, fetch
 from app.net.keys import Keys
-from app.net.trouble import NetTrouble
 from app.secrets.redaction import Redactor
 
 _CHARSET = re.compile(r"utf-?8|utf-?16|us-ascii|iso-8859-\d+|latin-?1|windows-125\d|koi8-[ru]|"
@@ -36,7 +36,7 @@ _JSON = re.compile(r"application/(?:.*\+)?json", re.I)
 class Http:
     """`resolve` looks names up; the tests have their own."""
 
-    def __init__(self, keys: Keys, resolve: Resolve = looked_up) -> None:
+    def __init__(self, keys: Keys, resolve: Resolve = resolve_host) -> None:
         self._keys, self._resolve = keys, resolve
 
     async def run(self, invocation: Invocation, report: Report) -> ToolResult:
@@ -63,7 +63,7 @@ class Http:
                 report=lambda came, whole: progress.tell(*_so_far(came, whole)),
                 resolve=self._resolve,
             )
-        except NetTrouble as trouble:
+        except NetworkError as trouble:
             kind: ResultKind = "too_large" if trouble.failure == "too_large" else "failed"
             return text_result(str(trouble), is_error=True, kind=kind)
         except PlaygroundError as error:
@@ -93,7 +93,7 @@ def _so_far(came: int, whole: int | None) -> tuple[str, float | None]:
     return f"{came:,} of {whole:,} bytes received", min(1.0, came / whole)
 
 
-def _result(request: Request, fetched: Fetched, redactor: Redactor) -> ToolResult:
+def _result(request: Request, fetched: FetchResponse, redactor: Redactor) -> ToolResult:
     bad = fetched.status >= 300
     pieces = [_piece(fetched, redactor)] if fetched.body else []
     if bad or not fetched.body:
@@ -101,7 +101,7 @@ def _result(request: Request, fetched: Fetched, redactor: Redactor) -> ToolResul
     return ToolResult(tuple(pieces), is_error=bad, kind="failed" if bad else "")
 
 
-def _status(request: Request, fetched: Fetched) -> str:
+def _status(request: Request, fetched: FetchResponse) -> str:
     said = f"HTTP {fetched.status} {fetched.reason}".strip()
     if request.method in ("HEAD", "OPTIONS") and fetched.status < 300:
         lines = [f"{name}: {value}" for name, value in fetched.headers.items()]
@@ -112,7 +112,7 @@ def _status(request: Request, fetched: Fetched) -> str:
     return said if fetched.body else f"{said}, without a body."
 
 
-def _piece(fetched: Fetched, redactor: Redactor) -> Content:
+def _piece(fetched: FetchResponse, redactor: Redactor) -> Content:
     """The body as text, as JSON where it says so and is, as an image, or told by its size."""
     kind = fetched.headers.get("content-type", "").split(";")[0].strip()
     picture = image(fetched.body)
@@ -126,7 +126,7 @@ def _piece(fetched: Fetched, redactor: Redactor) -> Content:
     return Content(text=redactor.redact_text(text), media_type="application/json" if sound else "")
 
 
-def _charset(fetched: Fetched) -> str:
+def _charset(fetched: FetchResponse) -> str:
     found = re.search(r"charset=[\"']?([\w.:-]+)", fetched.headers.get("content-type", ""), re.I)
     return found[1] if found and _CHARSET.fullmatch(found[1]) else "utf-8"
 

@@ -1,0 +1,1 @@
+"""The network: requests to providers, tools and MCP servers, and the keys they carry."""

@@ -64,7 +64,7 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 @dataclass(frozen=True)
-class Place:
+class CheckedAddress:
     """Where a URL leads. `host` is what the request and the certificate name, without brackets;
     `addresses` are the only ones to connect to, in the order to try them."""
 
@@ -80,15 +80,15 @@ class Place:
         return name if self.port == DEFAULT_PORTS[self.scheme] else f"{name}:{self.port}"
 
 
-async def looked_up(host: str, port: int) -> Sequence[str]:
+async def resolve_host(host: str, port: int) -> Sequence[str]:
     """The system's own answer, in its order."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 async def checked_address(
-    url: str, *, private: bool, hosts: Sequence[str] = (), resolve: Resolve = looked_up
-) -> Place:
+    url: str, *, private: bool, hosts: Sequence[str] = (), resolve: Resolve = resolve_host
+) -> CheckedAddress:
     """Where `url` may be fetched from. Refused, with a sentence, where it may not be reached.
 
     `private` opens loopback and private networks. `hosts`, if any, are the only hosts allowed:
@@ -111,7 +111,7 @@ async def checked_address(
         why = _fault(address, private)
         if why:
             raise Refused(_closed(host, why if literal is not None else f"{address}, {why}"))
-    return Place(parts.scheme, host, port, tuple(map(_plain, addresses[:MOST_ADDRESSES])))
+    return CheckedAddress(parts.scheme, host, port, tuple(map(_plain, addresses[:MOST_ADDRESSES])))
 
 
 def _host(name: str) -> str:
@@ -169,10 +169,10 @@ def _fault(address: IPAddress, private: bool) -> str:
     """Why `address` is not to be reached, or ""."""
     if isinstance(address, ipaddress.IPv6Address) and address.scope_id:
         return "an address with a zone"
-    for one in (address, *_carried(address)):
-        why = _own_fault(one, private)
+    for form in (address, *_carried(address)):
+        why = _own_fault(form, private)
         if why:
-            return why if one == address else f"{one} in another form, {why}"
+            return why if form == address else f"{form} in another form, {why}"
     return ""
 
 

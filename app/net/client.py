@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import ssl
+import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
@@ -22,18 +25,15 @@ from app import __version__
 from app.core.errors import BadInput
 from app.core.events import FailKind
 from app.core.settings import Limits
-from app.net.heard import Heard, hearing, listen
-from app.net.inflate import CODINGS, Inflate
+from app.net.errors import NetworkError, connect_reason, request_id, retry_after
 from app.net.keys import DEFAULT_PORTS, origin
-from app.net.reasons import connect_reason, retry_after
-from app.net.trouble import NetTrouble, request_id
 
 WRITE_S = 30.0
 ERROR_BODY = 64 * 1024
 """Bytes; of an answer that is an error, no more is read."""
 
 
-class Answer:
+class ProviderResponse:
     """A response whose head has come. Header names are lower case.
 
     `retry_after` is in seconds and never negative; None where the server named none or junk.
@@ -101,7 +101,7 @@ class Answer:
                 "no compression at the proxy or server in between.",
                 coding,
             )
-        inflate = Inflate()
+        inflate = Decompressor()
         async with aclosing(self._arriving()) as arriving:
             async for data in arriving:
                 for piece in self._inflated(inflate, data):
@@ -109,7 +109,7 @@ class Answer:
         if not inflate.complete:
             raise self._broken("in the middle of its compressed data")
 
-    def _inflated(self, inflate: Inflate, data: bytes) -> Iterator[bytes]:
+    def _inflated(self, inflate: Decompressor, data: bytes) -> Iterator[bytes]:
         try:
             yield from inflate.feed(data)
         except ValueError:
@@ -134,7 +134,7 @@ class Answer:
             self._began = True
             yield data
 
-    def _too_slow(self, silent_at: float) -> NetTrouble:
+    def _too_slow(self, silent_at: float) -> NetworkError:
         if silent_at <= self._ends_at and not self._began:
             return self._trouble("timeout", _no_first_byte(self._place, self._limits))
         if silent_at <= self._ends_at:
@@ -150,16 +150,16 @@ class Answer:
             "retry, or raise the time limit.",
         )
 
-    def _broken(self, where: str) -> NetTrouble:
+    def _broken(self, where: str) -> NetworkError:
         return self._trouble(
             "interrupted", f"{self._place} broke off {where}; retry from the same point."
         )
 
-    def _trouble(self, failure: FailKind, message: str, quoted: str = "") -> NetTrouble:
-        return NetTrouble(failure, message, status=self.status, quoted=quoted, began=self._began)
+    def _trouble(self, failure: FailKind, message: str, quoted: str = "") -> NetworkError:
+        return NetworkError(failure, message, status=self.status, quoted=quoted, began=self._began)
 
 
-class Net:
+class HttpClient:
     """The way out. Made and closed within one event loop; connections are kept for reuse."""
 
     def __init__(self) -> None:
@@ -168,7 +168,7 @@ class Net:
     @asynccontextmanager
     async def open(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes, limits: Limits
-    ) -> AsyncIterator[Answer]:
+    ) -> AsyncIterator[ProviderResponse]:
         """Sends the request and gives its answer as soon as the head has come.
 
         NetTrouble: `bad_request` (nothing was sent), `unreachable`, `timeout` (no head within
@@ -180,7 +180,7 @@ class Net:
         response, first_by = await self._head(method, url, headers, body, limits, place, ends_at)
         try:
             _refuse_status(response, place)
-            yield Answer(response, place, limits, ends_at, first_by)
+            yield ProviderResponse(response, place, limits, ends_at, first_by)
         finally:
             await response.aclose()
 
@@ -202,7 +202,7 @@ class Net:
         """The answer's head, and until when its first byte must be there."""
         loop = asyncio.get_running_loop()
         client = self._client(url, place)
-        stage, first_by, heard = "", ends_at, hearing()
+        stage, first_by, arrived = "", ends_at, start_listening()
         try:
             # A connection through a proxy is two; each of its steps has its own time as well.
             async with asyncio.timeout(2 * limits.connect_s) as waiting:
@@ -217,7 +217,7 @@ class Net:
                             waiting.reschedule(ends_at)
                         case "http11.receive_response_headers.started":
                             stage = "waiting"
-                            heard.anything = False  # a proxy has its say before
+                            arrived.anything = False  # a proxy has its say before
                             first_by = loop.time() + limits.first_byte_s
                             waiting.reschedule(min(ends_at, first_by))
 
@@ -236,7 +236,7 @@ class Net:
             raise _no_head(stage, place, limits) from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TypeError) as error:
             # `from None`: the cause may hold a header's value, which may be a key.
-            raise _no_answer(error, place, limits, heard) from None
+            raise _no_answer(error, place, limits, arrived) from None
 
     def _client(self, url: str, place: str) -> httpx.AsyncClient:
         """A proxy of the environment is for hosts out there; this machine is reached directly."""
@@ -256,7 +256,7 @@ class Net:
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
             )
         except (ImportError, ValueError, OSError) as error:
-            raise NetTrouble(
+            raise NetworkError(
                 "unreachable",
                 f"cannot reach {place}: the proxy or certificate settings of the environment "
                 f"cannot be used ({type(error).__name__}); mend HTTPS_PROXY, ALL_PROXY or "
@@ -270,7 +270,7 @@ def _place(url: str) -> str:
     try:
         parts = urlsplit(origin(url))
     except BadInput as error:
-        raise NetTrouble("bad_request", str(error)) from None
+        raise NetworkError("bad_request", str(error)) from None
     return parts.netloc if parts.port else f"{parts.netloc}:{DEFAULT_PORTS[parts.scheme]}"
 
 
@@ -293,13 +293,13 @@ def is_loopback(url: str) -> bool:
 def _refuse_status(response: httpx.Response, place: str) -> None:
     status = response.status_code
     if status < 200:
-        raise NetTrouble(
+        raise NetworkError(
             "not_api", f"{place} answered {status}, which ends no request; check the URL."
         )
     if 300 <= status < 400:
         location = response.headers.get("location", "")
         target = f" to {location}" if location else ""
-        raise NetTrouble(
+        raise NetworkError(
             "redirect",
             f"{place} redirects{target} (HTTP {status}); not followed. "
             "Set the profile's base URL to the new address if you trust it.",
@@ -309,16 +309,16 @@ def _refuse_status(response: httpx.Response, place: str) -> None:
         )
 
 
-def _no_head(stage: str, place: str, limits: Limits) -> NetTrouble:
+def _no_head(stage: str, place: str, limits: Limits) -> NetworkError:
     """Which time ran out before the head of an answer came."""
     match stage:
         case "waiting":
-            return NetTrouble("timeout", _no_first_byte(place, limits))
+            return NetworkError("timeout", _no_first_byte(place, limits))
         case "sending":
-            return NetTrouble(
+            return NetworkError(
                 "timeout", f"{place} had not taken the request after {_seconds(limits.wall_s)}."
             )
-    return NetTrouble("unreachable", f"cannot reach {place}: {_no_connection(limits)}")
+    return NetworkError("unreachable", f"cannot reach {place}: {_no_connection(limits)}")
 
 
 def _no_first_byte(place: str, limits: Limits) -> str:
@@ -335,35 +335,35 @@ def _no_connection(limits: Limits) -> str:
     )
 
 
-def _no_answer(error: Exception, place: str, limits: Limits, heard: Heard) -> NetTrouble:
+def _no_answer(error: Exception, place: str, limits: Limits, arrived: Arrived) -> NetworkError:
     """Why no head of an answer came."""
     cannot = f"cannot reach {place}: "
     match error:
         case httpx.ConnectTimeout():
-            return NetTrouble("unreachable", cannot + _no_connection(limits))
+            return NetworkError("unreachable", cannot + _no_connection(limits))
         case httpx.ProxyError():
-            return NetTrouble("unreachable", f"{cannot}the proxy refused; check HTTPS_PROXY.")
+            return NetworkError("unreachable", f"{cannot}the proxy refused; check HTTPS_PROXY.")
         case httpx.ConnectError():
-            return NetTrouble("unreachable", cannot + connect_reason(error))
+            return NetworkError("unreachable", cannot + connect_reason(error))
         case httpx.RemoteProtocolError() if "disconnected" not in str(error):
-            return NetTrouble(
+            return NetworkError(
                 "not_api", f"{place} does not speak HTTP; check the port and http:// or https://."
             )
-        case httpx.NetworkError() | httpx.RemoteProtocolError() if heard.anything:
-            return NetTrouble(
+        case httpx.NetworkError() | httpx.RemoteProtocolError() if arrived.anything:
+            return NetworkError(
                 "not_api",
                 f"{place} broke off in the head of its answer; check the port, or retry.",
             )
         case httpx.WriteTimeout():
-            return NetTrouble(
+            return NetworkError(
                 "timeout", f"{place} took no more of the request for {_seconds(WRITE_S)}; retry."
             )
         case httpx.NetworkError() | httpx.RemoteProtocolError():
-            return NetTrouble(
+            return NetworkError(
                 "unreachable",
                 f"{place} closed the connection without an HTTP answer; check the port, or retry.",
             )
-    return NetTrouble(
+    return NetworkError(
         "bad_request",
         "The request cannot be written as HTTP; look for line breaks or foreign characters in "
         "the profile's key, headers and URL.",
@@ -376,3 +376,75 @@ def _seconds(seconds: float) -> str:
 
 def _size(size: int) -> str:
     return f"{size / 1024 / 1024:g} MiB" if size >= 1024 * 1024 else f"{size} bytes"
+
+
+# Whether any byte of an answer has come ---------------------------------------------------------
+# Of an answer that broke off in its head, neither httpx nor h11 tell it from none at all; but only
+# where nothing came may the request be sent again by itself.
+
+
+@dataclass
+class Arrived:
+    """What is known of the answer to the request of this task."""
+
+    anything: bool = False
+
+
+# A connection outlives the request that made it: what it brings is for the task that reads.
+_ARRIVED: ContextVar[Arrived] = ContextVar("arrived")
+
+
+def start_listening() -> Arrived:
+    """From now on, what this task reads counts here."""
+    arrived = Arrived()
+    _ARRIVED.set(arrived)
+    return arrived
+
+
+def listen(stream: Any) -> None:
+    """Note whatever the connection `stream` of httpcore brings."""
+    read = stream.read
+
+    async def read_and_note(*args: Any, **named: Any) -> bytes:
+        data: bytes = await read(*args, **named)
+        if data:
+            _ARRIVED.get(Arrived()).anything = True
+        return data
+
+    stream.read = read_and_note
+
+
+# Compressed bodies ------------------------------------------------------------------------------
+
+MOST_PIECE = 64 * 1024
+CODINGS = frozenset({"gzip", "x-gzip", "deflate"})
+EITHER = 32 + zlib.MAX_WBITS  # gzip or zlib, told apart by their first bytes
+
+
+class Decompressor:
+    """Decompresses one body: gzip (RFC 1952) or zlib (RFC 1950). Bytes in, pieces of at most 64 KiB
+    out, so that a bomb can be stopped between two of them. We ask for no compression; some servers
+    compress all the same. `complete` is whether the compressed data came to its own end. Finding 10
+    of docs/safety.md."""
+
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(EITHER)
+        self._begun = False
+
+    @property
+    def complete(self) -> bool:
+        return self._stream.eof or not self._begun
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """What `data` unpacks to, piece by piece; ValueError where it is not what it says."""
+        while data:
+            if self._stream.eof:  # several members may follow one another
+                self._stream = zlib.decompressobj(EITHER)
+            self._begun = True
+            try:
+                piece = self._stream.decompress(data, MOST_PIECE)
+            except zlib.error as error:
+                raise ValueError(str(error)) from None
+            data = self._stream.unconsumed_tail or self._stream.unused_data
+            if piece:
+                yield piece

@@ -15,18 +15,17 @@ import httpx
 
 from app import __version__
 from app.core.errors import BadInput, Refused
-from app.net.addresses import Resolve, checked_address, looked_up
-from app.net.inflate import CODINGS, Inflate
+from app.net.addresses import Resolve, checked_address, resolve_host
+from app.net.client import CODINGS, Decompressor
+from app.net.errors import NetworkError, connect_reason
 from app.net.keys import origin
-from app.net.reasons import connect_reason
-from app.net.trouble import NetTrouble
 
 CONNECT_S = 10.0
 _CERTIFICATES: list[ssl.SSLContext] = []  # made when first needed: reading them takes 20 ms
 
 
 @dataclass(frozen=True)
-class Fetched:
+class FetchResponse:
     """An answer of any status. Header names are lower case; `body` is unpacked."""
 
     status: int
@@ -36,7 +35,7 @@ class Fetched:
     url: str
 
 
-class Guarded(httpx.AsyncBaseTransport):
+class CheckedTransport(httpx.AsyncBaseTransport):
     """A way out that checks each request's address anew, and connects to no other.
 
     A transport of httpx, for whoever needs a client of its own. What it refuses is raised as
@@ -44,7 +43,7 @@ class Guarded(httpx.AsyncBaseTransport):
     """
 
     def __init__(
-        self, *, private: bool, hosts: Sequence[str] = (), resolve: Resolve = looked_up
+        self, *, private: bool, hosts: Sequence[str] = (), resolve: Resolve = resolve_host
     ) -> None:
         self._private, self._hosts, self._resolve = private, hosts, resolve
         # One a name: two names at one address must not share a connection.
@@ -101,8 +100,8 @@ async def fetch(
     max_bytes: int,
     timeout_s: float | None,
     report: Callable[[int, int | None], None] | None = None,
-    resolve: Resolve = looked_up,
-) -> Fetched:
+    resolve: Resolve = resolve_host,
+) -> FetchResponse:
     """Send it and read the answer whole, within `timeout_s` seconds; a 3xx is an answer, too.
     Without `timeout_s` it is whoever asked that ends it.
 
@@ -116,7 +115,7 @@ async def fetch(
         async with (
             asyncio.timeout(timeout_s),
             httpx.AsyncClient(
-                transport=Guarded(private=private, hosts=hosts, resolve=resolve),
+                transport=CheckedTransport(private=private, hosts=hosts, resolve=resolve),
                 trust_env=False,
                 follow_redirects=False,
                 timeout=httpx.Timeout(None, connect=CONNECT_S),
@@ -127,11 +126,11 @@ async def fetch(
             data = await _body(response, place, max_bytes, report)
     except TimeoutError:
         said = f"{place} was not done after {timeout_s:g} s; retry, or allow the tool more time."
-        raise NetTrouble("timeout", said) from None
+        raise NetworkError("timeout", said) from None
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TypeError, ValueError) as error:
         # `from None`: the cause may hold a header's value, which may be a key.
         raise _trouble(error, place) from None
-    return Fetched(
+    return FetchResponse(
         response.status_code,
         response.reason_phrase,
         dict(response.headers.items()),
@@ -159,9 +158,9 @@ async def _body(
     report: Callable[[int, int | None], None] | None,
 ) -> bytes:
     coding = response.headers.get("content-encoding", "").strip().lower()
-    inflate = None if coding in ("", "identity") else Inflate()
+    inflate = None if coding in ("", "identity") else Decompressor()
     if inflate is not None and coding not in CODINGS:
-        raise NetTrouble("not_api", f"{place} answers in the coding {coding!r}, unasked.")
+        raise NetworkError("not_api", f"{place} answers in the coding {coding!r}, unasked.")
     length = response.headers.get("content-length", "")
     whole = int(length) if length.isascii() and length.isdigit() and len(length) < 16 else None
     body, came = bytearray(), 0
@@ -171,31 +170,33 @@ async def _body(
             body += piece
             if len(body) > most:
                 said = f"{place} answers with more than the {most:,} bytes allowed; ask for less."
-                raise NetTrouble("too_large", said)
+                raise NetworkError("too_large", said)
         if report is not None:
             report(came, whole)
     if inflate is not None and not inflate.complete:
-        raise NetTrouble("interrupted", f"{place} broke off in the middle of its compressed data.")
+        raise NetworkError(
+            "interrupted", f"{place} broke off in the middle of its compressed data."
+        )
     return bytes(body)
 
 
-def _trouble(error: Exception, place: str) -> NetTrouble:
+def _trouble(error: Exception, place: str) -> NetworkError:
     match error:
         case httpx.ConnectTimeout():
             said = f"cannot reach {place}: no connection within {CONNECT_S:g} s; check the address."
-            return NetTrouble("unreachable", said)
+            return NetworkError("unreachable", said)
         case httpx.ConnectError():
-            return NetTrouble("unreachable", f"cannot reach {place}: {connect_reason(error)}")
+            return NetworkError("unreachable", f"cannot reach {place}: {connect_reason(error)}")
         case httpx.LocalProtocolError() | httpx.InvalidURL() | httpx.UnsupportedProtocol():
             said = f"The request to {place} cannot be sent: a header or the URL is not legal."
-            return NetTrouble("bad_request", said)
+            return NetworkError("bad_request", said)
         case httpx.RemoteProtocolError() if not re.search("disconnected|peer closed", str(error)):
-            return NetTrouble("not_api", f"{place} does not speak HTTP as it should; check it.")
+            return NetworkError("not_api", f"{place} does not speak HTTP as it should; check it.")
         case httpx.HTTPError():
             said = f"{place} broke off before its answer was complete; it may have acted all the"
-            return NetTrouble("interrupted", f"{said} same.")
+            return NetworkError("interrupted", f"{said} same.")
         case ValueError() if not isinstance(error, UnicodeError):
             said = f"{place} sent data that is not compressed as it says."
-            return NetTrouble("interrupted", said)
+            return NetworkError("interrupted", said)
     said = f"The request to {place} cannot be sent: a header or the URL is not plain text."
-    return NetTrouble("bad_request", said)
+    return NetworkError("bad_request", said)

@@ -7,9 +7,11 @@ gets none. Threats 15 and 16 of docs/safety.md.
 
 from __future__ import annotations
 
+import ctypes
 import ipaddress
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
@@ -163,7 +165,7 @@ class Keys:
             self.confirm(name, url)
 
     def __repr__(self) -> str:
-        return f"Keys({', '.join(self.found())})"
+        return f"Keys({', '.join(self.names())})"
 
     def paste(self, name: str, value: str, base_url: str = "") -> None:
         """Keeps a key for this run; it wins over the environment's. BadInput where it is empty.
@@ -188,7 +190,7 @@ class Keys:
         """What was confirmed, as (name, origin), in order: to be kept for the next start."""
         return sorted(self._confirmed)
 
-    def found(self) -> list[str]:
+    def names(self) -> list[str]:
         """Names of the known keys that have a value; never a value."""
         names = {name for name in DEFAULT_ORIGINS if self._environ.get(name, "").strip()}
         return sorted(names | self._pasted.keys())
@@ -349,3 +351,14 @@ class Keys:
         if not REGION.fullmatch(region):
             return ""
         return f"https://{region}-aiplatform.googleapis.com"
+
+
+PR_SET_DUMPABLE = 4
+
+
+def harden_process() -> None:
+    """Keeps what this process knows from other programs of the same user: on Linux its memory and
+    its environment, which has keys in it, can from now on be read by root alone. What is started
+    from here is as open as ever, and is given no key. Threat 16 of docs/safety.md."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from app.core.errors import BadInput, Refused
-from app.net.addresses import Resolve, checked_address, looked_up
+from app.net.addresses import Resolve, checked_address, resolve_host
 from app.net.keys import origin
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ MAX_MESSAGE = 16 * 1024 * 1024
 
 CONNECT_S = 10.0
 
-Heard = Callable[[int, int], None]
+OnArrival = Callable[[int, int], None]
 """Told of bytes and events that came in; raises where that is too much."""
 
 
@@ -33,8 +33,8 @@ async def streams(
     headers: Mapping[str, str],
     *,
     private: bool,
-    heard: Heard = lambda size, events: None,
-    resolve: Resolve = looked_up,
+    heard: OnArrival = lambda size, events: None,
+    resolve: Resolve = resolve_host,
 ) -> AsyncIterator[Any]:
     """The streams of the SDK's client to `url`, every request with `headers`.
 
@@ -43,7 +43,7 @@ async def streams(
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
-    way = Way(url, private=private, heard=heard, resolve=resolve)
+    way = McpTransport(url, private=private, heard=heard, resolve=resolve)
     for name, value in headers.items():
         if not value.isprintable() or not name.isascii() or not name.isprintable():
             raise BadInput(f"The header {name!r} has a line break or another odd sign in it.")
@@ -60,7 +60,7 @@ async def streams(
         yield both
 
 
-class Way:
+class McpTransport:
     """The transport under the client: where a request may go, and how much may come back."""
 
     def __init__(
@@ -68,8 +68,8 @@ class Way:
         url: str,
         *,
         private: bool,
-        heard: Heard = lambda size, events: None,
-        resolve: Resolve = looked_up,
+        heard: OnArrival = lambda size, events: None,
+        resolve: Resolve = resolve_host,
     ) -> None:
         import httpx2
 
@@ -115,7 +115,7 @@ class Way:
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    async def __aenter__(self) -> Way:
+    async def __aenter__(self) -> McpTransport:
         await self._inner.__aenter__()
         return self
 
@@ -189,7 +189,7 @@ def _measured(stream: Any, place: str) -> httpx2.AsyncByteStream:
     return Measured()
 
 
-def _counted(stream: Any, heard: Heard) -> httpx2.AsyncByteStream:
+def _counted(stream: Any, heard: OnArrival) -> httpx2.AsyncByteStream:
     """A body without end, of which `heard` is told: each event has a line of data at least."""
     import httpx2
 

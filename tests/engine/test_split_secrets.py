@@ -36,7 +36,7 @@ from app.engine.redaction import masked
 from app.engine.sessions import Hub
 from app.engine.stream_redaction import HoldBack, Released
 from app.engine.writing import Arrived, Prepared, Writing
-from app.net.trouble import NetTrouble
+from app.net.errors import NetworkError
 from app.protocols.registry import codec
 from app.secrets.redaction import Redactor
 from app.store.batch import Chunk, Closed
@@ -114,7 +114,7 @@ async def written(
             if nth % (1 + len(pieces) // 4) == 0:
                 assert saved.differences() == []
     if ended and not writing.over:
-        trouble = None if clean else NetTrouble("interrupted", "It broke.", began=True)
+        trouble = None if clean else NetworkError("interrupted", "It broke.", began=True)
         await writing.take([Arrived(len(pieces) + 1, ended=True, trouble=trouble)], lambda: None)
     return saved
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from app.core.tools import Tool, ToolResult
 from app.executors import table
 from app.executors.executor import Invocation
-from app.net import hidden
+from app.net import keys
 from tests.executors.ending import TAKEN_S, Report, over_once
 
 NOBODY = 65534
@@ -32,9 +32,9 @@ def main() -> None:
         os.setgroups([])
         os.setgid(NOBODY)
         os.setuid(NOBODY)
-        ctypes.CDLL(None).prctl(hidden.PR_SET_DUMPABLE, 1, 0, 0, 0)  # as in one just started
+        ctypes.CDLL(None).prctl(keys.PR_SET_DUMPABLE, 1, 0, 0, 0)  # as in one just started
     if shown == "hidden":
-        hidden.hide()
+        keys.harden_process()
     config = {"file": file, "function": function, "interpreter": interpreter}
     tool = Tool("t", answered_by="python", config=config)
     folder = Path(file).parent

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.core.errors import Refused
-from app.net.addresses import MAY_REACH, Place, checked_address
+from app.net.addresses import MAY_REACH, CheckedAddress, checked_address
 from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
@@ -125,16 +125,19 @@ V4, V6 = "93.184.216.34", "2606:2800:220:1::1"
 @pytest.mark.parametrize(
     ("url", "place"),
     [
-        ("https://public.example/a?b", Place("https", "public.example", 443, (V4,))),
-        ("HTTP://Public.Example.:8080", Place("http", "public.example", 8080, (V4,))),
-        (f"http://{V4}/", Place("http", V4, 80, (V4,))),
-        ("http://[2606:2800:220:1:0:0:0:1]:81", Place("http", V6, 81, (V6,))),
-        ("https://two.example", Place("https", "two.example", 443, (V6, V4))),
-        ("https://dns64.example", Place("https", "dns64.example", 443, ("64:ff9b::5db8:d822",))),
-        ("https://mapped.example", Place("https", "mapped.example", 443, (V4,))),
+        ("https://public.example/a?b", CheckedAddress("https", "public.example", 443, (V4,))),
+        ("HTTP://Public.Example.:8080", CheckedAddress("http", "public.example", 8080, (V4,))),
+        (f"http://{V4}/", CheckedAddress("http", V4, 80, (V4,))),
+        ("http://[2606:2800:220:1:0:0:0:1]:81", CheckedAddress("http", V6, 81, (V6,))),
+        ("https://two.example", CheckedAddress("https", "two.example", 443, (V6, V4))),
+        (
+            "https://dns64.example",
+            CheckedAddress("https", "dns64.example", 443, ("64:ff9b::5db8:d822",)),
+        ),
+        ("https://mapped.example", CheckedAddress("https", "mapped.example", 443, (V4,))),
     ],
 )
-async def test_a_public_host_is_looked_up_once(url: str, place: Place) -> None:
+async def test_a_public_host_is_looked_up_once(url: str, place: CheckedAddress) -> None:
     resolver = Resolver()
     assert await checked_address(url, private=False, resolve=resolver) == place
     assert len(resolver.asked) == (place.host not in place.addresses)
@@ -218,12 +221,12 @@ def test_the_pages_call_it_as_the_sentence_does() -> None:
 @each_row(
     ("place", "authority"),
     [
-        (Place("https", "a.example", 443, ()), "a.example"),
-        (Place("https", "a.example", 80, ()), "a.example:80"),
-        (Place("http", "::1", 8000, ()), "[::1]:8000"),
+        (CheckedAddress("https", "a.example", 443, ()), "a.example"),
+        (CheckedAddress("https", "a.example", 80, ()), "a.example:80"),
+        (CheckedAddress("http", "::1", 8000, ()), "[::1]:8000"),
     ],
 )
-def test_authority(place: Place, authority: str) -> None:
+def test_authority(place: CheckedAddress, authority: str) -> None:
     assert place.authority == authority
 
 

@@ -15,8 +15,8 @@ from dataclasses import replace
 import pytest
 
 from app.core.settings import Limits
-from app.net.client import Answer, Net
-from app.net.trouble import NetTrouble
+from app.net.client import HttpClient, ProviderResponse
+from app.net.errors import NetworkError
 from tests.clock import loop_clock
 
 pytestmark = pytest.mark.anyio
@@ -52,8 +52,8 @@ class Server:
 
 
 @asynccontextmanager
-async def closing_net() -> AsyncIterator[Net]:
-    net = Net()
+async def closing_net() -> AsyncIterator[HttpClient]:
+    net = HttpClient()
     try:
         yield net
     finally:
@@ -79,8 +79,8 @@ async def serving(play: Play | bytes) -> AsyncIterator[Server]:
 @asynccontextmanager
 async def opened(
     url: str, limits: Limits = LIMITS, headers: dict[str, str] | None = None
-) -> AsyncIterator[Answer]:
-    net = Net()
+) -> AsyncIterator[ProviderResponse]:
+    net = HttpClient()
     try:
         async with asyncio.timeout(100), net.open("POST", url, headers or {}, b"{}", limits) as one:
             yield one
@@ -90,7 +90,7 @@ async def opened(
 
 async def read(
     url: str, limits: Limits = LIMITS, ahead_s: float = 0.0
-) -> tuple[bytes, NetTrouble | None]:
+) -> tuple[bytes, NetworkError | None]:
     """All that came, and what ended it: None for a clean end. The clock is set ahead by `ahead_s`
     seconds when the first bytes have come."""
     got = b""
@@ -102,7 +102,7 @@ async def read(
                     if not got:  # as soon as it waits for more
                         asyncio.get_running_loop().call_soon(push, ahead_s)
                     got += data
-    except NetTrouble as trouble:
+    except NetworkError as trouble:
         return got, trouble
     return got, None
 
@@ -164,7 +164,7 @@ async def test_a_redirect_is_told_and_its_target_never_contacted(status: int) ->
 
 async def test_no_cookie_is_kept() -> None:
     async with serving(HEAD + b"Set-Cookie: a=b\r\nContent-Length: 0\r\n\r\n") as server:
-        net = Net()
+        net = HttpClient()
         for _ in range(2):
             async with net.open("POST", server.url, {}, b"", LIMITS) as answer:
                 assert [data async for data in answer.chunks()] == []
@@ -267,7 +267,7 @@ async def test_a_reset_is_interrupted() -> None:
                 first.set()
 
     async with serving(play) as server:
-        with pytest.raises(NetTrouble) as caught:
+        with pytest.raises(NetworkError) as caught:
             await reading(server.url)
     assert (caught.value.failure, caught.value.began) == ("interrupted", True)
 
@@ -328,7 +328,7 @@ async def test_a_broken_head_on_a_connection_that_was_used_before_is_no_stale_on
                 try:
                     async with net.open("GET", server.url, {}, b"", LIMITS) as answer:
                         assert [data async for data in answer.chunks()] == []
-                except NetTrouble as trouble:
+                except NetworkError as trouble:
                     failures.append(trouble.failure)
     assert failures == ["unreachable", "not_api"]
 
@@ -393,7 +393,7 @@ async def test_a_request_that_cannot_be_made_is_told_without_the_key(
     url: str, headers: dict[str, str]
 ) -> None:
     async with serving(HEAD + b"Content-Length: 0\r\n\r\n") as server:
-        with pytest.raises(NetTrouble) as caught:
+        with pytest.raises(NetworkError) as caught:
             async with opened(url.replace("HERE", server.url), headers=headers):
                 pass
         assert server.seen == []

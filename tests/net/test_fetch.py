@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from app.core.errors import Refused
-from app.net.fetch import Fetched, Guarded, fetch
-from app.net.trouble import NetTrouble
+from app.net.errors import NetworkError
+from app.net.fetch import CheckedTransport, FetchResponse, fetch
 from tests.net.tool_server import Reader, Writer, answered, serving
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +24,7 @@ async def here(host: str, port: int) -> Sequence[str]:
     return ["127.0.0.1"]
 
 
-async def get(url: str, **more: Any) -> Fetched:
+async def get(url: str, **more: Any) -> FetchResponse:
     limits = {"private": True, "max_bytes": 100_000, "timeout_s": 5.0, "resolve": here, **more}
     headers = limits.pop("headers", {})
     with anyio.fail_after(20):
@@ -117,7 +117,7 @@ GZIP = "Content-Encoding: gzip"
 )
 async def test_trouble(answer: bytes, failure: str) -> None:
     async with serving(answer) as server:
-        with pytest.raises(NetTrouble) as caught:
+        with pytest.raises(NetworkError) as caught:
             await get(f"http://tools.example:{server.port}")
     assert caught.value.failure == failure
     assert "tools.example" in str(caught.value)
@@ -133,7 +133,7 @@ async def test_time_is_up() -> None:
         await reader.read()
 
     async with serving(silent) as server:
-        with pytest.raises(NetTrouble, match=r"was not done after 1 s") as caught:
+        with pytest.raises(NetworkError, match=r"was not done after 1 s") as caught:
             # Long enough to be connected on a busy machine: who is cancelled while anyio connects
             # leaves a transport to the garbage collector.
             await get(f"http://tools.example:{server.port}", timeout_s=1.0)
@@ -144,7 +144,7 @@ async def test_nobody_there() -> None:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
-    with pytest.raises(NetTrouble, match="connection was refused"):
+    with pytest.raises(NetworkError, match="connection was refused"):
         await get(f"http://tools.example:{port}")
 
 
@@ -153,7 +153,7 @@ async def test_nobody_there() -> None:
 )
 async def test_an_illegal_header_is_not_repeated(headers: dict[str, str]) -> None:
     async with serving(answered(b"")) as server:
-        with pytest.raises(NetTrouble) as caught:
+        with pytest.raises(NetworkError) as caught:
             await get(f"http://tools.example:{server.port}", headers=headers)
     assert caught.value.failure == "bad_request"
     assert "canary" not in str(caught.value)
@@ -169,7 +169,7 @@ async def test_tls_asks_for_the_name() -> None:
 
     server = await asyncio.start_server(first, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    with pytest.raises(NetTrouble) as caught:
+    with pytest.raises(NetworkError) as caught:
         await get(f"https://tools.example:{port}")
     server.close()
     assert caught.value.failure == "unreachable"
@@ -178,7 +178,7 @@ async def test_tls_asks_for_the_name() -> None:
 
 async def test_a_client_with_this_way_out() -> None:
     async with serving(answered(b"kept")) as server:
-        way = Guarded(private=True, resolve=here)
+        way = CheckedTransport(private=True, resolve=here)
         async with httpx.AsyncClient(transport=way, trust_env=False) as client:
             for _ in range(2):
                 answer = await client.get(f"http://tools.example:{server.port}")

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from app.net.heard import hearing, listen
+from app.net.client import listen, start_listening
 
 pytestmark = pytest.mark.anyio
 
@@ -20,12 +20,12 @@ class Stream:
 
 
 async def test_a_byte_counts_for_the_reader_and_the_end_does_not() -> None:
-    stream, first = Stream(b"", b"x", b"y"), hearing()
+    stream, first = Stream(b"", b"x", b"y"), start_listening()
     listen(stream)
     assert (await stream.read(9), first.anything) == (b"", False)
 
     async def another() -> bool:
-        own = hearing()
+        own = start_listening()
         await stream.read(9)
         return own.anything
 

@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from app.net.inflate import PIECE, Inflate
+from app.net.client import MOST_PIECE, Decompressor
 from tests.tables import each_row
 
 TEXT = b"data: hello\n\n" * 500
@@ -20,7 +20,7 @@ TEXT = b"data: hello\n\n" * 500
     ids=["gzip", "deflate", "members"],
 )
 def test_any_cut_gives_the_same(packed: bytes, size: int) -> None:
-    inflate = Inflate()
+    inflate = Decompressor()
     parts = [packed[start : start + size] for start in range(0, len(packed), size)]
     text = b"".join(piece for part in parts for piece in inflate.feed(part))
     assert text in (TEXT, TEXT[:99] * 3)
@@ -28,7 +28,7 @@ def test_any_cut_gives_the_same(packed: bytes, size: int) -> None:
 
 
 def test_a_cut_is_noticed_and_nothing_at_all_is_complete() -> None:
-    inflate = Inflate()
+    inflate = Decompressor()
     assert inflate.complete
     assert TEXT.startswith(b"".join(inflate.feed(gzip.compress(TEXT)[:-9])))
     assert not inflate.complete
@@ -41,10 +41,10 @@ def test_a_cut_is_noticed_and_nothing_at_all_is_complete() -> None:
 )
 def test_a_lie_is_an_error(lie: bytes) -> None:
     with pytest.raises(ValueError, match="rror"):
-        list(Inflate().feed(lie))
+        list(Decompressor().feed(lie))
 
 
 def test_a_bomb_comes_in_small_pieces() -> None:
-    pieces = Inflate().feed(gzip.compress(bytes(64 * 1024 * 1024)))
-    assert len(next(pieces)) <= PIECE
-    assert len(next(pieces)) <= PIECE
+    pieces = Decompressor().feed(gzip.compress(bytes(64 * 1024 * 1024)))
+    assert len(next(pieces)) <= MOST_PIECE
+    assert len(next(pieces)) <= MOST_PIECE

@@ -155,7 +155,7 @@ def test_a_profile_without_a_key_and_the_simulators() -> None:
 def test_names_are_told_and_values_never() -> None:
     keys = Keys({**ENV, "GROQ_API_KEY": " ", "HOME": "/home/me"})
     keys.paste("MY_KEY", "pasted-canary")
-    assert keys.found() == ["ANTHROPIC_API_KEY", "MY_KEY", "OPENAI_API_KEY"]
+    assert keys.names() == ["ANTHROPIC_API_KEY", "MY_KEY", "OPENAI_API_KEY"]
     shown = repr(keys) + str(keys) + repr(keys.redactor()) + repr(keys.confirmations())
     assert "canary" not in shown
 

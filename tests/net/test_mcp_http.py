@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from app.core.errors import BadInput, Refused
-from app.net.mcp_http import Way, streams
+from app.net.mcp_http import McpTransport, streams
 from tests.net.tool_server import answered, serving
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +21,7 @@ async def to_loopback(host: str, port: int) -> Sequence[str]:
     return ["127.0.0.1"]
 
 
-async def asked(url: str, way: Way, **more: Any) -> httpx2.Response:
+async def asked(url: str, way: McpTransport, **more: Any) -> httpx2.Response:
     with anyio.fail_after(20):
         async with httpx2.AsyncClient(transport=way, trust_env=False) as client:  # type: ignore[arg-type]
             return await client.post(url, **more)
@@ -30,7 +30,7 @@ async def asked(url: str, way: Way, **more: Any) -> httpx2.Response:
 async def test_the_name_is_kept_and_the_address_is_the_checked_one() -> None:
     async with serving(answered(b"{}", "Content-Type: application/json")) as server:
         url = f"http://mcp.example:{server.port}/mcp"
-        way = Way(url, private=True, resolve=to_loopback)
+        way = McpTransport(url, private=True, resolve=to_loopback)
         response = await asked(url, way, json={"a": 1}, headers={"x-mine": "yes"})
         assert (response.status_code, response.json()) == (200, {})
         head = server.seen[0].lower()
@@ -42,13 +42,13 @@ async def test_a_private_address_is_refused_where_nobody_typed_it() -> None:
     async with serving(answered(b"{}")) as server:
         url = f"http://mcp.example:{server.port}/mcp"
         with pytest.raises(Refused, match="was not contacted"):
-            await asked(url, Way(url, private=False, resolve=to_loopback))
+            await asked(url, McpTransport(url, private=False, resolve=to_loopback))
         assert server.seen == []
 
 
 async def test_another_origin_than_the_accepted_one_is_refused() -> None:
     async with serving(answered(b"{}")) as server:
-        way = Way("http://other.example/mcp", private=True, resolve=to_loopback)
+        way = McpTransport("http://other.example/mcp", private=True, resolve=to_loopback)
         with pytest.raises(Refused, match=r"Only http://other\.example was accepted"):
             await asked(f"http://mcp.example:{server.port}/mcp", way)
         assert server.seen == []
@@ -69,7 +69,7 @@ async def test_redirects_and_logins_are_told(status: str, words: str) -> None:
     async with serving(answered(b"", "Location: /mcp/", status=status)) as server:
         url = f"http://127.0.0.1:{server.port}/mcp"
         with pytest.raises(Refused, match=words):
-            await asked(url, Way(url, private=True))
+            await asked(url, McpTransport(url, private=True))
         assert len(server.seen) == 1, "within the origin it is not followed either"
 
 
@@ -80,7 +80,9 @@ async def test_a_404_of_a_session_or_in_json_is_an_answer() -> None:
     ):
         async with serving(answer) as server:
             url = f"http://127.0.0.1:{server.port}/mcp"
-            assert (await asked(url, Way(url, private=True), headers=headers)).status_code == 404
+            assert (
+                await asked(url, McpTransport(url, private=True), headers=headers)
+            ).status_code == 404
 
 
 async def test_an_answer_has_a_measure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +90,7 @@ async def test_an_answer_has_a_measure(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(answered(b"x" * (1024 * 1024 + 1))) as server:
         url = f"http://127.0.0.1:{server.port}/mcp"
         with pytest.raises(Refused, match="sent more than 1 MB"):
-            await asked(url, Way(url, private=True))
+            await asked(url, McpTransport(url, private=True))
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
@@ -99,7 +101,9 @@ async def test_nothing_compressed_is_unpacked(kind: str, coding: str) -> None:
     async with serving(answered(bomb, *headers)) as server:
         url = f"http://127.0.0.1:{server.port}/mcp"
         with pytest.raises(Refused, match="no compression was asked for"):
-            await asked(url, Way(url, private=True), headers={"Accept-Encoding": "gzip, br"})
+            await asked(
+                url, McpTransport(url, private=True), headers={"Accept-Encoding": "gzip, br"}
+            )
         assert b"accept-encoding: identity\r\n" in server.seen[0].lower()
         assert server.seen[0].lower().count(b"accept-encoding") == 1
 

@@ -18,9 +18,9 @@ from app.core.tools import Content, ToolResult, text_result
 from app.executors.workspace.child import told_by
 from app.executors.workspace.read import image_type
 from app.executors.workspace.trouble import Trouble
-from app.net.addresses import Resolve, looked_up
-from app.net.fetch import Fetched, fetch
-from app.net.trouble import NetTrouble
+from app.net.addresses import Resolve, resolve_host
+from app.net.errors import NetworkError
+from app.net.fetch import FetchResponse, fetch
 
 KEPT_S = 15 * 60.0
 MOST_KEPT = 50
@@ -43,7 +43,7 @@ class Pages:
     """`clock` is monotonic, in seconds; `private` is for tests, whose servers are local."""
 
     def __init__(
-        self, clock: Callable[[], float], *, private: bool = False, resolve: Resolve = looked_up
+        self, clock: Callable[[], float], *, private: bool = False, resolve: Resolve = resolve_host
     ) -> None:
         self._clock = clock
         self._private = private
@@ -71,7 +71,7 @@ class Pages:
                 del kept[next(iter(kept))]
         return result
 
-    async def _answer(self, url: str, timeout_s: float | None) -> Fetched:
+    async def _answer(self, url: str, timeout_s: float | None) -> FetchResponse:
         try:
             return await fetch(
                 "GET",
@@ -83,11 +83,11 @@ class Pages:
                 timeout_s=timeout_s,
                 resolve=self._resolve,
             )
-        except (Refused, BadInput, NetTrouble) as error:
+        except (Refused, BadInput, NetworkError) as error:
             raise Trouble("E14", str(error)) from None
 
 
-async def told(answer: Fetched, most: int) -> ToolResult:
+async def told(answer: FetchResponse, most: int) -> ToolResult:
     """An answer as a result of at most `most` bytes."""
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if 300 <= answer.status < 400:
@@ -115,7 +115,7 @@ async def told(answer: Fetched, most: int) -> ToolResult:
     return ToolResult((Content(text=text or "(The page is empty.)", media_type=media),))
 
 
-def _redirect(answer: Fetched) -> ToolResult:
+def _redirect(answer: FetchResponse) -> ToolResult:
     location = answer.headers.get("location", "")
     try:
         target = urljoin(answer.url, location)
@@ -126,7 +126,7 @@ def _redirect(answer: Fetched) -> ToolResult:
     return text_result(said, is_error=True, kind="failed")
 
 
-def _decoded(answer: Fetched) -> str | None:
+def _decoded(answer: FetchResponse) -> str | None:
     """The body as text in its own coding, or None where it is none."""
     if b"\0" in answer.body[:4096]:
         return None

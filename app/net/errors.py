@@ -1,13 +1,70 @@
-"""What a failed connection or a header tells: sentences and seconds, no socket and no clock."""
+"""Network errors: what went wrong with one request, why, and what had come by then.
+
+Knows no socket and no clock. The sentences are written where the error is met.
+"""
 
 from __future__ import annotations
 
 import math
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+
+from app.core.errors import PlaygroundError
+from app.core.events import FailKind
+
+MOST_QUOTED = 500
+"""Characters of a server's own words in a sentence of ours."""
+
+REQUEST_IDS = ("request-id", "x-request-id", "apim-request-id", "x-goog-request-id", "cf-ray")
+
+
+def request_id(headers: Mapping[str, str]) -> str:
+    """The id that the answer names for its request, or ""."""
+    return next((headers[name] for name in REQUEST_IDS if headers.get(name)), "")
+
+
+class NetworkError(PlaygroundError):
+    """What went wrong with one request, as ResponseFailed will tell it.
+
+    `status` is the answer's, where there was one. `quoted` is what the sentence repeats of the
+    server's own words, in full: `sentence` cuts it, once it is redacted.
+    `began` is whether any byte of a body had come: then a second try would repeat output.
+    `retry_after` is in seconds. `headers` are the answer's where it is told of nowhere else.
+    """
+
+    def __init__(
+        self,
+        failure: FailKind,
+        message: str,
+        *,
+        status: int | None = None,
+        quoted: str = "",
+        began: bool = False,
+        retry_after: float | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.failure = failure
+        self.status = status
+        self.quoted = quoted
+        self.began = began
+        self.retry_after = retry_after
+        self.headers = headers or {}
+        self.request_id = request_id(self.headers)
+
+    def sentence(self, redact: Callable[[str], str]) -> str:
+        """The message, redacted and only then cut: no redactor knows half of a secret."""
+        message, quoted = redact(str(self)), redact(self.quoted)
+        if len(quoted) <= MOST_QUOTED:
+            return message
+        return message.replace(quoted, quoted[:MOST_QUOTED] + "…")
+
+
+# What a failed connection or a header says ------------------------------------------------------
+
 
 FOREVER_S = 1e9
 """More than anybody waits; what a server asks for in more digits than a float has."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.net.trouble import MOST_QUOTED, NetTrouble
+from app.net.errors import MOST_QUOTED, NetworkError
 from app.secrets.redaction import Redactor
 from tests.tables import each_row
 
@@ -13,9 +13,9 @@ mask = Redactor([KEY]).redact_text
 @each_row("before", [0, MOST_QUOTED - 5, MOST_QUOTED + 5])
 def test_no_part_of_a_key_is_left(before: int) -> None:
     place = "x" * before + KEY
-    said = NetTrouble("redirect", f"It redirects to {place}; not followed.", quoted=place).told(
-        mask
-    )
+    said = NetworkError(
+        "redirect", f"It redirects to {place}; not followed.", quoted=place
+    ).sentence(mask)
     assert KEY[:4] not in said
     assert said.startswith("It redirects to ")
     assert said.endswith("; not followed.")
@@ -23,5 +23,5 @@ def test_no_part_of_a_key_is_left(before: int) -> None:
 
 
 def test_what_the_answer_said_of_itself() -> None:
-    trouble = NetTrouble("http", "No.", headers={"request-id": "r1"})
-    assert (trouble.request_id, trouble.told(mask)) == ("r1", "No.")
+    trouble = NetworkError("http", "No.", headers={"request-id": "r1"})
+    assert (trouble.request_id, trouble.sentence(mask)) == ("r1", "No.")
