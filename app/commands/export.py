@@ -12,7 +12,7 @@ from pathlib import Path
 
 from app import config
 from app.core.errors import BadInput, NotFound
-from app.engine.export_session import kept_in, leaving
+from app.engine.export_session import read_bundle_from, redact_bundle
 from app.export.kept import DEFAULT_BASE, Kept, Written
 from app.export.redact import Mark
 from app.export.table import EXPORTS
@@ -30,7 +30,7 @@ def main(arguments: argparse.Namespace) -> int:
     for warning in config.load_env(Path.cwd(), arguments.env_file):
         print(f"playground: {warning}", file=sys.stderr)
     path = place_to_read(arguments.db or config.default_db())
-    redacted = leaving(
+    redacted = redact_bundle(
         asyncio.run(_kept(path, arguments.session)),
         Keys(simulator_key=config.read_token(path) or "").secrets(),
         config.env_values(Path.cwd(), arguments.env_file),
@@ -48,7 +48,7 @@ async def _kept(path: Path, session_id: str) -> Kept:
             raise NotFound(f"There is no session {session_id[:80]!r}.")
         owner = owner_of(path)
         here = owner.url if owner is not None and owner.url else DEFAULT_BASE
-        return await kept_in(await Log.open(database), session_id, here)
+        return await read_bundle_from(await Log.open(database), session_id, here)
     finally:
         await database.close()
 

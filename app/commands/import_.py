@@ -12,7 +12,7 @@ from app import config
 from app.commands.remote import Remote
 from app.core.errors import BadInput, PlaygroundError
 from app.engine.engine import Engine
-from app.engine.import_session import bring
+from app.engine.import_session import import_session
 from app.export.jsonl import MAX_BYTES
 from app.net.client import HttpClient
 from app.store.lock import owner_of
@@ -45,7 +45,7 @@ def _data(path: Path) -> bytes:
 async def _here(path: Path, data: bytes) -> str:
     engine = await Engine.open(path, simulator_url=_no_url, simulator_key="")
     try:
-        return await bring(engine, data)
+        return await import_session(engine, data)
     finally:
         await engine.close()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from app import config
 from app.core.errors import StoreBusy
 from app.engine.decoded_again import Difference
-from app.engine.verify import Told, Verified, verify
+from app.engine.verify import OnDifference, Verified, verify
 from app.render.filters import plural
 from app.store.database import Database
 from app.store.lock import OwnerLock
@@ -47,7 +47,7 @@ def main(arguments: argparse.Namespace) -> int:
     return 1 if found else 0
 
 
-async def _verified(path: Path, told: Told, owner: bool) -> Verified:
+async def _verified(path: Path, told: OnDifference, owner: bool) -> Verified:
     database = await Database.open(path, owner=owner)
     try:
         return await verify(database, told, mending=owner)

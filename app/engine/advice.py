@@ -8,7 +8,7 @@ from app.protocols.errors import KEY_ADVICE, REQUEST_ADVICE, WAIT_ADVICE
 from app.simulator.recorded import ADVICE
 
 
-def advised(event: ResponseFailed, key_name: str) -> str:
+def message_with_advice(event: ResponseFailed, key_name: str) -> str:
     """Its message with what the decoder could not know: the key's name, the wait that is asked."""
     message = event.message
     if message.endswith(f"{ADVICE} {REQUEST_ADVICE}"):  # no provider: a recording, with a way on

@@ -16,7 +16,7 @@ from app.core.session_diff import model_of
 from app.core.settings import Settings
 from app.engine import manage_sessions
 from app.engine.engine import Engine
-from app.engine.fork import Place, fork
+from app.engine.fork import ForkPlace, fork
 from app.engine.settings import settings_from
 from app.engine.summaries import title_of
 from app.render.filters import clip
@@ -41,7 +41,7 @@ async def asked_anew(engine: Engine, text: str, rows: Sequence[Row], base: Setti
 
 
 async def asked_of_forks(
-    engine: Engine, session_id: str, place: Place, text: str, rows: Sequence[Row]
+    engine: Engine, session_id: str, place: ForkPlace, text: str, rows: Sequence[Row]
 ) -> list[str]:
     """A fork at `place` for each of `rows`, each with `text` as its next prompt; their ids.
 
@@ -83,7 +83,7 @@ async def _together(engine: Engine, ids: list[str], text: str) -> list[str]:
     return ids
 
 
-def settings_at(session: Session, place: Place) -> Settings:
+def settings_at(session: Session, place: ForkPlace) -> Settings:
     """Those that held where `place` is."""
     seq = before_prompt(session, place.prompt) if place.prompt else session.seq
     held = [one for at, one in session.settings_at if at <= seq]

@@ -22,9 +22,9 @@ from app.core.rules import first_match, unbound
 from app.core.session import Call, Session
 from app.core.tools import Tool
 from app.engine.decisions import outcome
-from app.engine.ruling import Ruling
-from app.engine.sessions import Hub, Live
-from app.engine.tool_runs import Tended
+from app.engine.ruling import Policy
+from app.engine.sessions import LiveSession, SessionStore
+from app.engine.tool_runs import Supervise
 from app.executors.executor import Checked
 from app.executors.table import Executors
 from app.schema.validate import check_call
@@ -32,22 +32,22 @@ from app.schema.validate import check_call
 log = logging.getLogger(__name__)
 
 
-class Ending(Protocol):
+class Cancellable(Protocol):
     """What can be told to end."""
 
     def cancel(self) -> object: ...
 
 
 @dataclass(frozen=True)
-class Checking:
+class OpenCheck:
     """A look under way: `work` can be cancelled, `task` writes down what it found."""
 
     task: asyncio.Future[None]
-    work: Ending
+    work: Cancellable
 
 
 @dataclass(eq=False)
-class Batch:
+class CheckBatch:
     """Checks that began together, of the calls `left`, which are not written down yet; `works` are
     those of them that have begun, by call id."""
 
@@ -61,13 +61,13 @@ class Batch:
             work.cancel()
 
 
-TOGETHER = 100
+CHECKS_TOGETHER = 100
 """How many checks are written down in one hold of the session, and how many begin before others
 get their turn: who stops it is next in line."""
 
 
 @dataclass(frozen=True)
-class Seen:
+class HeldCall:
     """A call that is about to begin, as it was when the look at it began."""
 
     id: str
@@ -76,30 +76,35 @@ class Seen:
     decided: CallDecided
 
 
-Follow = Callable[[Live, Collection[str]], Awaitable[None]]
+Follow = Callable[[LiveSession, Collection[str]], Awaitable[None]]
 """(session, looked): do what follows; the calls `looked` were looked at again just now."""
 
 SOON_S = 2.0
 """How long it may take to look again at what answers a call that is about to begin."""
 
 
-class Checks:
+class CallChecks:
     """`follow` does what follows from a check, in one hold with it: nobody sees a call wait for a
     person that a rule decides."""
 
     def __init__(
-        self, hub: Hub, executors: Executors, tended: Tended, follow: Follow, ruling: Ruling
+        self,
+        hub: SessionStore,
+        executors: Executors,
+        tended: Supervise,
+        follow: Follow,
+        ruling: Policy,
     ) -> None:
         self._ruling = ruling
         self._hub = hub
         self._executors = executors
         self._tended = tended
         self._then = follow
-        self._open: dict[tuple[str, str], Checking] = {}
+        self._open: dict[tuple[str, str], OpenCheck] = {}
 
-    def start(self, live: Live, call_ids: Sequence[str]) -> None:
+    def start(self, live: LiveSession, call_ids: Sequence[str]) -> None:
         """Check calls that are proposed, side by side."""
-        batch = Batch({call_id: live.session.call(call_id) for call_id in call_ids})
+        batch = CheckBatch({call_id: live.session.call(call_id) for call_id in call_ids})
 
         def forget() -> None:
             """Where writing broke off, the rest of the checks is of no use."""
@@ -108,20 +113,20 @@ class Checks:
                 del self._open[live.id, call_id]
 
         follow = self._follow(live.id, batch)
-        checking = Checking(asyncio.ensure_future(self._tended(live.id, follow, forget)), batch)
+        checking = OpenCheck(asyncio.ensure_future(self._tended(live.id, follow, forget)), batch)
         self._open.update({(live.id, call_id): checking for call_id in call_ids})
 
     async def asked(self, session_id: str, call: Call) -> Checked:
         """What the executor says of a call; nobody need hold the session."""
         return await self._executors.checked(session_id, call.tool, call.arguments)
 
-    async def refuse_changed(self, live: Live, call_id: str, checked: Checked) -> None:
+    async def refuse_changed(self, live: LiveSession, call_id: str, checked: Checked) -> None:
         """Conflict, and a card with a new digest, where what would answer is not what was seen.
 
         What follows from the new look is done at once: a rule may decide the call as it is now."""
         call = live.session.call(call_id)
         if checked.code != call.code:
-            await self._hub.append(live, [event_of(live.session, call, checked, self._ruling)])
+            await self._hub.append(live, [checked_event(live.session, call, checked, self._ruling)])
             await self._then(live, ())
             raise Conflict(
                 "What answers this tool has changed since this card was drawn; look at the call "
@@ -129,13 +134,13 @@ class Checks:
                 outcome(call),
             )
 
-    def look(self, live: Live, call_ids: Sequence[str]) -> set[str]:
+    def look(self, live: LiveSession, call_ids: Sequence[str]) -> set[str]:
         """Look again at those of the calls, which are about to begin, that a rule decided: they
         may have been held behind others, and what answers them may be another by now. Those that
         are looked at are returned; what follows, follows from the look."""
         calls = [live.session.call(one) for one in call_ids]
         seen = [
-            Seen(call.id, call.tool, call.arguments, call.decided)
+            HeldCall(call.id, call.tool, call.arguments, call.decided)
             for call in calls
             if call.tool and call.decided and call.decided.by == "rule"
         ]
@@ -144,7 +149,7 @@ class Checks:
             self._look(live.id, begun)
         return {one.id for one in seen}
 
-    def _look(self, session_id: str, seen: Sequence[Seen]) -> None:
+    def _look(self, session_id: str, seen: Sequence[HeldCall]) -> None:
         keys = [(session_id, one.id) for one in seen]
         work = asyncio.gather(*(self._known(session_id, one) for one in seen))
         follow = self._follow_look(session_id, seen, work)
@@ -154,9 +159,9 @@ class Checks:
                 del self._open[key]
 
         task = asyncio.ensure_future(self._tended(session_id, follow, forget))
-        self._open.update(dict.fromkeys(keys, Checking(task, work)))
+        self._open.update(dict.fromkeys(keys, OpenCheck(task, work)))
 
-    async def _known(self, session_id: str, seen: Seen) -> Checked | None:
+    async def _known(self, session_id: str, seen: HeldCall) -> Checked | None:
         """What answers the call now. None where that cannot be told at once: the executor looks,
         and fails rather than run another."""
         try:
@@ -166,7 +171,7 @@ class Checks:
             return None
 
     async def _follow_look(
-        self, session_id: str, seen: Sequence[Seen], work: asyncio.Future[list[Checked | None]]
+        self, session_id: str, seen: Sequence[HeldCall], work: asyncio.Future[list[Checked | None]]
     ) -> None:
         """Take back what was decided on something else, before any of them begins."""
         await asyncio.wait([work])
@@ -180,12 +185,12 @@ class Checks:
                     await self._take_back(live, one, found)
             await self._then(live, [one.id for one in seen])
 
-    async def _take_back(self, live: Live, seen: Seen, found: Checked) -> None:
+    async def _take_back(self, live: LiveSession, seen: HeldCall, found: Checked) -> None:
         call, rule = live.session.call(seen.id), seen.decided.rule
         why = f"What answers {call.name} has changed since the rule “{rule}” decided the call."
         await self._hub.append(live, [CallReturned(call.id, "rule", why)])
         await self._ruling.know_all(live.session)
-        await self._hub.append(live, [event_of(live.session, call, found, self._ruling)])
+        await self._hub.append(live, [checked_event(live.session, call, found, self._ruling)])
 
     async def again(self, session_id: str, rule_id: str) -> None:
         """Look anew at the calls that wait only because what answers them is not what the rule is
@@ -207,7 +212,7 @@ class Checks:
                 waits = call.status == "waiting" and live.session.current(call)
                 if waits and not live.session.stopped and checked.code != call.code:
                     await self._ruling.know_all(live.session)
-                    event = event_of(live.session, call, checked, self._ruling)
+                    event = checked_event(live.session, call, checked, self._ruling)
                     await self._hub.append(live, [event])
             await self._then(live, ())
 
@@ -226,7 +231,7 @@ class Checks:
     def sessions(self) -> set[str]:
         return {session for session, _ in self._open}
 
-    async def _follow(self, session_id: str, batch: Batch) -> None:
+    async def _follow(self, session_id: str, batch: CheckBatch) -> None:
         """Write the checks down as they come, those that have come in one batch of at most
         TOGETHER: a look that takes its time holds up no other call."""
         came: asyncio.Queue[str] = asyncio.Queue()
@@ -235,28 +240,28 @@ class Checks:
                 return
             work = batch.works[call.id] = asyncio.create_task(self.asked(session_id, call))
             work.add_done_callback(partial(_put, came, call.id))
-            if number % TOGETHER == 0:
+            if number % CHECKS_TOGETHER == 0:
                 await asyncio.sleep(0)
         while batch.left:
             call_ids = [await came.get()]
-            while len(call_ids) < TOGETHER and not came.empty():
+            while len(call_ids) < CHECKS_TOGETHER and not came.empty():
                 call_ids.append(came.get_nowait())
             if batch.ended:
                 return
             whole = (one for one in call_ids if not batch.works[one].cancelled())
             async with self._hub.holding(session_id) as live:
-                await self._write(live, {one: _said(one, batch.works[one]) for one in whole})
+                await self._write(live, {one: _result_of(one, batch.works[one]) for one in whole})
             for call_id in call_ids:
                 del batch.works[call_id], batch.left[call_id], self._open[session_id, call_id]
 
-    async def _write(self, live: Live, found: Mapping[str, Checked]) -> None:
+    async def _write(self, live: LiveSession, found: Mapping[str, Checked]) -> None:
         session = live.session
         if session.stopped:
             return
         await self._ruling.know_all(session)
         calls = (session.call(call_id) for call_id in found)
         events = [
-            event_of(session, call, found[call.id], self._ruling)
+            checked_event(session, call, found[call.id], self._ruling)
             for call in calls
             if call.status == "proposed" and session.current(call)
         ]
@@ -270,7 +275,7 @@ def _put(came: asyncio.Queue[str], call_id: str, _: asyncio.Future[Checked]) -> 
     came.put_nowait(call_id)
 
 
-def _said(call_id: str, work: asyncio.Future[Checked]) -> Checked:
+def _result_of(call_id: str, work: asyncio.Future[Checked]) -> Checked:
     """What the check came to; one that broke is a bug, and only a person runs the call then."""
     if (error := work.exception()) is None:
         return work.result()
@@ -278,7 +283,7 @@ def _said(call_id: str, work: asyncio.Future[Checked]) -> Checked:
     return Checked(problems=(_BROKEN,))
 
 
-def event_of(session: Session, call: Call, checked: Checked, ruling: Ruling) -> CallChecked:
+def checked_event(session: Session, call: Call, checked: Checked, ruling: Policy) -> CallChecked:
     """All that is to be said of the call, by its schema, executor, session and the rules."""
     unsaid = call.part.meta.get("empty") and call.judged == call.written
     raw = "" if unsaid else call.judged

@@ -16,7 +16,7 @@ from app.schema.validate import check_call
 
 
 @dataclass(frozen=True)
-class Asked:
+class DecisionRequest:
     """What a person (or a script in a person's name) wants. `arguments` is JSON text or None.
 
     `seen` is how many characters of the model's arguments the page showed; a script has read all.
@@ -37,7 +37,7 @@ class Asked:
     fault: str = ""
 
 
-def decided(session: Session, call_id: str, asked: Asked) -> CallDecided:
+def decision_event(session: Session, call_id: str, asked: DecisionRequest) -> CallDecided:
     """The event that `asked` makes.
 
     NotFound: no such call. Conflict: too late, or the card is stale; it carries what was decided
@@ -91,14 +91,14 @@ def outcome(call: Call) -> dict[str, Any]:
     }
 
 
-def _decision(asked: Asked) -> Decision:
+def _decision(asked: DecisionRequest) -> Decision:
     if asked.fault:
         row = known(asked.fault)
         if asked.text or asked.is_error or asked.images:
             said = "is staged with words of its own: leave out text, is_error and images."
-            raise BadInput(f"{_begun(row.title)} {said}")
+            raise BadInput(f"{_capitalized(row.title)} {said}")
         if asked.decision not in ("", row.decision):
-            raise Refused(f"{_begun(row.title)} {OTHER_WAY[row.runs]}")
+            raise Refused(f"{_capitalized(row.title)} {OTHER_WAY[row.runs]}")
         return row.decision
     for word in get_args(Decision):
         if word == asked.decision:
@@ -106,7 +106,7 @@ def _decision(asked: Asked) -> Decision:
     raise BadInput(f"A decision is run, answer or deny, not {asked.decision!r}.")
 
 
-def _begun(title: str) -> str:
+def _capitalized(title: str) -> str:
     return title[:1].upper() + title[1:]
 
 

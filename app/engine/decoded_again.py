@@ -33,7 +33,7 @@ from app.core.reducer import fold
 from app.core.serialization import to_row
 from app.core.session import Session
 from app.core.settings import Limits, Settings
-from app.engine.advice import advised
+from app.engine.advice import message_with_advice
 from app.net.errors import rate_limits
 from app.protocols.base import Spanned
 from app.protocols.errors import asked_wait
@@ -59,7 +59,7 @@ class Difference:
 
 
 @dataclass
-class Checked:
+class SessionCheck:
     """What was looked at: numbers of recordings, of events that were decoded again, of bytes that
     are masked, of recordings without a hash (written before there were any) and without an end
     (under way, or the program was killed). `session` is None where the log makes none."""
@@ -91,11 +91,11 @@ class _Answer:
         )
 
 
-def checked(
+def check_session(
     session_id: str, log: Sequence[Logged], chunks: Sequence[Chunk], closed: Mapping[int, Closed]
-) -> Checked:
+) -> SessionCheck:
     """All differences between the whole `log` of a session and its recordings."""
-    found = Checked()
+    found = SessionCheck()
     try:
         found.session = fold(session_id, log)
     except IllegalEvent as error:
@@ -111,7 +111,7 @@ def checked(
         bodies.setdefault(chunk.recording, []).append(chunk)
     found.recordings = len(bodies)
     for number, pieces in sorted(bodies.items()):
-        said = _compared(answers.get(number), pieces, closed.get(number), found)
+        said = _compare_recording(answers.get(number), pieces, closed.get(number), found)
         found.differences += [Difference(session_id, number, one) for one in said]
     return found
 
@@ -137,8 +137,8 @@ def _answers(log: Sequence[Logged]) -> dict[int, _Answer]:
     return answers
 
 
-def _compared(
-    answer: _Answer | None, pieces: Sequence[Chunk], closed: Closed | None, found: Checked
+def _compare_recording(
+    answer: _Answer | None, pieces: Sequence[Chunk], closed: Closed | None, found: SessionCheck
 ) -> Iterator[str]:
     """What differs in one recording, a sentence each; `found` counts what was looked at."""
     if not all(isinstance(piece.data, bytes) for piece in pieces):
@@ -168,7 +168,7 @@ def _compared(
 
 
 def _bytes_differ(
-    pieces: Sequence[Chunk], data: bytes, closed: Closed | None, found: Checked
+    pieces: Sequence[Chunk], data: bytes, closed: Closed | None, found: SessionCheck
 ) -> Iterator[str]:
     offset = 0
     for piece in pieces:
@@ -307,7 +307,9 @@ def _completed(decoded: Event, logged: Event, answer: _Answer, clean: bool) -> E
             told = any(name.lower().startswith("retry-after") for name in headers)
             asked = logged.retry_after if told else asked_wait(decoded.error)
             event = replace(event, retry_after=asked)
-            return replace(event, message=advised(event, answer.settings.profile.key_name))
+            return replace(
+                event, message=message_with_advice(event, answer.settings.profile.key_name)
+            )
     return decoded
 
 

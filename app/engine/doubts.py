@@ -12,7 +12,7 @@ _NAMED_IN_PIECES = ("openai_chat",)
 """Where a name may go on after its call has started."""
 
 
-class Doubts:
+class StreamingValidation:
     """The open calls of one answer. Of each at most one doubt is told: the first."""
 
     def __init__(self, tools: Sequence[Tool], protocol: str) -> None:

@@ -17,14 +17,14 @@ from app.core.settings import Profile
 from app.core.tools import Tool
 from app.engine.providers import Providers
 from app.engine.recovery import recover
-from app.engine.responses import Client
-from app.engine.rules import Rules
-from app.engine.ruling import Ruling
-from app.engine.runner import Driver
+from app.engine.responses import ProviderClient
+from app.engine.rules import RuleStore
+from app.engine.ruling import Policy
+from app.engine.runner import Runner
 from app.engine.servers import Servers
-from app.engine.sessions import Hub
-from app.engine.tasks import teller
-from app.engine.try_tool import Trying
+from app.engine.sessions import SessionStore
+from app.engine.tasks import task_writer
+from app.engine.try_tool import ToolTries
 from app.executors.examples import EXAMPLES
 from app.executors.http_request import keys_of
 from app.executors.mcp import Mcp
@@ -58,18 +58,18 @@ class Engine:
     database: Database
     log: Log
     library: Library
-    hub: Hub
+    hub: SessionStore
     keys: Keys
     net: HttpClient
-    client: Client
-    driver: Driver
+    client: ProviderClient
+    driver: Runner
     providers: Providers
     executors: Executors
     servers: Servers
-    trying: Trying
+    trying: ToolTries
     workspace: Workspace
-    rules: Rules
-    ruling: Ruling
+    rules: RuleStore
+    ruling: Policy
     files: Path
     """Holds the sessions' scratch folders."""
     environment: Mapping[str, str]
@@ -107,20 +107,20 @@ class Engine:
             log = await Log.open(database)
             library = Library(database, EXAMPLES + WORKSPACE)
             keys = Keys(environment, await library.confirmations(), simulator_key)
-            hub = Hub(log, clock, new_id, keys.redactor)
+            hub = SessionStore(log, clock, new_id, keys.redactor)
             net = HttpClient()
-            client = Client(hub, net, keys, simulator_url)
+            client = ProviderClient(hub, net, keys, simulator_url)
             folder = path.with_name(path.stem + "-files")
             mcp = Mcp(library.servers, environment, keys.variable)
-            workspace = Workspace(Tasks(teller(hub)), Pages(time.monotonic), clock)
+            workspace = Workspace(Tasks(task_writer(hub)), Pages(time.monotonic), clock)
             runs = executors(keys, mcp, workspace)
-            rules = Rules(library, runs, clock, new_id, keys.redactor, hub.ring_list)
+            rules = RuleStore(library, runs, clock, new_id, keys.redactor, hub.ring_list)
             await rules.load()
-            ruling = Ruling(rules.of, log)
-            driver = Driver(hub, client, runs, folder, ruling)
+            ruling = Policy(rules.of, log)
+            driver = Runner(hub, client, runs, folder, ruling)
             providers = Providers(net, keys, simulator_url)
             servers = Servers(library, mcp, keys.redactor, clock)
-            trying = Trying(runs, folder, clock, new_id, keys.redactor)
+            trying = ToolTries(runs, folder, clock, new_id, keys.redactor)
             own = {profile.name: profile for profile in await library.profiles()}
             parts = (lock, database, log, library, hub, keys, net, client, driver, providers)
             more = (runs, servers, trying, workspace, rules, ruling, folder)

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from app.engine.engine import Engine  # not for `playground export`, which starts none
 
 
-async def kept(engine: Engine, session_id: str, base_url: str = DEFAULT_BASE) -> Kept:
+async def read_bundle(engine: Engine, session_id: str, base_url: str = DEFAULT_BASE) -> Kept:
     """All that is kept of a session; NotFound where there is none. `base_url` is where this server
     listens."""
     async with engine.hub.holding(session_id):
-        return await kept_in(engine.log, session_id, base_url)
+        return await read_bundle_from(engine.log, session_id, base_url)
 
 
-async def kept_in(log: Log, session_id: str, base_url: str = DEFAULT_BASE) -> Kept:
+async def read_bundle_from(log: Log, session_id: str, base_url: str = DEFAULT_BASE) -> Kept:
     """The same by the database alone; `base_url` is where its server listens. What is written
     meanwhile breaks nothing: the ends of the recordings are read before their bytes, and those
     before the events."""
@@ -58,7 +58,7 @@ async def kept_in(log: Log, session_id: str, base_url: str = DEFAULT_BASE) -> Ke
     )
 
 
-def leaving(
+def redact_bundle(
     whole: Kept, secrets: Collection[str], private: Mapping[str, str], left_out: Collection[str]
 ) -> Redacted:
     """What leaves of `whole`: without what is `left_out`, then without `secrets`, the values of the
@@ -67,14 +67,16 @@ def leaving(
     names = frozenset(left_out)
     known = frozenset({*secrets, *hidden})
     seq = whole.session.seq
-    asked = _Asked(whole.session.id, seq, names, known, whole, whole.log, whole.recordings)
-    done = _redacted(asked)
+    asked = _RedactionRequest(
+        whole.session.id, seq, names, known, whole, whole.log, whole.recordings
+    )
+    done = _redact_cached(asked)
     kept = replace(done.kept, look=whole.look, base_url=whole.base_url)
     return replace(done, kept=kept)
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _RedactionRequest:
     """What was asked to leave. Two are the same where all that leaves is the same."""
 
     session_id: str
@@ -93,7 +95,7 @@ class _Asked:
 
 
 @lru_cache(maxsize=1)
-def _redacted(asked: _Asked) -> Redacted:
+def _redact_cached(asked: _RedactionRequest) -> Redacted:
     """The last one is kept: a page is looked at in one form, then in another, then saved."""
     return redacted(without(asked.whole, asked.left_out), asked.known)
 

@@ -30,10 +30,10 @@ from app.core.forks import Cut, at_call, before_prompt, before_turn, begun, cut,
 from app.core.reducer import apply
 from app.core.session import Prompt, Session
 from app.core.settings import Settings
-from app.engine.decisions import Asked, decided
+from app.engine.decisions import DecisionRequest, decision_event
 from app.engine.engine import Engine
 from app.engine.import_session import harmless
-from app.engine.sessions import Live
+from app.engine.sessions import LiveSession
 from app.engine.settings import settings_from
 from app.schema.validate import check_call
 
@@ -47,7 +47,7 @@ Change = Callable[[Settings], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Place:
+class ForkPlace:
     """Where to fork: before a `prompt` or the request of a `turn` (their numbers), at a `call` (its
     id), which is open again then, or after event `seq`; nothing named: at the end."""
 
@@ -60,12 +60,12 @@ class Place:
 async def fork(
     engine: Engine,
     session_id: str,
-    place: Place,
+    place: ForkPlace,
     *,
     settings: Settings | None = None,
     change: Change | None = None,
     text: str | None = None,
-    asked: Asked | None = None,
+    asked: DecisionRequest | None = None,
     title: str = "",
     go: bool = True,
 ) -> str:
@@ -89,16 +89,16 @@ async def fork(
 class _Wish:
     """What `fork` was asked for."""
 
-    place: Place
+    place: ForkPlace
     settings: Settings | None = None
     change: Change | None = None
     text: str | None = None
-    asked: Asked | None = None
+    asked: DecisionRequest | None = None
     title: str = ""
     go: bool = True
 
 
-async def _checked(engine: Engine, live: Live, wish: _Wish) -> tuple[Cut, Sequence[Event]]:
+async def _checked(engine: Engine, live: LiveSession, wish: _Wish) -> tuple[Cut, Sequence[Event]]:
     """What the fork takes over and goes on with. What is refused is refused here."""
     place, text, settings = wish.place, wish.text, wish.settings
     if text is not None and (place.turn or place.call):
@@ -132,7 +132,7 @@ async def _begin(engine: Engine, child: str, wish: _Wish, made: Cut) -> None:
 
 
 @dataclass(frozen=True)
-class Standing:
+class ForkStanding:
     """A session at a place, as its fork would begin: `session` with the `settings` it would have,
     and the `prompt` that stands there, where the place is one."""
 
@@ -143,7 +143,7 @@ class Standing:
     own: bool
 
 
-async def standing(engine: Engine, session_id: str, place: Place) -> Standing:
+async def fork_standing(engine: Engine, session_id: str, place: ForkPlace) -> ForkStanding:
     """How `session_id` stands at `place`; nothing is made. Refused as `fork` refuses it."""
     async with engine.hub.holding(session_id) as live:
         made, _ = await _cut(engine, live, place)
@@ -153,14 +153,14 @@ async def standing(engine: Engine, session_id: str, place: Place) -> Standing:
         prompt = next((prompt for prompt in prompts if prompt.number == place.prompt), None)
         settings = harmless(engine, had) if theirs(live.session, made.seq, own=live.own) else had
         session = live.session if place.call else made.session
-        return Standing(session, settings, prompt, live.title, live.own)
+        return ForkStanding(session, settings, prompt, live.title, live.own)
 
 
 async def what_if(
     engine: Engine,
     session_id: str,
     call: str,
-    answers: Sequence[Asked],
+    answers: Sequence[DecisionRequest],
     *,
     change: Change | None = None,
     title: str = "",
@@ -168,7 +168,7 @@ async def what_if(
 ) -> list[str]:
     """A fork for each of `answers` to one call, in their order; the rest as `fork` takes it. Where
     one is refused there is none."""
-    place = Place(call=call)
+    place = ForkPlace(call=call)
     wishes = [_Wish(place, None, change, None, asked, title, go) for asked in answers]
     made: list[str] = []
     try:
@@ -186,7 +186,7 @@ async def what_if(
     return made
 
 
-async def _cut(engine: Engine, live: Live, place: Place) -> tuple[Cut, Sequence[Logged]]:
+async def _cut(engine: Engine, live: LiveSession, place: ForkPlace) -> tuple[Cut, Sequence[Logged]]:
     """What a fork there takes over of the log, and the log."""
     if live.deleted:
         raise Conflict("This session is deleted; restore it first, then fork it.")
@@ -211,7 +211,7 @@ def _title(text: str) -> str:
     return title
 
 
-def _seq(session: Session, place: Place) -> int:
+def _seq(session: Session, place: ForkPlace) -> int:
     """NotFound where the session has no such place."""
     if place.prompt:
         return before_prompt(session, place.prompt)
@@ -240,24 +240,24 @@ def _prompt(text: str, was: Prompt | None, made: Cut) -> PromptAdded:
     return PromptAdded(text, images, was.role, was.form if text == was.text else {})
 
 
-def _prompt_at(session: Session, place: Place) -> Prompt | None:
+def _prompt_at(session: Session, place: ForkPlace) -> Prompt | None:
     """The prompt that is written anew."""
     prompts = (item for item in session.items if isinstance(item, Prompt))
     return next((item for item in prompts if item.number == place.prompt), None)
 
 
-def _check_decision(session: Session, call_id: str, asked: Asked) -> None:
+def _check_decision(session: Session, call_id: str, asked: DecisionRequest) -> None:
     """What the fork would refuse is refused before there is one. Who answers the tool is asked
     only in the fork, and keeps nothing back that a person decides."""
     call = session.call(call_id)
     problems = check_call(call.tool, call.name, call.judged)
     checked = CallChecked(call_id, problems, digest=_ANY)
     apply(session, Logged(session.seq + 1, session.updated_ms, checked))
-    decided(session, call_id, replace(asked, digest=_ANY))
+    decision_event(session, call_id, replace(asked, digest=_ANY))
 
 
 async def _decide(
-    engine: Engine, child: str, call_id: str, asked: Asked | None, *, go: bool
+    engine: Engine, child: str, call_id: str, asked: DecisionRequest | None, *, go: bool
 ) -> None:
     """Once the calls that are open again wait for a person: what `asked` says of the one. What
     goes wrong by then takes the fork with it."""

@@ -37,7 +37,7 @@ WHAT = (
 """What can be brought."""
 
 
-async def bring(engine: Engine, data: bytes) -> str:
+async def import_session(engine: Engine, data: bytes) -> str:
     """The id under which what somebody brings is kept, read-only: a session as JSON Lines or as a
     shared page, or a request as its body, a curl command or an HTTP archive. BadInput says why it
     cannot be read (of a session, in which line), and nothing is kept then."""
@@ -58,11 +58,11 @@ async def bring(engine: Engine, data: bytes) -> str:
 
 def _read(engine: Engine, data: bytes) -> Kept:
     """Without the keys of this place, should the file hold one; all else stays as it is."""
-    kept = read(data, new_id(), _bearable)
+    kept = read(data, new_id(), _check_readable)
     return redacted(kept, engine.keys.secrets(), shapes=False).kept
 
 
-def _bearable(session: Session) -> None:
+def _check_readable(session: Session) -> None:
     try:
         check_size(session)
     except Unreadable as error:

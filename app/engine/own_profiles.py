@@ -17,7 +17,7 @@ from app.engine.settings import checked_protocol, seconds, unnamed_profile
 from app.net.keys import check_key_name
 from app.protocols.registry import codec
 
-KNOWN = (
+PROFILE_FIELDS = (
     *("name", "protocol", "base_url", "key_name", "model", "headers", "quirks"),
     *("connect_s", "first_byte_s", "idle_s"),
 )
@@ -44,29 +44,31 @@ SECRET_VALUE = re.compile(
 """What the values of keys look like: a scheme of credentials, a vendor's prefix, a long jumble."""
 
 
-def checked_profile(data: Mapping[str, Any], masked: Callable[[str], str]) -> Profile:
+def profile_from(data: Mapping[str, Any], masked: Callable[[str], str]) -> Profile:
     """The profile that `data` spells; what it does not name of quirks and times is as the vendor
     has it that stands at the address. `masked` masks the values of the keys that are known.
     """
-    unknown = sorted(data.keys() - set(KNOWN))
+    unknown = sorted(data.keys() - set(PROFILE_FIELDS))
     if unknown:
-        raise BadInput(f"A profile has no field {unknown[0]!r}; there is {', '.join(KNOWN)}.")
-    name = _text(data, "name")
+        raise BadInput(
+            f"A profile has no field {unknown[0]!r}; there is {', '.join(PROFILE_FIELDS)}."
+        )
+    name = _profile_text(data, "name")
     if not NAME.fullmatch(name):
         raise BadInput(
             "The name of a profile is 1 to 64 letters, digits and . _ : -, a letter or digit first;"
             f" {name[:80]!r} is not."
         )
     protocol = checked_protocol(data.get("protocol"))
-    base_url = _address(_text(data, "base_url"), name)
-    key_name = _text(data, "key_name")
+    base_url = _address(_profile_text(data, "base_url"), name)
+    key_name = _profile_text(data, "key_name")
     if key_name:
         check_key_name(key_name)
     profile = unnamed_profile(name, protocol, base_url)
     profile = replace(
         profile,
         key_name=key_name,
-        model=_text(data, "model"),
+        model=_profile_text(data, "model"),
         headers=_headers(data.get("headers", {})),
         quirks=_quirks(data.get("quirks", profile.quirks), protocol),
     )
@@ -122,7 +124,7 @@ def _quirks(value: Any, protocol: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value))
 
 
-def _text(data: Mapping[str, Any], name: str) -> str:
+def _profile_text(data: Mapping[str, Any], name: str) -> str:
     value = data.get(name, "")
     if not isinstance(value, str) or len(value) > MOST_TEXT:
         raise BadInput(f"{name} must be a text of at most {MOST_TEXT} characters.")

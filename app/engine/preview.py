@@ -17,7 +17,7 @@ from app.core.session import Call, Prompt, Session, Turn
 from app.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Protocol
 from app.core.tools import Content, ToolChoice
 from app.engine.engine import Engine
-from app.engine.redaction import masked
+from app.engine.redaction import redact_event
 from app.protocols.parameters import extra_told_to
 from app.protocols.registry import CODECS
 from app.secrets.redaction import Redactor
@@ -130,7 +130,7 @@ def _ahead(session: Session, draft: Draft, redactor: Redactor) -> tuple[Session,
     items, says, last = list(session.items), [], session.last_item
     free = session.state != "running" and not session.waiting
     if not draft.empty and free:
-        added = masked(PromptAdded(draft.text, draft.images), redactor)
+        added = redact_event(PromptAdded(draft.text, draft.images), redactor)
         assert isinstance(added, PromptAdded)
         items.append(Prompt(session.prompts + 1, added.text, session.seq + 1, 0, added.images))
     else:

@@ -18,7 +18,7 @@ from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.providers import SHIPPED
 from app.core.settings import Limits, Profile, with_waits
 from app.core.tools import ToolChoice
-from app.engine.responses import SIMULATED_PATHS, merged
+from app.engine.responses import SIMULATED_PATHS, join_headers
 from app.net.client import HttpClient, ProviderResponse, is_loopback
 from app.net.errors import NetworkError
 from app.net.keys import Keys
@@ -77,7 +77,7 @@ Mask = Callable[[str], str]
 
 
 @dataclass
-class _Read:
+class _ResponseRead:
     """One answer as it is read."""
 
     began: float
@@ -177,7 +177,7 @@ class Providers:
     def _headers(self, one: Codec, profile: Profile, request: WireRequest) -> Mapping[str, str]:
         key = self._keys.key_for(profile)
         own_key = one.key_header(key, profile.quirks) if key else {}
-        return merged(request.headers, profile.headers, own_key)
+        return join_headers(request.headers, profile.headers, own_key)
 
     async def _read(
         self,
@@ -187,9 +187,9 @@ class Providers:
         headers: Mapping[str, str],
         body: bytes,
         limits: Limits,
-    ) -> _Read:
+    ) -> _ResponseRead:
         clock, masked = asyncio.get_running_loop().time, self._keys.redactor().redact_stream()
-        read = _Read(clock())
+        read = _ResponseRead(clock())
         try:
             async with self._net.open(method, url, headers, body, limits) as answer:
                 _begin(read, one, answer)
@@ -207,7 +207,7 @@ class Providers:
         return read
 
     def _tested(
-        self, profile: Profile, model: str, url: str, read: _Read, notes: tuple[str, ...]
+        self, profile: Profile, model: str, url: str, read: _ResponseRead, notes: tuple[str, ...]
     ) -> Tested:
         mask = self._keys.redactor().redact_text
         kinds = {
@@ -241,7 +241,7 @@ class Providers:
         spent = " within the few tokens of a test" if ended.reason == "length" else ""
         return replace(tested, ok=True, sentence=f"It answers, but said no word{spent}.")
 
-    def _listing(self, one: Codec, profile: Profile, url: str, read: _Read) -> Listing:
+    def _listing(self, one: Codec, profile: Profile, url: str, read: _ResponseRead) -> Listing:
         mask = self._keys.redactor().redact_text
         listing = Listing(False, "", url=url, status=read.status, total_ms=read.total_ms)
         if read.trouble is not None or read.status is None or read.status >= 400:
@@ -277,19 +277,19 @@ def _limits(profile: Profile, most_bytes: int) -> Limits:
     return replace(limits, wall_s=profile.connect_s + profile.first_byte_s + LONGER_S)
 
 
-def _begin(read: _Read, one: Codec, answer: ProviderResponse) -> None:
+def _begin(read: _ResponseRead, one: Codec, answer: ProviderResponse) -> None:
     read.status, read.request_id = answer.status, answer.request_id
     read.kind = answer.headers.get("content-type", "").partition(";")[0].strip()
     read.decoder = one.decoder(answer.status)
 
 
-def _take(read: _Read, data: bytes) -> None:
+def _take(read: _ResponseRead, data: bytes) -> None:
     read.body += data
     if data and read.decoder is not None:
         read.events += [event for *_, event in read.decoder.feed(data)]
 
 
-def _failed(read: _Read, profile: Profile, mask: Mask) -> tuple[str, str]:
+def _failed(read: _ResponseRead, profile: Profile, mask: Mask) -> tuple[str, str]:
     """Our sentence about a request that failed, and the provider's own words."""
     if read.trouble is not None and not read.trouble.began:
         said = read.trouble.sentence(mask)

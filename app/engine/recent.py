@@ -15,7 +15,7 @@ RECENT_CHARACTERS = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Seen:
+class SavedEvent:
     """An event that is saved, with its global position."""
 
     position: int
@@ -23,7 +23,7 @@ class Seen:
     logged: Logged
 
 
-class Recent(deque[Seen]):
+class RecentEvents(deque[SavedEvent]):
     """Oldest first, and always the very last, however large that is. `characters` counts those of
     the texts that may be large."""
 
@@ -31,19 +31,19 @@ class Recent(deque[Seen]):
         super().__init__()
         self.characters = 0
 
-    def append(self, seen: Seen) -> None:
+    def append(self, seen: SavedEvent) -> None:
         super().append(seen)
         self.characters += _characters(seen)
         while len(self) > RECENT or (self.characters > RECENT_CHARACTERS and len(self) > 1):
             self.popleft()
 
-    def popleft(self) -> Seen:
+    def popleft(self) -> SavedEvent:
         seen = super().popleft()
         self.characters -= _characters(seen)
         return seen
 
 
-def _characters(seen: Seen) -> int:
+def _characters(seen: SavedEvent) -> int:
     match seen.logged.event:
         case PartDelta(text=text) | PartEnded(text=text):
             return len(text)

@@ -64,7 +64,7 @@ async def play(engine: Engine, session_id: str, pace: str = "1") -> str:
     return await engine.hub.create(settings, f"{title or 'A session'}, with its recording")
 
 
-async def said(log: Log, session_id: str, number: int) -> str:
+async def recorded_prompt(log: Log, session_id: str, number: int) -> str:
     """The text of prompt `number` of a recorded session, "" where there is none."""
     if await log.summary(session_id) is None:
         return ""

@@ -10,12 +10,12 @@ from app.core.errors import IllegalEvent, StoreError
 from app.core.events import RunPaused
 from app.core.rules import Rule
 from app.engine.interruption import over_events
-from app.engine.sessions import Hub, Live
+from app.engine.sessions import LiveSession, SessionStore
 
 logger = logging.getLogger("playground")
 
 
-async def recover(hub: Hub, rules: Callable[[str], Sequence[Rule]]) -> list[str]:
+async def recover(hub: SessionStore, rules: Callable[[str], Sequence[Rule]]) -> list[str]:
     """Close what was cut, ask about what was running. The sessions touched. What `rules` would go
     on with waits for a person, too. One that cannot be read is told of, and keeps no other back.
 
@@ -28,13 +28,13 @@ async def recover(hub: Hub, rules: Callable[[str], Sequence[Rule]]) -> list[str]
     for session_id in touched:
         try:
             async with hub.holding(session_id) as live:
-                await _closed(hub, live, rules(session_id))
+                await _close_session(hub, live, rules(session_id))
         except (IllegalEvent, StoreError) as error:
             logger.error("Session %s was not recovered: %s", session_id, error)
     return touched
 
 
-async def _closed(hub: Hub, live: Live, rules: Sequence[Rule]) -> None:
+async def _close_session(hub: SessionStore, live: LiveSession, rules: Sequence[Rule]) -> None:
     last_ms = live.session.updated_ms  # what was cut was at work no longer than that
     turn, closed = live.session.turn, None
     if turn is not None and turn.open:

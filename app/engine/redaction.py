@@ -30,7 +30,7 @@ from app.core.tools import Content, ToolResult
 from app.secrets.redaction import Redactor
 
 
-def masked(event: Event, redactor: Redactor) -> Event:
+def redact_event(event: Event, redactor: Redactor) -> Event:
     """`event` with stars for each secret in the texts that a person, a model or a tool wrote."""
     text, data = redactor.redact_text, redactor.redact_data
     match event:

@@ -18,8 +18,8 @@ from app.core.messages import model_request
 from app.core.session import Session
 from app.core.settings import Profile
 from app.core.tools import ToolChoice
-from app.engine.sessions import Hub
-from app.engine.writing import Arrived, Ended, Prepared, Writing
+from app.engine.sessions import SessionStore
+from app.engine.writing import OnEnd, PreparedRequest, Received, ResponseRecorder
 from app.net.client import HttpClient
 from app.net.errors import NetworkError
 from app.net.keys import Keys
@@ -61,21 +61,21 @@ STOPPED = "Stopped by the user."
 
 
 @dataclass(eq=False)
-class Answering:
+class OpenRequest:
     """A request under way; `stop` ends it within a moment. `unsaved` are the bytes that have
     arrived and are not in the log yet."""
 
-    queue: asyncio.Queue[Arrived] = field(default_factory=asyncio.Queue)
+    queue: asyncio.Queue[Received] = field(default_factory=asyncio.Queue)
     room: asyncio.Event = field(default_factory=asyncio.Event)
     reader: asyncio.Task[None] | None = None
     stopped: ResponseFailed | None = None
     unsaved: int = 0
 
-    def put(self, item: Arrived) -> None:
+    def put(self, item: Received) -> None:
         self.unsaved += len(item.data) + PIECE
         self.queue.put_nowait(item)
 
-    async def drained(self) -> list[Arrived]:
+    async def drained(self) -> list[Received]:
         """What has arrived, at least one piece and at most TOGETHER, or TOGETHER_BYTES."""
         items = [await self.queue.get()]
         size = len(items[0].data)
@@ -84,7 +84,7 @@ class Answering:
             size += len(items[-1].data)
         return items
 
-    def saved(self, items: Sequence[Arrived]) -> None:
+    def saved(self, items: Sequence[Received]) -> None:
         self.unsaved -= sum(len(item.data) + PIECE for item in items)
         self.room.set()
 
@@ -98,19 +98,19 @@ class Answering:
             self.reader.cancel()
 
 
-class Client:
+class ProviderClient:
     """`simulator_url` is asked where this process's own simulator stands, "" for nowhere."""
 
     def __init__(
-        self, hub: Hub, net: HttpClient, keys: Keys, simulator_url: Callable[[], str]
+        self, hub: SessionStore, net: HttpClient, keys: Keys, simulator_url: Callable[[], str]
     ) -> None:
         self._hub = hub
         self._net = net
         self._keys = keys
         self._simulator_url = simulator_url
-        self._open: set[Answering] = set()
+        self._open: set[OpenRequest] = set()
 
-    def prepare(self, session: Session, choice: ToolChoice) -> Prepared:
+    def prepare(self, session: Session, choice: ToolChoice) -> PreparedRequest:
         """The next request of `session`. What keeps it from being sent is in `failed`."""
         settings = session.settings
         assert settings is not None
@@ -139,7 +139,9 @@ class Client:
             profile.protocol,
             request.method,
             redactor.redact_text(url),
-            merged(redactor.redact_data(merged(request.headers, profile.headers)), shown),
+            join_headers(
+                redactor.redact_data(join_headers(request.headers, profile.headers)), shown
+            ),
             redactor.redact_text(request.body.decode("utf-8")),
             model,
             choice,
@@ -147,11 +149,11 @@ class Client:
         if profile.recorded:
             again = sum(turn.request.body == sent.body for turn in session.turns)
             told = {"x-playground-again": str(again)}
-            sent = replace(sent, headers=merged(sent.headers, told))
-            request = replace(request, headers=merged(request.headers, told))
+            sent = replace(sent, headers=join_headers(sent.headers, told))
+            request = replace(request, headers=join_headers(request.headers, told))
         own_key = one.key_header(key, profile.quirks) if key else {}
-        headers = merged(request.headers, profile.headers, own_key)
-        return Prepared(
+        headers = join_headers(request.headers, profile.headers, own_key)
+        return PreparedRequest(
             sent,
             one,
             headers,
@@ -167,13 +169,13 @@ class Client:
         )
 
     async def answer(
-        self, session_id: str, prepared: Prepared, answering: Answering, ended: Ended
+        self, session_id: str, prepared: PreparedRequest, answering: OpenRequest, ended: OnEnd
     ) -> None:
         """Send it and log what comes back, to the one event that ends the turn."""
         answering.reader = asyncio.create_task(self._read(prepared, answering))
         if answering.stopped is not None:
             answering.reader.cancel()
-        writing = Writing(self._hub, session_id, prepared, self._keys.redactor(), ended)
+        writing = ResponseRecorder(self._hub, session_id, prepared, self._keys.redactor(), ended)
         self._open.add(answering)
         try:
             while not writing.over:
@@ -186,17 +188,17 @@ class Client:
             with suppress(asyncio.CancelledError):
                 await answering.reader
 
-    async def _read(self, prepared: Prepared, answering: Answering) -> None:
+    async def _read(self, prepared: PreparedRequest, answering: OpenRequest) -> None:
         sent, clock = prepared.sent, self._hub.clock
-        last = Arrived(clock(), ended=True)
+        last = Received(clock(), ended=True)
         try:
             async with self._net.open(
                 sent.method, prepared.url, prepared.headers, prepared.body, prepared.limits
             ) as answer:
                 started = ResponseStarted(answer.status, answer.headers, answer.request_id)
-                answering.put(Arrived(clock(), started=started, retry_after=answer.retry_after))
+                answering.put(Received(clock(), started=started, retry_after=answer.retry_after))
                 async for data in answer.chunks():
-                    answering.put(Arrived(clock(), data))
+                    answering.put(Received(clock(), data))
                     await self._wait_for_writer(answering)
         except NetworkError as trouble:
             last.trouble = trouble
@@ -211,7 +213,7 @@ class Client:
         """The bytes of all answers that have arrived and are not in the log yet."""
         return sum(one.unsaved for one in self._open)
 
-    async def _wait_for_writer(self, answering: Answering) -> None:
+    async def _wait_for_writer(self, answering: OpenRequest) -> None:
         """Where the reader is far ahead of it. While nothing can be saved the reader goes on, as
         far as memory goes: NetTrouble where that is full."""
         while answering.far_ahead and self._hub.health.trouble is None:
@@ -231,7 +233,7 @@ class Client:
         return url + (f"/recorded/{quote(profile.recorded, safe='')}" if profile.recorded else path)
 
 
-def merged(*several: Mapping[str, str]) -> dict[str, str]:
+def join_headers(*several: Mapping[str, str]) -> dict[str, str]:
     """One set of headers, later ones over earlier ones however their names are written: of two
     that differ in case alone, both would be sent."""
     return {name.lower(): value for headers in several for name, value in headers.items()}

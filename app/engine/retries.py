@@ -13,29 +13,29 @@ from typing import Any
 from app.core.decide import LONGEST_WAIT_S
 from app.core.events import ResponseFailed
 
-FIRST_S = 1.0
+FIRST_WAIT_S = 1.0
 """The wait before the first retry, in seconds; each further one is twice as long."""
 
 SPREAD = 0.25
 """By how much of itself a wait is shortened or lengthened, so that many do not come at once."""
 
 
-def wait_s(attempt: int, asked: float | None, share: float) -> float:
+def retry_wait_s(attempt: int, asked: float | None, share: float) -> float:
     """Seconds before retry `attempt` (from 1). `asked` is what the provider asked for, `share`
     where in the spread this one lies, 0 to 1.
     """
     if asked is not None and 0 < asked <= LONGEST_WAIT_S:
         return asked
-    own = FIRST_S * 2.0 ** (attempt - 1) * (1 - SPREAD + 2 * SPREAD * share)
+    own = FIRST_WAIT_S * 2.0 ** (attempt - 1) * (1 - SPREAD + 2 * SPREAD * share)
     return round(min(own, LONGEST_WAIT_S), 3)
 
 
-def reason_of(failure: ResponseFailed) -> str:
+def retry_reason(failure: ResponseFailed) -> str:
     """Why it is sent again, in a word: `429`, `unreachable`."""
     return failure.failure if failure.status is None else str(failure.status)
 
 
-class Waits:
+class RetryWaits:
     """One wait at most for each session. `sleep` and `jitter` (0 to 1) are given by tests."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Waits:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def seconds(self, attempt: int, failure: ResponseFailed) -> float:
-        return wait_s(attempt, failure.retry_after, self._jitter())
+        return retry_wait_s(attempt, failure.retry_after, self._jitter())
 
     def begin(
         self, session_id: str, seconds: float, then: Callable[[], Coroutine[Any, Any, None]]

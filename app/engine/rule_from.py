@@ -27,7 +27,7 @@ MOST_WHEN = 100_000
 """Bytes of a rule's tests as JSON."""
 
 
-def rule_from(data: Any) -> Rule:
+def parse_rule(data: Any) -> Rule:
     """A rule in the words of docs/contract.md; BadInput says what is wrong."""
     known = {*_TEXTS, *_TRUTHS, "action", "when"}
     if not isinstance(data, Mapping) or not {"tool", "action"} <= data.keys() <= known:

@@ -29,7 +29,7 @@ BIND_S = 5.0
 """How long it may take to tell what would answer a tool; then a rule is not bound to it."""
 
 
-class Rules:
+class RuleStore:
     """`clock` gives Unix time in ms; `new_id` a fresh id; `redactor` what knows the keys of this
     moment; `changed` is called after each change. `version` counts them."""
 
@@ -199,7 +199,7 @@ class Rules:
                 raise NotFound("This rule is not kept any more; write it again.")
             rule, place, after = found
             rules = self.listed(session_id)
-            least = _least(rule, place, after, rules)
+            least = _restore_place(rule, place, after, rules)
             here = rule.here if session_id != ALWAYS else ""
             rule = replace(rule, since_ms=self._clock(), here=here)
             await self._insert(session_id, rule, least)
@@ -270,7 +270,7 @@ class Rules:
             tool.name: None if code is None else content(tool, code)
             for tool, code in zip(about, codes, strict=True)
         }
-        return [_holding(rule, tools, now) for rule in rules]
+        return [_binding_states(rule, tools, now) for rule in rules]
 
     async def _code(self, tool: Tool) -> str | None:
         """What answers beyond the tool; None where that cannot be told in time."""
@@ -320,7 +320,7 @@ class Rules:
         self._changed()
 
 
-def _least(rule: Rule, place: int, after: Sequence[Rule], rules: Sequence[Rule]) -> int:
+def _restore_place(rule: Rule, place: int, after: Sequence[Rule], rules: Sequence[Rule]) -> int:
     """Where in `rules` one that stood at `place`, before `after`, may stand again. What was
     written, changed or moved since is asked before it, if it keeps back what it may be about."""
     place = min(place, len(rules))
@@ -337,7 +337,7 @@ def _least(rule: Rule, place: int, after: Sequence[Rule], rules: Sequence[Rule])
     return max(place, *since, 0)
 
 
-def _holding(
+def _binding_states(
     rule: Rule, tools: Sequence[Tool], now: Mapping[str, str | None]
 ) -> Mapping[str, str] | None:
     if rule.bound is None:

@@ -17,7 +17,7 @@ MOST_DENIED = 10_000
 """How many denials of a tool are read from the log, the newest; those of this run are all kept."""
 
 
-class Ruling:
+class Policy:
     """`of` gives the rules of a session. Denials are read from `log` where a rule asks for them."""
 
     def __init__(self, of: RulesOf, log: Log) -> None:

@@ -48,43 +48,48 @@ from app.core.events import (
 )
 from app.core.settings import Settings
 from app.core.tools import Content
-from app.engine.checks import TOGETHER, Checks
-from app.engine.decisions import Asked, decided, outcome
+from app.engine.checks import CHECKS_TOGETHER, CallChecks
+from app.engine.decisions import DecisionRequest, decision_event, outcome
 from app.engine.interruption import closing_events
-from app.engine.responses import STOPPED, Answering, Client
-from app.engine.retries import Waits, reason_of
-from app.engine.ruling import Ruling
-from app.engine.sessions import Hub, Live
-from app.engine.together import Together
-from app.engine.tool_runs import Calls
+from app.engine.responses import STOPPED, OpenRequest, ProviderClient
+from app.engine.retries import RetryWaits, retry_reason
+from app.engine.ruling import Policy
+from app.engine.sessions import LiveSession, SessionStore
+from app.engine.together import GroupedWrites
+from app.engine.tool_runs import ToolRuns
 from app.executors.executor import Checked
 from app.executors.table import Executors
 
-MEND_S = 1.0
-MOST_MEND_S = 30.0
+FIRST_SETTLE_S = 1.0
+MOST_SETTLE_S = 30.0
 """How long to wait before what could not be saved is tried again, at first and at most."""
 
 log = logging.getLogger(__name__)
 
 
-class Driver:
+class Runner:
     """`ruling` decides without asking; `folder` holds the sessions' scratch folders."""
 
     def __init__(
-        self, hub: Hub, client: Client, executors: Executors, folder: Path, ruling: Ruling
+        self,
+        hub: SessionStore,
+        client: ProviderClient,
+        executors: Executors,
+        folder: Path,
+        ruling: Policy,
     ) -> None:
         self._hub = hub
         self._ruling = ruling
         self._client = client
         self._executors = executors
-        self._running = Calls(hub, executors, folder, self._tended)
-        self.checks = Checks(hub, executors, self._tended, self._advance, ruling)
-        self._answers: dict[str, tuple[asyncio.Task[None], Answering]] = {}
-        self._deciding = Together(self._decide, TOGETHER)
+        self._running = ToolRuns(hub, executors, folder, self._tended)
+        self.checks = CallChecks(hub, executors, self._tended, self._advance, ruling)
+        self._answers: dict[str, tuple[asyncio.Task[None], OpenRequest]] = {}
+        self._deciding = GroupedWrites(self._decide, CHECKS_TOGETHER)
         self._in_line: set[str] = set()
         self._settling: dict[str, asyncio.Task[None]] = {}
         self._closing: asyncio.Task[None] | None = None
-        self.waits = Waits()
+        self.waits = RetryWaits()
 
     # What a person does.
 
@@ -99,19 +104,19 @@ class Driver:
                 raise Conflict(str(error)) from error
             await self._advance(live)
 
-    async def decide(self, session_id: str, call_id: str, asked: Asked) -> None:
+    async def decide(self, session_id: str, call_id: str, asked: DecisionRequest) -> None:
         """One check under the session's lock: of many decisions on a call one wins.
 
         What answers a call that is to run is looked at before, for that may take its time, and
         compared under the lock with what the card said."""
         async with self._holding(session_id) as live:
-            runs = decided(live.session, call_id, asked).decision == "run"
+            runs = decision_event(live.session, call_id, asked).decision == "run"
             call = live.session.call(call_id)
         checked = await self.checks.asked(session_id, call) if runs else None
         await self._deciding.written(session_id, (call_id, asked, checked))
 
     async def _decide(
-        self, session_id: str, several: Sequence[tuple[str, Asked, Checked | None]]
+        self, session_id: str, several: Sequence[tuple[str, DecisionRequest, Checked | None]]
     ) -> Sequence[Exception | None]:
         """Each as if it came alone: why it is not decided, or None."""
         events: dict[str, CallDecided] = {}
@@ -131,7 +136,7 @@ class Driver:
                 if events and (changed or call_id in events):
                     await write()  # what becomes of it is to be seen first
                 try:
-                    event = decided(live.session, call_id, asked)
+                    event = decision_event(live.session, call_id, asked)
                     if checked is not None:
                         await self.checks.refuse_changed(live, call_id, checked)
                 except PlaygroundError as error:
@@ -208,7 +213,7 @@ class Driver:
             await self._hub.delete(live, deleted=True)
         await self._over(session_id)
 
-    async def _stop(self, live: Live) -> None:
+    async def _stop(self, live: LiveSession) -> None:
         trouble = self._hub.health.trouble
         if trouble is None:
             await self._hub.pay(live)
@@ -272,7 +277,7 @@ class Driver:
         await asyncio.shield(self._closing)
 
     @asynccontextmanager
-    async def _holding(self, session_id: str) -> AsyncIterator[Live]:
+    async def _holding(self, session_id: str) -> AsyncIterator[LiveSession]:
         """For all that can start or change something; Conflict where the session is deleted."""
         async with self._hub.holding(session_id) as live:
             live.check_open()
@@ -297,13 +302,13 @@ class Driver:
         finally:
             self._in_line.discard(session_id)
 
-    async def _advance(self, live: Live, looked: Collection[str] = ()) -> None:
+    async def _advance(self, live: LiveSession, looked: Collection[str] = ()) -> None:
         """The calls `looked` were looked at just now, like those that are decided in this hold."""
         fresh = set(looked)
         try:
             while commands := self._due(live, await self._ruling.commands(live.session), fresh):
                 rules = self._ruling.of(live.id)
-                for alike in _together(commands):
+                for alike in _in_groups(commands):
                     if self._closing or live.deleted:
                         return
                     if self._ruling.of(live.id) != rules:
@@ -313,7 +318,9 @@ class Driver:
             self._settle_later(live.id)
             raise
 
-    def _due(self, live: Live, commands: Sequence[Command], fresh: set[str]) -> list[Command]:
+    def _due(
+        self, live: LiveSession, commands: Sequence[Command], fresh: set[str]
+    ) -> list[Command]:
         """Without the checks that are under way, and without the calls that are looked at once
         more before they begin: what becomes of them follows from that, outside of this hold."""
         if self._closing or live.deleted or not live.own or self._hub.owes(live.id):
@@ -329,7 +336,7 @@ class Driver:
             and not (isinstance(command, RunCall) and command.call_id in looks)
         ]
 
-    async def _perform(self, live: Live, alike: Sequence[Command], fresh: set[str]) -> None:
+    async def _perform(self, live: LiveSession, alike: Sequence[Command], fresh: set[str]) -> None:
         """A call that is decided here is `fresh`: it was just looked at."""
         match alike[0]:
             case Record():
@@ -351,7 +358,7 @@ class Driver:
             case SendRequest() as command:
                 await self._send(live, command)
 
-    async def _send(self, live: Live, command: SendRequest) -> None:
+    async def _send(self, live: LiveSession, command: SendRequest) -> None:
         # With images it is megabytes, hence the thread; the session is held meanwhile.
         prepared = await asyncio.to_thread(self._client.prepare, live.session, command.choice)
         notes = [Warned("translation", note) for note in prepared.notes]
@@ -361,7 +368,7 @@ class Driver:
         if prepared.failed is not None:
             await self._hub.append(live, [prepared.failed])
             return
-        answering = Answering()
+        answering = OpenRequest()
         session_id = live.id
 
         task = asyncio.create_task(
@@ -373,19 +380,21 @@ class Driver:
         )
         self._answers[session_id] = (task, answering)
 
-    async def _ended(self, live: Live) -> None:
+    async def _ended(self, live: LiveSession) -> None:
         """In one hold with the answer's end: nobody sees a run as failed that goes on by itself."""
         for command in next_commands(live.session):
             held = self._closing is not None or self._hub.owes(live.id)
             if isinstance(command, Retry) and not held:
                 await self._retry_later(live, command)
 
-    async def _retry_later(self, live: Live, command: Retry) -> None:
+    async def _retry_later(self, live: LiveSession, command: Retry) -> None:
         failure = live.session.turns[command.turn - 1].failure
         assert failure is not None
         wait_s = self.waits.seconds(command.attempt, failure)
         until_ms = self._hub.clock() + round(1000 * wait_s)
-        event = RetryScheduled(command.turn, command.attempt, wait_s, until_ms, reason_of(failure))
+        event = RetryScheduled(
+            command.turn, command.attempt, wait_s, until_ms, retry_reason(failure)
+        )
         await self._hub.append(live, [event])
         session_id = live.id
         self.waits.begin(
@@ -426,11 +435,11 @@ class Driver:
 
     async def _settle(self, session_id: str) -> None:
         """As soon as it can be written: what broke off is over, and the run waits for a person."""
-        wait_s = MEND_S
+        wait_s = FIRST_SETTLE_S
         try:
             while not await self._settled(session_id):
                 await self._hub.health.again(wait_s)
-                wait_s = min(2 * wait_s, MOST_MEND_S)
+                wait_s = min(2 * wait_s, MOST_SETTLE_S)
         finally:
             del self._settling[session_id]
 
@@ -474,7 +483,7 @@ class Driver:
             await self._hub.health.or_trouble(tasks)
 
 
-def _together(commands: Sequence[Command]) -> Iterator[Sequence[Command]]:
+def _in_groups(commands: Sequence[Command]) -> Iterator[Sequence[Command]]:
     """Facts that follow each other are written at once, and checks and calls begin together: a turn
     can have thousands of calls. All else is done one by one."""
     for kind, alike in groupby(commands, type):

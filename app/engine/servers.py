@@ -41,7 +41,7 @@ Mark = Literal["new", "changed", "same", "gone", "refused"]
 
 
 @dataclass(frozen=True)
-class Offered:
+class OfferedTool:
     """A tool of a server beside what was accepted of it. `own` is the library's tool, if any, as
     it was accepted; `listed` is None for one that the server no longer has."""
 
@@ -52,7 +52,7 @@ class Offered:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownServer:
     """A server, and all there is to say about it now. `tail` is the end of its stderr."""
 
     server: Server
@@ -60,7 +60,7 @@ class Shown:
     state: State
     fault: str
     tail: str
-    offered: tuple[Offered, ...]
+    offered: tuple[OfferedTool, ...]
     listed: bool
     missing: tuple[str, ...]
     """The names of variables that it needs and that are not set."""
@@ -86,7 +86,7 @@ class Servers:
         self._clock = clock
         self._changing = asyncio.Lock()
 
-    async def all(self) -> list[Shown]:
+    async def all(self) -> list[ShownServer]:
         """By name."""
         tools = [entry.tool for entry in await self._library.entries()]
         return [
@@ -94,7 +94,7 @@ class Servers:
             for server, accepted in await self._library.servers()
         ]
 
-    async def one(self, name: str) -> Shown:
+    async def one(self, name: str) -> ShownServer:
         """NotFound where there is none."""
         server, accepted = await self._kept(name)
         tools = [entry.tool for entry in await self._library.entries()]
@@ -137,7 +137,7 @@ class Servers:
             await self._keep(server, replace(accepted, server=""))
         await self._mcp.stop(name)
 
-    async def list_tools(self, name: str) -> Shown:
+    async def list_tools(self, name: str) -> ShownServer:
         """Start or ask it, and list its tools. BadInput where that fails, or it is not accepted."""
         server, _ = await self._kept(name)
         await self._mcp.list_tools(server, FIRST_S)
@@ -204,7 +204,9 @@ class Servers:
             made.append(tool)
         return made
 
-    async def _shown(self, server: Server, accepted: Accepted, tools: Sequence[Tool]) -> Shown:
+    async def _shown(
+        self, server: Server, accepted: Accepted, tools: Sequence[Tool]
+    ) -> ShownServer:
         peer = self._mcp.peer(server)
         state: State
         match accepted.server == fingerprint(server), peer.open, bool(peer.fault):
@@ -215,7 +217,7 @@ class Servers:
             case _, _, failed:
                 state = "failed" if failed else "resting"
         mask = self._redactor().redact_text
-        return Shown(
+        return ShownServer(
             server,
             accepted,
             state,
@@ -238,21 +240,21 @@ class Servers:
 
 def offered(
     name: str, accepted: Accepted, listed: Sequence[Listed] | None, library: Sequence[Tool]
-) -> tuple[Offered, ...]:
+) -> tuple[OfferedTool, ...]:
     """The tools of a server in the order of its list, then those it no longer has."""
     found = [_offered(name, accepted, one, library) for one in listed or ()]
     there = {one.name for one in listed or ()}
     lost: Mark = "same" if listed is None else "gone"
     rest = [tool for tool in accepted.tools if tool not in there]
-    return (*found, *(Offered(one, lost, None, own_tool(library, name, one)) for one in rest))
+    return (*found, *(OfferedTool(one, lost, None, own_tool(library, name, one)) for one in rest))
 
 
-def _offered(name: str, accepted: Accepted, one: Listed, library: Sequence[Tool]) -> Offered:
+def _offered(name: str, accepted: Accepted, one: Listed, library: Sequence[Tool]) -> OfferedTool:
     was = accepted.tools.get(one.name)
     mark: Mark = "refused" if one.fault else "new"
     if was is not None and not one.fault:
         mark = "same" if was == one.fingerprint else "changed"
-    return Offered(one.name, mark, one, own_tool(library, name, one.name))
+    return OfferedTool(one.name, mark, one, own_tool(library, name, one.name))
 
 
 def own_tool(library: Sequence[Tool], server: str, name: str) -> Tool | None:

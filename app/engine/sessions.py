@@ -43,8 +43,8 @@ from app.core.session import Session
 from app.core.settings import Settings
 from app.engine.interruption import cut_off
 from app.engine.memory import LARGE_TEXT, give_back_free_memory
-from app.engine.recent import Recent, Seen
-from app.engine.redaction import masked
+from app.engine.recent import RecentEvents, SavedEvent
+from app.engine.redaction import redact_event
 from app.engine.summaries import summary_of, title_of
 from app.render.wire_rows import WireRows
 from app.secrets.redaction import Redactor
@@ -66,7 +66,7 @@ LIVE = 64
 
 
 @dataclass
-class Live:
+class LiveSession:
     """A session in memory. `session` and all else is read and written under `lock` only. One that
     is `large` leaves the memory soon after it was asked about last, which is when it is `resting`.
     """
@@ -100,7 +100,7 @@ class Live:
             raise Refused("This session came from someone else; Continue here forks it first.")
 
 
-class Hub:
+class SessionStore:
     """`clock` gives Unix time in ms; `new_id` a fresh session id; `redactor` what masks the secrets
     known at that moment."""
 
@@ -115,9 +115,9 @@ class Hub:
         self.clock = clock
         self._new_id = new_id
         self.redactor = redactor
-        self._live: dict[str, Live] = {}
+        self._live: dict[str, LiveSession] = {}
         self._bell = asyncio.Event()
-        self.recent = Recent()
+        self.recent = RecentEvents()
         self.position = log.position
         self.list_version = 0
         self.health = log.database.health
@@ -129,17 +129,17 @@ class Hub:
     async def create(self, settings: Settings, title: str = "") -> str:
         """A new session; its id."""
         title = self.redactor().redact_text(title)
-        live = Live(self._new_id(), title=title, created_ms=self.clock())
+        live = LiveSession(self._new_id(), title=title, created_ms=self.clock())
         live.folded = Session(live.id)
         async with live.lock:
             await self.append(live, [SessionStarted(settings)])
         self._live.setdefault(live.id, live)
         return live.id
 
-    async def fork(self, live: Live, cut: Cut, events: Sequence[Event], title: str) -> str:
+    async def fork(self, live: LiveSession, cut: Cut, events: Sequence[Event], title: str) -> str:
         """A new session that begins with the events of `live` up to `cut` and goes on with
         `events`; its id. The caller holds `live`, which stays as it is."""
-        child = Live(self._new_id(), title=title, created_ms=self.clock())
+        child = LiveSession(self._new_id(), title=title, created_ms=self.clock())
         log = [logged for logged in await self.log.opening(live.id) if logged.seq <= cut.seq]
         child.folded = fold(child.id, log)
         copied = Copied(live.id, cut.seq, len(child.folded.turns), called(log))
@@ -150,11 +150,11 @@ class Hub:
         return child.id
 
     @asynccontextmanager
-    async def holding(self, session_id: str) -> AsyncIterator[Live]:
+    async def holding(self, session_id: str) -> AsyncIterator[LiveSession]:
         """The session, for as long as it is held; NotFound where there is none."""
         live = self._live.get(session_id)
         if live is None:
-            live = self._live.setdefault(session_id, Live(session_id))
+            live = self._live.setdefault(session_id, LiveSession(session_id))
         live.users += 1
         try:
             async with live.lock:
@@ -169,7 +169,7 @@ class Hub:
 
     async def append(
         self,
-        live: Live,
+        live: LiveSession,
         events: Sequence[Event],
         *,
         at_ms: int | None = None,
@@ -190,7 +190,7 @@ class Hub:
         session = live.session
         if not all(isinstance(event, PartDelta) for event in events):
             redactor = self.redactor()
-            events = [masked(event, redactor) for event in events]
+            events = [redact_event(event, redactor) for event in events]
         logged = [
             Logged(
                 session.seq + 1 + place,
@@ -216,8 +216,8 @@ class Hub:
     async def surely(
         self,
         session_id: str,
-        save: Callable[[Live], Awaitable[object]],
-        then: Callable[[Live], Awaitable[object]] | None = None,
+        save: Callable[[LiveSession], Awaitable[object]],
+        then: Callable[[LiveSession], Awaitable[object]] | None = None,
     ) -> None:
         """Do `save` with the session held, and in the same hold `then`. Where the database cannot
         be written, `save` is done again as soon as it can; nobody holds the session meanwhile.
@@ -237,12 +237,12 @@ class Hub:
                 if saved or not await self.health.again():
                     raise
 
-    def owe(self, live: Live, event: Event) -> None:
+    def owe(self, live: LiveSession, event: Event) -> None:
         """Save `event`, which holds from now on, before anything else of the session is saved."""
         self._owed.setdefault(live.id, (event, self.clock()))
         self.ring_list()
 
-    async def pay(self, live: Live) -> None:
+    async def pay(self, live: LiveSession) -> None:
         """Save what is owed: whatever comes next is judged by it. The caller holds `live`."""
         if (owed := self._owed.pop(live.id, None)) is not None:
             try:
@@ -260,7 +260,7 @@ class Hub:
         """Whether there is an event that holds and is not saved."""
         return session_id in self._owed
 
-    async def wire(self, live: Live) -> WireRows:
+    async def wire(self, live: LiveSession) -> WireRows:
         """The rows of the wire view, made from the recordings when first asked for."""
         if live.wire is None:
             wire, log = WireRows(), deque(await self.log.events(live.id))
@@ -272,17 +272,17 @@ class Hub:
             live.wire = wire
         return live.wire
 
-    async def rename(self, live: Live, title: str) -> None:
+    async def rename(self, live: LiveSession, title: str) -> None:
         live.title = self.redactor().redact_text(title)
         await self.log.rename(live.id, live.title)
         self.ring_list()
 
-    async def delete(self, live: Live, *, deleted: bool) -> None:
+    async def delete(self, live: LiveSession, *, deleted: bool) -> None:
         await self.log.mark_deleted(live.id, self.clock() if deleted else None)
         live.deleted = deleted
         self.ring_list()
 
-    async def purge(self, live: Live) -> None:
+    async def purge(self, live: LiveSession) -> None:
         """Delete a session that lies in the bin for good. Conflict where it does not, or where
         something of it still runs. The caller holds it, and nobody after that."""
         if not live.deleted:
@@ -295,7 +295,7 @@ class Hub:
             del self._live[live.id]
         self.ring_list()
 
-    def since(self, position: int) -> list[Seen] | None:
+    def since(self, position: int) -> list[SavedEvent] | None:
         """What was saved after `position`; None where that is not known any more."""
         if position > self.position:
             return None
@@ -303,7 +303,7 @@ class Hub:
             return [] if position == self.position else None
         if position < self.recent[0].position - 1:
             return None
-        seen: list[Seen] = []
+        seen: list[SavedEvent] = []
         for item in reversed(self.recent):
             if item.position <= position:
                 break
@@ -341,14 +341,14 @@ class Hub:
         self.list_version += 1
         self._ring()
 
-    async def _load(self, live: Live) -> None:
+    async def _load(self, live: LiveSession) -> None:
         summary = await self.log.summary(live.id)
         if summary is None:
             if self._live.get(live.id) is live:
                 del self._live[live.id]
             raise NotFound(f"There is no session {live.id!r}.")
         log = await self.log.opening(live.id)
-        live.folded = _folded(live.id, log)
+        live.folded = _fold_log(live.id, log)
         live.large = any(_is_large(one.event) for one in log)
         if not summary.own:
             cut_off(live.folded)
@@ -359,7 +359,7 @@ class Hub:
 
     async def _save(
         self,
-        live: Live,
+        live: LiveSession,
         logged: Sequence[Logged],
         chunks: Sequence[Chunk],
         closed: Closed | None,
@@ -385,7 +385,7 @@ class Hub:
         if live.wire is not None:
             _follow(live.wire, logged, chunks)
         for place, item in enumerate(logged):
-            self.recent.append(Seen(first + place, live.id, item))
+            self.recent.append(SavedEvent(first + place, live.id, item))
         if logged:
             self.position = max(self.position, first + len(logged) - 1)
         if large:
@@ -396,12 +396,12 @@ class Hub:
         bell, self._bell = self._bell, asyncio.Event()
         bell.set()
 
-    def _rest(self, live: Live) -> None:
+    def _rest(self, live: LiveSession) -> None:
         if live.resting is not None:
             live.resting.cancel()
         live.resting = asyncio.get_running_loop().call_later(REST_S, self._forget, live)
 
-    def _forget(self, live: Live) -> None:
+    def _forget(self, live: LiveSession) -> None:
         """Of a session that rests nothing is held that its log does not say."""
         if not live.users and live.folded is not None and live.folded.state != "running":
             live.folded = live.wire = None
@@ -422,7 +422,7 @@ def _is_large(event: Event) -> bool:
     return isinstance(event, PartEnded) and len(event.text) >= LARGE_TEXT
 
 
-def _folded(session_id: str, log: Sequence[Logged]) -> Session:
+def _fold_log(session_id: str, log: Sequence[Logged]) -> Session:
     """StoreError where what was written once, perhaps by another version, cannot follow."""
     try:
         return fold(session_id, log)
@@ -449,7 +449,7 @@ def _follow(wire: WireRows, logged: Iterable[Logged], chunks: Sequence[Chunk]) -
     waiting = deque(chunks)
     for item in logged:
         source = item.source
-        while source is not None and waiting and _before(waiting[0], source):
+        while source is not None and waiting and _is_before(waiting[0], source):
             _feed(wire, waiting.popleft())
         wire.log(item)
     for chunk in waiting:
@@ -464,7 +464,7 @@ def _upto(log: deque[Logged], last: Chunk) -> list[Logged]:
     return events
 
 
-def _before(chunk: Chunk, source: Source) -> bool:
+def _is_before(chunk: Chunk, source: Source) -> bool:
     return (chunk.recording, chunk.start) < (source.recording, max(source.end, 1))
 
 

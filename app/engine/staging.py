@@ -13,7 +13,7 @@ from app.core.events import CallEnded, CallInterrupted
 from app.core.faults import SLOW_S, scene, staged
 from app.core.session import Session
 from app.core.tools import ToolResult
-from app.engine.redaction import masked
+from app.engine.redaction import redact_event
 from app.executors.executor import Report
 from app.schema import strict_json
 from app.schema.validate import schema_problems
@@ -25,7 +25,7 @@ STEP_S = 1.0
 Sleep = Callable[[float], Awaitable[object]]
 
 
-class Staging:
+class StagedFault:
     """The fault of one call, "" for none. `keep` is told what is held back before it is."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Staging:
         program, after its tool had returned did return: nothing has to be run again."""
         if not self.fault or self._real is None:
             return ended
-        real = _masked(ended.call_id, self._real, redactor)
+        real = _redact_result(ended.call_id, self._real, redactor)
         if self.fault == "slow" and isinstance(ended, CallEnded) and ended.result != self._real:
             return replace(ended, real=real)  # cancelled while it was held back
         call = session.call(ended.call_id)
@@ -85,9 +85,9 @@ class Staging:
         return CallEnded(ended.call_id, made, real=real)
 
 
-def _masked(call_id: str, result: ToolResult, redactor: Redactor) -> ToolResult:
+def _redact_result(call_id: str, result: ToolResult, redactor: Redactor) -> ToolResult:
     # Before anything is cut: half of a key is not known as one.
-    event = masked(CallEnded(call_id, result), redactor)
+    event = redact_event(CallEnded(call_id, result), redactor)
     assert isinstance(event, CallEnded)
     return event.result
 

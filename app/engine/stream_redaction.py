@@ -29,7 +29,7 @@ from app.core.events import (
     ResponseFailed,
     Warned,
 )
-from app.engine.redaction import masked
+from app.engine.redaction import redact_event
 from app.protocols.base import TOKENS, SideText
 from app.protocols.builder import PROSE
 from app.protocols.frame_spans import (
@@ -64,7 +64,7 @@ honest ones have a few."""
 
 
 @dataclass(slots=True)
-class Said:
+class ShownText:
     """A text that grows: of it `mask` knows what is secret, from place `base` of the mask on, for
     several may be read as one. `last` is its end, as it came; `head` and `tail` are the first and
     the last characters that were shown, in stars where they were, and `shown` all that was, text by
@@ -112,11 +112,11 @@ class Waiting:
     at_ms: int
     start: int
     end: int
-    said: Said | None = None
+    said: ShownText | None = None
     at: int = 0
-    name: Said | None = None
-    cited: Said | None = None
-    tokens: Sequence[Said] = ()
+    name: ShownText | None = None
+    cited: ShownText | None = None
+    tokens: Sequence[ShownText] = ()
 
     @property
     def is_undecided(self) -> bool:
@@ -234,7 +234,7 @@ class Released:
     chunks: list[Chunk] = field(default_factory=list)
 
 
-class HoldBack:
+class StreamRedactor:
     """The bytes and events of one answer. `masked` are the spans of released bytes that were
     starred here, in order; `size` counts all bytes that came, `saved` those that were released."""
 
@@ -250,9 +250,11 @@ class HoldBack:
         self._events: deque[Waiting] = deque()
         self._joins = joins
         self._kinds: dict[int, PartKind] = {}
-        self._parts: dict[int, Said] = {}
-        self._beside: OrderedDict[tuple[int, str], Said] = OrderedDict()  # the oldest goes quickly
-        self._ended: dict[PartKind, tuple[Said, PartEnded]] = {}  # the next may go on with it
+        self._parts: dict[int, ShownText] = {}
+        self._beside: OrderedDict[tuple[int, str], ShownText] = (
+            OrderedDict()
+        )  # the oldest goes quickly
+        self._ended: dict[PartKind, tuple[ShownText, PartEnded]] = {}  # the next may go on with it
         self._lasts = {""}  # what a frame may go on with whose end never came
         self._undecided: Waiting | None = None
         self._cut: set[str] = set()  # what parts ended in that lacks the end of a secret
@@ -283,10 +285,10 @@ class HoldBack:
                 said.feed(text)
             case PartStarted(index=index, part_kind=kind):
                 self._kinds[index] = kind
-                said = Said(PartRedactor(self._redactor))
+                said = ShownText(PartRedactor(self._redactor))
                 if kind in self._ended:
                     before, _ = self._ended.pop(kind)
-                    said = Said(before.mask, before.mask.size, last=before.last)
+                    said = ShownText(before.mask, before.mask.size, last=before.last)
                 self._parts[index] = said
                 waiting.name = self._beside.get((index, "name"))
             case PartDelta(index=index, text=text):
@@ -302,7 +304,7 @@ class HoldBack:
                 kind = self._kinds.pop(index)
                 tokens = self._beside.get((TOKENS.get(kind, TOKENS["text"]), "token"))
                 waiting.tokens = [tokens] if tokens is not None else []
-                ends: tuple[Said, PartEnded] | None = (said, event)
+                ends: tuple[ShownText, PartEnded] | None = (said, event)
                 if self._joins and kind in PROSE:
                     ends = self._ended.get(kind)
                     self._ended[kind] = said, event
@@ -318,7 +320,7 @@ class HoldBack:
                     self._end_beside(index, member, whole=whole)
         self._events.append(waiting)
 
-    def _end(self, said: Said, event: PartEnded, *, whole: bool = True) -> None:
+    def _end(self, said: ShownText, event: PartEnded, *, whole: bool = True) -> None:
         """Nothing goes on with the text, which the part of `event` ended with; `whole`: nor would
         anything have."""
         # Where the end says something else than the pieces did, these were cut off.
@@ -331,14 +333,14 @@ class HoldBack:
             self._cut.add(text)
             self._cut_redactor = Redactor(self._cut)
 
-    def _said_beside(self, index: int, member: str) -> Said:
+    def _said_beside(self, index: int, member: str) -> ShownText:
         if (index, member) not in self._beside:
             if len(self._beside) >= _MOST_BESIDE:
                 self._end_beside(*next(iter(self._beside)), whole=True)
-            self._beside[index, member] = Said(PartRedactor(self._redactor))
+            self._beside[index, member] = ShownText(PartRedactor(self._redactor))
         return self._beside[index, member]
 
-    def _end_beside(self, index: int, member: str, *, whole: bool) -> Said | None:
+    def _end_beside(self, index: int, member: str, *, whole: bool) -> ShownText | None:
         said = self._beside.pop((index, member), None)
         if said is not None:
             said.mask.end(whole=whole)
@@ -366,7 +368,7 @@ class HoldBack:
             found += self._said_again(upto, events)
             for waiting in events:
                 if isinstance(waiting.event, Warned | ResponseFailed):
-                    waiting.event = masked(waiting.event, self._cut_redactor)
+                    waiting.event = redact_event(waiting.event, self._cut_redactor)
         if self._broken_at < upto and self._redactor.knows_any:
             found += self._in_broken_frame(upto, events)
         stars = self._tokens_again(upto, events)
@@ -394,7 +396,9 @@ class HoldBack:
             else:
                 yield event, waiting.at_ms, waiting.start, waiting.end
 
-    def _with_tokens(self, meta: Mapping[str, Any], tokens: Sequence[Said]) -> Mapping[str, Any]:
+    def _with_tokens(
+        self, meta: Mapping[str, Any], tokens: Sequence[ShownText]
+    ) -> Mapping[str, Any]:
         """The tokens in the data of an event, as they were shown; those that a provider says once
         more at the end of a part, as one text."""
         content = meta.get("content")

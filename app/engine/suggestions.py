@@ -32,7 +32,7 @@ _LONGEST_REPEATED = 200
 
 
 @dataclass(frozen=True)
-class Draft:
+class SuggestedResult:
     """`text` is what the editor gets; `made_from` what it was made up from."""
 
     text: str
@@ -51,7 +51,7 @@ async def past_result(log: Log, session: str, seq: int) -> ToolResult:
     return event.result
 
 
-def draft(call: Call, number: int = 0) -> Draft:
+def suggest_result(call: Call, number: int = 0) -> SuggestedResult:
     """Draft `number`, from 0, for `call`: no two after one another are alike where there are two.
 
     By the tool's output schema; without one, by what its name, or else its description, is about.
@@ -61,9 +61,9 @@ def draft(call: Call, number: int = 0) -> Draft:
     schema = tool.config.get("output_schema")
     if schema is not None:
         first = zlib.crc32(as_json(arguments).encode()) | 1  # as a mock that makes samples
-        return Draft(_distinct(schema, arguments, first, number, checked=True), "schema")
+        return SuggestedResult(_distinct(schema, arguments, first, number, checked=True), "schema")
     first = zlib.crc32(f"{tool.name} {as_json(arguments)}".encode()) | 1
-    return Draft(_distinct(_shape(tool), arguments, first, number, checked=False), "name")
+    return SuggestedResult(_distinct(_shape(tool), arguments, first, number, checked=False), "name")
 
 
 def _arguments(text: str) -> dict[str, Any]:

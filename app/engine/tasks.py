@@ -7,13 +7,13 @@ from functools import partial
 
 from app.core.errors import IllegalEvent, NotFound, StoreError
 from app.core.events import Event
-from app.engine.sessions import Hub
+from app.engine.sessions import SessionStore
 from app.executors.workspace.tasks import Tell
 
 log = logging.getLogger(__name__)
 
 
-def teller(hub: Hub) -> Tell:
+def task_writer(hub: SessionStore) -> Tell:
     """What appends an event to a session, deleted or not, through the hub."""
 
     async def tell(session: str, event: Event) -> None:

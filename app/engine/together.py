@@ -15,7 +15,7 @@ from app.core.errors import IllegalEvent
 T = TypeVar("T")
 
 
-class Together(Generic[T]):
+class GroupedWrites(Generic[T]):
     """`write` writes several items of a session, at most `most`, in one hold, and says of each why
     it could not, or None; what it raises is said of all of them."""
 

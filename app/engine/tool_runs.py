@@ -25,9 +25,9 @@ from app.core.events import (
 )
 from app.core.session import Session
 from app.core.tools import ToolResult, text_result
-from app.engine.sessions import Hub, Live
-from app.engine.staging import Staging
-from app.engine.together import Together
+from app.engine.sessions import LiveSession, SessionStore
+from app.engine.staging import StagedFault
+from app.engine.together import GroupedWrites
 from app.executors.executor import LONGEST_S, Deadline, Invocation
 from app.executors.table import Executors
 
@@ -53,14 +53,14 @@ def idempotency_key(session_id: str, call_id: str, arguments: str) -> str:
     return f"{session_id}/{call_id}/{said}"
 
 
-class Progress:
+class ProgressSaver:
     """The newest word of a running call and what it printed, saved at most every PROGRESS_S.
 
     What it prints is masked as one stream, for a secret may come in two pieces: an end that may be
     the beginning of one waits for what follows.
     """
 
-    def __init__(self, hub: Hub, invocation: Invocation) -> None:
+    def __init__(self, hub: SessionStore, invocation: Invocation) -> None:
         self._hub = hub
         self._invocation = invocation
         self._newest: CallProgressed | None = None
@@ -115,49 +115,51 @@ class Progress:
 
 
 @dataclass
-class Running:
+class RunningCall:
     """A call under way: `work` can be cancelled, `task` writes down how it ended. `behind` is the
     task it goes on as, "" while its turn waits; `cancelled`: ended alone, not with its run."""
 
     task: asyncio.Future[None]
     work: asyncio.Future[ToolResult]
     deadline: Deadline
-    staging: Staging
+    staging: StagedFault
     behind: str = ""
     cancelled: bool = False
 
 
 @dataclass(frozen=True)
-class Over:
+class EndedCall:
     """A call whose work is done, and what it said that is not saved yet."""
 
     call_id: str
     work: asyncio.Future[ToolResult]
-    staging: Staging
+    staging: StagedFault
     rest: Sequence[Event]
     ended_ms: int
 
 
-TOGETHER = 16
+MOST_TOGETHER = 16
 """How many ends of calls are written at once: each may bear a result of MAX_OUTPUT."""
 
-Tended = Callable[[str, Awaitable[None], Callable[[], object]], Awaitable[None]]
+Supervise = Callable[[str, Awaitable[None], Callable[[], object]], Awaitable[None]]
 """(session, work, forget): do the work, forget it, and do what follows from it."""
 
 
-class Calls:
+class ToolRuns:
     """`folder` holds the sessions' scratch folders. `closing` is set when the program ends."""
 
-    def __init__(self, hub: Hub, executors: Executors, folder: Path, tended: Tended) -> None:
+    def __init__(
+        self, hub: SessionStore, executors: Executors, folder: Path, tended: Supervise
+    ) -> None:
         self._hub = hub
         self._executors = executors
         self._folder = folder
         self._tended = tended
-        self._running: dict[tuple[str, str], Running] = {}
-        self._over = Together(self._write, TOGETHER)
+        self._running: dict[tuple[str, str], RunningCall] = {}
+        self._over = GroupedWrites(self._write, MOST_TOGETHER)
         self.closing = False
 
-    def start(self, live: Live, call_id: str, attempt: int, arguments: str) -> None:
+    def start(self, live: LiveSession, call_id: str, attempt: int, arguments: str) -> None:
         """Run the call, whose CallStarted is saved."""
         call = live.session.call(call_id)
         tool = call.tool
@@ -176,18 +178,18 @@ class Calls:
             lift=call.decided is not None and call.decided.lift,
         )
         key = (live.id, call_id)
-        progress = Progress(self._hub, invocation)
+        progress = ProgressSaver(self._hub, invocation)
         fault = call.decided.fault if call.decided is not None else ""
-        staging = Staging(fault, keep=progress.keep)
+        staging = StagedFault(fault, keep=progress.keep)
         run = partial(self._executors.run, invocation, progress.report)
         work = asyncio.ensure_future(staging.run(run, progress.report))
         follow = self._follow(invocation, progress, work, staging)
         tended = self._tended(live.id, follow, lambda: self._running.pop(key))
-        self._running[key] = Running(
+        self._running[key] = RunningCall(
             asyncio.ensure_future(tended), work, invocation.deadline, staging
         )
 
-    async def extend(self, live: Live, call_id: str, by_s: float) -> None:
+    async def extend(self, live: LiveSession, call_id: str, by_s: float) -> None:
         """Give a running call `by_s` more seconds. Conflict where it does not run any more."""
         running = self._under_way(live, call_id)
         if running.staging.returned:
@@ -200,7 +202,7 @@ class Calls:
             raise Conflict("The time of this call was over a moment ago.")
         await self._hub.append(live, [CallExtended(call_id, by_s)])
 
-    async def put_behind(self, live: Live, call_id: str) -> str:
+    async def put_behind(self, live: LiveSession, call_id: str) -> str:
         """Let a running call go on in the background, where its turn does not wait for it; the id
         of its task. Conflict where that cannot be."""
         running = self._under_way(live, call_id)
@@ -225,7 +227,7 @@ class Calls:
         running.deadline.extend(LONGEST_S)
         return task_id
 
-    def _under_way(self, live: Live, call_id: str) -> Running:
+    def _under_way(self, live: LiveSession, call_id: str) -> RunningCall:
         call, running = live.session.call(call_id), self._running.get((live.id, call_id))
         if running is None or call.status != "running":
             raise Conflict("This call is not running.")
@@ -279,9 +281,9 @@ class Calls:
     async def _follow(
         self,
         invocation: Invocation,
-        progress: Progress,
+        progress: ProgressSaver,
         work: asyncio.Future[ToolResult],
-        staging: Staging,
+        staging: StagedFault,
     ) -> None:
         pump = asyncio.create_task(progress.pump())
         await asyncio.wait([work])
@@ -290,11 +292,11 @@ class Calls:
         whole = not work.cancelled() and work.exception() is None and not work.result().is_error
         rest, ended_ms = progress.rest(over=True, whole=whole), self._hub.clock()
 
-        over = Over(invocation.call, work, staging, rest, ended_ms)
+        over = EndedCall(invocation.call, work, staging, rest, ended_ms)
         await self._over.written(invocation.session, over)
 
-    async def _write(self, session_id: str, several: Sequence[Over]) -> Sequence[None]:
-        async def save(live: Live) -> None:
+    async def _write(self, session_id: str, several: Sequence[EndedCall]) -> Sequence[None]:
+        async def save(live: LiveSession) -> None:
             events = {one.call_id: self._ended(live, one) for one in several}
             times = [one.ended_ms for one in several for _ in events[one.call_id]]
             await self._hub.append(live, [*chain(*events.values())], times=times)
@@ -302,7 +304,7 @@ class Calls:
         await self._hub.surely(session_id, save)  # a result is not lost to a full disk
         return [None] * len(several)
 
-    def _ended(self, live: Live, over: Over) -> list[Event]:
+    def _ended(self, live: LiveSession, over: EndedCall) -> list[Event]:
         running = self._running[live.id, over.call_id]
         if running.behind:
             why = "stopped by you" if running.cancelled else "stopped with the run"

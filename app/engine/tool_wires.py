@@ -16,7 +16,7 @@ _AROUND = ModelRequest(
 )
 
 
-def as_sent(tool: Tool) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
+def tool_as_sent(tool: Tool) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
     """(protocol, the entry of the request's tools, notes) for each; notes are sentences about what
     is left out or changed. An entry is None where the encoder refuses the tool: a note says why."""
     for name, codec in CODECS.items():

@@ -17,7 +17,7 @@ from app.core.errors import BadInput, Conflict, NotFound, Refused
 from app.core.events import CallEnded, Problem
 from app.core.serialization import to_data
 from app.core.tools import Tool, ToolResult
-from app.engine.redaction import masked
+from app.engine.redaction import redact_event
 from app.engine.tool_runs import CANCELLED, MAX_OUTPUT, outcome_of
 from app.executors.executor import Invocation
 from app.executors.table import Executors
@@ -41,7 +41,7 @@ UNASKED = "unasked"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TryRequest:
     """`arguments` is JSON text. `anyway`: although the schema is not satisfied. `seen` is what
     `Looked.seen` said when the person clicked, "" where a script asks. `lift` as in Invocation."""
 
@@ -54,7 +54,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Looked:
+class TryCheck:
     """What is to be said before it runs. `seen` stands for the tool and what answers it."""
 
     problems: tuple[Problem, ...]
@@ -76,7 +76,7 @@ class Try:
 
     id: str
     scratch: str
-    wanted: Wanted
+    wanted: TryRequest
     started_ms: int
     progress: str = ""
     fraction: float | None = None
@@ -94,7 +94,7 @@ class Try:
         self.bell = asyncio.Event()
 
 
-class Trying:
+class ToolTries:
     """All tries of this process. `folder` is where the scratch folders of sessions are."""
 
     def __init__(
@@ -117,17 +117,17 @@ class Trying:
 
     async def look(
         self, tool: Tool, arguments: str, scratch: str = "", *, ask: bool = True
-    ) -> Looked:
+    ) -> TryCheck:
         """What is wrong with the arguments, and what the executor says of them; unless `ask`,
         only as far as it is known without starting or asking a server."""
         problems = check_call(tool, tool.name, arguments)
         say = self._executors.checked if ask else self._executors.known
         checked = await say(PREFIX + scratch, tool, arguments or "{}")
         if checked is None:
-            return Looked(problems, "", UNASKED)
-        return Looked((*problems, *checked.problems), checked.code, _seen(tool, checked.code))
+            return TryCheck(problems, "", UNASKED)
+        return TryCheck((*problems, *checked.problems), checked.code, _seen(tool, checked.code))
 
-    async def start(self, wanted: Wanted) -> Try:
+    async def start(self, wanted: TryRequest) -> Try:
         """Run it. Refused or Conflict where that may not be; nothing runs then."""
         tool, looked = wanted.tool, await self.look(wanted.tool, wanted.arguments, wanted.scratch)
         if tool.answered_by == "person":
@@ -147,7 +147,7 @@ class Trying:
             scratch = await self._scratch(wanted.scratch)
             return self._started(wanted, scratch, looked.code)
 
-    def answered(self, wanted: Wanted, result: ToolResult) -> Try:
+    def answered(self, wanted: TryRequest, result: ToolResult) -> Try:
         """What a person wrote in place of a run, as if it were the tool's result."""
         now = self._clock()
         one = Try(self._new_id(), wanted.scratch, wanted, now, ended_ms=now)
@@ -198,7 +198,7 @@ class Trying:
         for scratch in list(self._scratches):
             await self.forget(scratch)
 
-    def _started(self, wanted: Wanted, scratch: str, code: str) -> Try:
+    def _started(self, wanted: TryRequest, scratch: str, code: str) -> Try:
         one = Try(self._new_id(), scratch, wanted, self._clock())
         self._scratches[scratch] = number = self._scratches.pop(scratch) + 1
         sent = wanted.arguments if wanted.arguments.strip() not in ("", "null") else "{}"
@@ -236,7 +236,7 @@ class Trying:
         one.ring()
 
     def _masked(self, result: ToolResult) -> ToolResult:
-        told = masked(CallEnded("1.1", result), self._redactor())
+        told = redact_event(CallEnded("1.1", result), self._redactor())
         assert isinstance(told, CallEnded)
         return told.result
 
@@ -280,7 +280,7 @@ def _seen(tool: Tool, code: str) -> str:
     return hashlib.sha256(held.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
-def _as_seen(seen: str, looked: Looked) -> bool:
+def _as_seen(seen: str, looked: TryCheck) -> bool:
     """Whether what would run is what the person saw; a script has seen nothing, and says so."""
     if seen == UNASKED:
         return not any(problem.kind == "caution" for problem in looked.problems)

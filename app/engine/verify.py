@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from app.core.errors import StoreError
 from app.core.events import Logged, PartDelta, SessionForked
-from app.engine.decoded_again import Checked, Difference, checked
+from app.engine.decoded_again import Difference, SessionCheck, check_session
 from app.engine.interruption import cut_off
 from app.engine.summaries import summary_of
 from app.store.batch import called
@@ -19,7 +19,7 @@ from app.store.database import Database, Statement
 from app.store.log import Log
 from app.store.projections import Stale, mend, search_differs, stale
 
-Told = Callable[[Difference], None]
+OnDifference = Callable[[Difference], None]
 
 SEARCH = "search"
 """Stands for a session where the index for search differs."""
@@ -44,7 +44,7 @@ class Verified:
     mended: int | None = None
 
 
-async def verify(database: Database, told: Told, *, mending: bool = False) -> Verified:
+async def verify(database: Database, told: OnDifference, *, mending: bool = False) -> Verified:
     """Look at all sessions, deleted ones too; each difference is `told` as it is found.
 
     `mending` writes the projections anew; only the owner of the database may.
@@ -76,28 +76,32 @@ async def verify(database: Database, told: Told, *, mending: bool = False) -> Ve
     return done
 
 
-async def _looked(database: Database, log: Log, session_id: str) -> tuple[Checked | None, Stale]:
+async def _looked(
+    database: Database, log: Log, session_id: str
+) -> tuple[SessionCheck | None, Stale]:
     """What is wrong with a session, as it stood at one moment; None where it is gone by now."""
     await database.rows("BEGIN")
     try:
-        return await _compared(database, log, session_id)
+        return await _compare_session(database, log, session_id)
     # Whatever stands in the file: one session that nobody can read must not hide the others.
     except Exception as error:
         what = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
         told = f"cannot be looked at: {what}"
-        return Checked(differences=[Difference(session_id, 0, told)]), Stale()
+        return SessionCheck(differences=[Difference(session_id, 0, told)]), Stale()
     finally:
         await database.rows("COMMIT")
 
 
-async def _compared(database: Database, log: Log, session_id: str) -> tuple[Checked | None, Stale]:
+async def _compare_session(
+    database: Database, log: Log, session_id: str
+) -> tuple[SessionCheck | None, Stale]:
     summary = await log.summary(session_id)
     events = await log.events(session_id)
     chunks = await log.chunks(session_id)
     closed = await log.recordings(session_id)
     if summary is None and not (events or chunks or closed):
         return None, Stale()
-    found = checked(session_id, events, chunks, closed)
+    found = check_session(session_id, events, chunks, closed)
     if summary is None:
         return found, Stale(["it is not in the list, though something of it is kept"])
     session = found.session
@@ -121,7 +125,7 @@ def _last_times(events: Sequence[Logged]) -> set[int]:
     return times
 
 
-def _count(done: Verified, found: Checked) -> None:
+def _count(done: Verified, found: SessionCheck) -> None:
     done.sessions += 1
     done.recordings += found.recordings
     done.events += found.events

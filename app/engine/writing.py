@@ -26,11 +26,11 @@ from app.core.events import (
 )
 from app.core.settings import Limits, Profile
 from app.core.tools import Tool
-from app.engine.advice import advised
-from app.engine.doubts import Doubts
+from app.engine.advice import message_with_advice
+from app.engine.doubts import StreamingValidation
 from app.engine.prices import cost
-from app.engine.sessions import Hub, Live
-from app.engine.stream_redaction import HoldBack
+from app.engine.sessions import LiveSession, SessionStore
+from app.engine.stream_redaction import StreamRedactor
 from app.net.errors import NetworkError, rate_limits
 from app.protocols.base import Codec, Decoder, ReadItem, SideText
 from app.protocols.errors import asked_wait
@@ -41,7 +41,7 @@ from app.store.batch import Chunk, Closed
 Stop = Callable[[], ResponseFailed | None]
 """How an answer ends that was stopped by now; None where it was not."""
 
-Ended = Callable[[Live], Awaitable[None]]
+OnEnd = Callable[[LiveSession], Awaitable[None]]
 """Called with the session that is held, as soon as the end of its answer is saved."""
 
 
@@ -54,7 +54,7 @@ others for more than a moment."""
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedRequest:
     """A request ready to go. `sent` is the fact for the log, keys replaced by their names.
 
     `key_name` is the variable that the profile's key stands in, or "". `expects` is the media type
@@ -77,7 +77,7 @@ class Prepared:
 
 
 @dataclass
-class Arrived:
+class Received:
     """What the reader hands over: bytes with their time, or how it ended."""
 
     at_ms: int
@@ -88,11 +88,16 @@ class Arrived:
     ended: bool = False
 
 
-class Writing:
+class ResponseRecorder:
     """The decoder and the place in the recording of one answer."""
 
     def __init__(
-        self, hub: Hub, session_id: str, prepared: Prepared, redactor: Redactor, ended: Ended
+        self,
+        hub: SessionStore,
+        session_id: str,
+        prepared: PreparedRequest,
+        redactor: Redactor,
+        ended: OnEnd,
     ) -> None:
         self._hub = hub
         self._then = ended
@@ -104,13 +109,13 @@ class Writing:
         self._redactor = redactor
         self._masked = redactor.redact_stream()
         joins = not prepared.codec.says_again
-        self._held = HoldBack(prepared.sent.recording, redactor, joins=joins)
+        self._held = StreamRedactor(prepared.sent.recording, redactor, joins=joins)
         self._retry_after: float | None = None
         self._request_id = ""
         self._rate_limits: Mapping[str, str] = {}
         self._kinds: dict[int, PartKind] = {}
         self._doubting = True
-        self._doubts = Doubts(prepared.tools, prepared.sent.protocol)
+        self._doubts = StreamingValidation(prepared.tools, prepared.sent.protocol)
         self._calls: list[str] = []
         self._server_calls = 0
         self._told_ms = 0  # when something was said last
@@ -122,7 +127,7 @@ class Writing:
         self._ended = False
         self.over = False
 
-    async def take(self, items: Sequence[Arrived], stop: Stop) -> None:
+    async def take(self, items: Sequence[Received], stop: Stop) -> None:
         clean = True
         for item in items:
             stopped = stop()
@@ -154,13 +159,13 @@ class Writing:
         await self._hub.surely(self._session_id, save, self._then if self.over else None)
         self._events, self._times, self._sources, self._chunks = [], [], [], []
 
-    def _is_much(self, item: Arrived) -> bool:
+    def _is_much(self, item: Received) -> bool:
         """Whether what is read and looked through for `item` would keep others from their turn: a
         large event, or the end of a large answer."""
         held = self._held
         return (held.size if item.ended else held.size - held.saved + len(item.data)) >= MUCH
 
-    def _take_one(self, item: Arrived, stopped: ResponseFailed | None) -> bool:
+    def _take_one(self, item: Received, stopped: ResponseFailed | None) -> bool:
         """False where it was not the provider that ended the answer."""
         clean = True
         if item.started is not None:
@@ -233,7 +238,7 @@ class Writing:
         most_s = ALIVE_FACTOR * self._prepared.limits.idle_s
         return quiet_s if self._decoder is not None and quiet_s > most_s else 0.0
 
-    def _end(self, item: Arrived, stopped: ResponseFailed | None) -> None:
+    def _end(self, item: Received, stopped: ResponseFailed | None) -> None:
         trouble = item.trouble
         instead = stopped
         if instead is None and trouble is not None:
@@ -263,7 +268,7 @@ class Writing:
             if isinstance(event, ResponseFailed):
                 asked = self._retry_after
                 asked = asked_wait(event.error) if asked is None else asked
-                event = self._failed(_told(event, instead, asked))
+                event = self._failed(_with_cause(event, instead, asked))
             self._take_in(event, at_ms, start, end)
 
     def _take_in(self, event: Event | SideText, at_ms: int, start: int, end: int) -> None:
@@ -305,7 +310,7 @@ class Writing:
         """With what the decoder could not know: the headers, the key's name."""
         return replace(
             event,
-            message=advised(event, self._prepared.key_name),
+            message=message_with_advice(event, self._prepared.key_name),
             request_id=self._request_id,
             rate_limits=self._rate_limits,
         )
@@ -327,16 +332,16 @@ class Writing:
         self._sources.append(Source(self._recording, start, end))
 
 
-def _only_alive(at_ms: int, quiet_s: float) -> Arrived:
+def _only_alive(at_ms: int, quiet_s: float) -> Received:
     """The end of an answer that consists of signs of life by now."""
     said = (
         f"The provider sent nothing but signs of life for {quiet_s:.0f} s; retry, or raise the "
         "limit of silence under Providers."
     )
-    return Arrived(at_ms, trouble=NetworkError("timeout", said, began=True), ended=True)
+    return Received(at_ms, trouble=NetworkError("timeout", said, began=True), ended=True)
 
 
-def _told(
+def _with_cause(
     event: ResponseFailed, instead: ResponseFailed | None, retry_after: float | None
 ) -> ResponseFailed:
     """What cut the answer is known better here than to the decoder, which saw bytes stop."""

@@ -13,7 +13,7 @@ from jinja2 import Environment
 from app.core.arguments import ABSENT, value_at
 from app.core.errors import Conflict, PlaygroundError, Refused
 from app.core.events import Problem
-from app.engine.decisions import Asked
+from app.engine.decisions import DecisionRequest
 from app.render.arguments import as_typed, flat, flat_rows, rows_of
 from app.render.pages import partial
 from app.schema import strict_json
@@ -36,7 +36,9 @@ class Misfit(Refused):
         self.key = ""
 
 
-async def written(site: Site, session_id: str, call_id: str, asked: Asked, body: Body) -> Asked:
+async def written(
+    site: Site, session_id: str, call_id: str, asked: DecisionRequest, body: Body
+) -> DecisionRequest:
     """`asked` with the text that the page's form spells. Refused where it does not fit the schema
     and the person did not say that it should go all the same. A script's text goes as it is."""
     if body.form is None or asked.decision != "answer":
@@ -155,12 +157,12 @@ ANYWAY = "Correct it, or tick that it may go although it does not fit."
 
 
 async def several(
-    site: Site, session_id: str, decisions: Sequence[tuple[str, Asked | PlaygroundError]]
+    site: Site, session_id: str, decisions: Sequence[tuple[str, DecisionRequest | PlaygroundError]]
 ) -> list[dict[str, Any]]:
     """Each decided for itself and side by side, so that no check waits for another's; how each
     went, in their order. One that could not even be read goes with its error."""
 
-    async def one(call_id: str, asked: Asked | PlaygroundError) -> dict[str, Any]:
+    async def one(call_id: str, asked: DecisionRequest | PlaygroundError) -> dict[str, Any]:
         try:
             if isinstance(asked, PlaygroundError):
                 raise asked
@@ -185,7 +187,7 @@ def refusals(outcomes: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def also(asked: Asked, body: Body) -> list[tuple[str, Asked]]:
+def also(asked: DecisionRequest, body: Body) -> list[tuple[str, DecisionRequest]]:
     """The other calls that the page's form ticks for the same answer, each with its own digest."""
     if body.form is None or asked.decision != "answer":
         return []

@@ -9,7 +9,7 @@ from app.core.settings import Profile
 from app.core.tools import Tool
 from app.engine.preview import WIRES, notes_alone
 from app.engine.prices import why_unknown
-from app.engine.sessions import Live
+from app.engine.sessions import LiveSession
 from app.render.pages import Surroundings, partial, setup_fragment
 from app.render.view import View
 from app.web.pages.request import drawable
@@ -18,14 +18,14 @@ from app.web.site import Site
 GROUPS = ("Ready", "Simulator", "Local", "Needs a key")
 
 
-async def drawn_setup(site: Site, live: Live, view: View) -> str:
+async def drawn_setup(site: Site, live: LiveSession, view: View) -> str:
     """Setup as the session stands now, as the piece that takes its place; the caller holds
     `live`."""
     around = surroundings(site, live, await site.engine.library.tools())
     return partial("panel-setup", "innerMorph", setup_fragment(site.env, view, around))
 
 
-def surroundings(site: Site, live: Live, library: Sequence[Tool]) -> Surroundings:
+def surroundings(site: Site, live: LiveSession, library: Sequence[Tool]) -> Surroundings:
     """What Setup needs; the caller holds `live`."""
     engine, settings = site.engine, live.session.settings
     assert settings is not None

@@ -16,7 +16,7 @@ from app.core.errors import StoreGone
 from app.core.servers import Replaced
 from app.core.session import Session, snapshot
 from app.engine.engine import Engine
-from app.engine.sessions import Hub, Live
+from app.engine.sessions import LiveSession, SessionStore
 from app.render.always import lets_through
 from app.render.imports import ChoicePage
 from app.render.paging import Shown
@@ -53,7 +53,7 @@ class Reels:
         self._laid: OrderedDict[str, _Laid] = OrderedDict()
 
     async def drawn(
-        self, hub: Hub, session_id: str, draw: Callable[[Player], T], *, anew: bool = False
+        self, hub: SessionStore, session_id: str, draw: Callable[[Player], T], *, anew: bool = False
     ) -> T:
         """What `draw` makes of the session's player, in a thread; NotFound where there is none.
 
@@ -64,7 +64,7 @@ class Reels:
         async with laid.lock:
             return await asyncio.to_thread(draw, laid.player)
 
-    async def _of(self, hub: Hub, session_id: str, anew: bool) -> _Laid:
+    async def _of(self, hub: SessionStore, session_id: str, anew: bool) -> _Laid:
         async with hub.holding(session_id) as live:
             seq, title = live.session.seq, live.title
             laid = self._laid.get(session_id)
@@ -166,7 +166,7 @@ class Site:
 
     async def view(
         self,
-        live: Live,
+        live: LiveSession,
         rows: Sequence[SessionRow] | None = None,
         *,
         wired: bool = True,

@@ -21,7 +21,7 @@ from app.core.errors import NotFound
 from app.core.events import Logged, SettingsChanged
 from app.core.serialization import logged_data
 from app.core.session import Session
-from app.engine.sessions import Hub
+from app.engine.sessions import SessionStore
 from app.render.blocks import Frame, Touch, frame, frame_html
 from app.render.pages import partial, store_banner
 from app.render.paging import Shown, shown_from
@@ -272,7 +272,9 @@ def _list(site: Site, view: View, cursor: Cursor) -> str:
     return frame_html(site.env, view, [Touch("list", "changed")])
 
 
-def _since(hub: Hub, session_id: str, cursor: Cursor, session: Session) -> list[Logged] | None:
+def _since(
+    hub: SessionStore, session_id: str, cursor: Cursor, session: Session
+) -> list[Logged] | None:
     """The events of this session after the cursor; None where that is not known any more."""
     if not cursor.by_seq:
         seen = hub.since(cursor.position) if cursor.position >= 0 else None

@@ -11,7 +11,7 @@ from typing import Any
 from app.core.errors import BadTool
 from app.core.events import Problem
 from app.core.tools import Tool, ToolResult
-from app.engine.try_tool import Looked, Try
+from app.engine.try_tool import Try, TryCheck
 from app.formats.results import wire_results
 from app.render.arguments import as_typed, rows_of
 from app.render.card import source
@@ -91,7 +91,7 @@ async def panel_of(site: Site, tool: Tool, name: str, typed: Typed, *, ask: bool
     engine = site.engine
     off = await is_off(site, tool, name)
     text, problems = await asyncio.to_thread(text_of, tool, typed)
-    looked = Looked(problems, "", "")
+    looked = TryCheck(problems, "", "")
     if not problems:
         looked = await _looked(site, tool, text, typed, off=off, ask=ask)
     drawn = () if typed.mode == "json" else fields(schema_of(tool))
@@ -126,11 +126,11 @@ async def panel_of(site: Site, tool: Tool, name: str, typed: Typed, *, ask: bool
 
 async def _looked(
     site: Site, tool: Tool, text: str, typed: Typed, *, off: bool, ask: bool
-) -> Looked:
+) -> TryCheck:
     if tool.answered_by == "person":
-        return Looked(await asyncio.to_thread(answer_problems, tool, text), "", "")
+        return TryCheck(await asyncio.to_thread(answer_problems, tool, text), "", "")
     if off:  # nothing of it is touched, not even its file
-        return Looked(await asyncio.to_thread(check_call, tool, tool.name, text), "", "")
+        return TryCheck(await asyncio.to_thread(check_call, tool, tool.name, text), "", "")
     return await site.engine.trying.look(tool, text, typed.scratch, ask=ask)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.core.events import RequestSent
-from app.engine.decoded_again import checked
+from app.engine.decoded_again import check_session
 from app.engine.engine import Engine
 
 
@@ -64,7 +64,7 @@ class Boundary:
             log = await engine.log.events(session_id)
             chunks = await engine.log.chunks(session_id)
             closed = await engine.log.recordings(session_id)
-        wrong = [one.line for one in checked(session_id, log, chunks, closed).differences]
+        wrong = [one.line for one in check_session(session_id, log, chunks, closed).differences]
         sent = {o.event.recording: o.event for o in log if isinstance(o.event, RequestSent)}
         for number, end in closed.items():
             data = b"".join(chunk.data for chunk in chunks if chunk.recording == number)

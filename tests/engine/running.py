@@ -17,7 +17,7 @@ from app.core.settings import Profile
 from app.core.tools import Tool
 from app.engine.engine import Engine
 from app.engine.recorded_model import tape
-from app.engine.retries import Waits
+from app.engine.retries import RetryWaits
 from app.engine.settings import settings_from
 from app.simulator.app import simulator_app
 from app.simulator.recorded import Tape
@@ -55,7 +55,7 @@ async def running(
     *,
     pace: float = 0.0,
     environment: Mapping[str, str] | None = None,
-    waits: Waits | None = None,
+    waits: RetryWaits | None = None,
     scenario: Scenario | None = None,
     boundary: Boundary | None = None,
 ) -> AsyncIterator[Engine]:
@@ -74,7 +74,7 @@ async def running(
             simulator_key=KEY,
             environment=environment or {},
         )
-        engine.driver.waits = waits or Waits(sleep=at_once)
+        engine.driver.waits = waits or RetryWaits(sleep=at_once)
         try:
             yield engine
         finally:

@@ -14,7 +14,7 @@ from app.core.settings import Settings
 from app.engine import ask_models
 from app.engine.ask_models import asked_anew, asked_of_forks, settings_at
 from app.engine.engine import Engine
-from app.engine.fork import Place, fork
+from app.engine.fork import ForkPlace, fork
 from app.engine.settings import settings_from
 from tests.engine.running import asked, events_of, rested, running
 
@@ -71,9 +71,9 @@ async def test_forks_at_a_prompt_have_the_settings_of_then(tmp_path: Path) -> No
         async with engine.hub.holding(parent.id) as live:
             changed = await settings_from(engine, {"system": "Shout."}, live.session.settings)
             await engine.hub.append(live, [SettingsChanged(changed)])
-            assert settings_at(live.session, Place()).system == "Shout."
-            assert settings_at(live.session, Place(prompt=1)).system == ""
-        ids = await asked_of_forks(engine, parent.id, Place(prompt=1), "Hello again.", ROWS)
+            assert settings_at(live.session, ForkPlace()).system == "Shout."
+            assert settings_at(live.session, ForkPlace(prompt=1)).system == ""
+        ids = await asked_of_forks(engine, parent.id, ForkPlace(prompt=1), "Hello again.", ROWS)
         for one in ids:
             session = await rested(engine, one)
             log = await engine.log.events(one)
@@ -95,5 +95,5 @@ async def test_where_one_fork_fails_none_is_left(
         parent = await asked(engine, "Hello.")
         monkeypatch.setattr(ask_models, "fork", once)
         with pytest.raises(Refused, match="Not this one"):
-            await asked_of_forks(engine, parent.id, Place(), "Again.", ROWS)
+            await asked_of_forks(engine, parent.id, ForkPlace(), "Again.", ROWS)
         assert [one.id for one in await engine.log.summaries()] == [parent.id]

@@ -30,12 +30,12 @@ from app.core.events import (
 from app.core.reducer import fold
 from app.core.settings import Profile
 from app.core.tools import Tool, text_result
-from app.engine.decisions import Asked
+from app.engine.decisions import DecisionRequest
 from app.engine.decoded_again import Difference
 from app.engine.engine import Engine
-from app.engine.export_session import kept, look
-from app.engine.fork import Place, fork
-from app.engine.import_session import bring
+from app.engine.export_session import look, read_bundle
+from app.engine.fork import ForkPlace, fork
+from app.engine.import_session import import_session
 from app.engine.manage_sessions import purge
 from app.engine.verify import verify
 from app.export import html
@@ -55,11 +55,11 @@ def lines(data: bytes) -> list[Any]:
 
 
 async def page_of(engine: Engine, session_id: str) -> bytes:
-    return html.write(replace(await kept(engine, session_id), look=look())).data
+    return html.write(replace(await read_bundle(engine, session_id), look=look())).data
 
 
 async def exported(engine: Engine, session_id: str) -> bytes:
-    return write(await kept(engine, session_id)).data
+    return write(await read_bundle(engine, session_id)).data
 
 
 @pytest.mark.parametrize("profile", ["simulator", "simulator-ollama"])
@@ -68,13 +68,15 @@ async def test_what_was_brought_is_exported_as_it_came(tmp_path: Path, profile: 
         tools = ("get_weather", "calculator")
         more: dict[str, Any] = {"asked_profile": profile, "rules": ALLOW_ALL}
         one = await asked(engine, "Weather in Paris?", *tools, **more)
-        child = await rested(engine, await fork(engine, one.id, Place(turn=2)))
+        child = await rested(engine, await fork(engine, one.id, ForkPlace(turn=2)))
         for session_id in (one.id, child.id):
             data = await exported(engine, session_id)
-            again = await bring(engine, data)
+            again = await import_session(engine, data)
             assert again != session_id
             assert lines(await exported(engine, again)) == lines(data)
-        assert len(lines(data)) > len((await kept(engine, child.id)).log), "recordings are whole"
+        assert len(lines(data)) > len((await read_bundle(engine, child.id)).log), (
+            "recordings are whole"
+        )
 
 
 @pytest.mark.parametrize(
@@ -84,7 +86,7 @@ async def test_faults_come_back_too(tmp_path: Path, fault: str) -> None:
     async with running(tmp_path) as engine:
         one = await asked(engine, f"/fault {fault} What is 17 * 23?", "calculator", max_retries=0)
         data = await exported(engine, one.id)
-        again = await bring(engine, data)
+        again = await import_session(engine, data)
         assert lines(await exported(engine, again)) == lines(data)
 
 
@@ -93,7 +95,7 @@ async def test_a_bad_line_leaves_nothing(tmp_path: Path) -> None:
         one = await asked(engine, "hello")
         data = await exported(engine, one.id)
         with pytest.raises(BadInput, match="Line 3 "):
-            await bring(engine, data.replace(b'"seq": 2', b'"seq": 9', 1))
+            await import_session(engine, data.replace(b'"seq": 2', b'"seq": 9', 1))
         for table in ("sessions", "events", "chunks", "recordings"):
             column = "id" if table == "sessions" else "session"
             rows = await engine.database.rows(f"SELECT DISTINCT {column} FROM {table}")
@@ -123,14 +125,14 @@ async def test_nothing_is_asked_run_or_written_by_a_file(tmp_path: Path) -> None
     server = await asyncio.start_server(trap, "127.0.0.1", 0)
     data, marker = hostile(tmp_path, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
     async with server, running(tmp_path) as engine:
-        session_id = await bring(engine, data)
+        session_id = await import_session(engine, data)
         await engine.rules.put(session_id, ALLOW_ALL, ())
         await engine.driver.advance(session_id)
         async with engine.hub.holding(session_id) as live:
             assert live.session.waiting
             assert not live.own
             digest = live.session.waiting[0].digest
-        run = Asked("run", digest)
+        run = DecisionRequest("run", digest)
         driver = engine.driver
         acts: list[Callable[[], Awaitable[object]]] = [
             partial(driver.prompt, session_id, "go on"),
@@ -142,7 +144,7 @@ async def test_nothing_is_asked_run_or_written_by_a_file(tmp_path: Path) -> None
             with pytest.raises(Refused, match="someone else"):
                 await act()
         await engine.driver.stop(session_id)  # there is nothing of it to be stopped
-        child = await fork(engine, session_id, Place(), go=False)
+        child = await fork(engine, session_id, ForkPlace(), go=False)
         async with engine.hub.holding(child) as live:
             assert live.own
             settings = live.session.settings
@@ -161,11 +163,11 @@ async def test_it_can_be_deleted_as_it_is(tmp_path: Path) -> None:
     log = Log().start().prompt().request()  # an answer was under way when it was exported
     data = write(Kept(log.session(), "T", log.events, tags=("b", "a"))).data
     async with running(tmp_path) as engine:
-        session_id = await bring(engine, data)
+        session_id = await import_session(engine, data)
         assert await engine.log.tags(session_id) == ["a", "b"]
     async with running(tmp_path) as engine:  # a start closes what was cut of one's own alone
         await engine.driver.delete(session_id)
-        whole = await kept(engine, session_id)
+        whole = await read_bundle(engine, session_id)
     assert whole.log == log.events
 
 
@@ -174,9 +176,9 @@ async def test_a_key_of_ours_in_a_file_is_not_kept(tmp_path: Path) -> None:
     log = Log().start().add(PromptAdded(f"it is {key}, not sk-other-0123456789abcdef"))
     data = write(Kept(log.session(), "T", log.events)).data
     async with running(tmp_path, environment={"OPENAI_API_KEY": key}) as engine:
-        session_id = await bring(engine, data)
+        session_id = await import_session(engine, data)
         await engine.driver.advance(session_id)  # a prompt waits there that nobody sends
-        whole = await kept(engine, session_id)
+        whole = await read_bundle(engine, session_id)
     assert len(whole.log) == len(log.events)
     assert key.encode() not in write(whole).data
     assert b"sk-other-0123456789abcdef" in write(whole).data, "all else is as it came"
@@ -189,7 +191,7 @@ async def test_parameters_that_nobody_could_choose_are_left_out(tmp_path: Path) 
         '"temperature": "hot", "max_tokens": 1e400, "stop": [1]}'
     )
     async with running(tmp_path) as engine:
-        session_id = await bring(engine, body.encode())
+        session_id = await import_session(engine, body.encode())
         log = await engine.log.events(session_id)
         settings = fold(session_id, log).settings
         assert settings is not None
@@ -205,7 +207,7 @@ async def test_a_fork_takes_no_parameters_that_setup_has_no_word_for(tmp_path: P
         for params in (*odd, good):
             log = Log().start(made(params=params)).prompt()
             data = write(Kept(log.session(), "T", log.events)).data
-            child = await fork(engine, await bring(engine, data), Place(), go=False)
+            child = await fork(engine, await import_session(engine, data), ForkPlace(), go=False)
             async with engine.hub.holding(child) as live:
                 settings = live.session.settings
             assert settings is not None
@@ -227,7 +229,7 @@ async def test_what_takes_long_to_fold_is_refused_at_its_line(
     monkeypatch.setattr(f"app.formats.retold.{most}", 1)
     async with running(tmp_path) as engine:
         with pytest.raises(BadInput, match=rf"Line \d+ .*{told} is not taken"):
-            await bring(engine, data)
+            await import_session(engine, data)
 
 
 @pytest.mark.anyio
@@ -236,10 +238,10 @@ async def test_a_session_with_more_calls_than_a_page_bears_is_not_taken(
 ) -> None:
     async with running(tmp_path) as engine:
         session = await asked(engine, "What is 17*23?", "calculator", rules=ALLOW_ALL)
-        data = write(await kept(engine, session.id)).data
+        data = write(await read_bundle(engine, session.id)).data
         monkeypatch.setattr("app.formats.retold.MOST_CALLS", 0)
         with pytest.raises(BadInput, match="more than 0 calls"):
-            await bring(engine, data)
+            await import_session(engine, data)
 
 
 def eventful() -> Log:
@@ -269,7 +271,7 @@ async def test_a_session_that_was_cut_anywhere_is_at_rest(tmp_path: Path) -> Non
             session = fold("s", log[:size])
             running_once += session.state == "running"
             expected = "interrupted" if session.state == "running" else session.state
-            session_id = await bring(engine, write(Kept(session, "T", log[:size])).data)
+            session_id = await import_session(engine, write(Kept(session, "T", log[:size])).data)
             row = await engine.log.summary(session_id)
             assert row is not None
             assert (row.state, size) == (expected, size)
@@ -278,7 +280,7 @@ async def test_a_session_that_was_cut_anywhere_is_at_rest(tmp_path: Path) -> Non
                 assert live.session.turn is None or not live.session.turn.open
                 assert all(call.status != "running" for call in live.session.calls())
                 assert live.session.open_tasks == []
-            assert (await kept(engine, session_id)).log == log[:size]
+            assert (await read_bundle(engine, session_id)).log == log[:size]
             assert await stale_rows(engine) == []
             await engine.driver.delete(session_id)
             await purge(engine, [session_id])
@@ -290,7 +292,7 @@ async def test_one_that_an_earlier_version_took_for_running_is_put_right(tmp_pat
     log = eventful().events[:6]
     data = write(Kept(fold("s", log), "T", log)).data
     async with running(tmp_path) as engine:
-        session_id = await bring(engine, data)
+        session_id = await import_session(engine, data)
     older(
         tmp_path / "test.db",
         "UPDATE sessions SET state = 'running', tasks = 1, waiting = 1",
@@ -309,12 +311,12 @@ async def test_a_shared_page_brings_its_session_back(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         session_id = (await asked(engine, "What is 2 + 2?", "calculator", rules=ALLOW_ALL)).id
         page = await page_of(engine, session_id)
-        again = await bring(engine, b"\xef\xbb\xbf\n" + page)
+        again = await import_session(engine, b"\xef\xbb\xbf\n" + page)
         assert again != session_id
         assert lines(await exported(engine, again)) == lines(await exported(engine, session_id))
         assert await exported(engine, again) != b""
         hostile = base64.b64encode(lzma.compress(b'{"playground": 1}\n[1]\n'))
         cut = re.sub(rb'(id="lines">)[^<]+', rb"\1" + hostile, page)
         with pytest.raises(BadInput, match="Line 1"):
-            await bring(engine, cut)
+            await import_session(engine, cut)
         assert len(await engine.log.summaries()) == 2

@@ -12,8 +12,8 @@ import pytest
 from app.core.errors import BadInput, Refused
 from app.core.session import Prompt
 from app.engine import export_session
-from app.engine.fork import Place, fork
-from app.engine.import_session import bring
+from app.engine.fork import ForkPlace, fork
+from app.engine.import_session import import_session
 from app.export.requests import written
 from app.export.table import EXPORTS
 from tests.engine.running import running
@@ -37,7 +37,7 @@ async def test_a_request_is_kept_and_goes_on_as_a_fork_without_its_tools(
     tmp_path: Path, text: str, profile: str
 ) -> None:
     async with running(tmp_path) as engine:
-        session_id = await bring(engine, text.encode())
+        session_id = await import_session(engine, text.encode())
         async with engine.hub.holding(session_id) as live:
             assert (live.own, live.session.state) == (False, "paused")
             assert live.title
@@ -46,7 +46,7 @@ async def test_a_request_is_kept_and_goes_on_as_a_fork_without_its_tools(
             assert settings.profile.name == profile
         with pytest.raises(Refused):
             await engine.driver.resume(session_id)
-        child = await fork(engine, session_id, Place(), go=False)
+        child = await fork(engine, session_id, ForkPlace(), go=False)
         async with engine.hub.holding(child) as live:
             assert live.session.settings is not None
             assert (live.session.settings.tools, live.session.state) == ((), "paused")
@@ -64,7 +64,9 @@ async def test_an_archive_brings_its_bytes_and_no_key(tmp_path: Path) -> None:
         "response": {"status": 200, "content": {"text": answer}},
     }
     async with running(tmp_path) as engine:
-        session_id = await bring(engine, json.dumps({"log": {"entries": [entry]}}).encode())
+        session_id = await import_session(
+            engine, json.dumps({"log": {"entries": [entry]}}).encode()
+        )
         (chunk,) = await engine.log.chunks(session_id)
         assert chunk.data == answer.replace(KEY, "*" * len(KEY)).encode()
         closed = (await engine.log.recordings(session_id))[chunk.recording]
@@ -76,31 +78,31 @@ async def test_an_archive_brings_its_bytes_and_no_key(tmp_path: Path) -> None:
 async def test_what_is_none_of_it_says_what_can_be_brought(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         with pytest.raises(BadInput, match="Bring a session that was exported"):
-            await bring(engine, b"hello")
+            await import_session(engine, b"hello")
         assert await engine.log.summaries() == []
 
 
 async def test_a_request_of_an_agent_is_kept_forked_and_exported(tmp_path: Path) -> None:
     """With its messages of the system where they were, in the form that they came in."""
     async with running(tmp_path) as engine:
-        first = await bring(engine, json.dumps(CLAUDE_CODE).encode())
-        whole = await export_session.kept(engine, first)
+        first = await import_session(engine, json.dumps(CLAUDE_CODE).encode())
+        whole = await export_session.read_bundle(engine, first)
         assert whole.title.startswith("<reminder>")
         sent = json.loads(written(whole.session, "anthropic", None).body)
         assert same("anthropic", sent) == same("anthropic", CLAUDE_CODE)
-        again = await bring(engine, EXPORTS["jsonl"].write(whole).data)
-        copy = await export_session.kept(engine, again)
+        again = await import_session(engine, EXPORTS["jsonl"].write(whole).data)
+        copy = await export_session.read_bundle(engine, again)
         assert [one.event for one in copy.log] == [one.event for one in whole.log]
-        child = await fork(engine, again, Place(), go=False)
-        own = (await export_session.kept(engine, child)).session
+        child = await fork(engine, again, ForkPlace(), go=False)
+        own = (await export_session.read_bundle(engine, child)).session
         sent = json.loads(written(own, "anthropic", None).body)
         assert sent["system"] == CLAUDE_CODE["system"]
         said = [one["role"] for one in sent["messages"]]
         assert said == [one["role"] for one in CLAUDE_CODE["messages"]]
         assert sent["messages"][0] == CLAUDE_CODE["messages"][0]
         assert "tools" not in sent
-        edited = await fork(engine, again, Place(prompt=4), text="Plan mode is on.", go=False)
-        last = (await export_session.kept(engine, edited)).session.items[-1]
+        edited = await fork(engine, again, ForkPlace(prompt=4), text="Plan mode is on.", go=False)
+        last = (await export_session.read_bundle(engine, edited)).session.items[-1]
         assert isinstance(last, Prompt)
         assert (last.role, last.text, last.form) == ("system", "Plan mode is on.", {})
 
@@ -112,7 +114,9 @@ async def test_a_brought_request_is_exported_for_others(
     """What was only brought has no turn that was sent; the next request is what it says."""
     body = {**body, "messages": body["messages"][:2]}
     async with running(tmp_path) as engine:
-        whole = await export_session.kept(engine, await bring(engine, json.dumps(body).encode()))
+        whole = await export_session.read_bundle(
+            engine, await import_session(engine, json.dumps(body).encode())
+        )
     chat = json.loads(EXPORTS["openai"].write(whole).data)
     claude = EXPORTS["anthropic"].write(whole)
     assert [one["role"] for one in chat["messages"]][-1] in ("system", "user")

@@ -19,10 +19,10 @@ from app.core.events import CallChecked, CallStarted, Event, Logged, ResponseEnd
 from app.core.servers import fingerprint
 from app.core.session import Session
 from app.core.tools import Tool, ToolResult, text_result
-from app.engine.checks import TOGETHER
-from app.engine.decisions import Asked
+from app.engine.checks import CHECKS_TOGETHER
+from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
-from app.engine.sessions import Live
+from app.engine.sessions import LiveSession
 from app.executors import mcp as mcp_module
 from app.executors.executor import Checked, Invocation, Report
 from app.simulator.scenario import Scenario, scenario
@@ -131,7 +131,7 @@ def counted(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Counted:
     found = Counted()
     append, commands = engine.hub.append, engine.ruling.commands
 
-    async def appended(live: Live, events: Sequence[Event], **more: Any) -> list[Logged]:
+    async def appended(live: LiveSession, events: Sequence[Event], **more: Any) -> list[Logged]:
         if count := sum(isinstance(event, CallChecked) for event in events):
             found.saved.append(count)
             found.bell.set()
@@ -158,7 +158,7 @@ async def test_the_checks_of_an_answer_are_few_batches_and_few_walks(
         session = await rested(engine, session_id)
         assert {call.status for call in session.current_calls} == {"waiting"}
         assert sum(found.saved) == 250
-        assert len(found.saved) <= 2 + 250 // TOGETHER
+        assert len(found.saved) <= 2 + 250 // CHECKS_TOGETHER
         assert found.asked <= 10  # each of them walks over all calls
 
 
@@ -176,7 +176,7 @@ async def test_who_ends_a_run_waits_for_one_batch_of_checks_at_most(
         with anyio.fail_after(20):
             await found.bell.wait()
             await (engine.driver.stop(session_id) if ending == "stop" else engine.driver.close())
-        assert sum(found.saved) <= 2 * TOGETHER
+        assert sum(found.saved) <= 2 * CHECKS_TOGETHER
 
 
 async def test_others_get_their_turn_while_checks_begin(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ async def test_others_get_their_turn_while_checks_begin(tmp_path: Path) -> None:
         watching.cancel()
         one.go.set()
         await rested(engine, session_id)
-    assert max(begun_in.count(each) for each in begun_in) <= TOGETHER
+    assert max(begun_in.count(each) for each in begun_in) <= CHECKS_TOGETHER
 
 
 async def test_what_was_stopped_is_checked_when_the_run_goes_on(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ async def test_a_decision_that_waits_for_a_server_holds_nobody_up(tmp_path: Path
         await engine.driver.prompt(session_id, "Use note")
         (call,) = (await rested(engine, session_id)).waiting
         one.go.clear()
-        run = Asked("run", call.digest)
+        run = DecisionRequest("run", call.digest)
         deciding = asyncio.create_task(engine.driver.decide(session_id, call.id, run))
         await one.asked(2)
         with anyio.fail_after(20):
@@ -250,11 +250,11 @@ async def test_of_many_that_wait_one_decides_and_a_changed_one_is_told(tmp_path:
         (call,) = (await rested(engine, session_id)).waiting
         one.code, before = "another", call.digest
         with pytest.raises(Conflict, match="has changed"):
-            await engine.driver.decide(session_id, call.id, Asked("run", before))
+            await engine.driver.decide(session_id, call.id, DecisionRequest("run", before))
         (call,) = (await rested(engine, session_id)).waiting
         assert call.digest != before
         one.go.clear()
-        run = Asked("run", call.digest)
+        run = DecisionRequest("run", call.digest)
         deciding = [
             asyncio.create_task(engine.driver.decide(session_id, call.id, run)) for _ in range(5)
         ]

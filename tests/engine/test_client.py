@@ -27,11 +27,11 @@ from app.core.events import (
 from app.core.session import folded
 from app.core.settings import Limits, Profile
 from app.core.tools import Tool
-from app.engine.decisions import Asked
-from app.engine.doubts import Doubts
-from app.engine.responses import TOGETHER, TOGETHER_BYTES, Answering, merged
-from app.engine.sessions import Hub
-from app.engine.writing import Arrived, Prepared, Writing
+from app.engine.decisions import DecisionRequest
+from app.engine.doubts import StreamingValidation
+from app.engine.responses import TOGETHER, TOGETHER_BYTES, OpenRequest, join_headers
+from app.engine.sessions import SessionStore
+from app.engine.writing import PreparedRequest, Received, ResponseRecorder
 from app.protocols.registry import codec
 from app.secrets.redaction import Redactor
 from tests.engine.running import KEY, asked, begun, events_of, rested, running
@@ -87,11 +87,11 @@ async def test_what_is_malformed_waits_and_cannot_run(tmp_path: Path, fault: str
         session = await asked(engine, f"[[fault:{fault}]] What is 17 * 23?", "calculator")
         (call,) = session.waiting
         for anyway in (False, True):
-            wish = Asked("run", call.digest, anyway=anyway)
+            wish = DecisionRequest("run", call.digest, anyway=anyway)
             with pytest.raises(Refused):
                 await engine.driver.decide(session.id, call.id, wish)
         assert (await rested(engine, session.id)).seq == session.seq
-        await engine.driver.decide(session.id, call.id, Asked("deny", call.digest))
+        await engine.driver.decide(session.id, call.id, DecisionRequest("deny", call.digest))
         result = (await rested(engine, session.id)).call(call.id).result
         assert result is not None
         assert result.kind == "denied"
@@ -120,7 +120,7 @@ async def test_a_session_outlives_every_name_a_model_invents(tmp_path: Path, pro
             prompt = f"[[fault:tool-{name}]] What is 17 * 23?"
             session = await asked(engine, prompt, "calculator", asked_profile=profile)
             (call,) = session.waiting
-            await engine.driver.decide(session.id, call.id, Asked("deny", call.digest))
+            await engine.driver.decide(session.id, call.id, DecisionRequest("deny", call.digest))
             session = await rested(engine, session.id)
             assert session.turns[1].failure is None, (name, session.turns[1].failure)
 
@@ -132,7 +132,9 @@ async def test_a_cut_call_can_be_read_and_never_run(tmp_path: Path) -> None:
         assert call.raw
         assert not call.part.complete
         with pytest.raises((Refused, Conflict)):
-            await engine.driver.decide(session.id, call.id, Asked("run", call.digest or "x"))
+            await engine.driver.decide(
+                session.id, call.id, DecisionRequest("run", call.digest or "x")
+            )
 
 
 async def test_an_echoed_key_is_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -288,17 +290,19 @@ async def test_stop_ends_a_silent_answer_at_once(tmp_path: Path) -> None:
 
 def test_no_header_is_sent_twice() -> None:
     own = {"Anthropic-Version": "mine", "Accept": "x/y"}
-    headers = merged({"anthropic-version": "theirs", "accept": "a/b"}, own, {"X-Api-Key": "k"})
+    headers = join_headers(
+        {"anthropic-version": "theirs", "accept": "a/b"}, own, {"X-Api-Key": "k"}
+    )
     assert headers == {"anthropic-version": "mine", "accept": "x/y", "x-api-key": "k"}
 
 
 async def test_what_is_written_at_once_is_bounded_by_its_bytes() -> None:
-    answering, piece = Answering(), b"x" * (TOGETHER_BYTES // 4)
+    answering, piece = OpenRequest(), b"x" * (TOGETHER_BYTES // 4)
     for _ in range(10):
-        answering.put(Arrived(0, piece))
+        answering.put(Received(0, piece))
     assert [len(await answering.drained()) for _ in range(3)] == [4, 4, 2]
     for _ in range(TOGETHER + 1):
-        answering.put(Arrived(0, b"x"))
+        answering.put(Received(0, b"x"))
     assert [len(await answering.drained()) for _ in range(2)] == [TOGETHER, 1]
 
 
@@ -314,14 +318,14 @@ class Saving:
         self._saved()
 
 
-def written_to(hub: Saving, *tools: Tool) -> Writing:
+def written_to(hub: Saving, *tools: Tool) -> ResponseRecorder:
     sent = Log().start().request(protocol="ollama").events[-2].event
     assert isinstance(sent, RequestSent)
 
     async def then(_: Any) -> None: ...
 
-    prepared = Prepared(sent, codec("ollama"), {}, b"", Limits(), tools=tools)
-    return Writing(cast(Hub, hub), "s", prepared, Redactor(), then)
+    prepared = PreparedRequest(sent, codec("ollama"), {}, b"", Limits(), tools=tools)
+    return ResponseRecorder(cast(SessionStore, hub), "s", prepared, Redactor(), then)
 
 
 async def test_others_get_their_turn_between_pieces_that_arrived_together() -> None:
@@ -337,7 +341,10 @@ async def test_others_get_their_turn_between_pieces_that_arrived_together() -> N
     writing = written_to(Saving(lambda: turns_before_saving.append(turns)))
     line = b'{"message": {"role": "assistant", "content": "x"}, "done": false}\n'
     task = asyncio.create_task(others())
-    arrived = [Arrived(0, started=ResponseStarted(200, {})), *(Arrived(0, line) for _ in range(50))]
+    arrived = [
+        Received(0, started=ResponseStarted(200, {})),
+        *(Received(0, line) for _ in range(50)),
+    ]
     await writing.take(arrived, lambda: None)
     task.cancel()
     assert turns_before_saving[0] >= len(arrived) - 1
@@ -348,12 +355,12 @@ async def test_once_stopped_no_call_is_checked_while_it_streams(
 ) -> None:
     """What had arrived by then is decoded and kept; Stop waits for that, and for nothing else."""
     looked: list[Event] = []
-    monkeypatch.setattr(Doubts, "after", lambda self, event: looked.append(event))
+    monkeypatch.setattr(StreamingValidation, "after", lambda self, event: looked.append(event))
     writing, asked = written_to(Saving(), Tool("note")), count()
     made = {"function": {"name": "note", "arguments": {"n": 1}}}
     line = json.dumps({"message": {"role": "assistant", "content": "", "tool_calls": [made]}})
-    first = Arrived(0, started=ResponseStarted(200, {}))
-    rest = [Arrived(0, line.encode() + b"\n") for _ in range(50)]
+    first = Received(0, started=ResponseStarted(200, {}))
+    rest = [Received(0, line.encode() + b"\n") for _ in range(50)]
     stopped = ResponseFailed("stopped", "Stop.")
     await writing.take([first, *rest], lambda: stopped if next(asked) > 5 else None)
     assert sum(isinstance(event, PartEnded) for event in looked) == 5

@@ -8,7 +8,7 @@ from app.core.errors import BadInput, Conflict, NotFound, Refused
 from app.core.events import CallDecided, Problem, ResponseEnded
 from app.core.session import Session
 from app.core.tools import Content
-from app.engine.decisions import Asked, decided, outcome
+from app.engine.decisions import DecisionRequest, decision_event, outcome
 from tests.playbook import (
     PERSON,
     begun,
@@ -33,9 +33,9 @@ def wish(
     *,
     anyway: bool = False,
     text: str = "",
-) -> Asked:
+) -> DecisionRequest:
     """A wish made on the card as it stands, unless another digest is named."""
-    return Asked(decision, digest, arguments, anyway, text)
+    return DecisionRequest(decision, digest, arguments, anyway, text)
 
 
 SCHEMA = Problem("schema", "city is missing", "/city")
@@ -93,9 +93,9 @@ FOR_A_PERSON = with_call(name=PERSON.name, arguments="{}")
         (FOR_A_PERSON, wish("answer", text="x"), None),
     ],
 )
-def test_the_table(one: Session, wished: Asked, error: type[Exception] | None) -> None:
+def test_the_table(one: Session, wished: DecisionRequest, error: type[Exception] | None) -> None:
     if error is None:
-        event = decided(one, "1.0", wished)
+        event = decision_event(one, "1.0", wished)
         assert (event.decision, event.arguments, event.text) == (
             wished.decision,
             wished.arguments,
@@ -103,7 +103,7 @@ def test_the_table(one: Session, wished: Asked, error: type[Exception] | None) -
         )
         return
     with pytest.raises(error) as caught:
-        decided(one, "1.0", wished)
+        decision_event(one, "1.0", wished)
     assert len(str(caught.value).split()) > 3
 
 
@@ -119,25 +119,25 @@ def test_the_table(one: Session, wished: Asked, error: type[Exception] | None) -
 )
 def test_too_late_or_too_early(one: Session, error: type[Exception]) -> None:
     with pytest.raises(error):
-        decided(one, "1.0", wish("run", "digest"))
+        decision_event(one, "1.0", wish("run", "digest"))
 
 
 @pytest.mark.parametrize(("city", "anyway"), [('"Rome"', False), ("3", True)])
 def test_what_fits_did_not_run_although_it_does_not_fit(city: str, anyway: bool) -> None:
     wished = wish("run", arguments=f'{{"city":{city}}}', anyway=True)
-    assert decided(SOUND, "1.0", wished).anyway is anyway
+    assert decision_event(SOUND, "1.0", wished).anyway is anyway
 
 
 def test_what_was_not_shown_whole_is_not_run() -> None:
     length = len(SOUND.call("1.0").raw)
     with pytest.raises(Refused, match="Not all of the arguments were shown"):
-        decided(SOUND, "1.0", Asked("run", SEEN, seen=length - 1))
+        decision_event(SOUND, "1.0", DecisionRequest("run", SEEN, seen=length - 1))
     for asked in (
-        Asked("run", SEEN, seen=length),
-        Asked("deny", SEEN, seen=0),
-        Asked("run", SEEN, '{"city":"Rome"}', seen=0),
+        DecisionRequest("run", SEEN, seen=length),
+        DecisionRequest("deny", SEEN, seen=0),
+        DecisionRequest("run", SEEN, '{"city":"Rome"}', seen=0),
     ):
-        assert decided(SOUND, "1.0", asked).digest == SEEN
+        assert decision_event(SOUND, "1.0", asked).digest == SEEN
 
 
 def test_the_loser_is_told_what_holds() -> None:
@@ -145,7 +145,7 @@ def test_the_loser_is_told_what_holds() -> None:
         *begun(), *turn(1, call(0)), checked("1.0"), CallDecided("1.0", "deny", by="rule")
     )
     with pytest.raises(Conflict) as caught:
-        decided(one, "1.0", wish("run", "digest"))
+        decision_event(one, "1.0", wish("run", "digest"))
     assert caught.value.outcome == outcome(one.call("1.0"))
     assert caught.value.outcome["decision"] == "deny"
     assert caught.value.outcome["decided_by"] == "rule"
@@ -153,13 +153,15 @@ def test_the_loser_is_told_what_holds() -> None:
 
 def test_a_call_that_is_not_there() -> None:
     with pytest.raises(NotFound):
-        decided(session(*begun(), *opened(1), ResponseEnded("stop")), "7.7", wish("run", "x"))
+        decision_event(
+            session(*begun(), *opened(1), ResponseEnded("stop")), "7.7", wish("run", "x")
+        )
 
 
 def test_only_an_answer_has_images() -> None:
     dot = Content("image", media_type="image/png", data="AA==")
-    answer = decided(SOUND, "1.0", Asked("answer", SEEN, images=(dot,)))
+    answer = decision_event(SOUND, "1.0", DecisionRequest("answer", SEEN, images=(dot,)))
     assert answer.images == (dot,)
     for word in ("run", "deny"):
         with pytest.raises(BadInput, match="Only an answer has images"):
-            decided(SOUND, "1.0", Asked(word, SEEN, images=(dot,)))
+            decision_event(SOUND, "1.0", DecisionRequest(word, SEEN, images=(dot,)))

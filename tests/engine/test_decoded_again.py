@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.core.events import Logged, PartDelta, PartStarted, Source
-from app.engine.decoded_again import alike, checked
+from app.engine.decoded_again import alike, check_session
 from app.store.batch import Chunk
 from tests.factories import Log
 from tests.tables import each_row
@@ -53,8 +53,8 @@ def test_what_was_cut_by_the_end_of_the_program_is_compared_up_to_there() -> Non
         Logged(seq + 1, 1, PartStarted(0, "text"), frame),
         Logged(seq + 2, 1, PartDelta(0, "Hel"), frame),
     ]
-    done = checked("s", told, [Chunk(1, 0, 1, body)], {})
+    done = check_session("s", told, [Chunk(1, 0, 1, body)], {})
     assert [one.says for one in done.differences] == []
     assert (done.unended, done.events) == (1, 2)
-    short = checked("s", told[:-1], [Chunk(1, 0, 1, body)], {})
+    short = check_session("s", told[:-1], [Chunk(1, 0, 1, body)], {})
     assert "part_delta" in short.differences[0].line

@@ -10,7 +10,7 @@ import pytest
 from app.core.events import CallChecked, CallDoubted, Event, PartDelta, PartEnded, PartStarted
 from app.core.settings import Profile, Protocol
 from app.core.tools import Tool
-from app.engine.doubts import Doubts
+from app.engine.doubts import StreamingValidation
 from app.protocols.builder import EventBuilder
 from tests.engine.running import asked, running
 from tests.tables import each_row
@@ -39,7 +39,7 @@ TEXT = '{"a": "x", "b": 1}'
 
 def told(events: Sequence[Event], protocol: str = "anthropic") -> list[Event]:
     """The events, and the doubts where they come."""
-    doubts, found = Doubts(TOOLS, protocol), list[Event]()
+    doubts, found = StreamingValidation(TOOLS, protocol), list[Event]()
     for event in events:
         if isinstance(event, PartEnded):
             found += _some(doubts.at_end(event))

@@ -12,7 +12,7 @@ from app.core.errors import NotFound
 from app.core.events import CallEnded
 from app.core.session import Call
 from app.core.tools import Tool, text_result
-from app.engine.suggestions import draft, past_result
+from app.engine.suggestions import past_result, suggest_result
 from app.schema.validate import schema_problems
 from app.store.batch import Batch
 from app.store.log import Log
@@ -43,14 +43,14 @@ def of(name: str, arguments: str = "{}", description: str = "", **config: Any) -
 def test_by_the_output_schema_with_the_arguments_said_again() -> None:
     call = of("get_weather", '{"city": "Oslo", "high": 99, "days": 3}', output_schema=OUTPUT)
     for number in range(6):
-        made = draft(call, number)
+        made = suggest_result(call, number)
         assert made.made_from == "schema"
         value = json.loads(made.text)
         assert schema_problems(OUTPUT, value) == ()
     # An argument that would make it wrong takes all echoes away; none is guessed at.
     assert value["high"] != 99
     call = of("get_weather", '{"city": "Oslo", "days": 3}', output_schema=OUTPUT)
-    assert json.loads(draft(call).text)["city"] == "Oslo"
+    assert json.loads(suggest_result(call).text)["city"] == "Oslo"
 
 
 @each_row(
@@ -68,31 +68,31 @@ def test_by_the_output_schema_with_the_arguments_said_again() -> None:
 def test_without_a_schema_by_what_the_tool_is_about(
     name: str, description: str, holds: str
 ) -> None:
-    made = draft(of(name, "{}", description))
+    made = suggest_result(of(name, "{}", description))
     assert holds in made.text
     assert made.made_from == "name"
 
 
 def test_the_same_call_and_number_give_the_same_text_and_the_next_is_another() -> None:
     call = of("get_weather", '{"city": "Oslo", "exact": 0.10000000000000000001}')
-    texts = [draft(call, number).text for number in range(4)]
-    assert texts == [draft(call, number).text for number in range(4)]
+    texts = [suggest_result(call, number).text for number in range(4)]
+    assert texts == [suggest_result(call, number).text for number in range(4)]
     assert len(set(texts)) == 4
     assert '"exact": 0.10000000000000000001' in texts[0], "digits are kept"
-    other = draft(of("get_weather", '{"city": "Rome"}'))
+    other = suggest_result(of("get_weather", '{"city": "Rome"}'))
     assert '"Rome"' in other.text
 
 
 @each_row("arguments", ["", '{"a": ', "[1]", '{"a": NaN}', '{"a": 1, "a": 2}'])
 def test_arguments_that_are_unsound_are_not_said_again(arguments: str) -> None:
-    assert "ok" in draft(of("zork", arguments)).text
+    assert "ok" in suggest_result(of("zork", arguments)).text
 
 
 def test_one_text_alone_is_given_again_and_nothing_goes_on_for_ever() -> None:
     call = of("zork", output_schema={"const": "only"})
-    assert [draft(call, number).text for number in (0, 1, 999)] == ['"only"'] * 3
+    assert [suggest_result(call, number).text for number in (0, 1, 999)] == ['"only"'] * 3
     call.tool = None
-    assert draft(call).made_from == "name"
+    assert suggest_result(call).made_from == "name"
 
 
 @pytest.mark.anyio

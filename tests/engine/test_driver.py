@@ -15,7 +15,7 @@ from app.core.events import CallEnded, CallProgressed, CallStarted, PartDelta, R
 from app.core.session import Session
 from app.core.tools import Tool
 from app.engine import runner as driver_module
-from app.engine.decisions import Asked
+from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running, until
 
@@ -58,7 +58,7 @@ async def test_of_fifty_decisions_one_wins(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         session = await waiting(engine, noting(tmp_path))
         (call,) = session.waiting
-        wishes = [Asked("run", call.digest) for _ in range(50)]
+        wishes = [DecisionRequest("run", call.digest) for _ in range(50)]
         outcomes = await asyncio.gather(
             *(engine.driver.decide(session.id, call.id, wish) for wish in wishes),
             return_exceptions=True,
@@ -78,13 +78,13 @@ async def test_code_that_changed_since_the_card_was_drawn_is_not_run(tmp_path: P
         seen = call.digest
         file.write_text(file.read_text() + "# another\n")
         with pytest.raises(Conflict, match="has changed since this card") as caught:
-            await engine.driver.decide(session.id, call.id, Asked("run", seen))
+            await engine.driver.decide(session.id, call.id, DecisionRequest("run", seen))
         assert effects(tmp_path) == 0
         assert (call.status, session.state) == ("waiting", "waiting")
         assert caught.value.outcome["digest"] == call.digest != seen
         with pytest.raises(Conflict, match="out of date"):
-            await engine.driver.decide(session.id, call.id, Asked("run", seen))
-        await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+            await engine.driver.decide(session.id, call.id, DecisionRequest("run", seen))
+        await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
         assert (await rested(engine, session.id)).state == "idle"
         assert effects(tmp_path) == 1
 
@@ -94,7 +94,7 @@ async def test_code_that_changes_while_a_decided_call_is_queued_is_not_run(tmp_p
     async with running(tmp_path) as engine:
         session = await waiting(engine, first, "[[fault:parallel-2]] Use first")
         for call in session.waiting:
-            await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+            await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
         await until(engine, session.id, CallProgressed)
         file = Path(first.config["file"])
         file.write_text(file.read_text() + "# another\n")
@@ -110,7 +110,7 @@ async def test_results_go_back_in_the_order_of_the_calls(tmp_path: Path) -> None
         session = await waiting(engine, noting(tmp_path), "[[fault:parallel-3]] Use note")
         for call in reversed(session.waiting):
             await engine.driver.decide(
-                session.id, call.id, Asked("answer", call.digest, text=call.id)
+                session.id, call.id, DecisionRequest("answer", call.digest, text=call.id)
             )
         body = (await rested(engine, session.id)).turns[1].request.body
         assert -1 < body.index('"1.0"') < body.index('"1.1"') < body.index('"1.2"')
@@ -124,7 +124,7 @@ async def test_a_limit_that_is_raised_lets_go_what_it_held(tmp_path: Path) -> No
         limits = replace(before.limits, max_calls_per_turn=1)
         await engine.driver.settings(session.id, replace(before, limits=limits))
         second = session.call("1.1")
-        await engine.driver.decide(session.id, second.id, Asked("run", second.digest))
+        await engine.driver.decide(session.id, second.id, DecisionRequest("run", second.digest))
         assert (await rested(engine, session.id)).call("1.1").status == "decided"
         await engine.driver.settings(session.id, before)
         assert (await rested(engine, session.id)).call("1.1").status == "done"
@@ -137,7 +137,7 @@ async def test_a_cancelled_call_tells_the_model(tmp_path: Path) -> None:
         (call,) = session.waiting
         with pytest.raises(Conflict):
             await engine.driver.cancel(session.id, call.id)
-        await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+        await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
         await until(engine, session.id, CallProgressed)
         await engine.driver.cancel(session.id, call.id)
         session = await rested(engine, session.id)
@@ -154,7 +154,7 @@ async def test_a_result_is_never_lost_to_a_cancel_that_comes_too_late(tmp_path: 
         (call,) = session.waiting
         async with engine.hub.holding(session.id):
             decided = asyncio.create_task(
-                engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+                engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
             )
             await asyncio.sleep(0)
         await decided
@@ -170,7 +170,7 @@ async def test_stop_ends_all_and_continue_goes_on(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         session = await waiting(engine, noting(tmp_path, waits=True))
         (call,) = session.waiting
-        await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+        await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
         await until(engine, session.id, CallProgressed)
         await engine.driver.stop(session.id)
         session = await rested(engine, session.id)
@@ -192,7 +192,9 @@ async def test_the_end_of_the_program_interrupts_what_runs(tmp_path: Path) -> No
         (call,) = session.waiting
         assert (session.state, call.status, call.attempt) == ("waiting", "interrupted", 2)
         assert effects(tmp_path) == 1
-        await engine.driver.decide(session_id, call.id, Asked("answer", call.digest, text="done"))
+        await engine.driver.decide(
+            session_id, call.id, DecisionRequest("answer", call.digest, text="done")
+        )
         assert (await rested(engine, session_id)).state == "idle"
     assert effects(tmp_path) == 1
 
@@ -267,7 +269,7 @@ async def test_a_full_disk_stops_the_run_before_the_effect(
         (call,) = session.waiting
         failing(engine, monkeypatch, CallStarted, 2)
         with pytest.raises(StoreError):
-            await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+            await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
         await until(engine, session.id, RunPaused)
         session = await rested(engine, session.id)
         assert (session.state, session.paused) == ("paused", "store")
@@ -284,7 +286,7 @@ async def test_a_result_that_cannot_be_saved_asks_the_person(
         session = await waiting(engine, noting(tmp_path))
         (call,) = session.waiting
         failing(engine, monkeypatch, CallEnded, 2)
-        await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+        await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
         session = await rested(engine, session.id)
         (call,) = session.waiting
         assert (session.state, call.status) == ("waiting", "interrupted")
@@ -312,7 +314,7 @@ async def test_what_is_refused_changes_nothing(tmp_path: Path, text: str) -> Non
             engine.driver.prompt(session.id, "more"),
             engine.driver.retry(session.id),
             engine.driver.resume(session.id),
-            engine.driver.decide(session.id, "9.9", Asked("run", "x")),
+            engine.driver.decide(session.id, "9.9", DecisionRequest("run", "x")),
         ):
             with pytest.raises(PlaygroundError):
                 await what

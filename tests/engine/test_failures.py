@@ -29,9 +29,9 @@ from app.core.events import (
 from app.core.settings import Profile, Protocol
 from app.core.tools import ToolChoice
 from app.engine import writing
-from app.engine.decisions import Asked
+from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
-from app.engine.retries import Waits
+from app.engine.retries import RetryWaits
 from tests.engine.running import asked, at_once, begun, events_of, rested, running, until
 from tests.engine.test_driver import failing
 from tests.net.test_client import HEAD, serving
@@ -53,8 +53,8 @@ class Slept:
         await self.gate.wait()
 
     @property
-    def waits(self) -> Waits:
-        return Waits(self, lambda: 0.5)
+    def waits(self) -> RetryWaits:
+        return RetryWaits(self, lambda: 0.5)
 
 
 # fault, the seconds slept, the state in the end, words of the last sentence
@@ -206,7 +206,7 @@ async def test_a_deleted_session_starts_and_changes_nothing(tmp_path: Path) -> N
             driver.retry(session_id),
             driver.resume(session_id),
             driver.settings(session_id, replace(settings, model="other")),
-            driver.decide(session_id, "1.0", Asked("run", "x")),
+            driver.decide(session_id, "1.0", DecisionRequest("run", "x")),
         ):
             with pytest.raises(Conflict, match="restore it first"):
                 await what
@@ -233,7 +233,7 @@ async def test_the_end_of_the_program_sends_nothing_and_continue_goes_on(tmp_pat
     slept = Slept(held=True)
     async with running(tmp_path, waits=slept.waits) as engine:
         session_id = await counting(engine, "http-500")
-    async with running(tmp_path, waits=Waits(at_once, lambda: 0.5)) as engine:
+    async with running(tmp_path, waits=RetryWaits(at_once, lambda: 0.5)) as engine:
         session = await rested(engine, session_id)
         assert (session.state, session.paused, session.retrying) == ("paused", "restart", None)
         assert len(await log_of(engine, session_id, RequestSent)) == 1

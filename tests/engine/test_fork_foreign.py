@@ -16,10 +16,10 @@ from app.core.events import CallStarted, RunStopped
 from app.core.rules import Rule
 from app.core.session import Session
 from app.core.settings import Limits, Settings
-from app.engine.decisions import Asked
+from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
-from app.engine.fork import Place, fork
-from app.engine.import_session import bring, harmless
+from app.engine.fork import ForkPlace, fork
+from app.engine.import_session import harmless, import_session
 from app.engine.recorded_model import play
 from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running
 from tests.engine.test_bringing import exported, hostile
@@ -87,8 +87,8 @@ async def test_no_call_of_a_file_runs_by_its_own_word(
     data, _ = hostile(tmp_path, "http://127.0.0.1:9")
     async with effects.running(tmp_path) as engine:
         await engine.rules.put("", [Rule("boom", "run")], ())
-        brought = await bring(engine, with_lines(data, more))
-        child = await fork(engine, brought, Place(), go=False)
+        brought = await import_session(engine, with_lines(data, more))
+        child = await fork(engine, brought, ForkPlace(), go=False)
         halted = await now(engine, child)
         assert halted.state in ("interrupted", "paused")
         await engine.driver.resume(child)
@@ -107,7 +107,7 @@ async def test_nor_where_its_turn_stands_at_the_end_only_later(tmp_path: Path) -
     data, _ = hostile(tmp_path, "http://127.0.0.1:9")
     data = with_lines(data, [RUN, *asking_again(data), STOPPED])
     async with effects.running(tmp_path) as engine:
-        child = await fork(engine, await bring(engine, data), Place())
+        child = await fork(engine, await import_session(engine, data), ForkPlace())
         await engine.driver.retry(child)
         session = await rested(engine, child)
         assert session.turns[1].dropped
@@ -125,14 +125,14 @@ async def test_a_rule_decides_no_call_of_the_copied_part(tmp_path: Path, stopped
             if "at_ms" in row and "kind" in row:
                 row["at_ms"] = AT_MS
         data = "\n".join(json.dumps(row) for row in rows).encode()
-        brought = await bring(engine, with_lines(data, [STOPPED] if stopped else []))
+        brought = await import_session(engine, with_lines(data, [STOPPED] if stopped else []))
         if stopped:
             await engine.driver.stop(one.id)
         tools = settings_of(one).tools
         await engine.rules.put("", [Rule("calculator", "run")], tools)
         for settings in (None, replace(harmless(engine, settings_of(one)), tools=tools)):
             for session_id in (one.id, brought):
-                child = await fork(engine, session_id, Place(), settings=settings)
+                child = await fork(engine, session_id, ForkPlace(), settings=settings)
                 if stopped:
                     await engine.driver.resume(child)
                 session = await rested(engine, child)
@@ -145,8 +145,8 @@ async def test_a_prompt_after_a_stopped_fork_tells_that_its_calls_did_not_run(
     data, _ = hostile(tmp_path, "http://127.0.0.1:9")
     effects = Effects()
     async with effects.running(tmp_path) as engine:
-        brought = await bring(engine, with_lines(data, [RUN, STOPPED]))
-        child = await fork(engine, brought, Place())
+        brought = await import_session(engine, with_lines(data, [RUN, STOPPED]))
+        child = await fork(engine, brought, ForkPlace())
         assert (await now(engine, child)).state == "interrupted"
         await engine.driver.prompt(child, "Go on.")
         session = await rested(engine, child)
@@ -170,13 +170,13 @@ async def test_one_decision_is_one_run(tmp_path: Path) -> None:
             for call in live.session.calls():
                 call.parallel_safe = False  # the second is held behind the first
         old = second.digest
-        await engine.driver.decide(parent, second.id, Asked("run", old))
+        await engine.driver.decide(parent, second.id, DecisionRequest("run", old))
         await engine.driver.stop(parent)
-        child = await fork(engine, parent, Place())
+        child = await fork(engine, parent, ForkPlace())
         for one in (child, parent):
             await engine.driver.resume(one)
             card = (await rested(engine, one)).call(first.id).digest
-            await engine.driver.decide(one, first.id, Asked("deny", card))
+            await engine.driver.decide(one, first.id, DecisionRequest("deny", card))
             await rested(engine, one)
         assert [one.session for one in effects.ran] == [parent]
         stands = (await now(engine, child)).call(second.id)
@@ -194,7 +194,7 @@ async def test_a_fork_in_the_moment_of_stop_begins(tmp_path: Path) -> None:
             await effects.begun.acquire()
         async with engine.hub.holding(parent) as live:
             await engine.hub.append(live, [RunStopped("stop at it")])
-        child = await now(engine, await fork(engine, parent, Place()))
+        child = await now(engine, await fork(engine, parent, ForkPlace()))
         assert (child.state, [call.status for call in child.calls()]) == (
             "interrupted",
             ["proposed"],
@@ -207,13 +207,13 @@ async def test_no_cut_loses_the_mark_of_a_stranger(tmp_path: Path) -> None:
     data, _ = hostile(tmp_path, "http://127.0.0.1:9")
     forged = {**FORKED, "foreign": True, "parent_seq": 0}
     async with running(tmp_path) as engine:
-        brought = await bring(engine, with_lines(data, [RUN, STOPPED, forged]))
-        first = await fork(engine, brought, Place(), go=False)
+        brought = await import_session(engine, with_lines(data, [RUN, STOPPED, forged]))
+        first = await fork(engine, brought, ForkPlace(), go=False)
         for seq in range(1, (await now(engine, first)).seq + 1):
-            second = await fork(engine, first, Place(seq=seq), go=False)
+            second = await fork(engine, first, ForkPlace(seq=seq), go=False)
             end = (await now(engine, second)).seq
             for place in {1, seq, seq + 1, end - 1, end}:
-                third = await fork(engine, second, Place(seq=min(place, end)), go=False)
+                third = await fork(engine, second, ForkPlace(seq=min(place, end)), go=False)
                 for one in (second, third):
                     session = await now(engine, one)
                     settings = settings_of(session)
@@ -234,10 +234,12 @@ async def test_play_takes_over_no_more_of_a_stranger_than_a_fork_does(
         settings["extra"] = {"mcp_servers": [{"type": "url", "url": "https://evil.example/"}]}
         settings["params"] = {"temperature": "hot", "top_p": 0.5, "max_tokens": 1e400}
         data = "\n".join(json.dumps(row) for row in rows).encode()
-        place = await bring(engine, with_lines(data, []))
+        place = await import_session(engine, with_lines(data, []))
         for _ in range(generations):
-            place = await fork(engine, place, Place(), go=False)
-        taken = settings_of(await now(engine, await fork(engine, place, Place(turn=1), go=False)))
+            place = await fork(engine, place, ForkPlace(), go=False)
+        taken = settings_of(
+            await now(engine, await fork(engine, place, ForkPlace(turn=1), go=False))
+        )
         played = settings_of(await now(engine, await play(engine, place, "0")))
         for had in (taken, played):
             assert (had.tools, dict(had.extra)) == ((), {})
@@ -251,8 +253,8 @@ async def test_play_takes_over_no_more_of_a_stranger_than_a_fork_does(
 async def test_nothing_of_a_copied_part_begins_before_continue(tmp_path: Path) -> None:
     data, _ = hostile(tmp_path, "http://127.0.0.1:9")
     async with running(tmp_path) as engine:
-        brought = await bring(engine, with_lines(data, [RUN, STOPPED]))
-        child = await fork(engine, brought, Place())
+        brought = await import_session(engine, with_lines(data, [RUN, STOPPED]))
+        child = await fork(engine, brought, ForkPlace())
         await engine.driver.advance(child)
         mark = (await now(engine, child)).forks[-1][0]
         after = await engine.log.events(child, mark)

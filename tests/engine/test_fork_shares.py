@@ -14,10 +14,10 @@ from app.core.decide import SendRequest, next_commands
 from app.core.events import RequestSent
 from app.core.forks import begun, cut
 from app.core.session import Session
-from app.engine.decisions import Asked
+from app.engine.decisions import DecisionRequest
 from app.engine.decoded_again import Difference
 from app.engine.engine import Engine
-from app.engine.fork import Place, fork
+from app.engine.fork import ForkPlace, fork
 from app.engine.sessions import _follow
 from app.engine.verify import verify
 from app.protocols.raw_json import Quoted
@@ -37,18 +37,18 @@ TWO = "What is the weather in Paris? And the weather in Rome?"
 TABLES = ("events", "recordings", "chunks", "rules", "tags", "called", "shares")
 
 
-def places(parent: Session) -> list[tuple[Place, str | None, Asked | None]]:
+def places(parent: Session) -> list[tuple[ForkPlace, str | None, DecisionRequest | None]]:
     """One of each kind: the place, the prompt and the decision that it is forked with."""
     first, _, third = [call.id for call in parent.calls()]
     return [
-        (Place(prompt=2), "And the weather in Oslo?", None),
-        (Place(prompt=1), "What is the weather in Oslo?", None),
-        (Place(turn=1), None, None),
-        (Place(turn=4), None, None),
-        (Place(call=first), None, Asked("answer", text="Frogs.")),
-        (Place(call=third), None, Asked("run", arguments='{"city": "Oslo"}')),
-        (Place(seq=parent.turns[1].seq - 1), None, None),
-        (Place(), "And the weather in Oslo?", None),
+        (ForkPlace(prompt=2), "And the weather in Oslo?", None),
+        (ForkPlace(prompt=1), "What is the weather in Oslo?", None),
+        (ForkPlace(turn=1), None, None),
+        (ForkPlace(turn=4), None, None),
+        (ForkPlace(call=first), None, DecisionRequest("answer", text="Frogs.")),
+        (ForkPlace(call=third), None, DecisionRequest("run", arguments='{"city": "Oslo"}')),
+        (ForkPlace(seq=parent.turns[1].seq - 1), None, None),
+        (ForkPlace(), "And the weather in Oslo?", None),
     ]
 
 
@@ -157,17 +157,19 @@ async def test_whatever_the_place_the_bytes_go_on_and_the_parent_stays(
             await check(engine, parent.id, child, sent, before)
             again = await bodies(engine, child)
             match place:
-                case Place(turn=number) if number:
+                case ForkPlace(turn=number) if number:
                     assert again[number - 1] == sent[number - 1]
-                case Place(call=call) if call == first:  # the model's own turn, too, is as it was
+                case ForkPlace(call=call) if (
+                    call == first
+                ):  # the model's own turn, too, is as it was
                     assert in_common(again[1], sent[1]) >= len(messages(sent[0])) + 1
                     assert "Frogs." in again[1]
         # And a fork of a fork, which shares with both.
-        answer = Asked("answer", text="Snow.")
-        child = await fork(engine, parent.id, Place(call=third), asked=answer)
+        answer = DecisionRequest("answer", text="Snow.")
+        child = await fork(engine, parent.id, ForkPlace(call=third), asked=answer)
         await rested(engine, child)
         kept, told = await rows(engine, child), await bodies(engine, child)
-        grandchild = await fork(engine, child, Place(turn=4))
+        grandchild = await fork(engine, child, ForkPlace(turn=4))
         await check(engine, child, grandchild, told, kept)
         assert (await bodies(engine, grandchild))[3] == told[3]
         assert await rows(engine, parent.id) == before
@@ -180,7 +182,7 @@ async def test_a_fork_is_found_by_the_tools_that_were_called_before_its_place(
     right when the database is opened."""
     async with running(tmp_path) as engine:
         parent = await asked(engine, "Weather in Paris?", "get_weather", rules=ALLOW_ALL)
-        place = {"before": Place(prompt=1), "call": Place(turn=2), "end": Place()}
+        place = {"before": ForkPlace(prompt=1), "call": ForkPlace(turn=2), "end": ForkPlace()}
         forks = {
             name: await fork(engine, parent.id, at, go=False, text="Hi" if name != "call" else None)
             for name, at in place.items()
@@ -213,7 +215,7 @@ async def test_the_wire_is_read_in_portions_of_any_size(
     """Its rows are those of all bytes read at once, of a session and of its fork."""
     async with running(tmp_path) as engine:
         parent = await asked(engine, TWO, "get_weather", rules=ALLOW_ALL)
-        child_id = await fork(engine, parent.id, Place(), text="And the weather in Oslo?")
+        child_id = await fork(engine, parent.id, ForkPlace(), text="And the weather in Oslo?")
         await rested(engine, child_id)
         for session_id in (parent.id, child_id):
             whole = WireRows()

@@ -14,9 +14,9 @@ from app.core.errors import BadInput, Conflict, NotFound, Refused
 from app.core.events import CallStarted, RequestSent
 from app.core.serialization import logged_data
 from app.core.session import Session
-from app.engine.decisions import Asked
+from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
-from app.engine.fork import Place, fork, what_if
+from app.engine.fork import ForkPlace, fork, what_if
 from app.engine.manage_sessions import purge
 from app.engine.tool_runs import idempotency_key
 from app.store.family import family
@@ -25,9 +25,9 @@ from tests.engine.test_recovery import NOTE, Effects
 
 pytestmark = pytest.mark.anyio
 
-CALL = Place(call="1.1")
+CALL = ForkPlace(call="1.1")
 """The one call of `parent`."""
-BETWEEN = Place(seq=-1)
+BETWEEN = ForkPlace(seq=-1)
 """Between the call and the request that tells its result; which event that is, the log says."""
 
 
@@ -61,7 +61,7 @@ async def kept(engine: Engine, session_id: str) -> Any:
 async def test_another_prompt_keeps_what_stood_before_it(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         parent = await asked(engine, "Weather in Paris?", "get_weather", rules=ALLOW_ALL)
-        place = Place(prompt=1)
+        place = ForkPlace(prompt=1)
         child = await rested(engine, await fork(engine, parent.id, place, text="Hello there"))
         first = json.loads((await bodies(engine, child.id))[0])
         assert first["messages"][0]["content"][-1]["text"] == "Hello there"
@@ -80,30 +80,30 @@ async def ids(engine: Engine) -> set[str]:
 @pytest.mark.parametrize(
     ("place", "more", "error", "words"),
     [
-        (Place(call="9.9"), {}, NotFound, "no call"),
-        (Place(prompt=7), {}, NotFound, "no prompt 7"),
-        (Place(turn=7), {}, NotFound, "no turn 7"),
-        (Place(seq=9_999), {}, NotFound, "no event 9999"),
-        (Place(seq=0), {}, Refused, "at least"),
-        (Place(prompt=1), {"text": "  "}, Refused, "needs some text"),
-        (Place(turn=1), {"text": "Hi"}, Refused, "takes none"),
-        (Place(turn=1), {"asked": Asked("deny")}, Refused, "name the call"),
-        (Place(seq=2), {"text": "Hi"}, Refused, "without an answer"),
+        (ForkPlace(call="9.9"), {}, NotFound, "no call"),
+        (ForkPlace(prompt=7), {}, NotFound, "no prompt 7"),
+        (ForkPlace(turn=7), {}, NotFound, "no turn 7"),
+        (ForkPlace(seq=9_999), {}, NotFound, "no event 9999"),
+        (ForkPlace(seq=0), {}, Refused, "at least"),
+        (ForkPlace(prompt=1), {"text": "  "}, Refused, "needs some text"),
+        (ForkPlace(turn=1), {"text": "Hi"}, Refused, "takes none"),
+        (ForkPlace(turn=1), {"asked": DecisionRequest("deny")}, Refused, "name the call"),
+        (ForkPlace(seq=2), {"text": "Hi"}, Refused, "without an answer"),
         (BETWEEN, {"text": "Hi"}, Refused, "without a text"),
-        (Place(), {"title": "x" * 201}, BadInput, "at most 200"),
-        (CALL, {"asked": Asked("run", arguments="{")}, Refused, "cannot run"),
-        (CALL, {"asked": Asked("run", arguments='{"city": 3}')}, Refused, "do not fit"),
-        (CALL, {"asked": Asked("sing")}, BadInput, "run, answer or deny"),
+        (ForkPlace(), {"title": "x" * 201}, BadInput, "at most 200"),
+        (CALL, {"asked": DecisionRequest("run", arguments="{")}, Refused, "cannot run"),
+        (CALL, {"asked": DecisionRequest("run", arguments='{"city": 3}')}, Refused, "do not fit"),
+        (CALL, {"asked": DecisionRequest("sing")}, BadInput, "run, answer or deny"),
         (CALL, {"change": lambda _: {"profile": "nobody"}}, NotFound, "nobody"),
         (CALL, {"change": lambda _: {"loud": True}}, BadInput, "no field 'loud'"),
     ],
 )
 async def test_what_is_refused_makes_no_fork(
-    engine: Engine, parent: Session, place: Place, more: Any, error: type[Exception], words: str
+    engine: Engine, parent: Session, place: ForkPlace, more: Any, error: type[Exception], words: str
 ) -> None:
     before = await ids(engine)
     if place is BETWEEN:
-        place = Place(seq=parent.turns[1].seq - 1)
+        place = ForkPlace(seq=parent.turns[1].seq - 1)
     with pytest.raises(error, match=words):
         await fork(engine, parent.id, place, **more)
     assert await ids(engine) == before
@@ -124,26 +124,28 @@ async def test_a_call_is_open_to_a_person_alone(engine: Engine, parent: Session)
     assert call.status == "waiting"
     assert call.digest != old.digest
     with pytest.raises(Conflict, match="out of date"):
-        await engine.driver.decide(child.id, call.id, Asked("run", old.digest))
+        await engine.driver.decide(child.id, call.id, DecisionRequest("run", old.digest))
     keys = [idempotency_key(one, call.id, call.arguments) for one in (parent.id, child.id)]
     assert keys[0] != keys[1]
     # From here on the fork's own rules decide what comes.
-    await engine.driver.decide(child.id, call.id, Asked("answer", call.digest, text="Frogs."))
+    await engine.driver.decide(
+        child.id, call.id, DecisionRequest("answer", call.digest, text="Frogs.")
+    )
     assert (await rested(engine, child.id)).state == "idle"
 
 
 @pytest.mark.parametrize(
     ("place", "more"),
     [
-        (Place(turn=2), {}),
-        (Place(prompt=1), {"text": "Weather in Oslo?"}),
+        (ForkPlace(turn=2), {}),
+        (ForkPlace(prompt=1), {"text": "Weather in Oslo?"}),
         (CALL, {}),
-        (CALL, {"asked": Asked("answer", text="Frogs.")}),
-        (CALL, {"asked": Asked("run", arguments='{"city": "Oslo"}')}),
+        (CALL, {"asked": DecisionRequest("answer", text="Frogs.")}),
+        (CALL, {"asked": DecisionRequest("run", arguments='{"city": "Oslo"}')}),
     ],
 )
 async def test_nothing_is_sent_or_run_before_continue(
-    engine: Engine, parent: Session, place: Place, more: Any
+    engine: Engine, parent: Session, place: ForkPlace, more: Any
 ) -> None:
     child = await rested(engine, await fork(engine, parent.id, place, go=False, **more))
     assert (child.state, child.paused) == ("paused", "fork")
@@ -156,7 +158,10 @@ async def test_nothing_is_sent_or_run_before_continue(
 async def test_alternatives_to_one_call_go_on_by_themselves(
     engine: Engine, parent: Session
 ) -> None:
-    answers = [Asked("answer", text="Frogs."), Asked("answer", text="No.", is_error=True)]
+    answers = [
+        DecisionRequest("answer", text="Frogs."),
+        DecisionRequest("answer", text="No.", is_error=True),
+    ]
     made = await what_if(engine, parent.id, CALL.call, answers)
     told = [(await rested(engine, one)).call(CALL.call).result for one in made]
     assert [(one.text, one.is_error) for one in told if one] == [("Frogs.", False), ("No.", True)]
@@ -166,17 +171,17 @@ async def test_alternatives_are_made_all_or_none(
     engine: Engine, parent: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = await ids(engine)
-    answers = [Asked("answer", text="Frogs."), Asked("run", arguments="{")]
+    answers = [DecisionRequest("answer", text="Frogs."), DecisionRequest("run", arguments="{")]
     with pytest.raises(Refused, match="cannot run"):
         await what_if(engine, parent.id, CALL.call, answers)
     assert await ids(engine) == before
     decide = engine.driver.decide
 
-    async def once(session_id: str, call_id: str, asked: Asked) -> None:
+    async def once(session_id: str, call_id: str, asked: DecisionRequest) -> None:
         monkeypatch.setattr(engine.driver, "decide", broken)
         await decide(session_id, call_id, asked)
 
-    async def broken(session_id: str, call_id: str, asked: Asked) -> None:
+    async def broken(session_id: str, call_id: str, asked: DecisionRequest) -> None:
         raise Conflict("Not now.")
 
     monkeypatch.setattr(engine.driver, "decide", once)
@@ -194,13 +199,13 @@ async def test_the_parent_may_be_at_work_stopped_or_cut(tmp_path: Path) -> None:
         await engine.driver.prompt(parent, "Use note")
         async with asyncio.timeout(40):
             await effects.begun.acquire()
-        children = [await fork(engine, parent, Place(), asked=None) for _ in range(2)]
+        children = [await fork(engine, parent, ForkPlace(), asked=None) for _ in range(2)]
         for one in children:  # the call that runs there is open here; nobody runs it twice
             child = await rested(engine, one)
             assert [call.status for call in child.calls()] == ["waiting"]
         assert (await halted(engine, parent)).state == "running"
         await engine.driver.stop(parent)
-        after_stop = await rested(engine, await fork(engine, parent, Place()))
+        after_stop = await rested(engine, await fork(engine, parent, ForkPlace()))
         assert after_stop.state == "interrupted"
         cut_short = await begun(engine, [NOTE], rules=ALLOW_ALL)
         await engine.driver.prompt(cut_short, "Use note")
@@ -209,11 +214,11 @@ async def test_the_parent_may_be_at_work_stopped_or_cut(tmp_path: Path) -> None:
         count = len(effects.ran)
     effects.hangs = False
     async with effects.running(tmp_path) as engine:
-        asked = Asked("run", arguments='{"text": "again"}')
+        asked = DecisionRequest("run", arguments='{"text": "again"}')
         call = next((await halted(engine, cut_short)).calls())
         assert call.status == "interrupted"
         child = await rested(
-            engine, await fork(engine, cut_short, Place(call=call.id), asked=asked)
+            engine, await fork(engine, cut_short, ForkPlace(call=call.id), asked=asked)
         )
         assert [one.arguments for one in effects.ran[count:]] == ['{"text": "again"}']
         assert child.call(call.id).attempt == 1
@@ -231,11 +236,11 @@ async def test_of_somebody_elses_session_nothing_is_taken_over_that_acts(
         assert child.settings.tools == ()
         assert child.call(CALL.call).malformed
         # Nor by a fork of the fork, from before that was made.
-        again = await rested(engine, await fork(engine, child.id, Place(turn=1), go=False))
+        again = await rested(engine, await fork(engine, child.id, ForkPlace(turn=1), go=False))
         assert again.settings is not None
         assert again.settings.tools == ()
         assert again.forks[-1][1].foreign
-        last = await rested(engine, await fork(engine, again.id, Place(prompt=1), text="Hello"))
+        last = await rested(engine, await fork(engine, again.id, ForkPlace(prompt=1), text="Hello"))
         assert last.settings is not None
         assert last.settings.tools == ()
     finally:
@@ -246,8 +251,8 @@ async def test_of_somebody_elses_session_nothing_is_taken_over_that_acts(
 async def test_what_is_shared_outlives_the_parent(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         parent = await asked(engine, "Weather in Paris?", "get_weather", rules=ALLOW_ALL)
-        child = await rested(engine, await fork(engine, parent.id, Place(turn=2)))
-        grandchild = await rested(engine, await fork(engine, child.id, Place(turn=2)))
+        child = await rested(engine, await fork(engine, parent.id, ForkPlace(turn=2)))
+        grandchild = await rested(engine, await fork(engine, child.id, ForkPlace(turn=2)))
         before = {one: await kept(engine, one) for one in (child.id, grandchild.id)}
         for gone in (parent.id, child.id):
             await engine.driver.delete(gone)

@@ -10,7 +10,7 @@ import pytest
 
 from app.core.events import PartDelta, PartEnded, PartStarted
 from app.engine import stream_redaction
-from app.engine.stream_redaction import HoldBack
+from app.engine.stream_redaction import StreamRedactor
 from app.protocols.frame_spans import Span, StringSpan, bytes_of
 from app.secrets.redaction import Redactor
 
@@ -28,7 +28,7 @@ def test_a_broken_frame_is_gone_through_once_however_many_texts_it_may_go_on_wit
         return bytes_of(frame, literal, spans)
 
     monkeypatch.setattr(stream_redaction, "bytes_of", counted)
-    held = HoldBack(1, Redactor([SECRET]))
+    held = StreamRedactor(1, Redactor([SECRET]))
     for index in range(50):
         held.add_event(PartStarted(index, "text", "", ""), 0, 0, 0)
         held.add_event(PartDelta(index, f"{index} {SECRET[:10]}"), 0, 0, 0)

@@ -39,7 +39,7 @@ from app.engine import recent
 from app.engine import sessions as hubs
 from app.engine.memory import give_back_free_memory
 from app.engine.recovery import recover
-from app.engine.sessions import Hub
+from app.engine.sessions import SessionStore
 from app.store.batch import Chunk, Closed
 from app.store.database import Database, Statement
 from app.store.log import Log
@@ -64,13 +64,13 @@ class Store:
         self.made += 1
         return f"s{self.made}"
 
-    async def open(self) -> tuple[Database, Hub]:
+    async def open(self) -> tuple[Database, SessionStore]:
         database = await Database.open(self.path)
-        return database, Hub(await Log.open(database), self.clock, self.new_id)
+        return database, SessionStore(await Log.open(database), self.clock, self.new_id)
 
 
 @asynccontextmanager
-async def hub_on(path: Path, now_ms: int = 1_000) -> AsyncIterator[tuple[Database, Hub]]:
+async def hub_on(path: Path, now_ms: int = 1_000) -> AsyncIterator[tuple[Database, SessionStore]]:
     database, hub = await Store(path, now_ms).open()
     try:
         yield database, hub
@@ -78,7 +78,7 @@ async def hub_on(path: Path, now_ms: int = 1_000) -> AsyncIterator[tuple[Databas
         await database.close()
 
 
-async def fill(hub: Hub, session_id: str, events: Sequence[Event]) -> None:
+async def fill(hub: SessionStore, session_id: str, events: Sequence[Event]) -> None:
     for event in events:
         async with hub.holding(session_id) as live:
             await hub.append(live, [event])
@@ -413,7 +413,7 @@ async def test_a_large_session_that_rests_leaves_the_memory_and_comes_back(
                 assert live.session == before
 
 
-def in_memory(hub: Hub) -> list[str]:
+def in_memory(hub: SessionStore) -> list[str]:
     return [live.id for live in hub._live.values() if live.folded is not None]
 
 

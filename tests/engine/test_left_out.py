@@ -11,7 +11,7 @@ import pytest
 from app.core.events import CallChecked, CallEnded, PartStarted, Warned
 from app.core.settings import Protocol
 from app.core.tools import Tool
-from app.engine.decoded_again import checked
+from app.engine.decoded_again import check_session
 from app.engine.engine import Engine
 from app.simulator.scenario import Scenario, scenario
 from app.store.database import Statement
@@ -39,7 +39,7 @@ async def differences(engine: Engine, session_id: str) -> list[str]:
     """What `verify` says of a session."""
     log = await engine.log.events(session_id)
     chunks, ends = await engine.log.chunks(session_id), await engine.log.recordings(session_id)
-    return [one.says for one in checked(session_id, log, chunks, ends).differences]
+    return [one.says for one in check_session(session_id, log, chunks, ends).differences]
 
 
 @pytest.mark.parametrize("thinking", ["", "Let me see."])

@@ -28,12 +28,12 @@ from app.core.providers import SIMULATOR
 from app.core.serialization import to_row
 from app.core.settings import Profile, Settings
 from app.core.tools import Tool, text_result
-from app.engine.decisions import Asked
+from app.engine.decisions import DecisionRequest
 from app.engine.decoded_again import Difference
-from app.engine.export_session import kept, leaving
-from app.engine.redaction import masked
-from app.engine.sessions import Hub
-from app.engine.tool_runs import Progress
+from app.engine.export_session import read_bundle, redact_bundle
+from app.engine.redaction import redact_event
+from app.engine.sessions import SessionStore
+from app.engine.tool_runs import ProgressSaver
 from app.engine.verify import verify
 from app.executors.executor import Invocation
 from app.export.jsonl import write
@@ -68,25 +68,25 @@ EVENTS: tuple[Event, ...] = (
 
 @each_row("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_the_texts_of_an_event_are_masked(event: Event) -> None:
-    kind, body = to_row(masked(event, Redactor([CANARY])))
+    kind, body = to_row(redact_event(event, Redactor([CANARY])))
     assert CANARY not in body
     assert ESCAPED not in json.loads(body).get("text", "")
     assert STARS in body
-    assert masked(event, Redactor()) == event
-    assert masked(event, Redactor(["another-secret"])) == event
+    assert redact_event(event, Redactor()) == event
+    assert redact_event(event, Redactor(["another-secret"])) == event
     assert kind == to_row(event)[0]
 
 
 def test_a_delta_is_left_alone() -> None:
     delta = PartDelta(0, CANARY[:5])
-    assert masked(delta, Redactor([CANARY])) is delta
+    assert redact_event(delta, Redactor([CANARY])) is delta
 
 
 @pytest.mark.parametrize("size", [1, 5, 17, 40])
 def test_a_key_that_is_printed_in_two_pieces_is_masked(tmp_path: Path, size: int) -> None:
-    hub = cast(Hub, SimpleNamespace(redactor=lambda: Redactor([CANARY])))
+    hub = cast(SessionStore, SimpleNamespace(redactor=lambda: Redactor([CANARY])))
     invocation = Invocation("s", "1.0", 1, ECHO, "{}", 1.0, 1, tmp_path, "")
-    progress, told = Progress(hub, invocation), list[Event]()
+    progress, told = ProgressSaver(hub, invocation), list[Event]()
     text = f"é out: {CANARY} done, and {CANARY[:10]}"
     for start in range(0, len(text), size):
         progress.report("at it", None, text[start : start + size])
@@ -101,8 +101,8 @@ def test_a_key_that_is_printed_in_two_pieces_is_masked(tmp_path: Path, size: int
 def test_a_program_that_ended_by_itself_may_show_how_a_key_begins(
     tmp_path: Path, shown: int, stars: int
 ) -> None:
-    hub = cast(Hub, SimpleNamespace(redactor=lambda: Redactor([CANARY])))
-    progress = Progress(hub, Invocation("s", "1.0", 1, ECHO, "{}", 1.0, 1, tmp_path, ""))
+    hub = cast(SessionStore, SimpleNamespace(redactor=lambda: Redactor([CANARY])))
+    progress = ProgressSaver(hub, Invocation("s", "1.0", 1, ECHO, "{}", 1.0, 1, tmp_path, ""))
     progress.report("at it", None, f"it begins with {CANARY[:shown]}")
     (told,) = progress.rest(over=True, whole=True)
     assert isinstance(told, CallProgressed)
@@ -124,8 +124,8 @@ async def test_nothing_of_a_plain_session_is_starred(tmp_path: Path, profile: st
         for tools, prompt in (*SHIPPED_ASKED.items(), ("", "Answer fast, with a basic plan.")):
             named = [tools] if tools else shipped
             one = await asked(engine, prompt, *named, asked_profile=profile, rules=ALLOW_ALL)
-            whole = await kept(engine, one.id)
-            left = leaving(whole, set(engine.keys.secrets()), {}, ())
+            whole = await read_bundle(engine, one.id)
+            left = redact_bundle(whole, set(engine.keys.secrets()), {}, ())
             assert left.marks == ()
             assert write(left.kept).data == write(whole).data
             checked = [one.event for one in whole.log if isinstance(one.event, CallChecked)]
@@ -170,7 +170,7 @@ async def test_a_key_that_comes_back_in_pieces_is_in_no_row(tmp_path: Path, echo
             await engine.driver.prompt(session_id, f"my key is {CANARY}")
             session = await rested(engine, session_id)
             for call in session.waiting:
-                await engine.driver.decide(session_id, call.id, Asked("run", call.digest))
+                await engine.driver.decide(session_id, call.id, DecisionRequest("run", call.digest))
                 await rested(engine, session_id)
             async with engine.hub.holding(session_id) as live:
                 assert live.title == f"my key is {STARS}"

@@ -32,7 +32,7 @@ from app.core.reducer import digest
 from app.core.rules import Rule
 from app.core.session import Call, Session
 from app.core.tools import Tool, ToolResult, text_result
-from app.engine.decisions import Asked
+from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.executors.executor import Invocation, Report
 from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running, until
@@ -215,7 +215,7 @@ async def test_whatever_happens_meanwhile_a_call_runs_once_or_not(
             ) -> None:
                 for _ in range(chance.randrange(12)):
                     await asyncio.sleep(0)
-                await engine.driver.decide(session.id, call.id, Asked(wish, call.digest))
+                await engine.driver.decide(session.id, call.id, DecisionRequest(wish, call.digest))
 
             work = [decide(chance.choice(WISHES)) for _ in range(20)]
             work += [other(engine, session) for other in others for _ in range(2)]
@@ -249,7 +249,7 @@ async def test_whatever_befalls_a_call_that_runs_it_ends_once(tmp_path: Path) ->
             effects, chance = Effects(engine, hangs=True), Random(seed)
             session = await waiting(engine)
             (call,) = session.waiting
-            await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+            await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
             chosen = [put_behind, *chance.sample(all_at_once, 2)] * 2
             chance.shuffle(chosen)
             outcomes = await asyncio.gather(
@@ -324,7 +324,7 @@ async def test_a_decision_on_anything_else_is_refused_and_nothing_runs(
         before = await engine.log.events(session.id)
         for what, seen in stale(session, call).items():
             with pytest.raises(Conflict, match="out of date") as caught:
-                await engine.driver.decide(session.id, call.id, Asked(wish, seen))
+                await engine.driver.decide(session.id, call.id, DecisionRequest(wish, seen))
             assert caught.value.outcome["digest"] == call.digest, what
         assert await engine.log.events(session.id) == before
         assert effects.ran == []
@@ -338,7 +338,7 @@ async def test_a_tool_that_is_edited_meanwhile_runs_as_the_card_showed_it(tmp_pa
         assert session.settings is not None
         edited = replace(NOTE, config={"result": "another"})
         await engine.driver.settings(session.id, replace(session.settings, tools=(edited,)))
-        await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+        await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
         await rested(engine, session.id)
         assert [one.tool for one in effects.ran] == [NOTE]
 
@@ -376,7 +376,7 @@ async def test_a_rule_that_fits_the_new_file_decides_in_one_hold_with_the_refusa
         await engine.driver.advance(session.id)
         assert call.status == "waiting"  # as it was checked, it is not what the rule is bound to
         with pytest.raises(Conflict, match="has changed since this card") as caught:
-            await engine.driver.decide(session.id, call.id, Asked("run", seen))
+            await engine.driver.decide(session.id, call.id, DecisionRequest("run", seen))
         assert json.dumps(caught.value.outcome)
         assert (caught.value.outcome["decision"], caught.value.outcome["decided_by"]) == (
             "run",

@@ -9,7 +9,7 @@ import pytest
 
 from app.core.errors import BadInput, NotFound
 from app.core.providers import OPENAI
-from app.engine.own_profiles import checked_profile
+from app.engine.own_profiles import profile_from
 from app.engine.settings import settings_from
 from app.net.keys import Keys
 from tests.engine.running import running
@@ -72,23 +72,23 @@ BAD: tuple[tuple[dict[str, Any], str], ...] = (
 def test_what_cannot_be_kept_is_refused_with_a_sentence() -> None:
     for changed, words in BAD:
         with pytest.raises(BadInput, match=words) as caught:
-            checked_profile({**MINE, **changed}, MASKED)
+            profile_from({**MINE, **changed}, MASKED)
         assert str(caught.value).endswith("."), changed
         assert KEY not in str(caught.value)
 
 
 def test_a_sound_profile_is_taken_as_it_was_meant() -> None:
-    profile = checked_profile(MINE, MASKED)
+    profile = profile_from(MINE, MASKED)
     assert (profile.base_url, profile.model) == ("https://llm.example/v1", "m")
     assert profile.headers == MINE["headers"]
     assert (profile.connect_s, profile.idle_s) == (10.0, 300.0)
     azure = {**MINE, "base_url": "https://r.openai.azure.com/openai/x?api-version=2024-10-21"}
-    assert checked_profile(azure, MASKED).base_url.endswith("?api-version=2024-10-21")
+    assert profile_from(azure, MASKED).base_url.endswith("?api-version=2024-10-21")
 
 
 async def test_own_profiles_are_found_by_name_and_hide_shipped_ones(tmp_path: Path) -> None:
-    mine = checked_profile(MINE, MASKED)
-    changed = checked_profile({**MINE, "name": "openai"}, MASKED)
+    mine = profile_from(MINE, MASKED)
+    changed = profile_from({**MINE, "name": "openai"}, MASKED)
     environment = {"MY_KEY": "canary-of-mine-0123", "OPENAI_BASE_URL": "http://localhost:1/v1"}
     async with running(tmp_path, environment=environment) as engine:
         shipped = [one.name for one in engine.profiles()]
@@ -116,7 +116,7 @@ async def test_own_profiles_are_found_by_name_and_hide_shipped_ones(tmp_path: Pa
 
 
 def test_headers_are_written_small() -> None:
-    profile = checked_profile({**MINE, "headers": {"X-Title": "my app"}}, MASKED)
+    profile = profile_from({**MINE, "headers": {"X-Title": "my app"}}, MASKED)
     assert profile.headers == {"x-title": "my app"}
 
 
@@ -134,5 +134,5 @@ def test_headers_are_written_small() -> None:
 def test_what_a_profile_does_not_name_is_as_the_vendor_at_its_address_has_it(
     given: dict[str, Any], quirks: tuple[str, ...], first_byte_s: float
 ) -> None:
-    own = checked_profile({"name": "mine", "protocol": "openai_chat", **given}, MASKED)
+    own = profile_from({"name": "mine", "protocol": "openai_chat", **given}, MASKED)
     assert (own.quirks, own.first_byte_s) == (quirks, first_byte_s)

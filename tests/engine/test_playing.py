@@ -21,10 +21,10 @@ from app.core.events import (
     RetryScheduled,
     Warned,
 )
-from app.engine.decisions import Asked
+from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.engine.manage_sessions import purge
-from app.engine.recorded_model import play, said, tape
+from app.engine.recorded_model import play, recorded_prompt, tape
 from app.simulator.recorded import GONE
 from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running
 
@@ -102,7 +102,7 @@ async def test_another_result_is_told_and_another_message_is_refused(
         session = await rested(engine, made)
         for call, decision in zip(session.waiting, ("run", "answer"), strict=True):
             text = "Hail." if decision == "answer" else ""
-            told_by = Asked(decision, call.digest, text=text)
+            told_by = DecisionRequest(decision, call.digest, text=text)
             await engine.driver.decide(made, call.id, told_by)
         session = await rested(engine, made)
         log = await engine.log.events(made)
@@ -164,8 +164,12 @@ async def test_what_came_from_somebody_else_plays_without_its_tools(tmp_path: Pa
         assert settings.profile.recorded == first
         assert settings.profile.headers == {"x-playground-pace": "0"}
         assert engine.keys.missing(settings.profile) == ""
-        assert await said(engine.log, first, 1) == WEATHER
-        assert await said(engine.log, first, 2) == await said(engine.log, "nobody", 1) == ""
+        assert await recorded_prompt(engine.log, first, 1) == WEATHER
+        assert (
+            await recorded_prompt(engine.log, first, 2)
+            == await recorded_prompt(engine.log, "nobody", 1)
+            == ""
+        )
 
 
 @pytest.mark.parametrize("profile", SIMULATORS)

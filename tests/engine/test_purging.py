@@ -10,7 +10,7 @@ from app.core.errors import BadInput, Conflict, NotFound
 from app.core.rules import Rule
 from app.engine import manage_sessions
 from app.engine.engine import Engine
-from app.engine.fork import Place, fork
+from app.engine.fork import ForkPlace, fork
 from app.store.database import Statement
 from app.store.purge import size
 from app.store.query import wanted
@@ -76,7 +76,7 @@ async def test_marks_are_kept_and_shown(tmp_path: Path) -> None:
 async def test_a_purged_session_is_gone_and_its_fork_has_all(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         parent = await asked(engine, "What is 2 + 2?", "calculator")
-        place = Place(seq=parent.seq)
+        place = ForkPlace(seq=parent.seq)
         child = await fork(engine, parent.id, place, title="child")
         second = await fork(engine, child, place, title="second")
         for one in (parent.id, child):

@@ -20,7 +20,7 @@ from app.core.errors import Conflict, Refused, StoreError
 from app.core.events import CallDecided, CallInterrupted, CallStarted, RequestSent, ResponseFailed
 from app.core.rules import Rule
 from app.core.tools import Tool, ToolResult, text_result
-from app.engine.decisions import Asked
+from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.executors.executor import Invocation, Report
 from app.render.blocks import block
@@ -74,16 +74,16 @@ async def crashed(
 @pytest.mark.parametrize(
     ("asked", "ran", "result"),
     [
-        (Asked("run"), 1, "noted"),
-        (Asked("run", arguments='{"text": "again"}'), 1, "noted"),
-        (Asked("answer", text="It was noted."), 0, "It was noted."),
-        (Asked("answer", text="It broke.", is_error=True), 0, "It broke."),
-        (Asked("deny"), 0, "The person did not allow this call."),
-        (Asked("deny", text="Once is enough."), 0, "Once is enough."),
+        (DecisionRequest("run"), 1, "noted"),
+        (DecisionRequest("run", arguments='{"text": "again"}'), 1, "noted"),
+        (DecisionRequest("answer", text="It was noted."), 0, "It was noted."),
+        (DecisionRequest("answer", text="It broke.", is_error=True), 0, "It broke."),
+        (DecisionRequest("deny"), 0, "The person did not allow this call."),
+        (DecisionRequest("deny", text="Once is enough."), 0, "Once is enough."),
     ],
 )
 async def test_each_choice_of_a_call_that_was_cut(
-    tmp_path: Path, asked: Asked, ran: int, result: str
+    tmp_path: Path, asked: DecisionRequest, ran: int, result: str
 ) -> None:
     effects = Effects()
     session_id = await crashed(tmp_path, effects)
@@ -128,13 +128,13 @@ async def test_what_a_person_edited_stays_edited_over_a_crash(tmp_path: Path, ti
     async with effects.running(tmp_path) as engine:
         session_id = (await asked(engine, "Use note", NOTE)).id
         call = (await rested(engine, session_id)).waiting[0]
-        safe = Asked("run", call.digest, arguments='{"text": "safe"}')
+        safe = DecisionRequest("run", call.digest, arguments='{"text": "safe"}')
         await engine.driver.decide(session_id, call.id, safe)
         await asyncio.wait_for(effects.begun.acquire(), 40)
     for _ in range(times - 1):
         async with effects.running(tmp_path) as engine:
             call = (await rested(engine, session_id)).waiting[0]
-            await engine.driver.decide(session_id, call.id, Asked("run", call.digest))
+            await engine.driver.decide(session_id, call.id, DecisionRequest("run", call.digest))
             await asyncio.wait_for(effects.begun.acquire(), 40)
     effects.hangs = False
     async with effects.running(tmp_path) as engine:
@@ -145,7 +145,7 @@ async def test_what_a_person_edited_stays_edited_over_a_crash(tmp_path: Path, ti
             card = block(ENV, view, "call-1-1")
         assert "as you edited it" in parse(card).text
         assert card.count("safe") >= 3  # what changed, all of it, and where Edit & run begins
-        await engine.driver.decide(session_id, call.id, Asked("run", call.digest))
+        await engine.driver.decide(session_id, call.id, DecisionRequest("run", call.digest))
         session = await rested(engine, session_id)
         assert session.turns[-1].request.body.count("safe") == 1  # the model reads what ran
     assert {one.arguments for one in effects.ran} == {safe.arguments}
@@ -158,7 +158,7 @@ async def test_a_cut_edit_is_judged_as_it_is(tmp_path: Path) -> None:
     async with effects.running(tmp_path) as engine:
         session_id = (await asked(engine, "Use note", NOTE)).id
         call = (await rested(engine, session_id)).waiting[0]
-        bad = Asked("run", call.digest, arguments='{"text": 7}', anyway=True)
+        bad = DecisionRequest("run", call.digest, arguments='{"text": 7}', anyway=True)
         await engine.driver.decide(session_id, call.id, bad)
         await asyncio.wait_for(effects.begun.acquire(), 40)
     effects.hangs = False
@@ -166,8 +166,8 @@ async def test_a_cut_edit_is_judged_as_it_is(tmp_path: Path) -> None:
         call = (await rested(engine, session_id)).waiting[0]
         assert [one.kind for one in call.problems] == ["schema"]
         with pytest.raises(Refused, match="do not fit the schema"):
-            await engine.driver.decide(session_id, call.id, Asked("run", call.digest))
-        unread = Asked("run", call.digest, anyway=True, seen=3)
+            await engine.driver.decide(session_id, call.id, DecisionRequest("run", call.digest))
+        unread = DecisionRequest("run", call.digest, anyway=True, seen=3)
         with pytest.raises(Refused, match="Not all"):
             await engine.driver.decide(session_id, call.id, unread)
 
@@ -197,7 +197,9 @@ async def test_calls_that_were_cut_side_by_side_are_each_decided_by_itself(tmp_p
         for call_id, wish in wishes.items():
             assert session.state == "waiting"
             digest = session.call(call_id).digest
-            await engine.driver.decide(session_id, call_id, Asked(wish, digest, text=call_id))
+            await engine.driver.decide(
+                session_id, call_id, DecisionRequest(wish, digest, text=call_id)
+            )
             session = await rested(engine, session_id)
         assert session.state == "idle"
         assert [one.call for one in effects.ran[3:]] == ["1.2"]
@@ -260,7 +262,7 @@ async def test_a_call_that_waits_waits_on_after_a_restart(
         again = await rested(engine, session.id)
         assert (again.state, again.seq) == ("waiting", session.seq)
         (call,) = again.waiting
-        await engine.driver.decide(session.id, call.id, Asked("deny", call.digest))
+        await engine.driver.decide(session.id, call.id, DecisionRequest("deny", call.digest))
         assert (await rested(engine, session.id)).state == "idle"
     assert effects.ran == []
 
@@ -288,7 +290,7 @@ async def test_an_http_tool_is_told_by_a_header_that_it_is_the_same_again(tmp_pa
         async with running(tmp_path) as engine:
             (call,) = (await rested(engine, session_id)).waiting
             assert events_of(await engine.log.events(session_id), CallInterrupted)
-            await engine.driver.decide(session_id, call.id, Asked("run", call.digest))
+            await engine.driver.decide(session_id, call.id, DecisionRequest("run", call.digest))
             assert (await rested(engine, session_id)).state == "idle"
     keys = [_header(request, b"idempotency-key") for request in server.seen]
     assert keys[0].startswith(f"{session_id}/{call.id}/".encode())

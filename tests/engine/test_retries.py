@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from app.core.events import ResponseFailed
-from app.engine.retries import Waits, reason_of, wait_s
+from app.engine.retries import RetryWaits, retry_reason, retry_wait_s
 from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
@@ -31,12 +31,12 @@ pytestmark = pytest.mark.anyio
     ],
 )
 def test_wait(attempt: int, asked: float | None, share: float, seconds: float) -> None:
-    assert wait_s(attempt, asked, share) == seconds
+    assert retry_wait_s(attempt, asked, share) == seconds
 
 
 def test_why_in_a_word() -> None:
-    assert reason_of(ResponseFailed("http", "No.", 429)) == "429"
-    assert reason_of(ResponseFailed("unreachable", "No.")) == "unreachable"
+    assert retry_reason(ResponseFailed("http", "No.", 429)) == "429"
+    assert retry_reason(ResponseFailed("unreachable", "No.")) == "unreachable"
 
 
 async def test_one_wait_for_each_session_and_none_after_its_end() -> None:
@@ -48,7 +48,7 @@ async def test_one_wait_for_each_session_and_none_after_its_end() -> None:
     async def note(word: str) -> None:
         done.append(word)
 
-    waits = Waits(sleep, lambda: 0.5)
+    waits = RetryWaits(sleep, lambda: 0.5)
     assert waits.seconds(2, ResponseFailed("http", "No.", 500)) == 2.0
     waits.begin("a", 1, lambda: note("first of a"))
     waits.begin("a", 1, lambda: note("second of a"))

@@ -9,7 +9,7 @@ import pytest
 
 from app.core.errors import BadInput
 from app.core.rules import told
-from app.engine.rule_from import rule_from
+from app.engine.rule_from import parse_rule
 from tests.tables import each_row
 
 
@@ -44,7 +44,7 @@ from tests.tables import each_row
 )
 def test_what_is_no_rule_is_refused(data: Any, said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        rule_from(data)
+        parse_rule(data)
 
 
 def test_a_rule_is_read_as_it_was_written() -> None:
@@ -56,7 +56,7 @@ def test_a_rule_is_read_as_it_was_written() -> None:
         "when": {"/path": {"prefix": "notes/"}},
         "fault": "slow",
     }
-    rule = rule_from(data)
+    rule = parse_rule(data)
     said = (
         'run read-only tools of mcp files where /path begins with "notes/", staged: a slow answer'
     )

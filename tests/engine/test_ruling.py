@@ -14,7 +14,7 @@ from app.core.rules import Rule
 from app.core.session import Session
 from app.core.tools import Tool, ToolResult, text_result
 from app.engine import checks
-from app.engine.decisions import Asked
+from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.engine.rules import ALWAYS
 from app.executors.executor import Checked, Invocation, Report
@@ -67,7 +67,7 @@ async def test_what_was_denied_anywhere_no_proposed_rule_runs(tmp_path: Path) ->
         by_hand = Rule("note", "ask")
         session = await prompted(engine, "Use note", NOTE, rules=(by_hand,))
         (one,) = session.waiting  # denied after the rule was written, and was read
-        await engine.driver.decide(session.id, one.id, Asked("deny", one.digest))
+        await engine.driver.decide(session.id, one.id, DecisionRequest("deny", one.digest))
         await rested(engine, session.id)
         again = await prompted(engine, "Use note", NOTE, rules=())
         assert [one.asks for one in again.waiting] == [
@@ -89,7 +89,7 @@ async def held_behind(engine: Engine) -> tuple[Session, Held]:
 
 async def answered(engine: Engine, session: Session) -> Session:
     (one,) = session.waiting
-    await engine.driver.decide(session.id, one.id, Asked("answer", one.digest, text="so"))
+    await engine.driver.decide(session.id, one.id, DecisionRequest("answer", one.digest, text="so"))
     return await rested(engine, session.id)
 
 
@@ -139,7 +139,9 @@ async def test_the_look_before_held_calls_begin_holds_nobody_and_begins_nothing_
         held.asked.clear()
         (one,) = session.waiting
         with anyio.fail_after(20):  # the lock is free while what answers is looked at
-            await engine.driver.decide(session.id, one.id, Asked("answer", one.digest, text="so"))
+            await engine.driver.decide(
+                session.id, one.id, DecisionRequest("answer", one.digest, text="so")
+            )
             await held.asked.wait()
             match does:
                 case "stop":

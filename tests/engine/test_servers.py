@@ -13,8 +13,8 @@ import pytest
 from app.core.errors import BadInput, Conflict, NotFound
 from app.core.servers import Accepted, Server, fingerprint
 from app.core.tools import Tool
-from app.engine.decisions import Asked
-from app.engine.servers import Shown, offered
+from app.engine.decisions import DecisionRequest
+from app.engine.servers import ShownServer, offered
 from app.executors.mcp_results import Listed
 from app.executors.progress import Progress
 from tests.engine.running import ALLOW_ALL, begun, rested, running
@@ -24,13 +24,13 @@ pytestmark = pytest.mark.anyio
 CANARY = "canary-7d1c02f94ab85e63"
 
 
-async def listed(servers: Any, name: str) -> Shown:
+async def listed(servers: Any, name: str) -> ShownServer:
     with anyio.fail_after(40):
-        shown: Shown = await servers.list_tools(name)
+        shown: ShownServer = await servers.list_tools(name)
     return shown
 
 
-def marks(shown: Shown) -> dict[str, str]:
+def marks(shown: ShownServer) -> dict[str, str]:
     return {one.name: one.mark for one in shown.offered}
 
 
@@ -222,6 +222,6 @@ async def test_a_rule_runs_what_was_accepted_and_asks_when_it_changes(tmp_path: 
         assert call.cautioned
         assert "not what was accepted" in call.problems[0].message
 
-        await engine.driver.decide(session_id, call.id, Asked("run", call.digest))
+        await engine.driver.decide(session_id, call.id, DecisionRequest("run", call.digest))
         session = await rested(engine, session_id)
         assert [call.result.text for call in session.calls() if call.result] == ["fine", "fine"]

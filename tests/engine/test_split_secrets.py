@@ -31,11 +31,11 @@ from app.core.events import (
     Warned,
 )
 from app.core.settings import Limits
-from app.engine.decoded_again import checked
-from app.engine.redaction import masked
-from app.engine.sessions import Hub
-from app.engine.stream_redaction import HoldBack, Released
-from app.engine.writing import Arrived, Prepared, Writing
+from app.engine.decoded_again import check_session
+from app.engine.redaction import redact_event
+from app.engine.sessions import SessionStore
+from app.engine.stream_redaction import Released, StreamRedactor
+from app.engine.writing import PreparedRequest, Received, ResponseRecorder
 from app.net.errors import NetworkError
 from app.protocols.registry import codec
 from app.secrets.redaction import Redactor
@@ -76,7 +76,7 @@ class Saved:
     ) -> None:
         for event, at_ms, source in zip(events, times, sources, strict=True):
             seq = self.log[-1].seq + 1
-            self.log.append(Logged(seq, at_ms, masked(event, MASKER), source))
+            self.log.append(Logged(seq, at_ms, redact_event(event, MASKER), source))
         self.chunks += chunks
         if closed is not None:
             self.closed[closed.recording] = closed
@@ -86,7 +86,9 @@ class Saved:
         return b"".join(one.data for one in self.chunks)
 
     def differences(self) -> list[str]:
-        return [one.line for one in checked("s", self.log, self.chunks, self.closed).differences]
+        return [
+            one.line for one in check_session("s", self.log, self.chunks, self.closed).differences
+        ]
 
 
 async def written(
@@ -102,20 +104,20 @@ async def written(
     saved = Saved(list(asked.events[:-1]))
     sent = saved.log[-1].event
     assert isinstance(sent, RequestSent)
-    prepared = Prepared(sent, codec(protocol), {}, b"", limits)
+    prepared = PreparedRequest(sent, codec(protocol), {}, b"", limits)
 
     async def then(_: Any) -> None: ...
 
-    writing = Writing(cast(Hub, saved), "s", prepared, MASKER, then)
-    await writing.take([Arrived(0, started=ResponseStarted(200, {}))], lambda: None)
+    writing = ResponseRecorder(cast(SessionStore, saved), "s", prepared, MASKER, then)
+    await writing.take([Received(0, started=ResponseStarted(200, {}))], lambda: None)
     for nth, piece in enumerate(pieces, 1):
         if not writing.over:
-            await writing.take([Arrived(nth, piece)], lambda: None)
+            await writing.take([Received(nth, piece)], lambda: None)
             if nth % (1 + len(pieces) // 4) == 0:
                 assert saved.differences() == []
     if ended and not writing.over:
         trouble = None if clean else NetworkError("interrupted", "It broke.", began=True)
-        await writing.take([Arrived(len(pieces) + 1, ended=True, trouble=trouble)], lambda: None)
+        await writing.take([Received(len(pieces) + 1, ended=True, trouble=trouble)], lambda: None)
     return saved
 
 
@@ -480,14 +482,14 @@ async def test_a_large_event_is_looked_through_while_others_get_their_turn(
 ) -> None:
     """In another thread; what is small is not worth one. Both save the same."""
     threads: set[int] = set()
-    release = HoldBack.release
+    release = StreamRedactor.release
 
-    def noted(held: HoldBack, settled: int) -> Released:
+    def noted(held: StreamRedactor, settled: int) -> Released:
         if held.size > held.saved:
             threads.add(threading.get_ident())
         return release(held, settled)
 
-    monkeypatch.setattr(HoldBack, "release", noted)
+    monkeypatch.setattr(StreamRedactor, "release", noted)
     monkeypatch.setattr("app.engine.writing.MUCH", 0 if much else 2**20)
     said = json.dumps({"key": SECRET})
     body = b"".join(sse(value) for value in anthropic([("call", [said[:20], said[20:]])]))

@@ -14,7 +14,7 @@ from app.core.faults import FAULTS, Fault
 from app.core.rules import Rule
 from app.core.session import Call, folded
 from app.core.tools import Tool
-from app.engine.decisions import Asked
+from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from tests.engine.running import KEY, asked, begun, events_of, rested, running, until
 
@@ -47,7 +47,7 @@ async def staging(engine: Engine, tool: Tool, fault: str, **more: object) -> str
     """A session with one call, of which `fault` is staged; its id."""
     session = await asked(engine, "What is the weather in Paris?", tool)
     (call,) = session.waiting
-    wish = Asked(more.pop("decision", ""), call.digest, fault=fault, **more)  # type: ignore[arg-type]
+    wish = DecisionRequest(more.pop("decision", ""), call.digest, fault=fault, **more)  # type: ignore[arg-type]
     await engine.driver.decide(session.id, call.id, wish)
     return session.id
 
@@ -126,12 +126,16 @@ async def test_a_stale_result_is_of_an_earlier_turn(tmp_path: Path) -> None:
         session = await asked(engine, "What is the weather in Paris?", tool)
         (call,) = session.waiting
         with pytest.raises(Refused, match="No earlier turn has a result of get_weather"):
-            await engine.driver.decide(session.id, call.id, Asked("", call.digest, fault="stale"))
-        await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+            await engine.driver.decide(
+                session.id, call.id, DecisionRequest("", call.digest, fault="stale")
+            )
+        await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
         await rested(engine, session.id)
         await engine.driver.prompt(session.id, "What is the weather in Oslo?")
         (call,) = (await rested(engine, session.id)).waiting
-        await engine.driver.decide(session.id, call.id, Asked("", call.digest, fault="stale"))
+        await engine.driver.decide(
+            session.id, call.id, DecisionRequest("", call.digest, fault="stale")
+        )
         call = (await rested(engine, session.id)).by_call[call.id]
         assert call.result is not None
         assert json.loads(call.result.text) == SUNNY

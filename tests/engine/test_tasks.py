@@ -15,9 +15,9 @@ import pytest
 
 from app.core.events import CallStarted, TaskEnded, TaskStarted
 from app.core.session import Session
-from app.engine.decisions import Asked
+from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
-from app.engine.tasks import teller
+from app.engine.tasks import task_writer
 from app.simulator.scenario import Scenario, scenario
 from tests.bounded import until as wait_until
 from tests.engine.running import asked, events_of, rested, running, until
@@ -46,7 +46,7 @@ WRITES = script(
 
 async def run(engine: Engine, session: Session, place: int, **more: Any) -> None:
     call = session.current_calls[place]
-    await engine.driver.decide(session.id, call.id, Asked("run", call.digest, **more))
+    await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest, **more))
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (2, 0, 1)])
@@ -78,7 +78,7 @@ async def test_what_waits_behind_a_person_leaves_the_session_waiting(tmp_path: P
         assert [call.status for call in session.current_calls] == ["waiting", "waiting", "decided"]
         for place in (0, 1):
             call = session.current_calls[place]
-            await engine.driver.decide(session.id, call.id, Asked("deny", call.digest))
+            await engine.driver.decide(session.id, call.id, DecisionRequest("deny", call.digest))
         session = await rested(engine, session.id)
         assert session.answer == "Done."
         assert [call.result.kind for call in session.calls() if call.result][:2] == ["denied"] * 2
@@ -186,7 +186,7 @@ async def waiting(client: httpx.AsyncClient) -> str:
 
 async def test_a_session_that_is_gone_is_no_trouble(tmp_path: Path) -> None:
     async with running(tmp_path, scenario=WRITES) as engine:
-        tell = teller(engine.hub)
+        tell = task_writer(engine.hub)
         await tell("try-nothing", TaskStarted("t", "1.0", "sleep"))
         session = await asked(engine, "Go.", "write_file")
         await tell(session.id, TaskEnded("t", "never began"))

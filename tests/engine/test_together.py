@@ -15,10 +15,10 @@ from app.core.errors import Conflict, IllegalEvent
 from app.core.events import CallDecided, CallEnded, CallStarted, Event, Logged
 from app.core.tools import Tool
 from app.engine import checks, tool_runs
-from app.engine.decisions import Asked
+from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
-from app.engine.sessions import Live
-from app.engine.together import Together
+from app.engine.sessions import LiveSession
+from app.engine.together import GroupedWrites
 from app.simulator.scenario import Scenario, scenario
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running, until
 
@@ -41,7 +41,7 @@ class Writes:
         self.bell = asyncio.Event()
         append = engine.hub.append
 
-        async def appended(live: Live, events: Sequence[Event], **more: Any) -> list[Logged]:
+        async def appended(live: LiveSession, events: Sequence[Event], **more: Any) -> list[Logged]:
             if count := sum(isinstance(event, kind) for event in events):
                 self.had.append(count)
                 self.bell.set()
@@ -50,13 +50,13 @@ class Writes:
         monkeypatch.setattr(engine.hub, "append", appended)
 
 
-async def asked_of(engine: Engine, count: int) -> tuple[str, list[tuple[str, Asked]]]:
+async def asked_of(engine: Engine, count: int) -> tuple[str, list[tuple[str, DecisionRequest]]]:
     """A session whose `count` calls wait, and the decision to run each."""
     bounds: dict[str, Any] = {"max_calls_per_answer": count, "max_calls_per_turn": count}
     session_id = await begun(engine, [NOTE], max_parallel=16, **bounds)
     await engine.driver.prompt(session_id, "go")
     session = await rested(engine, session_id)
-    return session_id, [(one.id, Asked("run", one.digest)) for one in session.waiting]
+    return session_id, [(one.id, DecisionRequest("run", one.digest)) for one in session.waiting]
 
 
 async def test_decisions_that_come_together_are_written_together(
@@ -69,7 +69,7 @@ async def test_decisions_that_come_together_are_written_together(
             await asyncio.gather(*(engine.driver.decide(session_id, *one) for one in asked))
         assert (await rested(engine, session_id)).state == "idle"
         assert sum(writes.had) == 250
-        assert len(writes.had) <= 2 + 250 // checks.TOGETHER
+        assert len(writes.had) <= 2 + 250 // checks.CHECKS_TOGETHER
 
 
 @pytest.mark.parametrize("kind", [CallStarted, CallEnded])
@@ -83,7 +83,7 @@ async def test_calls_that_run_side_by_side_begin_and_end_together(
         await engine.driver.prompt(session_id, "go")
         assert (await rested(engine, session_id)).state == "idle"
         assert sum(writes.had) == 160
-        assert max(writes.had) <= tool_runs.TOGETHER
+        assert max(writes.had) <= tool_runs.MOST_TOGETHER
         assert len(writes.had) <= 80  # and not one for each
 
 
@@ -98,14 +98,14 @@ async def test_stop_waits_for_one_batch_of_decisions_at_most(
             await writes.bell.wait()
             await engine.driver.stop(session_id)
             told = await asyncio.gather(*deciding, return_exceptions=True)
-        assert sum(writes.had) <= 2 * checks.TOGETHER
+        assert sum(writes.had) <= 2 * checks.CHECKS_TOGETHER
         assert sum(one is None for one in told) == sum(writes.had)
 
 
 async def test_of_decisions_that_come_together_on_one_call_one_wins(tmp_path: Path) -> None:
     async with running(tmp_path, scenario=many(2)) as engine:
         session_id, ((first, run), second) = await asked_of(engine, 2)
-        several = [(first, run), (first, run), (first, Asked("run", "stale")), second]
+        several = [(first, run), (first, run), (first, DecisionRequest("run", "stale")), second]
         with anyio.fail_after(20):
             told = await asyncio.gather(
                 *(engine.driver.decide(session_id, *one) for one in several),
@@ -126,7 +126,7 @@ async def test_what_cannot_follow_takes_nothing_else_with_it() -> None:
         written.extend(items)
         return [None] * len(items)
 
-    together = Together(write, 10)
+    together = GroupedWrites(write, 10)
     asked = [together.written("s", word) for word in ("a", "bad", "b")]
     with anyio.fail_after(20):
         told = await asyncio.gather(*asked, return_exceptions=True)
@@ -144,7 +144,7 @@ async def test_who_leaves_before_its_turn_takes_it_back() -> None:
         written.extend(items)
         return [None] * len(items)
 
-    together = Together(write, 1)
+    together = GroupedWrites(write, 1)
     tasks = [asyncio.create_task(together.written("s", word)) for word in ("a", "b", "c")]
     with anyio.fail_after(20):
         await begun_one.wait()

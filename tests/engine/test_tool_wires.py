@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.core.tools import FREEFORM, Tool
-from app.engine.tool_wires import as_sent
+from app.engine.tool_wires import tool_as_sent
 from app.protocols.registry import CODECS
 from tests.factories import ADD_EVENT
 from tests.tables import each_row
@@ -25,15 +25,15 @@ SCHEMA = ADD_EVENT.parameters
     ],
 )
 def test_the_entry_of_a_request(protocol: str, entry: dict[str, Any]) -> None:
-    sent = {name: one for name, one, _ in as_sent(ADD_EVENT)}
+    sent = {name: one for name, one, _ in tool_as_sent(ADD_EVENT)}
     assert list(sent) == list(CODECS)
     assert entry.items() <= sent[protocol].items()
 
 
 def test_what_a_protocol_cannot_say_is_noted() -> None:
     free = Tool("free", parameters=FREEFORM, format={"type": "text"})
-    sent = {name: (one, notes) for name, one, notes in as_sent(free)}
+    sent = {name: (one, notes) for name, one, notes in tool_as_sent(free)}
     assert sent["openai_responses"][0]["type"] == "custom"
     assert any("free" in note for note in sent["gemini"][1])
-    strict = {name: notes for name, _, notes in as_sent(replace(ADD_EVENT, strict=True))}
+    strict = {name: notes for name, _, notes in tool_as_sent(replace(ADD_EVENT, strict=True))}
     assert any("strict" in note for note in strict["ollama"])

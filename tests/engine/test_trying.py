@@ -20,9 +20,9 @@ from app.engine.try_tool import (
     MOST_SCRATCHES,
     MOST_TRIES,
     UNASKED,
+    ToolTries,
     Try,
-    Trying,
-    Wanted,
+    TryRequest,
 )
 from app.executors.executor import Checked, Invocation, Report
 from app.executors.table import Executors
@@ -65,9 +65,9 @@ class Fake:
 
 
 @asynccontextmanager
-async def trying(folder: Path) -> AsyncIterator[tuple[Trying, Fake]]:
+async def trying(folder: Path) -> AsyncIterator[tuple[ToolTries, Fake]]:
     fake, numbers = Fake(), count(1)
-    made = Trying(
+    made = ToolTries(
         Executors({"mock": fake, "python": fake}, [fake]),
         folder,
         lambda: 1000,
@@ -79,7 +79,7 @@ async def trying(folder: Path) -> AsyncIterator[tuple[Trying, Fake]]:
         await made.close()
 
 
-async def ended(made: Trying, one: Try) -> Try:
+async def ended(made: ToolTries, one: Try) -> Try:
     while one.result is None:
         await made.wait(one.id, one.changed, 10)
     return one
@@ -89,7 +89,7 @@ async def test_it_runs_with_the_digits_that_were_typed_and_tells_of_its_progress
     tmp_path: Path,
 ) -> None:
     async with trying(tmp_path) as (made, fake):
-        one = await made.start(Wanted(TOOL, FINE))
+        one = await made.start(TryRequest(TOOL, FINE))
         assert (await made.wait(one.id, 0, 10)).progress == "half *************************"
         assert one.fraction == 0.5
         fake.go.set()
@@ -103,16 +103,16 @@ async def test_it_runs_with_the_digits_that_were_typed_and_tells_of_its_progress
 @pytest.mark.parametrize(
     ("wanted", "error", "words"),
     [
-        (Wanted(TOOL, '{"n": '), BadInput, "cannot be run"),
-        (Wanted(TOOL, '{"n": 1, "n": 2}'), BadInput, "duplicate"),
-        (Wanted(TOOL, '{"n": "1"}'), Refused, "run it anyway"),
-        (Wanted(TOOL, ""), Refused, 'no "n"'),
-        (Wanted(TOOL, FINE, seen="of another time"), Conflict, "has changed"),
-        (Wanted(Tool("ask", answered_by="person"), "{}"), Refused, "write the answer"),
+        (TryRequest(TOOL, '{"n": '), BadInput, "cannot be run"),
+        (TryRequest(TOOL, '{"n": 1, "n": 2}'), BadInput, "duplicate"),
+        (TryRequest(TOOL, '{"n": "1"}'), Refused, "run it anyway"),
+        (TryRequest(TOOL, ""), Refused, 'no "n"'),
+        (TryRequest(TOOL, FINE, seen="of another time"), Conflict, "has changed"),
+        (TryRequest(Tool("ask", answered_by="person"), "{}"), Refused, "write the answer"),
     ],
 )
 async def test_what_may_not_run_does_not(
-    tmp_path: Path, wanted: Wanted, error: type[Exception], words: str
+    tmp_path: Path, wanted: TryRequest, error: type[Exception], words: str
 ) -> None:
     async with trying(tmp_path) as (made, fake):
         with pytest.raises(error, match=words):
@@ -125,27 +125,27 @@ async def test_what_was_seen_is_what_runs(tmp_path: Path) -> None:
         fake.go.set()
         looked = await made.look(TOOL, FINE)
         assert [one.kind for one in looked.problems] == ["caution"]
-        await ended(made, await made.start(Wanted(TOOL, FINE, seen=looked.seen)))
+        await ended(made, await made.start(TryRequest(TOOL, FINE, seen=looked.seen)))
         fake.code = "b"
         with pytest.raises(Conflict):
-            await made.start(Wanted(TOOL, FINE, seen=looked.seen))
+            await made.start(TryRequest(TOOL, FINE, seen=looked.seen))
         fake.code = "a"
         other = Tool("add", parameters=NUMBER, config={"result": "y"})
         with pytest.raises(Conflict):
-            await made.start(Wanted(other, FINE, seen=looked.seen))
+            await made.start(TryRequest(other, FINE, seen=looked.seen))
 
 
 async def test_run_anyway_and_nothing_at_all(tmp_path: Path) -> None:
     async with trying(tmp_path) as (made, fake):
         fake.go.set()
-        await ended(made, await made.start(Wanted(TOOL, '{"n": "1"}', anyway=True)))
-        await ended(made, await made.start(Wanted(TOOL, "null", anyway=True)))
+        await ended(made, await made.start(TryRequest(TOOL, '{"n": "1"}', anyway=True)))
+        await ended(made, await made.start(TryRequest(TOOL, "null", anyway=True)))
         assert [one.arguments for one in fake.asked] == ['{"n": "1"}', "{}"]
 
 
 async def test_cancel_ends_it(tmp_path: Path) -> None:
     async with trying(tmp_path) as (made, fake):
-        one = await made.start(Wanted(TOOL, FINE))
+        one = await made.start(TryRequest(TOOL, FINE))
         await fake.begun.wait()
         await made.cancel(one.id)
         assert one.result is not None
@@ -160,30 +160,30 @@ async def test_tries_of_one_page_share_a_scratch_session_until_it_is_forgotten(
     left.mkdir()
     async with trying(tmp_path) as (made, fake):
         fake.go.set()
-        first = await ended(made, await made.start(Wanted(TOOL, FINE)))
+        first = await ended(made, await made.start(TryRequest(TOOL, FINE)))
         assert not left.exists()
-        second = await ended(made, await made.start(Wanted(TOOL, FINE, first.scratch)))
+        second = await ended(made, await made.start(TryRequest(TOOL, FINE, first.scratch)))
         assert second.scratch == first.scratch
         assert [one.call for one in fake.asked] == ["1.1", "1.2"]
         assert list(tmp_path.iterdir()) == [tmp_path / f"try-{first.scratch}"]
         await made.forget(first.scratch)
         assert fake.forgotten == [f"try-{first.scratch}"]
         assert list(tmp_path.iterdir()) == []
-        third = await ended(made, await made.start(Wanted(TOOL, FINE, first.scratch)))
+        third = await ended(made, await made.start(TryRequest(TOOL, FINE, first.scratch)))
         assert third.scratch != first.scratch
 
 
 async def test_few_run_at_once_and_few_are_kept(tmp_path: Path) -> None:
     async with trying(tmp_path) as (made, fake):
-        first = [await made.start(Wanted(TOOL, FINE)) for _ in range(MOST_RUNNING)]
+        first = [await made.start(TryRequest(TOOL, FINE)) for _ in range(MOST_RUNNING)]
         with pytest.raises(Refused, match="cancel one"):
-            await made.start(Wanted(TOOL, FINE))
+            await made.start(TryRequest(TOOL, FINE))
         fake.go.set()
         for _ in range(MOST_TRIES):
             await ended(made, first[0])
             for one in first:
                 await ended(made, one)
-            await ended(made, await made.start(Wanted(TOOL, FINE)))
+            await ended(made, await made.start(TryRequest(TOOL, FINE)))
         with pytest.raises(NotFound, match="run it again"):
             made.get(first[0].id)
         assert len(list(tmp_path.iterdir())) == MOST_SCRATCHES
@@ -193,7 +193,7 @@ async def test_few_run_at_once_and_few_are_kept(tmp_path: Path) -> None:
 async def test_of_many_that_begin_at_once_few_run(tmp_path: Path) -> None:
     (tmp_path / "try-left").mkdir()
     async with trying(tmp_path) as (made, fake):
-        begun = (made.start(Wanted(TOOL, FINE)) for _ in range(3 * MOST_RUNNING))
+        begun = (made.start(TryRequest(TOOL, FINE)) for _ in range(3 * MOST_RUNNING))
         told = await asyncio.gather(*begun, return_exceptions=True)
         running = [one for one in told if isinstance(one, Try)]
         assert len(running) == MOST_RUNNING
@@ -205,10 +205,10 @@ async def test_of_many_that_begin_at_once_few_run(tmp_path: Path) -> None:
 
 async def test_what_begins_while_a_scratch_is_forgotten_has_another(tmp_path: Path) -> None:
     async with trying(tmp_path) as (made, fake):
-        first = await made.start(Wanted(TOOL, FINE))
+        first = await made.start(TryRequest(TOOL, FINE))
         await fake.begun.wait()
         forgetting = asyncio.create_task(made.forget(first.scratch))
-        starting = asyncio.create_task(made.start(Wanted(TOOL, FINE, first.scratch)))
+        starting = asyncio.create_task(made.start(TryRequest(TOOL, FINE, first.scratch)))
         await forgetting
         second = await starting
         assert second.scratch != first.scratch
@@ -227,7 +227,7 @@ async def test_what_was_drawn_without_asking_runs_where_nothing_is_said_against_
             return Checked("a", (Problem(kind, "Mind the step."),))
 
         monkeypatch.setattr(fake, "checked", checked)
-        wanted = Wanted(TOOL, FINE, seen=UNASKED)
+        wanted = TryRequest(TOOL, FINE, seen=UNASKED)
         if runs:
             await made.start(wanted)
         else:
@@ -237,7 +237,7 @@ async def test_what_was_drawn_without_asking_runs_where_nothing_is_said_against_
 
 async def test_the_end_ends_what_runs(tmp_path: Path) -> None:
     async with trying(tmp_path) as (made, fake):
-        one = await made.start(Wanted(TOOL, FINE))
+        one = await made.start(TryRequest(TOOL, FINE))
         await fake.begun.wait()
         await made.close()
         assert one.result is not None
@@ -246,5 +246,5 @@ async def test_the_end_ends_what_runs(tmp_path: Path) -> None:
 
 async def test_an_answer_by_hand_stands_for_a_run(tmp_path: Path) -> None:
     async with trying(tmp_path) as (made, _):
-        one = made.answered(Wanted(TOOL, FINE), text_result(f"by hand {KEY}"))
+        one = made.answered(TryRequest(TOOL, FINE), text_result(f"by hand {KEY}"))
         assert made.get(one.id).result == text_result("by hand *************************")

@@ -11,7 +11,7 @@ import pytest
 
 from app.core.events import PartEnded
 from app.core.settings import Profile
-from app.engine.decisions import Asked
+from app.engine.decisions import DecisionRequest
 from app.engine.decoded_again import Difference
 from app.engine.verify import verify
 from tests.engine.running import ALLOW_ALL, asked, begun, rested, running, until
@@ -47,7 +47,7 @@ async def test_no_rule_runs_it_and_a_person_can(tmp_path: Path, sent: bytes, why
         (call,) = session.waiting
         assert why in call.asks
         assert json.loads(call.arguments) == SUM
-        await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+        await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
         await rested(engine, session.id)
         assert call.result is not None
         assert call.result.content[0].text == "17 * 23 = 391"

@@ -24,7 +24,7 @@ from app.core.events import (
 )
 from app.core.session import Session
 from app.engine import responses as client_module
-from app.engine.decisions import Asked
+from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.store import database as database_module
 from tests.engine.boundary import Boundary
@@ -113,7 +113,7 @@ async def test_after_a_stop_that_is_not_saved_yet_nothing_is_decided(
     async with watched(tmp_path) as (engine, _):
         session = await waiting(engine, noting(tmp_path))
         (call,) = session.waiting
-        run = Asked("run", call.digest)
+        run = DecisionRequest("run", call.digest)
         disk = FullDisk(engine, monkeypatch)
         disk.on = True
         with pytest.raises(StoreUnwritable):
@@ -190,10 +190,10 @@ async def test_a_call_begins_only_when_that_is_saved(
         disk.on = True
         for _ in range(2):
             with pytest.raises(StoreUnwritable):
-                await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+                await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
         await disk.lifted()
         assert (await rested(engine, session.id)).state == "waiting"
-        await engine.driver.decide(session.id, call.id, Asked("run", call.digest))
+        await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
         assert (await rested(engine, session.id)).state == "idle"
     assert effects(tmp_path) == 1
 

@@ -32,7 +32,7 @@ from app.core.events import (
 )
 from app.core.settings import Profile
 from app.core.tools import Content, Tool, ToolResult
-from app.engine.export_session import is_private, leaving, look
+from app.engine.export_session import is_private, look, redact_bundle
 from app.export.jsonl import read
 from app.export.kept import Kept, Piece, Recording, Written
 from app.export.redact import redacted
@@ -136,7 +136,7 @@ def planted() -> Kept:
 
 
 WHOLE = planted()
-MASKED = leaving(WHOLE, {KNOWN}, ENV, ())
+MASKED = redact_bundle(WHOLE, {KNOWN}, ENV, ())
 
 
 def texts_of(form: str, written: Written) -> str:
@@ -177,9 +177,9 @@ def test_what_a_call_prints_is_masked_as_one_text(secret: str, cut: int) -> None
     printed = f"out: {secret} done"
     for text in (printed[: 5 + cut], printed[5 + cut :]):
         log.add(CallProgressed("1.1", "", None, text))
-    (told,) = (m for m in leaving(Kept(log.session(), "", log.events), {KNOWN}, {}, ()).marks)
+    (told,) = (m for m in redact_bundle(Kept(log.session(), "", log.events), {KNOWN}, {}, ()).marks)
     assert (told.where, told.count) == ("call 1.1", 2)
-    masked = leaving(Kept(log.session(), "", log.events), {KNOWN}, {}, ()).kept.log
+    masked = redact_bundle(Kept(log.session(), "", log.events), {KNOWN}, {}, ()).kept.log
     texts = [one.event.output for one in masked if isinstance(one.event, CallProgressed)]
     assert "".join(texts) == f"out: {'*' * len(secret)} done"
     assert len(texts[0]) == 5 + cut
@@ -282,20 +282,22 @@ def test_bodies_stay_json_and_words_stay() -> None:
 
 
 def test_the_last_one_is_kept_until_anything_of_it_is_another() -> None:
-    first = leaving(WHOLE, {KNOWN}, ENV, ()).kept
-    assert leaving(replace(WHOLE, log=list(WHOLE.log)), {KNOWN}, ENV, ()).kept.log is first.log
+    first = redact_bundle(WHOLE, {KNOWN}, ENV, ()).kept
+    assert (
+        redact_bundle(replace(WHOLE, log=list(WHOLE.log)), {KNOWN}, ENV, ()).kept.log is first.log
+    )
     others = (
-        leaving(WHOLE, set(), ENV, ()),
-        leaving(replace(WHOLE, title="T"), {KNOWN}, ENV, ()),
-        leaving(replace(WHOLE, recordings={}), {KNOWN}, ENV, ()),
-        leaving(WHOLE, {KNOWN}, ENV, ("recordings",)),
+        redact_bundle(WHOLE, set(), ENV, ()),
+        redact_bundle(replace(WHOLE, title="T"), {KNOWN}, ENV, ()),
+        redact_bundle(replace(WHOLE, recordings={}), {KNOWN}, ENV, ()),
+        redact_bundle(WHOLE, {KNOWN}, ENV, ("recordings",)),
     )
     assert all(one.kept.log is not first.log for one in others)
     assert others[1].kept.title == "T"
 
 
 def test_twice_is_once_and_nothing_found_is_nothing_changed() -> None:
-    again = leaving(MASKED.kept, {KNOWN}, ENV, ())
+    again = redact_bundle(MASKED.kept, {KNOWN}, ENV, ())
     assert again.marks == ()
     assert again.kept.log == MASKED.kept.log
     assert again.kept.recordings == MASKED.kept.recordings

@@ -6,7 +6,7 @@ import shlex
 
 from app.core.servers import Server
 from app.core.tools import Tool
-from app.engine.servers import Offered
+from app.engine.servers import OfferedTool
 from app.executors.mcp_results import Listed
 from app.render.servers import Line, difference, hidden, server_form
 from tests.tables import each_row
@@ -37,7 +37,7 @@ def test_hidden_characters_are_counted_wherever_they_are(server: Server, count: 
 def test_a_difference_is_of_what_a_model_is_told() -> None:
     own = Tool("t", "Reads.\nA file.", {"type": "object"})
     now = Listed("t", "", "Reads.\nAll files.", {"type": "object", "x": 1})
-    lines = difference(Offered("t", "changed", now, own))
+    lines = difference(OfferedTool("t", "changed", now, own))
     signed = [line for line in lines if line.sign != " "]
     assert signed == [
         Line("-", "A file."),
@@ -47,5 +47,5 @@ def test_a_difference_is_of_what_a_model_is_told() -> None:
         Line("+", '  "x": 1'),
     ]
     assert Line(" ", "Reads.") in lines
-    alone = difference(Offered("t", "changed", now, None))
+    alone = difference(OfferedTool("t", "changed", now, None))
     assert {line.sign for line in alone} == {"+"}

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from app.core.errors import BadInput, Conflict, PlaygroundError
-from app.engine.decisions import Asked
+from app.engine.decisions import DecisionRequest
 from app.web.answers import refusals, several
 from tests.served import Reached, rested
 
@@ -126,7 +126,7 @@ class Meeting:
     def __init__(self, wanted: int) -> None:
         self.wanted, self.all_here = wanted, anyio.Event()
 
-    async def decide(self, session_id: str, call_id: str, asked: Asked) -> None:
+    async def decide(self, session_id: str, call_id: str, asked: DecisionRequest) -> None:
         self.wanted -= 1
         if not self.wanted:
             self.all_here.set()
@@ -143,9 +143,9 @@ def site_of(driver: Meeting) -> Any:
 
 async def test_no_decision_of_several_waits_for_another() -> None:
     unread = BadInput("text must be a text.")
-    decisions: list[tuple[str, Asked | PlaygroundError]] = [
-        ("1.0", Asked("run")),
-        ("1.1", Asked("run", "stale")),
+    decisions: list[tuple[str, DecisionRequest | PlaygroundError]] = [
+        ("1.0", DecisionRequest("run")),
+        ("1.1", DecisionRequest("run", "stale")),
         ("1.2", unread),
     ]
     with anyio.fail_after(10):
@@ -160,7 +160,7 @@ async def test_no_decision_of_several_waits_for_another() -> None:
 
 async def test_a_bug_in_one_is_told_after_all_are_over() -> None:
     meeting = Meeting(2)
-    decisions = [("1.0", Asked("run", "bug")), ("1.1", Asked("run"))]
+    decisions = [("1.0", DecisionRequest("run", "bug")), ("1.1", DecisionRequest("run"))]
     with anyio.fail_after(10), pytest.raises(RuntimeError, match="a bug"):
         await several(site_of(meeting), "s", decisions)
     assert meeting.wanted == 0

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, Conflict, PlaygroundError
-from app.engine.decisions import Asked
+from app.engine.decisions import DecisionRequest
 from app.engine.settings import settings_from
 from app.protocols.raw_json import Quoted
 from app.render.pages import toast
@@ -60,7 +60,7 @@ async def decide(request: Request) -> Response:
     return answer(request, {"ok": True, "call": call_id}, location=_no_htmx(request))
 
 
-def asked(body: Body, *path: int) -> Asked:
+def asked(body: Body, *path: int) -> DecisionRequest:
     """The decision of a form or a JSON body; `arguments` may be an object or JSON text.
 
     An object counts as it was written, digits and order; an empty text is `{}`, and only a
@@ -72,7 +72,7 @@ def asked(body: Body, *path: int) -> Asked:
         arguments = body.quoted.member(*path, "arguments")
     if arguments is not None and not isinstance(arguments, str):
         raise BadInput("arguments must be an object, or its JSON as a text.")
-    return Asked(
+    return DecisionRequest(
         body.text("decision"),
         body.text("digest"),
         arguments,
@@ -110,14 +110,14 @@ def _told(request: Request, outcomes: list[dict[str, Any]], status: int = 200) -
     return answer(request, outcomes, location=_no_htmx(request))
 
 
-async def body_of_list(request: Request) -> list[tuple[str, Asked | PlaygroundError]]:
+async def body_of_list(request: Request) -> list[tuple[str, DecisionRequest | PlaygroundError]]:
     """A JSON list of decisions, or a form with `decision` and repeated `call` = "ID DIGEST". One
     of the list that cannot be read is its error."""
     if not request.headers.get("content-type", "").startswith("application/json"):
         body = await body_of(request)
         pairs = [shown.partition(" ") for shown in body.all("call")]
         decision, seen = body.text("decision"), _seen(body)
-        return [(call, Asked(decision, digest, seen=seen)) for call, _, digest in pairs]
+        return [(call, DecisionRequest(decision, digest, seen=seen)) for call, _, digest in pairs]
     raw = await request.body()
     listed = await asyncio.to_thread(json_of, raw) if len(raw) > LARGE else json_of(raw)
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
@@ -129,7 +129,7 @@ async def body_of_list(request: Request) -> list[tuple[str, Asked | PlaygroundEr
     ]
 
 
-async def _listed(body: Body, place: int) -> Asked | PlaygroundError:
+async def _listed(body: Body, place: int) -> DecisionRequest | PlaygroundError:
     try:
         return replace(asked(body, place), images=await images_of(body, "answer"))
     except PlaygroundError as error:

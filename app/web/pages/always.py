@@ -18,7 +18,7 @@ from app.core.session import Call
 from app.engine.decisions import outcome
 from app.engine.rule_from import MOST_WORDS
 from app.engine.rules import ALWAYS
-from app.engine.sessions import Live
+from app.engine.sessions import LiveSession
 from app.render.always import About, Choice, about, drawn_about, drawn_panel, panel, print_of
 from app.render.pages import toast
 from app.render.rules import rule_data
@@ -159,7 +159,9 @@ def _list(choice: Choice, session_id: str) -> str:
     return session_id if choice.scope == "session" else ALWAYS
 
 
-def _offered(site: Site, live: Live, call: Call, choice: Choice) -> tuple[Proposal, Sequence[Rule]]:
+def _offered(
+    site: Site, live: LiveSession, call: Call, choice: Choice
+) -> tuple[Proposal, Sequence[Rule]]:
     """The proposal, and the rules of the list that it would be written into."""
     rules = site.engine.rules
     there = rules.listed(_list(choice, live.id))

@@ -13,7 +13,7 @@ from app.core.errors import BadInput
 from app.core.serialization import to_data
 from app.core.session import Call
 from app.core.tools import ToolResult
-from app.engine.suggestions import draft, past_result
+from app.engine.suggestions import past_result, suggest_result
 from app.render.answering import (
     Said,
     alike,
@@ -75,7 +75,7 @@ async def drafted(request: Request) -> Response:
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < MOST_DRAFTS:
         raise BadInput(f"number is a whole number from 0 to {MOST_DRAFTS - 1}.")
     call = await _call(request)
-    made = await asyncio.to_thread(draft, call, number)
+    made = await asyncio.to_thread(suggest_result, call, number)
     return as_json(
         {
             "text": tidied(made.text),

@@ -15,7 +15,7 @@ from app.core.session import Session, Turn
 from app.core.settings import Profile
 from app.engine.engine import Engine
 from app.engine.preview import WIRES, preview, profile_on
-from app.engine.responses import SIMULATED_PATHS, merged
+from app.engine.responses import SIMULATED_PATHS, join_headers
 from app.export import curl, python
 from app.export.requests import SIMULATOR, SIMULATOR_KEY, Asked, asked, sent_turns, written
 from app.protocols.addresses import joined
@@ -132,7 +132,7 @@ def _sent(session: Session, turn: Turn, profile: Profile) -> tuple[RequestSent, 
         base = SIMULATOR + SIMULATED_PATHS[profile.protocol]
     name = SIMULATOR_KEY if profile.simulated else profile.key_name
     key = codec(profile.protocol).key_header("$" + name, profile.quirks) if name else {}
-    headers = merged(request.headers, profile.headers, key)
+    headers = join_headers(request.headers, profile.headers, key)
     url, body = joined(base, request.path), request.body.decode("utf-8")
     sent = RequestSent(turn.number, profile.protocol, request.method, url, headers, body)
     return sent, request.notes

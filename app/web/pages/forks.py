@@ -14,8 +14,8 @@ from starlette.responses import HTMLResponse, Response
 from app.core.errors import BadInput
 from app.core.forks import Spot, spot
 from app.core.settings import Settings
-from app.engine.decisions import Asked
-from app.engine.fork import Change, Place, fork, standing, what_if
+from app.engine.decisions import DecisionRequest
+from app.engine.fork import Change, ForkPlace, fork, fork_standing, what_if
 from app.engine.suggestions import past_result
 from app.render.answering import past_of
 from app.render.forks import (
@@ -50,10 +50,10 @@ MOST_RESULTS = 6
 class Wanted:
     """What a body asks for. `answers` are the alternatives to one call, None where none are."""
 
-    place: Place
+    place: ForkPlace
     text: str | None
-    asked: Asked | None
-    answers: Sequence[Asked] | None
+    asked: DecisionRequest | None
+    answers: Sequence[DecisionRequest] | None
     change: Change | None
     title: str
     go: bool
@@ -81,7 +81,7 @@ async def form(request: Request) -> Response:
     """GET /sessions/ID/fork: the form for the place that the query names, alone or as a page."""
     site, session_id = site_of(request), request.path_params["id"]
     place = place_of(dict(request.query_params))
-    stands = await standing(site.engine, session_id, place)
+    stands = await fork_standing(site.engine, session_id, place)
     name, value = next(
         ((name, request.query_params[name]) for name in PLACES if request.query_params.get(name)),
         ("", ""),
@@ -190,7 +190,9 @@ async def _with_past(site: Site, body: Body, one: Wanted) -> Wanted:
             raise BadInput("past is SESSION/SEQ, as the list of past results has it.")
         result = await past_result(site.engine.log, session, int(seq))
         images = tuple(piece for piece in result.content if piece.type == "image")
-        answers.append(Asked("answer", text=result.text, is_error=result.is_error, images=images))
+        answers.append(
+            DecisionRequest("answer", text=result.text, is_error=result.is_error, images=images)
+        )
     if len(answers) > MOST_RESULTS:
         raise BadInput(f"What if takes 1 to {MOST_RESULTS} results; leave some out.")
     return replace(one, answers=answers)
@@ -231,25 +233,25 @@ def wanted(body: Body) -> Wanted:
     return Wanted(place, text, asked, answers, _change(body), title, go)
 
 
-def place_of(data: Mapping[str, Any]) -> Place:
+def place_of(data: Mapping[str, Any]) -> ForkPlace:
     """The one place that is named, or the end."""
     named = [name for name in PLACES if data.get(name) not in (None, "")]
     if len(named) > 1:
         raise BadInput(f"A fork begins at one place: leave out {named[0]} or {named[1]}.")
     if not named:
-        return Place()
+        return ForkPlace()
     name, value = named[0], data[named[0]]
     if name == "call":
         if not isinstance(value, str):
             raise BadInput('call must be the id of a call, such as "1.0".')
-        return Place(call=value)
+        return ForkPlace(call=value)
     number = _number(name, value, least=0 if name == "seq" else 1)
     match name:
         case "prompt":
-            return Place(prompt=number)
+            return ForkPlace(prompt=number)
         case "turn":
-            return Place(turn=number)
-    return Place(seq=number)
+            return ForkPlace(turn=number)
+    return ForkPlace(seq=number)
 
 
 def _number(name: str, value: object, least: int) -> int:
@@ -271,13 +273,13 @@ def _text(body: Body, name: str) -> str:
     return text if body.is_json else text.replace("\r\n", "\n")
 
 
-def _asked(body: Body, name: str) -> Asked:
+def _asked(body: Body, name: str) -> DecisionRequest:
     if name == "arguments":
-        return Asked("run", arguments=_arguments(body), anyway=body.flag("anyway"))
+        return DecisionRequest("run", arguments=_arguments(body), anyway=body.flag("anyway"))
     if name == "deny":
         reason = "" if body.data["deny"] is True else _text(body, "deny")
-        return Asked("deny", text=reason)
-    return Asked("answer", text=_text(body, "answer"), is_error=body.flag("is_error"))
+        return DecisionRequest("deny", text=reason)
+    return DecisionRequest("answer", text=_text(body, "answer"), is_error=body.flag("is_error"))
 
 
 def _arguments(body: Body) -> str:
@@ -291,7 +293,7 @@ def _arguments(body: Body) -> str:
     return arguments
 
 
-def _answers(body: Body) -> list[Asked] | None:
+def _answers(body: Body) -> list[DecisionRequest] | None:
     """The alternatives: of a script each a text or an object, of a form its fields that are not
     empty. None where none are named."""
     if not _given(body, "results"):
@@ -305,7 +307,7 @@ def _answers(body: Body) -> list[Asked] | None:
         failed = body.all("failed")
         texts = [shown.replace("\r\n", "\n") for shown in body.all("results")]
         answers = [
-            Asked("answer", text=text, is_error=str(place) in failed)
+            DecisionRequest("answer", text=text, is_error=str(place) in failed)
             for place, text in enumerate(texts)
             if text.strip()
         ]
@@ -314,14 +316,14 @@ def _answers(body: Body) -> list[Asked] | None:
     return answers
 
 
-def _result(one: object) -> Asked:
+def _result(one: object) -> DecisionRequest:
     match one:
         case str():
-            return Asked("answer", text=one)
+            return DecisionRequest("answer", text=one)
         case {"text": str(text), **rest} if rest.keys() <= {"is_error"}:
             error = rest.get("is_error", False)
             if isinstance(error, bool):
-                return Asked("answer", text=text, is_error=error)
+                return DecisionRequest("answer", text=text, is_error=error)
     raise BadInput('A result is a text, or {"text": a text, "is_error": true or false}.')
 
 

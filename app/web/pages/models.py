@@ -13,7 +13,7 @@ from app.core.errors import BadInput
 from app.core.session import Prompt
 from app.core.settings import Profile, Settings
 from app.engine.ask_models import asked_anew, asked_of_forks, settings_at
-from app.engine.fork import Place
+from app.engine.fork import ForkPlace
 from app.engine.preview import WIRES
 from app.engine.settings import settings_from
 from app.render.beside import AskedFrom, ModelRow, models_page
@@ -68,7 +68,7 @@ async def _asked_from(site: Site, session_id: str) -> tuple[AskedFrom | None, Se
             item for item in session.items if isinstance(item, Prompt) and item.role == "user"
         ]
         last = prompts[-1] if prompts else None
-        place = Place(prompt=last.number) if last is not None else Place()
+        place = ForkPlace(prompt=last.number) if last is not None else ForkPlace()
         source = AskedFrom(
             session.id,
             live.title,
@@ -118,19 +118,19 @@ def _row(profile: str, model: str, choice: str) -> Mapping[str, Any]:
     return {name: value for name, value in row.items() if value}
 
 
-async def _place(site: Site, session_id: str, body: Body) -> Place:
+async def _place(site: Site, session_id: str, body: Body) -> ForkPlace:
     """Where the forks begin: before prompt N, or at the end."""
     if body.is_json:
         number = body.data.get("prompt")
         if number is None:
-            return Place()
+            return ForkPlace()
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise BadInput("prompt must be the number of a prompt, from 1.")
-        return Place(prompt=number)
+        return ForkPlace(prompt=number)
     if body.text("at") != "prompt":
-        return Place()
+        return ForkPlace()
     async with site.engine.hub.holding(session_id) as live:
-        return Place(prompt=live.session.prompts)
+        return ForkPlace(prompt=live.session.prompts)
 
 
 async def _base(site: Site, body: Body) -> Settings:

@@ -17,7 +17,7 @@ from app.core.providers import SHIPPED
 from app.core.serialization import to_data
 from app.core.settings import Profile
 from app.engine.engine import Engine
-from app.engine.own_profiles import checked_profile
+from app.engine.own_profiles import profile_from
 from app.engine.providers import Listing, Tested
 from app.net.client import is_loopback
 from app.protocols.registry import CODECS
@@ -68,7 +68,7 @@ async def save(request: Request) -> Response:
     engine, original = site.engine, "" if body.is_json else body.text("original")
     mask = engine.keys.redactor().redact_text
     try:
-        profile = checked_profile(body.data if body.is_json else _from_form(body), mask)
+        profile = profile_from(body.data if body.is_json else _from_form(body), mask)
         _check_taken(engine, profile.name, original, is_json=body.is_json)
     except BadInput as error:
         if wants(request) != "page":

@@ -16,8 +16,8 @@ from starlette.responses import HTMLResponse, Response
 from app.core.errors import BadInput, Conflict, NotFound, PlaygroundError
 from app.core.rules import Rule, base_of
 from app.engine.no_keys import check_rule
-from app.engine.rule_from import rule_from
-from app.engine.rules import ALWAYS, Rules
+from app.engine.rule_from import parse_rule
+from app.engine.rules import ALWAYS, RuleStore
 from app.render.pages import partial, toast
 from app.render.rule_places import places
 from app.render.rules import (
@@ -194,7 +194,7 @@ def _which(request: Request) -> tuple[str, str]:
     return _list(request), request.path_params["rule"]
 
 
-def _rules(request: Request) -> Rules:
+def _rules(request: Request) -> RuleStore:
     return site_of(request).engine.rules
 
 
@@ -310,7 +310,7 @@ def _read(request: Request, data: Any) -> Rule:
     """BadInput where it is no rule, or holds a known key, which is not said."""
     redactor = site_of(request).engine.keys.redactor()
     try:
-        rule = rule_from(data)
+        rule = parse_rule(data)
     except BadInput as error:
         raise BadInput(redactor.redact_text(str(error))) from None
     check_rule(rule, redactor)

@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, Conflict
 from app.core.serialization import to_data
-from app.engine.servers import Shown
+from app.engine.servers import ShownServer
 from app.render.servers import (
     ServerForm,
     server_editor,
@@ -121,7 +121,7 @@ async def delete(request: Request) -> Response:
     return answer(request, {"ok": True}, location="/servers")
 
 
-def data_of(row: Shown) -> dict[str, Any]:
+def data_of(row: ShownServer) -> dict[str, Any]:
     """A server as scripts read it."""
     tools = [
         {
@@ -145,7 +145,7 @@ def data_of(row: Shown) -> dict[str, Any]:
     }
 
 
-async def _page(request: Request, row: Shown, wrong: str = "", status: int = 200) -> Response:
+async def _page(request: Request, row: ShownServer, wrong: str = "", status: int = 200) -> Response:
     site = site_of(request)
     taken = request.query_params.get("taken", "")
     told = f"{taken} in the library now." if taken.isascii() and taken.isdigit() else ""

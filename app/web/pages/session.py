@@ -17,8 +17,8 @@ from app.core.errors import BadInput
 from app.core.serialization import logged_data
 from app.core.session import folded
 from app.engine.preview import preview
-from app.engine.recorded_model import said
-from app.engine.sessions import Live
+from app.engine.recorded_model import recorded_prompt
+from app.engine.sessions import LiveSession
 from app.render.blocks import block
 from app.render.code import ShownCode
 from app.render.pages import more_cards_shown, session_page, stream_fragment
@@ -108,14 +108,14 @@ async def page(
     return HTMLResponse(await asyncio.to_thread(session_page, site.env, view, around))
 
 
-async def _is_late(site: Site, live: Live) -> bool:
+async def _is_late(site: Site, live: LiveSession) -> bool:
     """Whether a page goes ahead of the rows of the wire."""
     if live.session.state == "running":
         return False
     return live.session.seq > LONG or await site.engine.log.recorded(live.id) > LONG_BYTES
 
 
-async def _heard(site: Site, live: Live) -> int:
+async def _heard(site: Site, live: LiveSession) -> int:
     """When the last byte of an answer came that still streams; 0 where there is none."""
     turn = live.session.turn
     if turn is None or not turn.open:
@@ -123,11 +123,13 @@ async def _heard(site: Site, live: Live) -> int:
     return await site.engine.log.heard_ms(live.id, turn.number)
 
 
-async def _say(site: Site, live: Live) -> str:
+async def _say(site: Site, live: LiveSession) -> str:
     """What was asked next where a recording answers."""
     settings = live.session.settings
     played = settings.profile.recorded if settings is not None else ""
-    return await said(site.engine.log, played, live.session.prompts + 1) if played else ""
+    return (
+        await recorded_prompt(site.engine.log, played, live.session.prompts + 1) if played else ""
+    )
 
 
 async def more_cards(request: Request) -> Response:

@@ -14,7 +14,7 @@ from app.core.errors import NotFound
 from app.core.serialization import to_data
 from app.core.settings import Settings
 from app.engine.preview import WIRES, profile_on
-from app.engine.rule_from import rule_from
+from app.engine.rule_from import parse_rule
 from app.engine.settings import settings_from
 from app.render.pages import list_fragment, welcome_page
 from app.store.batch import Summary
@@ -89,7 +89,7 @@ async def create(request: Request) -> Response:
     body = await body_of(request)
     if body.is_json:
         wanted = body.data.get("rules", [])
-        rules = [rule_from(one) for one in (wanted if isinstance(wanted, list) else [wanted])]
+        rules = [parse_rule(one) for one in (wanted if isinstance(wanted, list) else [wanted])]
         asked = {k: v for k, v in body.data.items() if k not in ("title", "rules")}
         settings = await settings_from(site.engine, asked)
         site.engine.rules.check(rules)  # before there is a session that nobody asked for again

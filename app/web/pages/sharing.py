@@ -17,9 +17,9 @@ from app.core.errors import BadInput, Refused
 from app.core.serialization import to_data
 from app.core.settings import Settings, with_waits
 from app.engine.engine import Engine
-from app.engine.export_session import kept, leaving
-from app.engine.fork import Place, fork
-from app.engine.import_session import WHAT, bring, harmless
+from app.engine.export_session import read_bundle, redact_bundle
+from app.engine.fork import ForkPlace, fork
+from app.engine.import_session import WHAT, harmless, import_session
 from app.engine.no_keys import check_tools
 from app.export.kept import Kept, Written
 from app.export.redact import Redacted
@@ -64,7 +64,7 @@ async def share(request: Request) -> Response:
             read = await asyncio.to_thread(EXPORTS["markdown"].write, redacted.kept)
     except (BadInput, Refused) as error:  # this form cannot say this session; others may
         wrong = str(error)
-        whole = await kept(site.engine, session_id)
+        whole = await read_bundle(site.engine, session_id)
         redacted = await asyncio.to_thread(_masked, site.engine, whole, ())
     page = SharePage(
         session_id,
@@ -87,14 +87,14 @@ async def _made(
 ) -> tuple[Kept, Redacted, Written]:
     engine = site_of(request).engine
     here = str(request.base_url).rstrip("/")
-    whole = await kept(engine, request.path_params["id"], here)
+    whole = await read_bundle(engine, request.path_params["id"], here)
     # In a thread, for a large session takes seconds.
     redacted = await asyncio.to_thread(_masked, engine, whole, left_out)
     return whole, redacted, await asyncio.to_thread(EXPORTS[form].write, redacted.kept)
 
 
 def _masked(engine: Engine, whole: Kept, left_out: Collection[str]) -> Redacted:
-    return leaving(whole, engine.keys.secrets(), engine.private, left_out)
+    return redact_bundle(whole, engine.keys.secrets(), engine.private, left_out)
 
 
 # -- from somebody else
@@ -110,7 +110,7 @@ async def take_in(request: Request) -> Response:
     site = site_of(request)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in FORMS:
-        session_id = await bring(site.engine, await request.body())
+        session_id = await import_session(site.engine, await request.body())
         return answer(request, {"id": session_id}, status=201, location=_page(session_id))
     body = await body_of(request)
     files = body.form.getlist("file") if body.form is not None else []
@@ -119,7 +119,7 @@ async def take_in(request: Request) -> Response:
     try:
         if not data.strip():
             raise BadInput(f"Paste a text or choose a file: {WHAT}.")
-        session_id = await bring(site.engine, data)
+        session_id = await import_session(site.engine, data)
     except BadInput as error:
         if wants(request) != "page":
             raise
@@ -155,7 +155,7 @@ async def take(request: Request) -> Response:
         model, limits = settings.model if kept_model else "", with_waits(settings.limits, profile)
         extra = settings.extra if profile.protocol == settings.profile.protocol else {}
         settings = replace(settings, profile=profile, model=model, limits=limits, extra=extra)
-    child = await fork(site.engine, session_id, Place(), settings=settings, go=False)
+    child = await fork(site.engine, session_id, ForkPlace(), settings=settings, go=False)
     return answer(request, {"id": child}, status=201, location=_page(child))
 
 

@@ -13,7 +13,7 @@ from app.core.errors import BadInput, BadTool, NotFound, PlaygroundError, Refuse
 from app.core.serialization import to_data
 from app.core.tools import Tool, text_result
 from app.engine.no_keys import check_tools
-from app.engine.try_tool import STEP_S, Try, Wanted
+from app.engine.try_tool import STEP_S, Try, TryRequest
 from app.formats.results import as_data, wire_results
 from app.render import trying as draw
 from app.render.trying import Panel
@@ -87,7 +87,7 @@ async def _run_for_page(
         return await _told(request, _answered(site, tool, text, typed, body))
     if await trying.is_off(site, tool, name):
         raise Refused("This tool is switched off; look at what it runs and switch it on first.")
-    wanted = Wanted(
+    wanted = TryRequest(
         tool,
         text,
         typed.scratch,
@@ -99,7 +99,7 @@ async def _run_for_page(
 
 
 def _answered(site: Site, tool: Tool, text: str, typed: Typed, body: Body) -> Try:
-    wanted = Wanted(tool, "{}", typed.scratch)
+    wanted = TryRequest(tool, "{}", typed.scratch)
     result = text_result(text, is_error=body.flag("try_error"))
     return site.engine.trying.answered(wanted, result)
 
@@ -213,10 +213,10 @@ async def _run_for_script(request: Request, body: Body) -> Response:
             raise BadInput("tool is the name of a tool, or a tool in our own form.")
     if tool.answered_by == "person" and "answer" in body.data:
         one = site.engine.trying.answered(
-            Wanted(tool, "{}"), text_result(body.text("answer"), is_error=body.flag("is_error"))
+            TryRequest(tool, "{}"), text_result(body.text("answer"), is_error=body.flag("is_error"))
         )
         return await _told(request, one)
-    wanted = Wanted(
+    wanted = TryRequest(
         tool,
         _arguments(body),
         body.text("scratch"),

@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, Response
 from app.core.errors import BadInput
 from app.core.rules import told
 from app.core.tools import Tool
-from app.engine.rule_from import rule_from
+from app.engine.rule_from import parse_rule
 from app.engine.rules import ALWAYS
 from app.render.pages import toast
 from app.render.when import When, drawn_when, own_rule, place_for, when_called
@@ -86,7 +86,7 @@ async def _set(site: Site, tool: Tool, action: str, text: str) -> str:
             await rules.delete(ALWAYS, before.id)
     else:
         text = text if action != "run" else ""
-        rule = rule_from({"tool": tool.name, "action": action, "text": text})
+        rule = parse_rule({"tool": tool.name, "action": action, "text": text})
         said = f"From now on: {told(rule)}."
         if before is None:
             place = place_for(tool, listed)

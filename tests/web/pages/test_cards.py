@@ -16,7 +16,7 @@ from anyio.from_thread import BlockingPortal
 from app.core.events import CallDecided
 from app.core.session import Session
 from app.core.tools import Tool
-from app.engine.decisions import Asked
+from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.render.wire_rows import SHOWN
 from app.simulator.scenario import scenario
@@ -144,7 +144,9 @@ async def test_a_stream_tells_of_what_its_page_shows(served: Served) -> None:
     usual = Cursor(served.engine.hub.position, -1)
     all_of_it = Cursor(served.engine.hub.position, -1, shown={1: 200})
     hidden = list(served.session.calls())[119]
-    await served.engine.driver.decide(served.session.id, hidden.id, Asked("deny", hidden.digest))
+    await served.engine.driver.decide(
+        served.session.id, hidden.id, DecisionRequest("deny", hidden.digest)
+    )
     block_id = f"call-{hidden.id.replace('.', '-')}"
     told = await served.sent(usual)
     assert f'hx-target="#{block_id}"' not in told
