@@ -18,8 +18,8 @@ from app.commands.listening import bound, ended_by_signals, port_of, serve, serv
 from app.commands.opening import opened
 from app.core.errors import BadInput
 from app.engine.engine import Engine
-from app.engine.memory import give_back_large_blocks
 from app.engine.recorded_model import tape
+from app.engine.sessions import give_back_large_blocks
 from app.net.keys import harden_process
 from app.simulator.app import simulator_app
 from app.store.lock import owned, owner_of

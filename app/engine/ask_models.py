@@ -17,8 +17,8 @@ from app.core.settings import Settings
 from app.engine import manage_sessions
 from app.engine.engine import Engine
 from app.engine.fork import ForkPlace, fork
+from app.engine.sessions import title_of
 from app.engine.settings import settings_from
-from app.engine.summaries import title_of
 from app.render.filters import clip
 from app.render.view import model_names
 

@@ -16,11 +16,10 @@ from app.core.providers import ACCOUNT, SHIPPED, profile_named, profiles, with_a
 from app.core.settings import Profile
 from app.core.tools import Tool
 from app.engine.providers import Providers
-from app.engine.recovery import recover
 from app.engine.responses import ProviderClient
 from app.engine.rules import RuleStore
 from app.engine.ruling import Policy
-from app.engine.runner import Runner
+from app.engine.runner import Runner, recover
 from app.engine.servers import Servers
 from app.engine.sessions import SessionStore
 from app.engine.tasks import task_writer

@@ -17,8 +17,8 @@ from app.core.session import Prompt, Session
 from app.core.settings import Limits, Profile, Settings, with_waits
 from app.engine.engine import Engine, new_id
 from app.engine.interruption import cut_off
+from app.engine.sessions import summary_of, title_of
 from app.engine.settings import sound_params, unnamed_profile
-from app.engine.summaries import summary_of, title_of
 from app.export import html
 from app.export.jsonl import read
 from app.export.kept import Kept, Piece, Recording

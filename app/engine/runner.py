@@ -1,20 +1,32 @@
-"""Performs what `next_commands` decides, and nothing else.
+"""Runs sessions: performs what `next_commands` decides, and nothing else.
 
 There is no loop and no state of a run here: `advance` performs all that can be done now and
 leaves; whatever finishes (an answer, a call) or is decided calls it again. What is under way is a
-task of its session; a session with none just waits, for a person or for ever.
+task of its session; a session with none just waits, for a person or for ever. `RetryWaits` are the
+waits before a request is sent again; `recover` closes what a restart cut off.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+import random
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterator,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from app.core.decide import (
+    LONGEST_WAIT_S,
     CheckCall,
     Command,
     Record,
@@ -22,6 +34,7 @@ from app.core.decide import (
     RunCall,
     SendRequest,
     next_commands,
+    settled,
 )
 from app.core.errors import (
     Conflict,
@@ -46,16 +59,15 @@ from app.core.events import (
     TurnDropped,
     Warned,
 )
+from app.core.rules import Rule
 from app.core.settings import Settings
 from app.core.tools import Content
 from app.engine.checks import CHECKS_TOGETHER, CallChecks
 from app.engine.decisions import DecisionRequest, decision_event, outcome
-from app.engine.interruption import closing_events
+from app.engine.interruption import closing_events, over_events
 from app.engine.responses import STOPPED, OpenRequest, ProviderClient
-from app.engine.retries import RetryWaits, retry_reason
 from app.engine.ruling import Policy
-from app.engine.sessions import LiveSession, SessionStore
-from app.engine.together import GroupedWrites
+from app.engine.sessions import GroupedWrites, LiveSession, SessionStore
 from app.engine.tool_runs import ToolRuns
 from app.executors.executor import Checked
 from app.executors.table import Executors
@@ -496,3 +508,107 @@ def _in_groups(commands: Sequence[Command]) -> Iterator[Sequence[Command]]:
 TAKEN_BACK = "You took it back before it began, so it waits for you; no rule decides it now."
 
 _NOT_SAVED = "This answer could not be saved to its end; the program's log says why."
+
+FIRST_WAIT_S = 1.0
+"""The wait before the first retry, in seconds; each further one is twice as long."""
+
+SPREAD = 0.25
+"""By how much of itself a wait is shortened or lengthened, so that many do not come at once."""
+
+
+def retry_wait_s(attempt: int, asked: float | None, share: float) -> float:
+    """Seconds before retry `attempt` (from 1). `asked` is what the provider asked for, `share`
+    where in the spread this one lies, 0 to 1.
+    """
+    if asked is not None and 0 < asked <= LONGEST_WAIT_S:
+        return asked
+    own = FIRST_WAIT_S * 2.0 ** (attempt - 1) * (1 - SPREAD + 2 * SPREAD * share)
+    return round(min(own, LONGEST_WAIT_S), 3)
+
+
+def retry_reason(failure: ResponseFailed) -> str:
+    """Why it is sent again, in a word: `429`, `unreachable`."""
+    return failure.failure if failure.status is None else str(failure.status)
+
+
+class RetryWaits:
+    """One wait at most for each session. `sleep` and `jitter` (0 to 1) are given by tests."""
+
+    def __init__(
+        self,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._sleep = sleep
+        self._jitter = jitter
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def seconds(self, attempt: int, failure: ResponseFailed) -> float:
+        return retry_wait_s(attempt, failure.retry_after, self._jitter())
+
+    def begin(
+        self, session_id: str, seconds: float, then: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        """Do `then` after `seconds`, unless it is ended before."""
+        self.end(session_id)
+        task = asyncio.create_task(self._waited(seconds, then))
+        self._tasks[session_id] = task
+        task.add_done_callback(lambda done: self._forget(session_id, done))
+
+    def end(self, session_id: str) -> None:
+        """Wait no longer; what comes after the wait is not done."""
+        task = self._tasks.pop(session_id, None)
+        if task is not None:
+            task.cancel()
+
+    async def close(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _waited(self, seconds: float, then: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        await self._sleep(seconds)
+        await then()
+
+    def _forget(self, session_id: str, done: asyncio.Task[None]) -> None:
+        if self._tasks.get(session_id) is done:
+            del self._tasks[session_id]
+
+
+logger = logging.getLogger("playground")
+
+
+async def recover(hub: SessionStore, rules: Callable[[str], Sequence[Rule]]) -> list[str]:
+    """Close what was cut, ask about what was running. The sessions touched. What `rules` would go
+    on with waits for a person, too. One that cannot be read is told of, and keeps no other back.
+
+    Only for the owner of the database, before anything runs.
+    """
+    touched = await hub.log.unfinished()
+    for session_id in await hub.log.waiting():  # a rule may have come just before the end
+        if any(rule.here == session_id for rule in rules(session_id)):
+            touched.append(session_id)
+    for session_id in touched:
+        try:
+            async with hub.holding(session_id) as live:
+                await _close_session(hub, live, rules(session_id))
+        except (IllegalEvent, StoreError) as error:
+            logger.error("Session %s was not recovered: %s", session_id, error)
+    return touched
+
+
+async def _close_session(hub: SessionStore, live: LiveSession, rules: Sequence[Rule]) -> None:
+    last_ms = live.session.updated_ms  # what was cut was at work no longer than that
+    turn, closed = live.session.turn, None
+    if turn is not None and turn.open:
+        closed = await hub.log.cut_off(live.id, turn.number)
+    events = over_events(live.session, _RESTARTED)
+    await hub.append(live, events, at_ms=last_ms, closed=closed)
+    await hub.append(live, settled(live.session), at_ms=last_ms)
+    if next_commands(live.session, rules) or live.session.retrying is not None:
+        await hub.append(live, [RunPaused("restart")])
+
+
+_RESTARTED = "The program was stopped while this answer was arriving."

@@ -1,18 +1,20 @@
-"""The one door to a session: check, fold, save, wake.
+"""The sessions in memory, and the one way to change them: check, fold, save, wake.
 
-Whoever changes a session holds it (`async with hub.holding(id) as live`) and appends through
-`hub.append`; the lock is kept until the events are committed, so whoever else holds it sees only
+Whoever changes a session holds it (`async with sessions.holding(id) as live`) and appends through
+`append`; the lock is kept until the events are committed, so whoever else holds it sees only
 what is saved. Where saving fails, the fold in memory is thrown away and made anew from the log.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import sys
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from app.core.errors import (
     Conflict,
@@ -34,6 +36,7 @@ from app.core.events import (
     PartDelta,
     PartEnded,
     PromptAdded,
+    RequestSent,
     SessionStarted,
     Source,
 )
@@ -42,13 +45,10 @@ from app.core.reducer import apply, fold
 from app.core.session import Session
 from app.core.settings import Settings
 from app.engine.interruption import cut_off
-from app.engine.memory import LARGE_TEXT, give_back_free_memory
-from app.engine.recent import RecentEvents, SavedEvent
 from app.engine.redaction import redact_event
-from app.engine.summaries import summary_of, title_of
 from app.render.wire_rows import WireRows
 from app.secrets.redaction import Redactor
-from app.store.batch import Batch, Chunk, Closed, Copied, called
+from app.store.batch import Batch, Chunk, Closed, Copied, Summary, called
 from app.store.log import Log
 from app.store.purge import purge
 
@@ -470,3 +470,166 @@ def _is_before(chunk: Chunk, source: Source) -> bool:
 
 def _feed(wire: WireRows, chunk: Chunk) -> None:
     wire.feed(chunk.recording, chunk.at_ms, chunk.data)
+
+
+RECENT = 50_000
+"""How many events are kept in memory for streams to catch up from; beyond it they start anew."""
+
+RECENT_CHARACTERS = 8 * 1024 * 1024
+"""... and how many characters of text."""
+
+
+@dataclass(frozen=True)
+class SavedEvent:
+    """An event that is saved, with its global position."""
+
+    position: int
+    session: str
+    logged: Logged
+
+
+class RecentEvents(deque[SavedEvent]):
+    """Oldest first, and always the very last, however large that is. `characters` counts those of
+    the texts that may be large."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.characters = 0
+
+    def append(self, seen: SavedEvent) -> None:
+        super().append(seen)
+        self.characters += _characters(seen)
+        while len(self) > RECENT or (self.characters > RECENT_CHARACTERS and len(self) > 1):
+            self.popleft()
+
+    def popleft(self) -> SavedEvent:
+        seen = super().popleft()
+        self.characters -= _characters(seen)
+        return seen
+
+
+def _characters(seen: SavedEvent) -> int:
+    match seen.logged.event:
+        case PartDelta(text=text) | PartEnded(text=text):
+            return len(text)
+        case RequestSent(body=body):
+            return len(body)
+        case PromptAdded(text=text, images=images):
+            return len(text) + sum(len(image.data) for image in images)
+    return 0
+
+
+def summary_of(session: Session, title: str, created_ms: int, *, own: bool = True) -> Summary:
+    """What is folded is written at each change; `own` and the parent as the session is made."""
+    assert session.settings is not None
+    fork = session.forks[-1][1] if session.forks else None
+    return Summary(
+        session.id,
+        title,
+        created_ms,
+        session.updated_ms,
+        session.state,
+        session.settings.model or session.settings.profile.model,
+        len(session.by_call),
+        session.waits,
+        tasks=len(session.open_tasks),
+        profile=session.settings.profile.name,
+        parent=fork.parent if fork is not None else "",
+        parent_seq=fork.parent_seq if fork is not None else 0,
+        own=own,
+    )
+
+
+def title_of(prompt: str) -> str:
+    """A title from the first prompt, for a session that has none."""
+    line = " ".join(prompt.split())
+    return line if len(line) <= 60 else line[:59].rstrip() + "…"
+
+
+class GroupedWrites(Generic[T]):
+    """`write` writes several items of a session, at most `most`, in one hold, and says of each why
+    it could not, or None; what it raises is said of all of them."""
+
+    def __init__(
+        self, write: Callable[[str, Sequence[T]], Awaitable[Sequence[Exception | None]]], most: int
+    ) -> None:
+        self._write = write
+        self._most = most
+        self._waiting: dict[str, deque[tuple[T, asyncio.Future[None]]]] = {}
+        self._writers: set[asyncio.Task[None]] = set()
+
+    async def written(self, session_id: str, item: T) -> None:
+        """Until `item` is written; raises why it could not be. Who leaves before its turn has
+        come takes it back."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if (waiting := self._waiting.get(session_id)) is not None:
+            waiting.append((item, done))
+        else:
+            self._waiting[session_id] = deque([(item, done)])
+            writer = asyncio.create_task(self._write_all(session_id))
+            self._writers.add(writer)
+            writer.add_done_callback(self._writers.discard)
+        await done
+
+    async def close(self) -> None:
+        """Until nothing is being written any more."""
+        if self._writers:
+            await asyncio.wait(self._writers)
+
+    async def _write_all(self, session_id: str) -> None:
+        waiting = self._waiting[session_id]
+        while waiting:
+            asked = [waiting.popleft() for _ in range(min(self._most, len(waiting)))]
+            asked = [one for one in asked if not one[1].done()]
+            for (_, done), error in zip(asked, await self._tried(session_id, asked), strict=True):
+                if done.done():
+                    continue
+                if error is None:
+                    done.set_result(None)
+                else:
+                    done.set_exception(error)
+        del self._waiting[session_id]
+
+    async def _tried(
+        self, session_id: str, asked: Sequence[tuple[T, asyncio.Future[None]]]
+    ) -> Sequence[Exception | None]:
+        if not asked:
+            return []
+        try:
+            return await self._write(session_id, [item for item, _ in asked])
+        except IllegalEvent as error:
+            if len(asked) == 1:
+                return [error]
+            # All or none is written of several: one that cannot follow takes no other with it.
+            return [(await self._tried(session_id, [one]))[0] for one in asked]
+        except Exception as error:
+            return [error] * len(asked)
+
+
+# Memory is given back to the system where the C library is glibc; with another one nothing is done.
+
+LARGE_BLOCK = 1024 * 1024
+"""Bytes from which a block is one of its own, which goes back as soon as it is freed."""
+
+LARGE_TEXT = 4 * 1024 * 1024
+"""Characters of a text after which what its pieces took is worth giving back."""
+
+_M_MMAP_THRESHOLD = -3
+
+
+def give_back_large_blocks() -> None:
+    """From now on give back each large block at once. By itself glibc raises the size from which
+    it does so up to 32 MiB, and keeps what is smaller for later: a hundred MiB after a large
+    answer."""
+    if (mallopt := _function("mallopt")) is not None:
+        mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
+
+
+def give_back_free_memory() -> None:
+    """Give back what is free between the blocks that are in use; takes some milliseconds."""
+    if (trim := _function("malloc_trim")) is not None:
+        trim(0)
+
+
+def _function(name: str) -> Any:
+    return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None

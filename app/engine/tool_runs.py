@@ -25,9 +25,8 @@ from app.core.events import (
 )
 from app.core.session import Session
 from app.core.tools import ToolResult, text_result
-from app.engine.sessions import LiveSession, SessionStore
+from app.engine.sessions import GroupedWrites, LiveSession, SessionStore
 from app.engine.staging import StagedFault
-from app.engine.together import GroupedWrites
 from app.executors.executor import LONGEST_S, Deadline, Invocation
 from app.executors.table import Executors
 

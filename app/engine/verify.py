@@ -13,7 +13,7 @@ from app.core.errors import StoreError
 from app.core.events import Logged, PartDelta, SessionForked
 from app.engine.decoded_again import Difference, SessionCheck, check_session
 from app.engine.interruption import cut_off
-from app.engine.summaries import summary_of
+from app.engine.sessions import summary_of
 from app.store.batch import called
 from app.store.database import Database, Statement
 from app.store.log import Log

@@ -17,7 +17,7 @@ from app.core.settings import Profile
 from app.core.tools import Tool
 from app.engine.engine import Engine
 from app.engine.recorded_model import tape
-from app.engine.retries import RetryWaits
+from app.engine.runner import RetryWaits
 from app.engine.settings import settings_from
 from app.simulator.app import simulator_app
 from app.simulator.recorded import Tape

@@ -31,7 +31,7 @@ from app.core.tools import ToolChoice
 from app.engine import writing
 from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
-from app.engine.retries import RetryWaits
+from app.engine.runner import RetryWaits
 from tests.engine.running import asked, at_once, begun, events_of, rested, running, until
 from tests.engine.test_driver import failing
 from tests.net.test_client import HEAD, serving

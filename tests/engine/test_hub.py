@@ -35,11 +35,10 @@ from app.core.limits import busy_ms
 from app.core.reducer import fold
 from app.core.session import folded
 from app.core.tools import text_result
-from app.engine import recent
+from app.engine import sessions
 from app.engine import sessions as hubs
-from app.engine.memory import give_back_free_memory
-from app.engine.recovery import recover
-from app.engine.sessions import SessionStore
+from app.engine.runner import recover
+from app.engine.sessions import SessionStore, give_back_free_memory
 from app.store.batch import Chunk, Closed
 from app.store.database import Database, Statement
 from app.store.log import Log
@@ -237,11 +236,11 @@ async def test_a_failed_save_changes_nothing(
 ) -> None:
     async with hub_on(tmp_path / "a.db") as (database, hub):
         session_id = await hub.create(settings())
-        position, recent = hub.position, list(hub.recent)
+        position, sessions = hub.position, list(hub.recent)
         Broken(database, monkeypatch, 1)
         with pytest.raises(StoreError):
             await fill(hub, session_id, [PromptAdded("lost")])
-        assert (hub.position, list(hub.recent)) == (position, recent)
+        assert (hub.position, list(hub.recent)) == (position, sessions)
         assert hub.since(position) == []
         await fill(hub, session_id, [PromptAdded("kept")])
         log = await hub.log.events(session_id)
@@ -369,7 +368,7 @@ async def test_what_streams_catch_up_from_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the characters of the texts, too; the last event is known however large it is."""
-    monkeypatch.setattr(recent, "RECENT_CHARACTERS", 1000)
+    monkeypatch.setattr(sessions, "RECENT_CHARACTERS", 1000)
     async with hub_on(tmp_path / "a.db") as (_, hub):
         session_id = await hub.create(settings())
         await fill(hub, session_id, [*begun()[1:], *opened(1), PartStarted(0, "text")])

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from app.core.events import ResponseFailed
-from app.engine.retries import RetryWaits, retry_reason, retry_wait_s
+from app.engine.runner import RetryWaits, retry_reason, retry_wait_s
 from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio

@@ -17,8 +17,7 @@ from app.core.tools import Tool
 from app.engine import checks, tool_runs
 from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
-from app.engine.sessions import LiveSession
-from app.engine.together import GroupedWrites
+from app.engine.sessions import GroupedWrites, LiveSession
 from app.simulator.scenario import Scenario, scenario
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running, until
 
