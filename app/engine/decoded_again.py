@@ -1,6 +1,6 @@
 """One session's recordings decoded once more and laid beside what its log says of them. Pure.
 
-What an answer becomes on its way into the log is written in engine/writing; here it is undone:
+What an answer becomes on its way into the log is written in engine/responses; here it is undone:
 what is ours (a price, a word on the tool choice, how a connection broke) is left out or made
 again, and a text may differ only where the log has stars for a secret.
 """
@@ -33,7 +33,7 @@ from app.core.reducer import fold
 from app.core.serialization import to_row
 from app.core.session import Session
 from app.core.settings import Limits, Settings
-from app.engine.advice import message_with_advice
+from app.engine.responses import message_with_advice
 from app.net.errors import rate_limits
 from app.protocols.base import Spanned
 from app.protocols.errors import asked_wait
@@ -42,7 +42,7 @@ from app.protocols.registry import codec
 from app.store.batch import Chunk, Closed
 
 OURS = ("content_type", "choice_ignored", "left_recording")
-"""Codes of warnings that engine/writing adds to those of the decoder."""
+"""Codes of warnings that engine/responses adds to those of the decoder."""
 
 
 @dataclass(frozen=True)

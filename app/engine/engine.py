@@ -22,7 +22,7 @@ from app.engine.ruling import Policy
 from app.engine.runner import Runner, recover
 from app.engine.servers import Servers
 from app.engine.sessions import SessionStore
-from app.engine.tasks import task_writer
+from app.engine.tool_runs import task_writer
 from app.engine.try_tool import ToolTries
 from app.executors.examples import EXAMPLES
 from app.executors.http_request import keys_of

@@ -1,31 +1,58 @@
-"""One request: written, sent, and its bytes turned into a recording and events as they arrive.
+"""Sends one request and records its response: recording, events, validation, failure, price.
 
-The reader takes bytes off the socket as they come and stamps them; the writer takes whatever has
-come since its last commit, so that a slow disk makes larger batches and never a slower answer.
+The reader takes bytes off the socket as they come and stamps them; the recorder takes whatever has
+come since its last commit, feeds it to the recording and the decoder, and appends the events. So a
+slow disk makes larger batches and never a slower answer.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from urllib.parse import quote
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+from urllib.parse import quote, unquote
 
+from app.core.decide import LONGEST_WAIT_S, ignored
 from app.core.errors import BadInput
-from app.core.events import RequestSent, ResponseFailed, ResponseStarted
+from app.core.events import (
+    CallDoubted,
+    Event,
+    PartDelta,
+    PartEnded,
+    PartKind,
+    PartStarted,
+    RequestSent,
+    ResponseEnded,
+    ResponseFailed,
+    ResponseStarted,
+    Source,
+    Usage,
+    Warned,
+)
+from app.core.limits import written
 from app.core.messages import model_request
 from app.core.session import Session
-from app.core.settings import Profile
-from app.core.tools import ToolChoice
-from app.engine.sessions import SessionStore
-from app.engine.writing import OnEnd, PreparedRequest, Received, ResponseRecorder
-from app.net.client import HttpClient
-from app.net.errors import NetworkError
+from app.core.settings import Limits, Profile
+from app.core.tools import Tool, ToolChoice
+from app.engine.sessions import LiveSession, SessionStore
+from app.engine.stream_redaction import StreamRedactor
+from app.net.client import HttpClient, is_loopback
+from app.net.errors import NetworkError, rate_limits
 from app.net.keys import Keys
 from app.protocols.addresses import joined
-from app.protocols.base import WireRequest
+from app.protocols.base import Codec, Decoder, ReadItem, SideText, WireRequest
+from app.protocols.errors import KEY_ADVICE, REQUEST_ADVICE, WAIT_ADVICE, asked_wait
 from app.protocols.registry import codec
+from app.protocols.summary import is_server_call
+from app.schema.incremental import IncrementalValidator
+from app.secrets.redaction import Redactor, merge_spans
+from app.simulator.recorded import ADVICE
+from app.store.batch import Chunk, Closed
 
 SIMULATED_PATHS: Mapping[str, str] = {
     "anthropic": "/anthropic",
@@ -243,3 +270,470 @@ _LOST = (
     f"More than {MOST_UNSAVED >> 20} MiB arrived while nothing could be saved; what came after "
     "that was not kept. Make room, then retry."
 )
+
+# The response on its way into the log. Knows no socket: it is handed what arrived, with its time,
+# and how that ended.
+
+Stop = Callable[[], ResponseFailed | None]
+"""How an answer ends that was stopped by now; None where it was not."""
+
+OnEnd = Callable[[LiveSession], Awaitable[None]]
+"""Called with the session that is held, as soon as the end of its answer is saved."""
+
+
+ALIVE_FACTOR = 10
+"""For so many times the limit of silence a provider may send signs of life and nothing else."""
+
+MUCH = 512 * 1024
+"""Bytes of an answer that are looked through in another thread: here it would take the turn of all
+others for more than a moment."""
+
+
+@dataclass(frozen=True)
+class PreparedRequest:
+    """A request ready to go. `sent` is the fact for the log, keys replaced by their names.
+
+    `key_name` is the variable that the profile's key stands in, or "". `expects` is the media type
+    of the stream that was asked for, or "". `url` is the address as it is asked, unmasked; `tools`
+    are all of the session's, against which calls are checked while they stream.
+    """
+
+    sent: RequestSent
+    codec: Codec
+    headers: Mapping[str, str]
+    body: bytes
+    limits: Limits
+    expects: str = ""
+    notes: Sequence[str] = ()
+    failed: ResponseFailed | None = None
+    key_name: str = ""
+    profile: Profile | None = None
+    url: str = ""
+    tools: Sequence[Tool] = ()
+
+
+@dataclass
+class Received:
+    """What the reader hands over: bytes with their time, or how it ended."""
+
+    at_ms: int
+    data: bytes = b""
+    started: ResponseStarted | None = None
+    retry_after: float | None = None
+    trouble: NetworkError | None = None
+    ended: bool = False
+
+
+class ResponseRecorder:
+    """The decoder and the place in the recording of one answer."""
+
+    def __init__(
+        self,
+        hub: SessionStore,
+        session_id: str,
+        prepared: PreparedRequest,
+        redactor: Redactor,
+        ended: OnEnd,
+    ) -> None:
+        self._hub = hub
+        self._then = ended
+        self._session_id = session_id
+        self._prepared = prepared
+        self._recording = prepared.sent.recording
+        self._decoder: Decoder | None = None
+        self._is_error = False
+        self._redactor = redactor
+        self._masked = redactor.redact_stream()
+        joins = not prepared.codec.says_again
+        self._held = StreamRedactor(prepared.sent.recording, redactor, joins=joins)
+        self._retry_after: float | None = None
+        self._request_id = ""
+        self._rate_limits: Mapping[str, str] = {}
+        self._kinds: dict[int, PartKind] = {}
+        self._doubting = True
+        self._doubts = StreamingValidation(prepared.tools, prepared.sent.protocol)
+        self._calls: list[str] = []
+        self._server_calls = 0
+        self._told_ms = 0  # when something was said last
+        self._events: list[Event] = []
+        self._times: list[int] = []
+        self._sources: list[Source] = []
+        self._chunks: list[Chunk] = []
+        self._marked: Sequence[tuple[int, int]] = ()
+        self._ended = False
+        self.over = False
+
+    async def take(self, items: Sequence[Received], stop: Stop) -> None:
+        clean = True
+        for item in items:
+            stopped = stop()
+            # What had arrived by then is kept; but of calls that never run nothing is told ahead.
+            self._doubting = stopped is None
+            if self._is_much(item):
+                clean = await asyncio.to_thread(self._take_one, item, stopped)
+            else:
+                clean = self._take_one(item, stopped)
+            if self._ended:
+                self.over = True
+                break
+            await asyncio.sleep(0)  # a piece can hold hundreds of calls; others get their turn
+        await self._price()
+        closed = None
+        if self.over:
+            closed = Closed(self._recording, clean, self._spans(), self._held.sha256)
+        elif (spans := self._spans()) != self._marked:
+            # What is masked is marked at once: nobody could find it after a power cut.
+            closed, self._marked = Closed(self._recording, False, spans), spans
+        save = partial(
+            self._hub.append,
+            events=self._events,
+            times=self._times,
+            sources=self._sources,
+            chunks=self._chunks,
+            closed=closed,
+        )
+        await self._hub.surely(self._session_id, save, self._then if self.over else None)
+        self._events, self._times, self._sources, self._chunks = [], [], [], []
+
+    def _is_much(self, item: Received) -> bool:
+        """Whether what is read and looked through for `item` would keep others from their turn: a
+        large event, or the end of a large answer."""
+        held = self._held
+        return (held.size if item.ended else held.size - held.saved + len(item.data)) >= MUCH
+
+    def _take_one(self, item: Received, stopped: ResponseFailed | None) -> bool:
+        """False where it was not the provider that ended the answer."""
+        clean = True
+        if item.started is not None:
+            self._retry_after = item.retry_after
+            self._started(item.started, item.at_ms)
+        elif not item.ended:
+            self._bytes(self._masked.feed(item.data), item.at_ms)
+            if not self._ended and (quiet_s := self._quiet_s(item.at_ms)):
+                clean = False
+                self._end(_only_alive(item.at_ms, quiet_s), stopped)
+        else:
+            self._bytes(self._masked.end(), item.at_ms)
+            clean = item.trouble is None
+            self._end(item, stopped)
+        self._release()
+        return clean
+
+    def _started(self, started: ResponseStarted, at_ms: int) -> None:
+        headers = self._redactor.redact_data(dict(started.headers))
+        masked = replace(
+            started, headers=headers, request_id=self._redactor.redact_text(started.request_id)
+        )
+        self._told_ms = at_ms
+        self._request_id, self._rate_limits = masked.request_id, rate_limits(headers)
+        self._is_error = started.status >= 400
+        self._masked = self._redactor.redact_stream(decoded=not self._is_error)
+        self._take_in(masked, at_ms, 0, 0)
+        if self._prepared.profile is not None and self._prepared.profile.recorded:
+            self._check_path(headers.get("x-playground-left-recording", ""), at_ms)
+        self._decoder = self._prepared.codec.decoder(started.status)
+        self._decoder.limit(self._prepared.limits)
+        if self._prepared.expects and started.status < 400:
+            self._check_type(headers.get("content-type", ""), at_ms)
+
+    def _check_path(self, others: str, at_ms: int) -> None:
+        """A recording answers, and says which tools came to something else when it was made."""
+        if others:
+            names = " and ".join(unquote(name)[:80] for name in others.split(",")[:8])
+            said = f"This answer was recorded after another call or result of {names}."
+            self._take_in(Warned("left_recording", said), at_ms, 0, 0)
+
+    def _check_type(self, told: str, at_ms: int) -> None:
+        """A stream was asked for; the bytes alone decide how it is read."""
+        kind = told.partition(";")[0].strip().lower()
+        if kind != self._prepared.expects:
+            called = f"is called {kind[:80]}" if kind else "has no content type"
+            said = f"The answer {called}, though a stream was asked for; it is read by its bytes."
+            self._take_in(Warned("content_type", said), at_ms, 0, 0)
+
+    def _bytes(self, data: bytes, at_ms: int) -> None:
+        if not data or self._decoder is None:
+            return
+        self._held.add_bytes(data, at_ms)
+        heard = self._decoder.hear(data)
+        if heard:
+            self._told_ms = at_ms
+        self._heard(heard, at_ms)
+
+    def _spans(self) -> Sequence[tuple[int, int]]:
+        """What of the bytes that are kept is masked; what came before an answer began is not."""
+        kept = self._held.saved
+        spans = self._masked.ranges
+        if self._held.masked:
+            spans = merge_spans(spans, self._held.masked)
+        return tuple((start, min(end, kept)) for start, end in spans if start < kept)
+
+    def _quiet_s(self, at_ms: int) -> float:
+        """Seconds since anything was said, where that is too long; else 0."""
+        quiet_s = (at_ms - self._told_ms) / 1000
+        most_s = ALIVE_FACTOR * self._prepared.limits.idle_s
+        return quiet_s if self._decoder is not None and quiet_s > most_s else 0.0
+
+    def _end(self, item: Received, stopped: ResponseFailed | None) -> None:
+        trouble = item.trouble
+        instead = stopped
+        if instead is None and trouble is not None:
+            # Output has begun: what there is of it is an interrupted answer, whatever cut it.
+            failure = "interrupted" if trouble.began else trouble.failure
+            instead = ResponseFailed(
+                failure,
+                trouble.sentence(self._redactor.redact_text),
+                trouble.status,
+                trouble.retry_after,
+                request_id=self._redactor.redact_text(trouble.request_id),
+                rate_limits=rate_limits(self._redactor.redact_data(dict(trouble.headers))),
+            )
+        if self._decoder is None:
+            failed = instead or ResponseFailed("not_api", "The provider sent no answer.")
+            self._take_in(failed, item.at_ms, 0, 0)
+            return
+        if not self._ended:
+            self._held.break_off(self._decoder.settled)
+            heard = self._decoder.hear_end(trouble is None, stopped=stopped is not None)
+            self._heard(heard, item.at_ms, instead)
+
+    def _heard(
+        self, heard: Sequence[ReadItem], at_ms: int, instead: ResponseFailed | None = None
+    ) -> None:
+        for start, end, event in heard:
+            if isinstance(event, ResponseFailed):
+                asked = self._retry_after
+                asked = asked_wait(event.error) if asked is None else asked
+                event = self._failed(_with_cause(event, instead, asked))
+            self._take_in(event, at_ms, start, end)
+
+    def _take_in(self, event: Event | SideText, at_ms: int, start: int, end: int) -> None:
+        self._ended = self._ended or isinstance(event, ResponseEnded | ResponseFailed)
+        self._held.add_event(event, at_ms, start, end)
+
+    def _release(self) -> None:
+        """Let go what is decided, with our own words on it. After the end that is all there is."""
+        settled = self._decoder.settled if self._decoder is not None else 0
+        # An error has no parts: its bytes wait for its end only where escapes may hide something.
+        everything = self._ended or (self._is_error and not self._held.has_escapes)
+        released = self._held.release(self._held.size if everything else settled)
+        self._chunks += released.chunks
+        for event, *place in released.events:
+            match event:
+                case PartStarted():
+                    self._kinds[event.index] = event.part_kind
+                case PartEnded(index=index) if self._kinds.get(index) == "call":
+                    self._calls.append(event.name)
+                    if self._doubting and (late := self._doubts.at_end(event)) is not None:
+                        self._add(late, *place)
+                case PartEnded(index=index) if is_server_call(
+                    self._kinds.get(index, "other"), event
+                ):
+                    self._server_calls += 1
+                case ResponseEnded():
+                    self._judge(event, *place)
+            self._add(event, *place)
+            if self._doubting and (doubted := self._doubts.after(event)) is not None:
+                self._add(doubted, *place)
+
+    def _judge(self, event: ResponseEnded, at_ms: int, start: int, end: int) -> None:
+        """Say, before the end, what of the tool choice was ignored."""
+        choice = self._prepared.sent.choice
+        for said in ignored(choice, self._calls, event.reason, self._server_calls):
+            self._add(Warned("choice_ignored", said), at_ms, start, end)
+
+    def _failed(self, event: ResponseFailed) -> ResponseFailed:
+        """With what the decoder could not know: the headers, the key's name."""
+        return replace(
+            event,
+            message=message_with_advice(event, self._prepared.key_name),
+            request_id=self._request_id,
+            rate_limits=self._rate_limits,
+        )
+
+    async def _price(self) -> None:
+        """The cost of an answer that came to a good end, where the provider did not say it.
+
+        The list of prices takes a moment to be read for the first time, hence the other thread.
+        """
+        sent, profile = self._prepared.sent, self._prepared.profile
+        for place, event in enumerate(self._events):
+            if isinstance(event, ResponseEnded) and event.cost is None and profile is not None:
+                dollars = await asyncio.to_thread(cost, profile, sent.model, event.usage)
+                self._events[place] = replace(event, cost=dollars)
+
+    def _add(self, event: Event, at_ms: int, start: int, end: int) -> None:
+        self._events.append(event)
+        self._times.append(at_ms)
+        self._sources.append(Source(self._recording, start, end))
+
+
+def _only_alive(at_ms: int, quiet_s: float) -> Received:
+    """The end of an answer that consists of signs of life by now."""
+    said = (
+        f"The provider sent nothing but signs of life for {quiet_s:.0f} s; retry, or raise the "
+        "limit of silence under Providers."
+    )
+    return Received(at_ms, trouble=NetworkError("timeout", said, began=True), ended=True)
+
+
+def _with_cause(
+    event: ResponseFailed, instead: ResponseFailed | None, retry_after: float | None
+) -> ResponseFailed:
+    """What cut the answer is known better here than to the decoder, which saw bytes stop."""
+    if instead is None or event.failure != "interrupted":
+        return replace(event, retry_after=retry_after)
+    return replace(event, failure=instead.failure, message=instead.message)
+
+
+# Calls validated against their tools while they stream; knows no bytes, and decides nothing.
+
+_NAMED_IN_PIECES = ("openai_chat",)
+"""Where a name may go on after its call has started."""
+
+
+class StreamingValidation:
+    """The open calls of one answer. Of each at most one doubt is told: the first."""
+
+    def __init__(self, tools: Sequence[Tool], protocol: str) -> None:
+        # A free-form tool is given text, of which there is nothing to be checked.
+        named = {tool.name: tool for tool in reversed(tools)}
+        self._tools = {name: tool for name, tool in named.items() if tool.format is None}
+        self._in_pieces = protocol in _NAMED_IN_PIECES
+        self._open: dict[int, IncrementalValidator | None] = {}  # None: the name is not known yet
+
+    def after(self, event: Event) -> CallDoubted | None:
+        """What is certain once `event` was told, and was not before it."""
+        match event:
+            case PartStarted(index=index, part_kind="call", name=name):
+                if not name or (self._in_pieces and self._goes_on(name)):
+                    self._open[index] = None
+                elif name in self._tools:
+                    self._open[index] = IncrementalValidator(self._tools[name].parameters)
+            case PartDelta(index=index, text=text):
+                early = self._open.get(index)
+                return None if early is None else self._fed(index, early, text)
+            case PartEnded(index=index):
+                self._open.pop(index, None)
+        return None
+
+    def at_end(self, event: PartEnded) -> CallDoubted | None:
+        """The same for a call whose name is known only now; to be told before `event`."""
+        late = event.index in self._open and self._open[event.index] is None
+        tool = self._tools.get(event.name) if late else None
+        if tool is None or event.meta.get("type") == "custom":
+            return None
+        return self._fed(event.index, IncrementalValidator(tool.parameters), event.text)
+
+    def _goes_on(self, name: str) -> bool:
+        return any(other != name and other.startswith(name) for other in self._tools)
+
+    def _fed(self, index: int, early: IncrementalValidator, text: str) -> CallDoubted | None:
+        if early.closed:
+            # Some servers say all of it once more; the verdict at the end has the whole text.
+            return None
+        problem = early.feed(text)
+        return None if problem is None else CallDoubted(index, problem)
+
+
+def message_with_advice(event: ResponseFailed, key_name: str) -> str:
+    """Its message with what the decoder could not know: the key's name, the wait that is asked."""
+    message = event.message
+    if message.endswith(f"{ADVICE} {REQUEST_ADVICE}"):  # no provider: a recording, with a way on
+        return message.removesuffix(f" {REQUEST_ADVICE}").partition(": ")[2]
+    if message.endswith(KEY_ADVICE):
+        advice = f"Check {key_name}." if key_name else "The profile names no key (Providers)."
+        message = message.removesuffix(KEY_ADVICE) + advice
+    if event.retry_after:
+        unasked = "; not waited for by itself" if event.retry_after > LONGEST_WAIT_S else ""
+        message = message.removesuffix(f" {WAIT_ADVICE}")
+        message += f" It asks to wait {_wait(event.retry_after)}{unasked}."
+    return message
+
+
+def _wait(seconds: float) -> str:
+    """Seconds for a sentence; what is beyond a day is only called long."""
+    if seconds > 86_400:
+        return "more than a day"
+    return f"{seconds:.1f}".removesuffix(".0") + " s"
+
+
+# The price of a response in US dollars, from the optional extra `prices`. Unknown is None, never 0.
+# https://github.com/pydantic/genai-prices counts input and output tokens whole, whatever of them
+# was cached; the providers do not, each in its own way.
+
+INSTALLED = find_spec("genai_prices") is not None
+
+
+def cost(profile: Profile, model: str, usage: Usage) -> float | None:
+    """None where the extra is missing, nothing is paid, or anything of it is not known."""
+    counted = counts(profile.protocol, usage)
+    if not INSTALLED or counted is None or profile.simulated or is_loopback(profile.base_url):
+        return None
+    import genai_prices
+    from genai_prices.data_snapshot import get_snapshot
+
+    try:
+        provider = get_snapshot().find_provider(None, None, profile.base_url)
+        if not _at_a_boundary(provider.api_pattern, profile.base_url):
+            return None
+        price = genai_prices.calc_price(
+            genai_prices.Usage(**counted), model, provider_id=provider.id
+        )
+    except (LookupError, ValueError):
+        return None
+    # A model that has no price in the list comes to nothing, too.
+    return float(price.total_price) or None
+
+
+def why_unknown(profile: Profile, model: str) -> str:
+    """Why nothing that `model` answers has a price here, as a sentence; "" where it has one."""
+    if profile.simulated:
+        return "The simulator costs nothing, so nothing is counted."
+    if is_loopback(profile.base_url):
+        return "A server on this computer sends no bill, so nothing is counted."
+    if not INSTALLED:
+        return (
+            "Prices are not known: their list is not installed (the extra “prices”). Only what a"
+            " provider itself says of its costs is counted."
+        )
+    if not model:
+        return "No model is chosen, so its price is not known."
+    if cost(profile, model, Usage(1_000_000, 1_000_000)) is None:
+        return (
+            f"The list of prices does not know {model} at this provider. Only what the provider"
+            " itself says of its costs is counted."
+        )
+    return ""
+
+
+def counts(protocol: str, usage: Usage) -> dict[str, int] | None:
+    """All tokens that were read and written, and what of them was cached; None where not known."""
+    read, wrote = usage.input_tokens, written(protocol, usage)
+    if read is None or wrote is None:
+        return None
+    cached, kept = usage.cached_tokens or 0, usage.cache_write_tokens or 0
+    thought = usage.reasoning_tokens or 0
+    counted = {"cache_read_tokens": cached, "cache_write_tokens": kept}
+    match protocol:
+        case "anthropic":
+            read += cached + kept  # its input_tokens are those beside the cache
+            long = _whole(usage.raw.get("cache_creation"), "ephemeral_1h_input_tokens")
+            if 0 < long <= kept:
+                counted["cache_write_1h_tokens"] = long
+        case "gemini":
+            read += _whole(usage.raw, "toolUsePromptTokenCount")
+        case "openai_chat":
+            apart = read + wrote + thought == _whole(usage.raw, "total_tokens")
+            wrote += thought if apart else 0  # as xAI counts them
+    return {"input_tokens": read, "output_tokens": wrote, **{k: v for k, v in counted.items() if v}}
+
+
+def _whole(value: Any, name: str) -> int:
+    found = value.get(name) if isinstance(value, Mapping) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+
+
+def _at_a_boundary(pattern: str, url: str) -> bool:
+    """Whether the host of `url` is the one that `pattern` names, and not one that begins so."""
+    return re.match(rf"(?:{pattern})(?:(?<=[./])|[/:?]|$)", url) is not None

@@ -1,4 +1,7 @@
-"""Calls under way: started, followed, ended; their progress on the way into the log."""
+"""Runs tool calls: starts them, saves their progress, records their results, ends them.
+
+Faults are staged here, and calls that go on in the background are followed as tasks.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 
 from app.core.arguments import canonical
-from app.core.errors import Conflict, IllegalEvent, StoreError
+from app.core.errors import Conflict, IllegalEvent, NotFound, StoreError
 from app.core.events import (
     CallEnded,
     CallExtended,
@@ -23,12 +26,17 @@ from app.core.events import (
     TaskEnded,
     TaskStarted,
 )
+from app.core.faults import SLOW_S, scene, staged
 from app.core.session import Session
 from app.core.tools import ToolResult, text_result
+from app.engine.redaction import redact_event
 from app.engine.sessions import GroupedWrites, LiveSession, SessionStore
-from app.engine.staging import StagedFault
-from app.executors.executor import LONGEST_S, Deadline, Invocation
+from app.executors.executor import LONGEST_S, Deadline, Invocation, Report
 from app.executors.table import Executors
+from app.executors.workspace.tasks import Tell
+from app.schema import strict_json
+from app.schema.validate import schema_problems
+from app.secrets.redaction import Redactor
 
 MAX_OUTPUT = 1024 * 1024
 """Bytes of a tool's output that are kept; more is an error result."""
@@ -354,3 +362,100 @@ CANCELLED = text_result(
 _BROKEN = text_result(
     "The program that runs this tool broke; its log says why.", is_error=True, kind="failed"
 )
+
+# A staged fault: the call is run, what it returned is kept in the log, and what the model reads is
+# the fault.
+
+STEP_S = 1.0
+"""How often it is told how long a result is held back still, in seconds."""
+
+Sleep = Callable[[float], Awaitable[object]]
+
+
+class StagedFault:
+    """The fault of one call, "" for none. `keep` is told what is held back before it is."""
+
+    def __init__(
+        self,
+        fault: str,
+        sleep: Sleep = asyncio.sleep,
+        keep: Callable[[ToolResult], object] = lambda _: None,
+    ) -> None:
+        self._keep = keep
+        self.fault = fault
+        self._sleep = sleep
+        self._real: ToolResult | None = None
+
+    @property
+    def returned(self) -> bool:
+        """Whether the tool is done, and its result is held back."""
+        return self._real is not None
+
+    async def run(self, run: Callable[[], Awaitable[ToolResult]], report: Report) -> ToolResult:
+        """Run the tool; a slow answer is held back, which counts for no limit of the tool."""
+        result = await run()
+        if self.fault:
+            self._real = result
+        if self.fault == "slow":
+            self._keep(result)
+            await self._hold(report)
+        return result
+
+    async def _hold(self, report: Report) -> None:
+        held_s = 0.0
+        while held_s < SLOW_S:
+            report(f"Held back on purpose, {SLOW_S - held_s:g} s to go.", held_s / SLOW_S)
+            await self._sleep(STEP_S)
+            held_s += STEP_S
+
+    def ended(
+        self,
+        ended: CallEnded | CallInterrupted,
+        session: Session,
+        redactor: Redactor,
+        most: int,
+    ) -> CallEnded | CallInterrupted:
+        """`ended` with what was staged. A call that was cancelled, or cut off by the end of the
+        program, after its tool had returned did return: nothing has to be run again."""
+        if not self.fault or self._real is None:
+            return ended
+        real = _redact_result(ended.call_id, self._real, redactor)
+        if self.fault == "slow" and isinstance(ended, CallEnded) and ended.result != self._real:
+            return replace(ended, real=real)  # cancelled while it was held back
+        call = session.call(ended.call_id)
+        schema = call.tool.config.get("output_schema") if call.tool is not None else None
+
+        def fits(text: str) -> bool:
+            return schema is not None and _satisfies(schema, text)
+
+        made = staged(self.fault, scene(session, call), real, fits=fits, most=most)
+        return CallEnded(ended.call_id, made, real=real)
+
+
+def _redact_result(call_id: str, result: ToolResult, redactor: Redactor) -> ToolResult:
+    # Before anything is cut: half of a key is not known as one.
+    event = redact_event(CallEnded(call_id, result), redactor)
+    assert isinstance(event, CallEnded)
+    return event.result
+
+
+def _satisfies(schema: dict[str, object], text: str) -> bool:
+    try:
+        value = strict_json.parse(text)
+    except strict_json.InvalidJSON:
+        return False
+    return not schema_problems(schema, value)
+
+
+def task_writer(hub: SessionStore) -> Tell:
+    """What appends an event to a session, deleted or not, through the hub."""
+
+    async def tell(session: str, event: Event) -> None:
+        try:
+            await hub.surely(session, partial(hub.append, events=[event]))
+        except NotFound:
+            pass  # a tool that is tried alone has no log
+        except (IllegalEvent, StoreError) as error:
+            log.warning("A task of session %s was not written down: %s", session, error)
+
+    return tell

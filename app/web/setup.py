@@ -8,7 +8,7 @@ from app.core.providers import SHIPPED
 from app.core.settings import Profile
 from app.core.tools import Tool
 from app.engine.preview import WIRES, notes_alone
-from app.engine.prices import why_unknown
+from app.engine.responses import why_unknown
 from app.engine.sessions import LiveSession
 from app.render.pages import Surroundings, partial, setup_fragment
 from app.render.view import View

@@ -28,10 +28,17 @@ from app.core.session import folded
 from app.core.settings import Limits, Profile
 from app.core.tools import Tool
 from app.engine.decisions import DecisionRequest
-from app.engine.doubts import StreamingValidation
-from app.engine.responses import TOGETHER, TOGETHER_BYTES, OpenRequest, join_headers
+from app.engine.responses import (
+    TOGETHER,
+    TOGETHER_BYTES,
+    OpenRequest,
+    PreparedRequest,
+    Received,
+    ResponseRecorder,
+    StreamingValidation,
+    join_headers,
+)
 from app.engine.sessions import SessionStore
-from app.engine.writing import PreparedRequest, Received, ResponseRecorder
 from app.protocols.registry import codec
 from app.secrets.redaction import Redactor
 from tests.engine.running import KEY, asked, begun, events_of, rested, running

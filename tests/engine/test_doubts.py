@@ -10,7 +10,7 @@ import pytest
 from app.core.events import CallChecked, CallDoubted, Event, PartDelta, PartEnded, PartStarted
 from app.core.settings import Profile, Protocol
 from app.core.tools import Tool
-from app.engine.doubts import StreamingValidation
+from app.engine.responses import StreamingValidation
 from app.protocols.builder import EventBuilder
 from tests.engine.running import asked, running
 from tests.tables import each_row

@@ -28,7 +28,7 @@ from app.core.events import (
 )
 from app.core.settings import Profile, Protocol
 from app.core.tools import ToolChoice
-from app.engine import writing
+from app.engine import responses
 from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.engine.runner import RetryWaits
@@ -387,7 +387,7 @@ async def test_a_cost_is_the_providers_word_or_our_list(
         assert (profile.name, model, usage.input_tokens) == ("p", "m", 7)
         return 0.25
 
-    monkeypatch.setattr(writing, "cost", quarter)
+    monkeypatch.setattr(responses, "cost", quarter)
     body = (
         b'{"choices":[{"index":0,"message":{"content":"Hi"},"finish_reason":"stop"}],'
         b'"usage":{"prompt_tokens":7,"completion_tokens":2' + told + b"}}"

@@ -21,7 +21,7 @@ from app.core.rules import Rule
 from app.core.session import Call, Session
 from app.core.settings import Limits, Profile
 from app.engine.engine import Engine, now_ms
-from app.engine.writing import ALIVE_FACTOR
+from app.engine.responses import ALIVE_FACTOR
 from app.protocols.registry import CODECS
 from app.simulator.app import ENDS
 from app.simulator.fault import Fault, meaningless

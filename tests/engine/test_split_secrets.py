@@ -33,9 +33,9 @@ from app.core.events import (
 from app.core.settings import Limits
 from app.engine.decoded_again import check_session
 from app.engine.redaction import redact_event
+from app.engine.responses import PreparedRequest, Received, ResponseRecorder
 from app.engine.sessions import SessionStore
 from app.engine.stream_redaction import Released, StreamRedactor
-from app.engine.writing import PreparedRequest, Received, ResponseRecorder
 from app.net.errors import NetworkError
 from app.protocols.registry import codec
 from app.secrets.redaction import Redactor
@@ -490,7 +490,7 @@ async def test_a_large_event_is_looked_through_while_others_get_their_turn(
         return release(held, settled)
 
     monkeypatch.setattr(StreamRedactor, "release", noted)
-    monkeypatch.setattr("app.engine.writing.MUCH", 0 if much else 2**20)
+    monkeypatch.setattr("app.engine.responses.MUCH", 0 if much else 2**20)
     said = json.dumps({"key": SECRET})
     body = b"".join(sse(value) for value in anthropic([("call", [said[:20], said[20:]])]))
     saved = await written("anthropic", [body[:300], body[300:]])

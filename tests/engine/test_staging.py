@@ -85,8 +85,8 @@ async def test_what_runs_and_what_is_kept(tmp_path: Path, one: Fault) -> None:
 async def test_a_slow_answer_is_held_back_and_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.engine.staging.SLOW_S", 0.02)
-    monkeypatch.setattr("app.engine.staging.STEP_S", 0.01)
+    monkeypatch.setattr("app.engine.tool_runs.SLOW_S", 0.02)
+    monkeypatch.setattr("app.engine.tool_runs.STEP_S", 0.01)
     async with running(tmp_path) as engine:
         session_id = await staging(engine, weather(tmp_path), "slow")
         call = await ended(engine, session_id)

@@ -17,7 +17,7 @@ from app.core.events import CallStarted, TaskEnded, TaskStarted
 from app.core.session import Session
 from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
-from app.engine.tasks import task_writer
+from app.engine.tool_runs import task_writer
 from app.simulator.scenario import Scenario, scenario
 from tests.bounded import until as wait_until
 from tests.engine.running import asked, events_of, rested, running, until
