@@ -18,7 +18,7 @@ from app.core.serialization import to_data
 from app.core.tools import Tool
 from app.protocols.lint import Finding, ToolAcceptance
 from app.render.filters import pretty
-from app.render.pages import partial
+from app.render.fragments import partial
 from app.render.request import SHORT_NAMES
 from app.render.tool_form import FACES, ToolForm
 from app.render.when import When

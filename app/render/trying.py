@@ -13,7 +13,7 @@ from app.core.tools import Content, Tool, ToolResult
 from app.render.arguments import LAYOUT_LIMIT, FieldRow, Token, flat_rows, laid_out
 from app.render.card import Tone
 from app.render.filters import duration, size
-from app.render.pages import partial
+from app.render.fragments import partial
 from app.render.request import COPIED_LIMIT, NAMES, shortened
 
 Mode = Literal["form", "json"]

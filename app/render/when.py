@@ -10,7 +10,7 @@ from jinja2 import Environment
 
 from app.core.rules import LETS_THROUGH, Rule
 from app.core.tools import Tool
-from app.render.pages import partial
+from app.render.fragments import partial
 
 Held = Mapping[str, str] | None
 """How a rule's binding stands to the tools: "same", "changed", "new" or "gone" by name."""

@@ -15,7 +15,7 @@ from app.core.errors import Conflict, PlaygroundError, Refused
 from app.core.events import Problem
 from app.engine.decisions import DecisionRequest
 from app.render.arguments import as_typed, flat, flat_rows, rows_of
-from app.render.pages import partial
+from app.render.fragments import partial
 from app.schema import strict_json
 from app.schema.arguments import json_text
 from app.schema.form import Form, fields, value_of

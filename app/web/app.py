@@ -21,7 +21,7 @@ from app import config
 from app.core.errors import BadTool, Conflict, IllegalEvent, NotFound, PlaygroundError, StoreError
 from app.engine.engine import Engine
 from app.render.environment import environment
-from app.render.pages import error_page, toast
+from app.render.fragments import error_page, toast
 from app.web.assets import Assets
 from app.web.forms import as_json, wants
 from app.web.guard import MAX_BODY, SMALL_BODY, Guard
@@ -67,20 +67,19 @@ code = Later("app.web.pages.code")
 compare = Later("app.web.pages.compare")
 exports = Later("app.web.pages.exports")
 faces = Later("app.web.pages.faces")
-files = Later("app.web.pages.files")
-finding = Later("app.web.pages.finding")
-forks = Later("app.web.pages.forks")
-imports = Later("app.web.pages.imports")
+files = Later("app.web.files")
+find = Later("app.web.find")
+forks = Later("app.web.forks.routes")
+imports = Later("app.web.imports.routes")
 models = Later("app.web.pages.models")
-providers = Later("app.web.pages.providers")
-replaying = Later("app.web.pages.replaying")
+providers = Later("app.web.providers.routes")
+replay = Later("app.web.replay")
 request = Later("app.web.pages.request")
 rules = Later("app.web.pages.rules")
-servers = Later("app.web.pages.servers")
+servers = Later("app.web.servers.routes")
 session = Later("app.web.pages.session")
 sessions = Later("app.web.pages.sessions")
-sharing = Later("app.web.pages.sharing")
-store = Later("app.web.pages.store")
+sharing = Later("app.web.sharing")
 tools = Later("app.web.pages.tools")
 trying = Later("app.web.pages.trying")
 when = Later("app.web.pages.when")
@@ -133,16 +132,16 @@ def _routes() -> list[Route]:
         Route("/welcome", sessions.welcome),
         Route("/sessions", sessions.sessions),
         Route("/sessions", sessions.create, methods=["POST"]),
-        Route("/find", finding.find),
-        Route("/find/size", finding.database_size),
-        Route("/find/marks", finding.mark_several, methods=["POST"]),
-        *(Route(f"{here}/{act}", finding.mark_one, methods=["POST"]) for act in MARKED),
-        Route(here + "/tags", finding.tag, methods=["POST"]),
+        Route("/find", find.find),
+        Route("/find/size", find.database_size),
+        Route("/find/marks", find.mark_several, methods=["POST"]),
+        *(Route(f"{here}/{act}", find.mark_one, methods=["POST"]) for act in MARKED),
+        Route(here + "/tags", find.tag, methods=["POST"]),
         Route("/sessions/import", sharing.door),
         Route("/sessions/import", sharing.take_in, methods=["POST"]),
         Route("/stream", beside_stream),
-        Route("/store", store.show),
-        Route("/store/copy", store.write_copy, methods=["POST"]),
+        Route("/store", find.database_state),
+        Route("/store/copy", find.copy_database, methods=["POST"]),
         Route("/compare/new", models.form),
         Route("/compare", compare.show),
         Route("/compare", models.create, methods=["POST"]),
@@ -152,11 +151,11 @@ def _routes() -> list[Route]:
         Route(here, session.show),
         Route(here + "/stream", session_stream),
         Route(here + "/events", session.events),
-        Route(here + "/replay", replaying.played),
-        Route(here + "/replay/reel", replaying.reel),
-        Route(here + "/replay/frames", replaying.frames),
-        Route(here + "/replay/at", replaying.moment),
-        Route(here + "/play", replaying.play, methods=["POST"]),
+        Route(here + "/replay", replay.played),
+        Route(here + "/replay/reel", replay.reel),
+        Route(here + "/replay/frames", replay.frames),
+        Route(here + "/replay/at", replay.moment),
+        Route(here + "/play", replay.play, methods=["POST"]),
         Route(here + "/blocks/{block}", session.one_block),
         Route(here + "/cards/{turn}", session.more_cards),
         Route(here + "/wire", wire.search),

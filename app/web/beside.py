@@ -20,7 +20,7 @@ from starlette.responses import StreamingResponse
 from app.core.errors import BadInput, NotFound
 from app.render.beside import Lane, lane, pieces
 from app.render.blocks import Frame, Touch, frame, frame_html
-from app.render.pages import partial, store_banner
+from app.render.fragments import partial, store_banner
 from app.render.view import View
 from app.web.site import Site, site_of
 from app.web.stream import FRAME_S, KEEP_ALIVE_S, SNAPSHOT, after, message, page_stream, responded

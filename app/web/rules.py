@@ -9,7 +9,7 @@ from app.core.rules import LETS_THROUGH, Rule
 from app.core.tools import Tool
 from app.engine.engine import Engine
 from app.engine.rules import ALWAYS
-from app.render.pages import partial
+from app.render.fragments import partial
 from app.render.rules import Look, RuleList, RulesPage, look, rule_rows, rules_panel
 from app.web.site import Site
 

@@ -10,7 +10,8 @@ from app.core.tools import Tool
 from app.engine.preview import WIRES, notes_alone
 from app.engine.responses import why_unknown
 from app.engine.sessions import LiveSession
-from app.render.pages import Surroundings, partial, setup_fragment
+from app.render.fragments import partial
+from app.render.pages import Surroundings, setup_fragment
 from app.render.view import View
 from app.web.pages.request import drawable
 from app.web.site import Site

@@ -1,20 +1,181 @@
-"""The pages of what leaves and of what comes from somebody else."""
+"""Sessions as files: a preview of what leaves, and the export; reading one from elsewhere, and
+a fork of that, with the tools that the user accepts.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from urllib.parse import quote
 
 from jinja2 import Environment
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from app.core.errors import BadInput, Refused
 from app.core.events import CallEnded, PromptAdded
-from app.core.settings import Profile, Settings
+from app.core.serialization import to_data
+from app.core.settings import Profile, Settings, with_waits
 from app.core.tools import Tool
+from app.engine.engine import Engine
+from app.engine.export_session import read_bundle, redact_bundle
+from app.engine.fork import ForkPlace, fork
+from app.engine.import_session import WHAT, harmless, import_session
+from app.engine.no_keys import check_tools
 from app.export.kept import Kept, Written
-from app.export.redact import Mark
-from app.export.table import Export
+from app.export.redact import Mark, Redacted
+from app.export.table import EXPORTS, Export
+from app.export.without import LEFT_OUT
 from app.render.filters import plural, size
-from app.render.imports import Row
+from app.schema.validate import check_tool
+from app.web.forms import answer, as_json, body_of, wants, wants_file
+from app.web.imports.view import ImportRow
+from app.web.site import site_of
+
+FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+
+
+async def export(request: Request) -> Response:
+    """GET /sessions/ID/export?as=NAME&without=WHAT (repeated): a file.
+
+    As JSON: `{"file", "media_type", "text", "notes", "masked": [{"where", "count"}]}`.
+    """
+    form, left_out = request.query_params.get("as", ""), request.query_params.getlist("without")
+    if form not in EXPORTS:
+        raise BadInput(f"There is no form {form[:40]!r}; there is {', '.join(EXPORTS)}.")
+    _, redacted, written = await _made(request, form, left_out)
+    if not wants_file(request):
+        masked = [{"where": mark.where, "count": mark.count} for mark in redacted.marks]
+        text = written.data.decode("utf-8", "replace")
+        about = {"file": written.file_name, "media_type": written.media_type, "text": text}
+        return as_json({**about, "notes": list(written.notes), "masked": masked})
+    # The name is made of letters, digits, "_", "-" and a dot, so that it can be no other header.
+    headers = {"Content-Disposition": f'attachment; filename="{written.file_name}"'}
+    return Response(written.data, 200, headers, f"{written.media_type}; charset=utf-8")
+
+
+async def share(request: Request) -> Response:
+    """GET /sessions/ID/share: what would leave, in the form `as`, without what `without` names."""
+    site, session_id = site_of(request), request.path_params["id"]
+    form, left_out = request.query_params.get("as", ""), request.query_params.getlist("without")
+    chosen = form if form in EXPORTS else next(iter(EXPORTS))
+    written, wrong, read = None, "", None
+    try:
+        whole, redacted, written = await _made(request, chosen, left_out)
+        if chosen == "html":  # which begins with the page and not with the session
+            read = await asyncio.to_thread(EXPORTS["markdown"].write, redacted.kept)
+    except (BadInput, Refused) as error:  # this form cannot say this session; others may
+        wrong = str(error)
+        whole = await read_bundle(site.engine, session_id)
+        redacted = await asyncio.to_thread(_masked, site.engine, whole, ())
+    page = SharePage(
+        session_id,
+        redacted.kept.title,
+        EXPORTS,
+        chosen,
+        LEFT_OUT,
+        left_out,
+        counts(redacted.kept),
+        redacted.marks,
+        written,
+        wrong,
+        read,
+    )
+    return HTMLResponse(share_page(site.env, page), 422 if wrong else 200)
+
+
+async def _made(
+    request: Request, form: str, left_out: Collection[str]
+) -> tuple[Kept, Redacted, Written]:
+    engine = site_of(request).engine
+    here = str(request.base_url).rstrip("/")
+    whole = await read_bundle(engine, request.path_params["id"], here)
+    # In a thread, for a large session takes seconds.
+    redacted = await asyncio.to_thread(_masked, engine, whole, left_out)
+    return whole, redacted, await asyncio.to_thread(EXPORTS[form].write, redacted.kept)
+
+
+def _masked(engine: Engine, whole: Kept, left_out: Collection[str]) -> Redacted:
+    return redact_bundle(whole, engine.keys.secrets(), engine.private, left_out)
+
+
+# -- from somebody else
+
+
+async def door(request: Request) -> Response:
+    """GET /sessions/import: where a file is chosen."""
+    return HTMLResponse(bring_page(site_of(request).env))
+
+
+async def take_in(request: Request) -> Response:
+    """POST /sessions/import: JSON Lines as the body, or a form's `file`. 201 with the new id."""
+    site = site_of(request)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in FORMS:
+        session_id = await import_session(site.engine, await request.body())
+        return answer(request, {"id": session_id}, status=201, location=_page(session_id))
+    body = await body_of(request)
+    files = body.form.getlist("file") if body.form is not None else []
+    chosen = [path for path in files if isinstance(path, UploadFile) and path.filename]
+    data = await chosen[0].read() if chosen else body.text("text").encode("utf-8", "replace")
+    try:
+        if not data.strip():
+            raise BadInput(f"Paste a text or choose a file: {WHAT}.")
+        session_id = await import_session(site.engine, data)
+    except BadInput as error:
+        if wants(request) != "page":
+            raise
+        return HTMLResponse(bring_page(site.env, str(error)), 422)
+    return answer(request, {"id": session_id}, status=201, location=_page(session_id))
+
+
+async def look(request: Request) -> Response:
+    """GET /sessions/ID/take: what would go on from a session of somebody else, and with what."""
+    site, session_id = site_of(request), request.path_params["id"]
+    async with site.engine.hub.holding(session_id) as live:
+        if live.own:
+            return RedirectResponse(_page(session_id), 303)
+        settings, title = live.session.settings, live.title
+    assert settings is not None
+    taken, profiles = harmless(site.engine, settings), site.engine.profiles()
+    return HTMLResponse(take_page(site.env, session_id, title, settings, profiles, taken))
+
+
+async def take(request: Request) -> Response:
+    """POST /sessions/ID/take: a fork of it, at its end, on `profile`, with the `tools` (their
+    names) that are accepted. Nothing is sent before the person says so there. 201 with its id."""
+    site, session_id, body = site_of(request), request.path_params["id"], await body_of(request)
+    async with site.engine.hub.holding(session_id) as live:
+        if live.own:
+            raise Refused("This session is your own; fork it instead.")
+        foreign = live.session.settings
+    assert foreign is not None
+    settings = _accepted(site.engine, foreign, body.all("tools"))
+    if name := body.text("profile"):
+        profile = site.engine.profile(name)
+        kept_model = profile.name == settings.profile.name
+        model, limits = settings.model if kept_model else "", with_waits(settings.limits, profile)
+        extra = settings.extra if profile.protocol == settings.profile.protocol else {}
+        settings = replace(settings, profile=profile, model=model, limits=limits, extra=extra)
+    child = await fork(site.engine, session_id, ForkPlace(), settings=settings, go=False)
+    return answer(request, {"id": child}, status=201, location=_page(child))
+
+
+def _accepted(engine: Engine, foreign: Settings, names: Collection[str]) -> Settings:
+    """Harmless settings, with the tools that were seen and accepted, checked as any other."""
+    there = {tool.name: tool for tool in foreign.tools}
+    if lost := [name for name in names if name not in there]:
+        raise BadInput(f"This session has no tool {lost[0][:80]!r}; load the page again.")
+    tools = [check_tool(to_data(there[name])) for name in dict.fromkeys(names)]
+    check_tools(tools, engine.keys.redactor())
+    return replace(harmless(engine, foreign), tools=tuple(tools))
+
+
+def _page(session_id: str) -> str:
+    return f"/sessions/{quote(session_id, safe='')}"
+
 
 LOOK = 24_000
 """Characters of a file that are shown at once."""
@@ -74,7 +235,9 @@ def take_page(
 ) -> str:
     """What goes on from a session of somebody else, by `taken`: where to, with which of its tools,
     and what stays behind."""
-    rows = [Row(number, "", tool.name, tool=tool) for number, tool in enumerate(settings.tools)]
+    rows = [
+        ImportRow(number, "", tool.name, tool=tool) for number, tool in enumerate(settings.tools)
+    ]
     return env.get_template("share_take.html").render(
         session_id=session_id,
         title=title,

@@ -23,7 +23,7 @@ from app.core.serialization import logged_data
 from app.core.session import Session
 from app.engine.sessions import SessionStore
 from app.render.blocks import Frame, Touch, frame, frame_html
-from app.render.pages import partial, store_banner
+from app.render.fragments import partial, store_banner
 from app.render.paging import Shown, shown_from
 from app.render.view import SessionRow, View
 from app.web.rules import drawn_rules

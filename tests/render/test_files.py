@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.render.files import DiffLine, diff_lines
+from app.web.files import DiffLine, diff_lines
 
 
 def test_lines_of_a_diff() -> None:

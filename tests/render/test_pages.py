@@ -7,14 +7,8 @@ from functools import cache, partial
 
 from app.core.events import Logged
 from app.protocols.lint import Assessment, Finding, ToolAcceptance
-from app.render.pages import (
-    Surroundings,
-    error_page,
-    list_fragment,
-    session_page,
-    toast,
-    welcome_page,
-)
+from app.render.fragments import error_page, toast
+from app.render.pages import Surroundings, list_fragment, session_page, welcome_page
 from app.render.tool_form import ToolForm, tool_form
 from app.render.tools import Around, Editor, Fixed, Judged, Sent, tools_page
 from app.render.view import SessionRow

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.render.tree import tree
 from app.render.view import SessionRow, nest_forks
+from app.web.forks.view import family_tree
 from tests.tables import each_row
 
 
@@ -27,7 +27,7 @@ def member(name: str, parent: str = "") -> tuple[str, str, str, str, str]:
 def test_a_family_stands_as_a_tree(
     family: list[tuple[str, str, str, str, str]], leaves: list[tuple[str, int]]
 ) -> None:
-    told = tree(family, "a")
+    told = family_tree(family, "a")
     assert [(one.id, one.depth) for one in told] == leaves
     assert [one.id for one in told if one.here] == [one[0] for one in family if one[0] == "a"]
     assert all(one.state == "" for one in told if one.id == "gone")

@@ -11,7 +11,8 @@ from tests.served import environment
 STARTED = """
 import sys
 import app.commands.serve
-print(*(one for one in sys.modules if one.startswith("app.web.pages.")))
+from app.web.app import _routes
+print(*{route.endpoint.__module__ for route in _routes()} & set(sys.modules))
 """
 
 

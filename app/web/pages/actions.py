@@ -17,7 +17,7 @@ from app.core.errors import BadInput, Conflict, PlaygroundError
 from app.engine.decisions import DecisionRequest
 from app.engine.settings import settings_from
 from app.protocols.raw_json import Quoted
-from app.render.pages import toast
+from app.render.fragments import toast
 from app.render.setup import refused_fields
 from app.render.view import SHOWN_ARGUMENTS
 from app.web.answers import Misfit, also, at_fields, refusals, several, written

@@ -20,7 +20,7 @@ from app.engine.rule_from import MOST_WORDS
 from app.engine.rules import ALWAYS
 from app.engine.sessions import LiveSession
 from app.render.always import About, Choice, about, drawn_about, drawn_panel, panel, print_of
-from app.render.pages import toast
+from app.render.fragments import toast
 from app.render.rules import rule_data
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.site import Site, site_of

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from app.core.errors import BadInput, Conflict, NotFound, PlaygroundError
 from app.render.beside import beside_page, lane
 from app.render.filters import clip, one_line, plural
-from app.render.pages import toast
+from app.render.fragments import toast
 from app.store.batch import Summary
 from app.web.beside import address, chosen, without
 from app.web.forms import Body, answer, body_of, wants

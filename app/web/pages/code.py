@@ -21,7 +21,7 @@ from app.export.requests import SIMULATOR, SIMULATOR_KEY, Asked, asked, sent_tur
 from app.protocols.addresses import joined
 from app.protocols.registry import codec
 from app.render.code import Form, ShownCode, code_fragment
-from app.render.pages import partial
+from app.render.fragments import partial
 from app.web.forms import as_json, wants, wants_file
 from app.web.site import Site, site_of
 

@@ -13,7 +13,7 @@ from app.core.errors import NotFound
 from app.core.session import Prompt, Session
 from app.core.tools import Content
 from app.engine.preview import NO_DRAFT, Draft, Preview, preview
-from app.render.pages import partial
+from app.render.fragments import partial
 from app.render.request import NextRequest, request_fragment, setup_notes
 from app.web.forms import as_json, body_of, images_of, media_type, wants
 from app.web.site import site_of

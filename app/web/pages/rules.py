@@ -18,7 +18,7 @@ from app.core.rules import Rule, base_of
 from app.engine.no_keys import check_rule
 from app.engine.rule_from import parse_rule
 from app.engine.rules import ALWAYS, RuleStore
-from app.render.pages import partial, toast
+from app.render.fragments import partial, toast
 from app.render.rule_places import places
 from app.render.rules import (
     TEMPLATES,

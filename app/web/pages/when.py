@@ -12,7 +12,7 @@ from app.core.rules import told
 from app.core.tools import Tool
 from app.engine.rule_from import parse_rule
 from app.engine.rules import ALWAYS
-from app.render.pages import toast
+from app.render.fragments import toast
 from app.render.when import When, drawn_when, own_rule, place_for, when_called
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.site import Site, site_of

@@ -1,4 +1,4 @@
-"""The MCP servers: the list, one with its consent and its tools, and what a person does to it."""
+"""The pages of MCP servers: the list, one with its consent and tools, and changes by the user."""
 
 from __future__ import annotations
 
@@ -12,14 +12,8 @@ from starlette.responses import HTMLResponse, Response
 from app.core.errors import BadInput, Conflict
 from app.core.serialization import to_data
 from app.engine.servers import ShownServer
-from app.render.servers import (
-    ServerForm,
-    server_editor,
-    server_form,
-    server_page,
-    servers_page,
-)
 from app.web.forms import Body, answer, as_json, body_of, wants
+from app.web.servers.view import ServerForm, server_editor, server_form, server_page, servers_page
 from app.web.site import site_of
 
 

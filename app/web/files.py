@@ -1,4 +1,4 @@
-"""The files of a session's scratch folder, what was changed of them, and undo by a person.
+"""The Files page of a session: its scratch folder, one file, its changes, and undo by the user.
 
 Also the Stop of a task that runs in the background.
 """
@@ -6,9 +6,11 @@ Also the Stop of a task that runs in the background.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
+from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -18,7 +20,6 @@ from app.executors.workspace.folder import Entry
 from app.executors.workspace.history import MAX_FILE, Change, History
 from app.executors.workspace.read import image_type
 from app.executors.workspace.trouble import Trouble
-from app.render.files import ChangeRow, FileRow, FilesPage, diff_lines, files_page
 from app.web.forms import answer, as_json, body_of, wants
 from app.web.site import Site, site_of
 
@@ -153,3 +154,63 @@ def _told(page: FilesPage) -> dict[str, object]:
 def _number(text: str | None) -> int:
     """A number of a change; 0, which none has, for anything else."""
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+@dataclass(frozen=True)
+class FileRow:
+    """`kind` is file, folder, link or other; `size` in bytes. `name` is how it is shown, `path`
+    "" where it cannot be opened."""
+
+    name: str
+    path: str
+    kind: str
+    size: int
+
+
+@dataclass(frozen=True)
+class ChangeRow:
+    """`by` is the call or undo that made it; `undo` whether it is offered; `words` what it did."""
+
+    number: int
+    path: str
+    by: str
+    at_ms: int
+    words: str
+    undo: bool
+    undone: bool
+
+
+@dataclass(frozen=True)
+class DiffLine:
+    """`kind` is added, gone, place or same."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class FilesPage:
+    """`path` is the file that is shown, "" for none; `text` its beginning, `more` how many
+    characters follow; `said` is told in place of the text. `diff` is that of change `number`."""
+
+    session: str
+    title: str
+    rows: Sequence[FileRow]
+    more_rows: int
+    changes: Sequence[ChangeRow]
+    path: str = ""
+    text: str = ""
+    more: int = 0
+    said: str = ""
+    number: int = 0
+    diff: Sequence[DiffLine] = ()
+
+
+def diff_lines(diff: str) -> list[DiffLine]:
+    """A unified diff, line by line."""
+    kinds = {"+": "added", "-": "gone", "@": "place"}
+    return [DiffLine(kinds.get(line[:1], "same"), line) for line in diff.split("\n")]
+
+
+def files_page(env: Environment, page: FilesPage) -> str:
+    return env.get_template("files.html").render(page=page)

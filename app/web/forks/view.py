@@ -1,5 +1,6 @@
-"""Forks as a person makes and sees them: the form for a place, the tree of a family, and the lines
-that say where a session branches. Knows no HTML but by its templates."""
+"""Forks as the pages show them: the form for a place, the tree of a family, and the lines that say
+where a session branches.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +15,7 @@ from app.core.session import Call, Prompt, Session
 from app.core.settings import Settings
 from app.render.answering import Past
 from app.render.filters import plural, shown
-from app.render.pages import partial
-from app.render.tree import Leaf
+from app.render.fragments import partial
 
 FIELDS = 6
 """Results that one "What if" can be given."""
@@ -95,7 +95,7 @@ def parent_name(session: str, title: str) -> Markup:
     return Markup('<a href="/sessions/{}">{}</a>').format(session, shown(title) or "New session")
 
 
-def tree_page(env: Environment, leaves: Sequence[Leaf], session: str, title: str) -> str:
+def tree_page(env: Environment, leaves: Sequence[TreeRow], session: str, title: str) -> str:
     """The page of a family."""
     return env.get_template("forks.html").render(leaves=leaves, session=session, title=title)
 
@@ -113,3 +113,57 @@ def branch_lines(env: Environment, forks: Mapping[Spot, Sequence[tuple[str, str]
         )
         for place, ones in at.items()
     )
+
+
+# The tree of a whole family.
+
+
+Member = tuple[str, str, str, str, str]
+"""(id, title, state, parent, where it branched off)."""
+
+
+@dataclass(frozen=True)
+class TreeRow:
+    """A session of the tree, `depth` below its first. `words` is where it branched off, `here`
+    whether it is the one that is looked at; one without a `state` is not here."""
+
+    id: str
+    title: str
+    state: str = ""
+    words: str = ""
+    depth: int = 0
+    here: bool = False
+
+
+def family_tree(family: Sequence[Member], here: str) -> list[TreeRow]:
+    """The family in the order of its tree. A parent that is not among them stands above its forks
+    all the same."""
+    known = {member[0] for member in family}
+    below: dict[str, list[Member]] = {}
+    for one in family:
+        below.setdefault(one[3], []).append(one)
+    gone = list(
+        dict.fromkeys(member[3] for member in family if member[3] and member[3] not in known)
+    )
+    leaves: list[TreeRow] = []
+    seen: set[str] = set()
+
+    def place(one: Member, depth: int) -> None:
+        stack = [(one, depth)]
+        while stack:
+            (name, title, state, _, words), level = stack.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            leaves.append(TreeRow(name, title, state, words, level, name == here))
+            stack += [(child, level + 1) for child in reversed(below.get(name, []))]
+
+    for one in below.get("", []):
+        place(one, 0)
+    for parent in gone:
+        leaves.append(TreeRow(parent, "A session that is not here"))
+        for one in below[parent]:
+            place(one, 1)
+    for one in family:  # those that name one another as parents
+        place(one, 0)
+    return leaves

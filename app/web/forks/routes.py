@@ -18,19 +18,19 @@ from app.engine.decisions import DecisionRequest
 from app.engine.fork import Change, ForkPlace, fork, fork_standing, what_if
 from app.engine.suggestions import past_result
 from app.render.answering import past_of
-from app.render.forks import (
+from app.store.batch import storable
+from app.store.family import Relative, family, forks_of
+from app.web.forks.view import (
     GONE,
     ForkForm,
     branch_lines,
+    family_tree,
     fork_fragment,
     fork_page,
     parent_name,
     tree_page,
     wrote_files,
 )
-from app.render.tree import tree
-from app.store.batch import storable
-from app.store.family import Relative, family, forks_of
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.site import Site, site_of
 
@@ -124,7 +124,7 @@ async def forks(request: Request) -> Response:
         (member.id, member.title, member.state, member.parent, words.get(member.id, ""))
         for member in members
     ]
-    return HTMLResponse(tree_page(site.env, tree(rows, session_id), session_id, title))
+    return HTMLResponse(tree_page(site.env, family_tree(rows, session_id), session_id, title))
 
 
 async def _parent(site: Site, session_id: str, parent_seq: str) -> str:

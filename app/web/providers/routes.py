@@ -1,4 +1,4 @@
-"""The providers: the list, a test of one, its models, and the person's own profiles."""
+"""The Providers pages: the list, a test of a provider, its models, and the user's own profiles."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from app.engine.own_profiles import profile_from
 from app.engine.providers import Listing, Tested
 from app.net.client import is_loopback
 from app.protocols.registry import CODECS
-from app.render.providers import (
+from app.web.forms import Body, answer, as_json, body_of, wants
+from app.web.providers.view import (
     ProfileForm,
     ProviderRow,
     Shown,
@@ -31,7 +32,6 @@ from app.render.providers import (
     providers_page,
     tested,
 )
-from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.site import Site, site_of
 
 GONE = 499

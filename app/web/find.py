@@ -1,12 +1,17 @@
-"""The page that finds sessions, and what is done with them there: pin, archive, tag, purge."""
+"""The Find page: search, filters, and what is done with sessions there: pin, archive, tag, purge.
+
+Also the database itself: its size, why nothing can be saved, and a copy of it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
+from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -14,7 +19,7 @@ from app.core.errors import BadInput
 from app.core.serialization import to_data
 from app.engine import manage_sessions
 from app.engine.engine import Engine
-from app.render.finding import Finding, find_page, size_fragment
+from app.render.view import SessionRow
 from app.store.purge import size
 from app.store.query import KEYS, MARKS, STATES, wanted
 from app.store.search import Hit, choices, search
@@ -40,7 +45,7 @@ async def find(request: Request) -> Response:
         told = {"more": found.more, "cut": found.cut, "notes": list(looked.notes)}
         return as_json({"hits": hits, **told})
     some = {**await asyncio.to_thread(choices, path), "state": STATES, "is": MARKS}
-    finding = Finding(
+    finding = SearchPage(
         query,
         fields,
         some,
@@ -131,3 +136,46 @@ def _hit(hit: Hit) -> Mapping[str, Any]:
         **{"pinned": one.pinned, "archived": one.archived, "deleted": one.deleted},
         **{"seq": hit.seq, "kind": hit.kind, "block": hit.place, "excerpt": excerpt},
     }
+
+
+@dataclass(frozen=True)
+class SearchPage:
+    """`query` is all that was asked for as one text, `fields` what was filled in, by name.
+    `choices` are the values to choose from. `more`: there are others; `cut`: the time was over."""
+
+    query: str = ""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    choices: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    rows: Sequence[SessionRow] = ()
+    more: bool = False
+    cut: bool = False
+    notes: Sequence[str] = ()
+    shown: int = 0
+    deleted: bool = False
+
+
+def find_page(env: Environment, finding: SearchPage, now_ms: int) -> str:
+    return env.get_template("find.html").render(page=finding, now_ms=now_ms)
+
+
+def size_fragment(env: Environment, size: object) -> str:
+    """The foot of the page: what the database holds (store/purge.py, Size)."""
+    return env.get_template("_size.html").render(size=size)
+
+
+# The state of the database.
+
+
+async def database_state(request: Request) -> Response:
+    """GET /store: why nothing can be saved now, and how much is kept in memory meanwhile."""
+    site = site_of(request)
+    store, trouble = site.store_now(), site.engine.hub.health.trouble
+    said = "" if trouble is None else str(trouble)  # the page's sentence stays a while longer
+    return as_json({"trouble": said, "copy": store.copy, "unsaved": store.unsaved})
+
+
+async def copy_database(request: Request) -> Response:
+    """POST /store/copy: the whole database where its file was deleted; 409 where it is there."""
+    engine = site_of(request).engine
+    await engine.write_anew()
+    return answer(request, {"path": str(engine.database.path)}, location="/")

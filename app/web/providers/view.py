@@ -1,7 +1,4 @@
-"""The Providers page and its pieces, each a function from values to HTML.
-
-Knows names of keys and never a value; what was asked of a provider comes in as it was told.
-"""
+"""The Providers pages as HTML. Knows the names of keys and never a value."""
 
 from __future__ import annotations
 

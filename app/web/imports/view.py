@@ -27,7 +27,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True)
-class Row:
+class ImportRow:
     """One tool or server. `called` is its name in what was brought, `kind` the format, `problem`
     why it cannot be taken. `name` is the one it would get, `taken` that of one that is there
     already ("" where there is none). `replaced` are the values of a server that may be keys, kept
@@ -76,7 +76,7 @@ class ImportPage:
     """`said` are sentences about whole texts: (source, sentence, whether it is a problem).
     `done` says what was taken, with links (label, address)."""
 
-    rows: Sequence[Row] = ()
+    rows: Sequence[ImportRow] = ()
     said: Sequence[tuple[str, str, bool]] = ()
     typed: str = ""
     done: str = ""

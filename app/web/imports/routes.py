@@ -1,6 +1,6 @@
-"""Tools and servers that somebody brings: shown first, then taken, and switched off by itself.
+"""Importing tools and MCP servers: shown first, then saved, and switched off at the beginning.
 
-Reading is app/formats' matter, which fetches and starts nothing. Threat 14 of docs/safety.md.
+app/formats reads them, and fetches and starts nothing. Threat 14 of docs/safety.md.
 """
 
 from __future__ import annotations
@@ -30,12 +30,19 @@ from app.formats.read import read
 from app.formats.servers import NAME, with_values
 from app.formats.shapes import OWN
 from app.render.filters import plural
-from app.render.imports import ChoicePage, ChoiceRow, ImportPage, Row, choice_page, import_page
 from app.schema import strict_json
 from app.schema.validate import check_tool
 from app.secrets.redaction import Redactor
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.guard import MAX_BODY
+from app.web.imports.view import (
+    ChoicePage,
+    ChoiceRow,
+    ImportPage,
+    ImportRow,
+    choice_page,
+    import_page,
+)
 from app.web.pages import tools
 from app.web.site import Site, Source, Upload, site_of
 
@@ -301,14 +308,14 @@ async def _sources(body: Body) -> list[Source]:
     return found
 
 
-async def _rows(site: Site, brought: Sequence[tuple[str, Brought]]) -> list[Row]:
+async def _rows(site: Site, brought: Sequence[tuple[str, Brought]]) -> list[ImportRow]:
     """A row for each tool and server, with a name that is free."""
     engine = site.engine
     redactor = engine.keys.redactor()
     names = {entry.tool.name for entry in await engine.library.entries()}
     servers = {server.name for server, _ in await engine.library.servers()}
     there, servers_there = frozenset(names), frozenset(servers)
-    rows: list[Row] = []
+    rows: list[ImportRow] = []
     for source, one in brought:
         for found in one.tools:
             row = _tool_row(len(rows), source, _without_keys(found, redactor))
@@ -321,8 +328,8 @@ async def _rows(site: Site, brought: Sequence[tuple[str, Brought]]) -> list[Row]
     return rows
 
 
-def _tool_row(number: int, source: str, found: Found) -> Row:
-    return Row(
+def _tool_row(number: int, source: str, found: Found) -> ImportRow:
+    return ImportRow(
         number,
         source,
         found.name,
@@ -334,8 +341,8 @@ def _tool_row(number: int, source: str, found: Found) -> Row:
     )
 
 
-def _server_row(number: int, source: str, found: FoundServer) -> Row:
-    return Row(
+def _server_row(number: int, source: str, found: FoundServer) -> ImportRow:
+    return ImportRow(
         number,
         source,
         found.name,
@@ -364,7 +371,7 @@ def _keepable(engine: Engine, found: FoundServer) -> FoundServer:
     return found
 
 
-def _named(row: Row, names: set[str], there: frozenset[str]) -> Row:
+def _named(row: ImportRow, names: set[str], there: frozenset[str]) -> ImportRow:
     """The row under the next free name."""
     free, number = row.called, 2
     while free in names:
@@ -423,14 +430,14 @@ class _Taking:
     """What the rows come to. `on` are the names that are switched on, `replaced` those of servers
     that may be saved over."""
 
-    rows: Sequence[Row]
+    rows: Sequence[ImportRow]
     tools: Sequence[Tool]
     servers: Sequence[Server]
     on: Sequence[str]
     replaced: Collection[str]
 
 
-def _posted(site: Site, body: Body) -> list[Row]:
+def _posted(site: Site, body: Body) -> list[ImportRow]:
     """The rows that the form carried, checked anew; BadInput where they are no rows of ours."""
     rows = []
     for key in body.data:
@@ -443,7 +450,7 @@ def _posted(site: Site, body: Body) -> list[Row]:
     return rows
 
 
-def _row(site: Site, number: int, carried: str) -> Row:
+def _row(site: Site, number: int, carried: str) -> ImportRow:
     try:
         data = strict_json.parse(carried, MAX_BODY)
         source, notes = str(data["source"]), tuple(str(note) for note in data["notes"])
@@ -459,7 +466,9 @@ def _row(site: Site, number: int, carried: str) -> Row:
         raise BadInput("This form is not one of ours; bring it again.") from None
 
 
-async def _taking(engine: Engine, rows: Iterable[Row], ticked: set[str], body: Body) -> _Taking:
+async def _taking(
+    engine: Engine, rows: Iterable[ImportRow], ticked: set[str], body: Body
+) -> _Taking:
     """Each ticked row under the name that was chosen, or with its error."""
     redactor = engine.keys.redactor()
     there = {entry.tool.name for entry in await engine.library.entries()}
@@ -503,7 +512,7 @@ async def _taking(engine: Engine, rows: Iterable[Row], ticked: set[str], body: B
     return _Taking(made, tools, servers, switched, servers_there)
 
 
-def _with_back(engine: Engine, server: Server, row: Row) -> Server:
+def _with_back(engine: Engine, server: Server, row: ImportRow) -> Server:
     """`server` with the values that the person put back. BadInput where it may not be kept so."""
     if row.back and max(row.back) >= len(row.replaced):
         raise BadInput("What was replaced is not known any more; bring the file again.")
@@ -515,11 +524,11 @@ def _with_back(engine: Engine, server: Server, row: Row) -> Server:
     return engine.servers.checked(to_data(server), {one.value for one in back})
 
 
-def _those(row: Row, tools: set[str], servers: set[str]) -> set[str]:
+def _those(row: ImportRow, tools: set[str], servers: set[str]) -> set[str]:
     return servers if row.is_server else tools
 
 
-def _wrong(row: Row, name: str, before: set[str], there: set[str]) -> str:
+def _wrong(row: ImportRow, name: str, before: set[str], there: set[str]) -> str:
     """Why a row cannot be taken under `name`, or ""."""
     if not row.take:
         return ""

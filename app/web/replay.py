@@ -1,4 +1,4 @@
-"""The replay of a session: what it is made of, its frames, and the page of one moment."""
+"""The replay of a session: its timeline, its frames, and the page of one moment."""
 
 from __future__ import annotations
 
