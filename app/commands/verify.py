@@ -11,8 +11,7 @@ from pathlib import Path
 
 from app import config
 from app.core.errors import StoreBusy
-from app.engine.decoded_again import Difference
-from app.engine.verify import OnDifference, Verified, verify
+from app.engine.verify import Difference, OnDifference, Verified, verify
 from app.render.filters import plural
 from app.store.database import Database
 from app.store.lock import OwnerLock

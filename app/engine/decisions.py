@@ -1,17 +1,34 @@
-"""A person's decision, checked against the table "when a call may run" and the card's digest."""
+"""Decides calls: the check of each before it is decided, and a person's decision on it.
+
+A call is checked by its executor, against its schema and by the rules before anybody decides, and
+once more before it begins where it was held. A decision is compared with the table "when a call may
+run" and with the digest of the card it was made on.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, get_args
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Protocol, get_args
 
-from app.core.decide import may_run
+from app.core.decide import asks, may_run
 from app.core.errors import BadInput, Conflict, Refused
-from app.core.events import CallDecided, Decision, Problem
+from app.core.events import CallChecked, CallDecided, CallReturned, Decision, Problem
 from app.core.faults import OTHER_WAY, known, unstageable
+from app.core.limits import made_before
+from app.core.reducer import digest
+from app.core.rules import first_match, unbound
 from app.core.serialization import to_data
 from app.core.session import Call, Session
-from app.core.tools import Content
+from app.core.tools import Content, Tool
+from app.engine.rules import Policy
+from app.engine.sessions import LiveSession, SessionStore
+from app.engine.tool_runs import Supervise
+from app.executors.executor import Checked
+from app.executors.table import Executors
 from app.schema.validate import check_call
 
 
@@ -153,3 +170,288 @@ def _check_run(
     if unsatisfied and not anyway:
         raise Refused("The arguments do not fit the schema; edit them, or run anyway.")
     return unsatisfied
+
+
+# Checks of calls, outside of the session's lock, side by side: an executor may have to ask a slow
+# server, and nobody who stops or reads the session waits for that.
+
+log = logging.getLogger(__name__)
+
+
+class Cancellable(Protocol):
+    """What can be told to end."""
+
+    def cancel(self) -> object: ...
+
+
+@dataclass(frozen=True)
+class OpenCheck:
+    """A look under way: `work` can be cancelled, `task` writes down what it found."""
+
+    task: asyncio.Future[None]
+    work: Cancellable
+
+
+@dataclass(eq=False)
+class CheckBatch:
+    """Checks that began together, of the calls `left`, which are not written down yet; `works` are
+    those of them that have begun, by call id."""
+
+    left: dict[str, Call]
+    works: dict[str, asyncio.Task[Checked]] = field(default_factory=dict)
+    ended: bool = False
+
+    def cancel(self) -> None:
+        self.ended = True
+        for work in self.works.values():
+            work.cancel()
+
+
+CHECKS_TOGETHER = 100
+"""How many checks are written down in one hold of the session, and how many begin before others
+get their turn: who stops it is next in line."""
+
+
+@dataclass(frozen=True)
+class HeldCall:
+    """A call that is about to begin, as it was when the look at it began."""
+
+    id: str
+    tool: Tool
+    arguments: str
+    decided: CallDecided
+
+
+Follow = Callable[[LiveSession, Collection[str]], Awaitable[None]]
+"""(session, looked): do what follows; the calls `looked` were looked at again just now."""
+
+SOON_S = 2.0
+"""How long it may take to look again at what answers a call that is about to begin."""
+
+
+class CallChecks:
+    """`follow` does what follows from a check, in one hold with it: nobody sees a call wait for a
+    person that a rule decides."""
+
+    def __init__(
+        self,
+        hub: SessionStore,
+        executors: Executors,
+        tended: Supervise,
+        follow: Follow,
+        ruling: Policy,
+    ) -> None:
+        self._ruling = ruling
+        self._hub = hub
+        self._executors = executors
+        self._tended = tended
+        self._then = follow
+        self._open: dict[tuple[str, str], OpenCheck] = {}
+
+    def start(self, live: LiveSession, call_ids: Sequence[str]) -> None:
+        """Check calls that are proposed, side by side."""
+        batch = CheckBatch({call_id: live.session.call(call_id) for call_id in call_ids})
+
+        def forget() -> None:
+            """Where writing broke off, the rest of the checks is of no use."""
+            batch.cancel()
+            for call_id in batch.left:
+                del self._open[live.id, call_id]
+
+        follow = self._follow(live.id, batch)
+        checking = OpenCheck(asyncio.ensure_future(self._tended(live.id, follow, forget)), batch)
+        self._open.update({(live.id, call_id): checking for call_id in call_ids})
+
+    async def asked(self, session_id: str, call: Call) -> Checked:
+        """What the executor says of a call; nobody need hold the session."""
+        return await self._executors.checked(session_id, call.tool, call.arguments)
+
+    async def refuse_changed(self, live: LiveSession, call_id: str, checked: Checked) -> None:
+        """Conflict, and a card with a new digest, where what would answer is not what was seen.
+
+        What follows from the new look is done at once: a rule may decide the call as it is now."""
+        call = live.session.call(call_id)
+        if checked.code != call.code:
+            await self._hub.append(live, [checked_event(live.session, call, checked, self._ruling)])
+            await self._then(live, ())
+            raise Conflict(
+                "What answers this tool has changed since this card was drawn; look at the call "
+                "again.",
+                outcome(call),
+            )
+
+    def look(self, live: LiveSession, call_ids: Sequence[str]) -> set[str]:
+        """Look again at those of the calls, which are about to begin, that a rule decided: they
+        may have been held behind others, and what answers them may be another by now. Those that
+        are looked at are returned; what follows, follows from the look."""
+        calls = [live.session.call(one) for one in call_ids]
+        seen = [
+            HeldCall(call.id, call.tool, call.arguments, call.decided)
+            for call in calls
+            if call.tool and call.decided and call.decided.by == "rule"
+        ]
+        begun = [one for one in seen if not self.under_way(live.id, one.id)]
+        if begun:
+            self._look(live.id, begun)
+        return {one.id for one in seen}
+
+    def _look(self, session_id: str, seen: Sequence[HeldCall]) -> None:
+        keys = [(session_id, one.id) for one in seen]
+        work = asyncio.gather(*(self._known(session_id, one) for one in seen))
+        follow = self._follow_look(session_id, seen, work)
+
+        def forget() -> None:
+            for key in keys:
+                del self._open[key]
+
+        task = asyncio.ensure_future(self._tended(session_id, follow, forget))
+        self._open.update(dict.fromkeys(keys, OpenCheck(task, work)))
+
+    async def _known(self, session_id: str, seen: HeldCall) -> Checked | None:
+        """What answers the call now. None where that cannot be told at once: the executor looks,
+        and fails rather than run another."""
+        try:
+            async with asyncio.timeout(SOON_S):
+                return await self._executors.known(session_id, seen.tool, seen.arguments)
+        except TimeoutError:
+            return None
+
+    async def _follow_look(
+        self, session_id: str, seen: Sequence[HeldCall], work: asyncio.Future[list[Checked | None]]
+    ) -> None:
+        """Take back what was decided on something else, before any of them begins."""
+        await asyncio.wait([work])
+        if work.cancelled():
+            return
+        async with self._hub.holding(session_id) as live:
+            for one, found in zip(seen, work.result(), strict=True):
+                call = live.session.call(one.id)
+                stands = call.status == "decided" and call.decided == one.decided
+                if stands and not live.session.stopped and found and found.code != call.code:
+                    await self._take_back(live, one, found)
+            await self._then(live, [one.id for one in seen])
+
+    async def _take_back(self, live: LiveSession, seen: HeldCall, found: Checked) -> None:
+        call, rule = live.session.call(seen.id), seen.decided.rule
+        why = f"What answers {call.name} has changed since the rule “{rule}” decided the call."
+        await self._hub.append(live, [CallReturned(call.id, "rule", why)])
+        await self._ruling.know_all(live.session)
+        await self._hub.append(live, [checked_event(live.session, call, found, self._ruling)])
+
+    async def again(self, session_id: str, rule_id: str) -> None:
+        """Look anew at the calls that wait only because what answers them is not what the rule is
+        bound to: by now it may be. What follows from that is done."""
+        async with self._hub.holding(session_id) as live:
+            rules = self._ruling.of(session_id)
+            calls = [
+                call
+                for call in live.session.current_calls
+                if call.status == "waiting"
+                and (rule := first_match(rules, call)) is not None
+                and rule.id == rule_id
+                and unbound(rule, call)
+            ]
+        looked = await asyncio.gather(*(self.asked(session_id, call) for call in calls))
+        async with self._hub.holding(session_id) as live:
+            for before, checked in zip(calls, looked, strict=True):
+                call = live.session.call(before.id)
+                waits = call.status == "waiting" and live.session.current(call)
+                if waits and not live.session.stopped and checked.code != call.code:
+                    await self._ruling.know_all(live.session)
+                    event = checked_event(live.session, call, checked, self._ruling)
+                    await self._hub.append(live, [event])
+            await self._then(live, ())
+
+    def under_way(self, session_id: str, call_id: str) -> bool:
+        return (session_id, call_id) in self._open
+
+    def end(self, session_id: str) -> list[asyncio.Future[None]]:
+        """Begin to end the session's looks; what is returned is done when they are over. Their
+        calls stay as they are: who goes on looks at them anew."""
+        open_ = {one for (session, _), one in self._open.items() if session == session_id}
+        for one in open_:
+            one.work.cancel()
+        return [one.task for one in open_]
+
+    @property
+    def sessions(self) -> set[str]:
+        return {session for session, _ in self._open}
+
+    async def _follow(self, session_id: str, batch: CheckBatch) -> None:
+        """Write the checks down as they come, those that have come in one batch of at most
+        TOGETHER: a look that takes its time holds up no other call."""
+        came: asyncio.Queue[str] = asyncio.Queue()
+        for number, call in enumerate(batch.left.values(), 1):
+            if batch.ended:
+                return
+            work = batch.works[call.id] = asyncio.create_task(self.asked(session_id, call))
+            work.add_done_callback(partial(_put, came, call.id))
+            if number % CHECKS_TOGETHER == 0:
+                await asyncio.sleep(0)
+        while batch.left:
+            call_ids = [await came.get()]
+            while len(call_ids) < CHECKS_TOGETHER and not came.empty():
+                call_ids.append(came.get_nowait())
+            if batch.ended:
+                return
+            whole = (one for one in call_ids if not batch.works[one].cancelled())
+            async with self._hub.holding(session_id) as live:
+                await self._write(live, {one: _result_of(one, batch.works[one]) for one in whole})
+            for call_id in call_ids:
+                del batch.works[call_id], batch.left[call_id], self._open[session_id, call_id]
+
+    async def _write(self, live: LiveSession, found: Mapping[str, Checked]) -> None:
+        session = live.session
+        if session.stopped:
+            return
+        await self._ruling.know_all(session)
+        calls = (session.call(call_id) for call_id in found)
+        events = [
+            checked_event(session, call, found[call.id], self._ruling)
+            for call in calls
+            if call.status == "proposed" and session.current(call)
+        ]
+        if not events:
+            return
+        await self._hub.append(live, events)
+        await self._then(live, ())
+
+
+def _put(came: asyncio.Queue[str], call_id: str, _: asyncio.Future[Checked]) -> None:
+    came.put_nowait(call_id)
+
+
+def _result_of(call_id: str, work: asyncio.Future[Checked]) -> Checked:
+    """What the check came to; one that broke is a bug, and only a person runs the call then."""
+    if (error := work.exception()) is None:
+        return work.result()
+    log.error("The check of call %s broke.", call_id, exc_info=error)
+    return Checked(problems=(_BROKEN,))
+
+
+def checked_event(session: Session, call: Call, checked: Checked, ruling: Policy) -> CallChecked:
+    """All that is to be said of the call, by its schema, executor, session and the rules."""
+    unsaid = call.part.meta.get("empty") and call.judged == call.written
+    raw = "" if unsaid else call.judged
+    problems = (*check_call(call.tool, call.name, raw), *checked.problems)
+    if call.part.meta.get("packed") and call.judged == call.written:
+        problems += (_PACKED,)
+    if made_before(session, call):
+        problems += (_REPEATED,)
+    seen = digest(session, call, checked.code)
+    event = CallChecked(call.id, problems, checked.parallel_safe, seen, checked.code)
+    rules = ruling.of(session.id)
+    return replace(event, asks=asks(session, call, event, rules, ruling.denials.has))
+
+
+_BROKEN = Problem(
+    "caution", "This program could not check who answers this call; its log says why. Look twice."
+)
+
+_PACKED = Problem(
+    "caution",
+    "The arguments came as a text that holds JSON, where this protocol has an object, and were "
+    "unpacked: see that they are what was meant.",
+)
+
+_REPEATED = Problem("note", "The same call with the same arguments was made in the last two turns.")

@@ -17,8 +17,7 @@ from app.core.settings import Profile
 from app.core.tools import Tool
 from app.engine.providers import Providers
 from app.engine.responses import ProviderClient
-from app.engine.rules import RuleStore
-from app.engine.ruling import Policy
+from app.engine.rules import Policy, RuleStore
 from app.engine.runner import Runner, recover
 from app.engine.servers import Servers
 from app.engine.sessions import SessionStore

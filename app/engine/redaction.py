@@ -1,14 +1,20 @@
-"""An event without the secrets that its text may hold: typed by a person, put together from pieces
-by a decoder, or brought by a tool. What was sent and what arrived is masked before, by its bytes;
-the deltas of an answer, of which none holds a whole secret, part by part (engine/stream_redaction).
+"""Keeps secrets out of the log: masks those in events, and refuses those in what is typed.
 
-Threat 16 of docs/safety.md.
+`redact_event` masks the texts of an event: typed by a person, put together from pieces by a
+decoder, or returned by a tool. What was sent and what arrived is masked before, by its bytes; the
+deltas of an answer, of which none holds a whole secret, part by part (engine/stream_redaction). The
+checks refuse addresses, settings, tools and rules that hold a known key, before any of it is kept
+or shown: keys go by the names of their variables. Threat 16 of docs/safety.md.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
+from app.core.errors import BadInput
 from app.core.events import (
     CallDecided,
     CallDoubted,
@@ -26,7 +32,11 @@ from app.core.events import (
     TaskEnded,
     Warned,
 )
-from app.core.tools import Content, ToolResult
+from app.core.rules import Rule
+from app.core.serialization import to_data
+from app.core.settings import Settings
+from app.core.tools import Content, Tool, ToolResult
+from app.net.keys import origin
 from app.secrets.redaction import Redactor
 
 
@@ -73,3 +83,63 @@ def _masked_result(result: ToolResult, redactor: Redactor) -> ToolResult:
 
 def _masked_content(piece: Content, redactor: Redactor) -> Content:
     return replace(piece, text=redactor.redact_text(piece.text))
+
+
+SECRET_QUERY = re.compile(r"[?&;](?:[^=&]*(?:key|token|secret|sig|auth|passw)[^=&]*)=", re.I)
+
+
+def check_address(base_url: str) -> None:
+    """BadInput where `base_url` is no address, or one that takes a key along."""
+    origin(base_url)
+    if "#" in base_url:
+        raise BadInput("A base URL has no part behind a #; leave that out.")
+    if SECRET_QUERY.search(base_url):
+        raise BadInput("A base URL takes no key along; leave it out and name its variable.")
+
+
+def check_settings(settings: Settings, redactor: Redactor, before: Settings) -> None:
+    """BadInput that names the place, never the value, where one holds a known key.
+
+    What stood in `before` is not looked at again: a key that became known since must not keep
+    anybody from taking it out, place by place. The system prompt is left out: what people write
+    may hold a key, and is masked where it is kept.
+    """
+    old = _places(before)
+    _check(
+        {name: value for name, value in _places(settings).items() if value != old[name]}, redactor
+    )
+    check_tools((tool for tool in settings.tools if tool not in before.tools), redactor)
+
+
+def _places(settings: Settings) -> dict[str, Any]:
+    profile = settings.profile
+    return {
+        "model": settings.model,
+        "base_url": profile.base_url,
+        "The profile": [profile.name, profile.key_name, profile.model, profile.headers],
+        "tool_choice": to_data(settings.tool_choice),
+        "params": settings.params,
+        "extra": settings.extra,
+    }
+
+
+def check_tools(tools: Iterable[Tool], redactor: Redactor) -> None:
+    """BadInput where a tool holds a known key; tools are numbered, for a name may be the place."""
+    for number, tool in enumerate(tools, 1):
+        data = to_data(tool)
+        _check({f"{name} of tool {number}": value for name, value in data.items()}, redactor)
+
+
+def check_rule(rule: Rule, redactor: Redactor) -> None:
+    """BadInput where a rule holds a known key, in whichever of its places."""
+    names = ("tool", "source", "when", "text", "words")
+    _check({f"{name} of the rule": getattr(rule, name) for name in names}, redactor)
+
+
+def _check(places: Mapping[str, Any], redactor: Redactor) -> None:
+    for place, value in places.items():
+        if redactor.holds(value):
+            raise BadInput(
+                f"{place} holds the value of a key; take it out: a key goes by the name of its "
+                "variable, and is sent in the protocol's own header."
+            )

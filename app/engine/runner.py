@@ -62,11 +62,16 @@ from app.core.events import (
 from app.core.rules import Rule
 from app.core.settings import Settings
 from app.core.tools import Content
-from app.engine.checks import CHECKS_TOGETHER, CallChecks
-from app.engine.decisions import DecisionRequest, decision_event, outcome
+from app.engine.decisions import (
+    CHECKS_TOGETHER,
+    CallChecks,
+    DecisionRequest,
+    decision_event,
+    outcome,
+)
 from app.engine.interruption import closing_events, over_events
 from app.engine.responses import STOPPED, OpenRequest, ProviderClient
-from app.engine.ruling import Policy
+from app.engine.rules import Policy
 from app.engine.sessions import GroupedWrites, LiveSession, SessionStore
 from app.engine.tool_runs import ToolRuns
 from app.executors.executor import Checked

@@ -1,25 +1,50 @@
-"""A whole database looked through: each recording decoded again, each projection against its log.
+"""Verifies a whole database: decodes each recording again, compares each projection with its log.
 
-Reads one session after the other, each as it stood at one moment, so that it may look on while a
-server writes. Knows no lock; who calls says whether what is stale is put right.
+Reads one session after the other, each as it was at one moment, so that it may run while a server
+writes. Knows no lock; the caller says whether stale projections are written anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
-from app.core.errors import StoreError
-from app.core.events import Logged, PartDelta, SessionForked
-from app.engine.decoded_again import Difference, SessionCheck, check_session
+from app.core.errors import BadInput, IllegalEvent, StoreError
+from app.core.events import (
+    CallDoubted,
+    Event,
+    Logged,
+    PartDelta,
+    PartStarted,
+    RequestSent,
+    ResponseEnded,
+    ResponseFailed,
+    ResponseStarted,
+    SessionForked,
+    SessionStarted,
+    SettingsChanged,
+    Source,
+    Warned,
+)
+from app.core.reducer import fold
+from app.core.serialization import to_row
+from app.core.session import Session
+from app.core.settings import Limits, Settings
 from app.engine.interruption import cut_off
+from app.engine.responses import message_with_advice
 from app.engine.sessions import summary_of
-from app.store.batch import called
+from app.net.errors import rate_limits
+from app.protocols.base import Spanned
+from app.protocols.errors import asked_wait
+from app.protocols.raw_json import end_of
+from app.protocols.registry import codec
+from app.store.batch import Chunk, Closed, called
 from app.store.database import Database, Statement
 from app.store.log import Log
 from app.store.projections import Stale, mend, search_differs, stale
-
-OnDifference = Callable[[Difference], None]
 
 SEARCH = "search"
 """Stands for a session where the index for search differs."""
@@ -27,6 +52,22 @@ _ALL = """
     SELECT id FROM sessions UNION SELECT session FROM events UNION SELECT session FROM chunks
     UNION SELECT session FROM recordings UNION SELECT session FROM called ORDER BY 1
 """
+
+
+@dataclass(frozen=True)
+class Difference:
+    """`recording` is 0 for what is wrong with the session's log as a whole."""
+
+    session: str
+    recording: int
+    says: str
+
+    @property
+    def line(self) -> str:
+        return f"{self.session}:{self.recording}: {self.says}"
+
+
+OnDifference = Callable[[Difference], None]
 
 
 @dataclass
@@ -132,3 +173,287 @@ def _count(done: Verified, found: SessionCheck) -> None:
     done.masked_bytes += found.masked_bytes
     done.unhashed += found.unhashed
     done.unended += found.unended
+
+
+# One session: its recordings are decoded again and compared with its log. Pure. What
+# engine/responses adds to an answer (a price, a warning on the tool choice, how a connection broke)
+# is left out or made again, and a text may differ only where the log has stars for a secret.
+
+OURS = ("content_type", "choice_ignored", "left_recording")
+"""Codes of warnings that engine/responses adds to those of the decoder."""
+
+
+@dataclass
+class SessionCheck:
+    """What was looked at: numbers of recordings, of events that were decoded again, of bytes that
+    are masked, of recordings without a hash (written before there were any) and without an end
+    (under way, or the program was killed). `session` is None where the log makes none."""
+
+    session: Session | None = None
+    recordings: int = 0
+    events: int = 0
+    masked_bytes: int = 0
+    unhashed: int = 0
+    unended: int = 0
+    differences: list[Difference] = field(default_factory=list)
+
+
+@dataclass
+class _Answer:
+    """A recording with all that says how it was decoded; `logged` are the events from its bytes."""
+
+    number: int
+    settings: Settings
+    sent: RequestSent
+    started: ResponseStarted | None = None
+    logged: list[Logged] = field(default_factory=list)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the program saw the end of it: what a restart closes has no source."""
+        return any(
+            isinstance(logged.event, ResponseEnded | ResponseFailed) for logged in self.logged
+        )
+
+
+def check_session(
+    session_id: str, log: Sequence[Logged], chunks: Sequence[Chunk], closed: Mapping[int, Closed]
+) -> SessionCheck:
+    """All differences between the whole `log` of a session and its recordings."""
+    found = SessionCheck()
+    try:
+        found.session = fold(session_id, log)
+    except IllegalEvent as error:
+        found.differences.append(Difference(session_id, 0, f"the log cannot be read: {error}"))
+    seqs = (place for place, logged in enumerate(log, 1) if logged.seq != place)
+    if place := next(seqs, 0):
+        found.differences.append(Difference(session_id, 0, f"event {place} is missing"))
+    if not log:
+        found.differences.append(Difference(session_id, 0, "all of its events are missing"))
+    answers = _answers(log)
+    bodies: dict[int, list[Chunk]] = {number: [] for number in answers}
+    for chunk in chunks:
+        bodies.setdefault(chunk.recording, []).append(chunk)
+    found.recordings = len(bodies)
+    for number, pieces in sorted(bodies.items()):
+        said = _compare_recording(answers.get(number), pieces, closed.get(number), found)
+        found.differences += [Difference(session_id, number, one) for one in said]
+    return found
+
+
+def _answers(log: Sequence[Logged]) -> dict[int, _Answer]:
+    answers: dict[int, _Answer] = {}
+    settings: Settings | None = None
+    for logged in log:
+        event, source = logged.event, logged.source
+        match event:
+            case SessionStarted() | SettingsChanged():
+                settings = event.settings
+            case RequestSent() if settings is not None:
+                answers[event.recording] = _Answer(event.recording, settings, event)
+            case ResponseStarted() if source is not None and source.recording in answers:
+                answers[source.recording].started = event
+            case CallDoubted():
+                pass
+            case Warned() if event.code in OURS:
+                pass
+            case _ if source is not None and source.recording in answers:
+                answers[source.recording].logged.append(logged)
+    return answers
+
+
+def _compare_recording(
+    answer: _Answer | None, pieces: Sequence[Chunk], closed: Closed | None, found: SessionCheck
+) -> Iterator[str]:
+    """What differs in one recording, a sentence each; `found` counts what was looked at."""
+    if not all(isinstance(piece.data, bytes) for piece in pieces):
+        yield "holds a piece that is no bytes"
+        return
+    data = b"".join(piece.data for piece in pieces)
+    yield from _bytes_differ(pieces, data, closed, found)
+    if answer is None:
+        yield f"holds {len(data)} bytes of a request that the log does not know"
+        return
+    if not answer.ended:
+        found.unended += 1
+    elif closed is None:
+        yield "ended by the log, but how its bytes ended was not written"
+    elif not closed.sha256:
+        found.unhashed += 1
+    clean = closed.clean if closed is not None else False
+    try:
+        again = _again(answer, data, clean)
+    except BadInput as error:
+        yield f"cannot be decoded again: {error}"
+        return
+    logged = [_Fact.of(logged) for logged in answer.logged]
+    decoded = [_Fact(start, end, event) for start, end, event in again]
+    found.events += len(again)
+    yield from _facts_differ(_joined(logged), _joined(decoded), answer, clean)
+
+
+def _bytes_differ(
+    pieces: Sequence[Chunk], data: bytes, closed: Closed | None, found: SessionCheck
+) -> Iterator[str]:
+    offset = 0
+    for piece in pieces:
+        if piece.start != offset:
+            yield f"bytes {offset} to {piece.start} are missing or twice there"
+        offset = piece.start + len(piece.data)
+    if closed is None:
+        return
+    if closed.sha256 and (digest := hashlib.sha256(data).hexdigest()) != closed.sha256:
+        yield f"its {len(data)} bytes have SHA-256 {digest}, but {closed.sha256} was written"
+    for start, end in closed.masked:
+        found.masked_bytes += end - start
+        if data[start:end] != b"*" * (end - start):
+            yield f"bytes {start} to {end} are marked as masked, but hold something else than stars"
+
+
+def _again(answer: _Answer, data: bytes, clean: bool) -> list[Spanned]:
+    """What the decoder yields for the whole body; its end is told only where it was seen."""
+    if answer.started is None:
+        return []
+    decoder = codec(answer.sent.protocol).decoder(answer.started.status)
+    decoder.limit(_limits(answer))
+    events = decoder.feed(data)
+    over = any(isinstance(event, ResponseEnded | ResponseFailed) for _, _, event in events)
+    if over or not answer.ended:
+        return events
+    stopped = any(isinstance(logged.event, ResponseFailed) for logged in answer.logged)
+    return [*events, *decoder.end(clean, stopped=stopped and not clean)]
+
+
+def _limits(answer: _Answer) -> Limits:
+    """Those that it was taken by. Where more calls were taken than they allow, it is from before
+    there was a limit of calls: all of them were."""
+    limits = answer.settings.limits
+    events = (logged.event for logged in answer.logged)
+    calls = sum(isinstance(event, PartStarted) and event.part_kind == "call" for event in events)
+    return replace(limits, max_calls_per_answer=max(limits.max_calls_per_answer, calls))
+
+
+@dataclass(frozen=True)
+class _Fact:
+    """An event with the half-open span of its bytes."""
+
+    start: int
+    end: int
+    event: Event
+
+    @classmethod
+    def of(cls, logged: Logged) -> _Fact:
+        source = logged.source or Source(0, 0, 0)
+        return cls(source.start, source.end, logged.event)
+
+    @property
+    def words(self) -> str:
+        return f"{to_row(self.event)[0]} (bytes {self.start} to {self.end})"
+
+
+def _joined(facts: Sequence[_Fact]) -> list[_Fact]:
+    """Deltas of one part that follow each other are one: where bytes were cut, they may be too."""
+    joined: list[_Fact] = []
+    for fact in facts:
+        last = joined[-1] if joined else None
+        match last, fact.event:
+            case _Fact(event=PartDelta() as before), PartDelta() as event if (
+                before.index == event.index
+            ):
+                text = before.text + event.text
+                joined[-1] = _Fact(joined[-1].start, fact.end, replace(before, text=text))
+            case _:
+                joined.append(fact)
+    return joined
+
+
+def _texts(facts: Sequence[_Fact]) -> dict[int, str]:
+    """What the deltas of each part say together."""
+    pieces: dict[int, list[str]] = {}
+    for fact in facts:
+        if isinstance(fact.event, PartDelta):
+            pieces.setdefault(fact.event.index, []).append(fact.event.text)
+    return {index: "".join(texts) for index, texts in pieces.items()}
+
+
+def _facts_differ(
+    logged: Sequence[_Fact], decoded: Sequence[_Fact], answer: _Answer, clean: bool
+) -> Iterator[str]:
+    """Both are gone through side by side, up to the first place where one has another event. Texts
+    are compared by part: of a secret a delta may have fewer stars than any secret is long."""
+    if answer.started is None and len(logged) == 1 and isinstance(logged[0].event, ResponseFailed):
+        return  # nothing came that could be decoded: the failure was told by the network
+    for place, (one, other) in enumerate(zip_longest(logged, decoded), 1):
+        if one is None or other is None:
+            yield (
+                f"the decoder's event {place} is {other.words}, and the log has no more"
+                if other is not None
+                else f"the log has {one.words if one else ''}, and the decoder no event {place}"
+            )
+            return
+        if type(one.event) is not type(other.event):
+            yield f"event {place} is {other.words} now, but {one.words} in the log"
+            return
+        if (one.start, one.end) != (other.start, other.end):
+            span = f"bytes {one.start} to {one.end} in the log"
+            yield f"event {place} is {other.words} now, but from {span}"
+        if isinstance(one.event, PartDelta) and isinstance(other.event, PartDelta):
+            one = replace(one, event=replace(one.event, text=""))
+            other = replace(other, event=replace(other.event, text=""))
+        kind, body = to_row(one.event)
+        expected = json.loads(to_row(_completed(other.event, one.event, answer, clean))[1])
+        for name, value in json.loads(body).items():
+            if not alike(value, expected[name]):
+                says = f"{_short(expected[name])} now, but {_short(value)} in the log"
+                yield f"event {place}, {kind} (bytes {one.start} to {one.end}): {name} is {says}"
+    texts = _texts(logged)
+    for index, text in _texts(decoded).items():
+        if not alike(texts.get(index, ""), text):
+            says = f"{_short(text)} now, but {_short(texts.get(index, ''))} in the log"
+            yield f"the deltas of part {index} say {says}"
+
+
+def _completed(decoded: Event, logged: Event, answer: _Answer, clean: bool) -> Event:
+    """`decoded` with what only the program could know, made again or taken from the log."""
+    match decoded, logged:
+        case ResponseEnded(cost=None), ResponseEnded(cost=cost):
+            return replace(decoded, cost=cost)
+        case ResponseFailed(), ResponseFailed():
+            started = answer.started
+            headers = started.headers if started is not None else {}
+            event = replace(
+                decoded,
+                request_id=started.request_id if started is not None else "",
+                rate_limits=rate_limits(headers),
+            )
+            if decoded.failure == "interrupted" and (not clean or logged.failure == "stopped"):
+                # The decoder saw bytes stop; what stopped them is in the log alone.
+                return replace(event, failure=logged.failure, message=logged.message)
+            told = any(name.lower().startswith("retry-after") for name in headers)
+            asked = logged.retry_after if told else asked_wait(decoded.error)
+            event = replace(event, retry_after=asked)
+            return replace(
+                event, message=message_with_advice(event, answer.settings.profile.key_name)
+            )
+    return decoded
+
+
+def alike(logged: object, decoded: object) -> bool:
+    """Whether two JSON values are the same, but for stars that the log has for a secret: at least
+    as many as the shortest secret is long, in the place of as many characters or of stars."""
+    match logged, decoded:
+        case str(), str():
+            return logged == decoded or end_of(decoded, logged) == len(logged)
+        case dict(), dict():
+            pairs = zip(logged.items(), decoded.items(), strict=False)
+            same = (alike(a, b) and alike(x, y) for (a, x), (b, y) in pairs)
+            return len(logged) == len(decoded) and all(same)
+        case list(), list():
+            pairs_of = zip(logged, decoded, strict=False)
+            return len(logged) == len(decoded) and all(alike(x, y) for x, y in pairs_of)
+    return type(logged) is type(decoded) and logged == decoded
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"

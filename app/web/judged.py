@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from app.core.serialization import from_data, to_data
 from app.core.settings import PROTOCOLS
 from app.core.tools import Tool
-from app.engine.tool_wires import tool_as_sent
+from app.engine.preview import tool_as_sent
 from app.executors.filling import unfilled
 from app.protocols.lint import accepted, findings, gathered
 from app.protocols.lint_weak import estimated

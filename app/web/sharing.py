@@ -23,7 +23,7 @@ from app.engine.engine import Engine
 from app.engine.export_session import read_bundle, redact_bundle
 from app.engine.fork import ForkPlace, fork
 from app.engine.import_session import WHAT, harmless, import_session
-from app.engine.no_keys import check_tools
+from app.engine.redaction import check_tools
 from app.export.kept import Kept, Written
 from app.export.redact import Mark, Redacted
 from app.export.table import EXPORTS, Export

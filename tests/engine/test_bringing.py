@@ -31,13 +31,12 @@ from app.core.reducer import fold
 from app.core.settings import Profile
 from app.core.tools import Tool, text_result
 from app.engine.decisions import DecisionRequest
-from app.engine.decoded_again import Difference
 from app.engine.engine import Engine
 from app.engine.export_session import look, read_bundle
 from app.engine.fork import ForkPlace, fork
 from app.engine.import_session import import_session
 from app.engine.manage_sessions import purge
-from app.engine.verify import verify
+from app.engine.verify import Difference, verify
 from app.export import html
 from app.export.jsonl import write
 from app.export.kept import Kept

@@ -19,8 +19,7 @@ from app.core.events import CallChecked, CallStarted, Event, Logged, ResponseEnd
 from app.core.servers import fingerprint
 from app.core.session import Session
 from app.core.tools import Tool, ToolResult, text_result
-from app.engine.checks import CHECKS_TOGETHER
-from app.engine.decisions import DecisionRequest
+from app.engine.decisions import CHECKS_TOGETHER, DecisionRequest
 from app.engine.engine import Engine
 from app.engine.sessions import LiveSession
 from app.executors import mcp as mcp_module

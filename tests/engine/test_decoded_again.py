@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.core.events import Logged, PartDelta, PartStarted, Source
-from app.engine.decoded_again import alike, check_session
+from app.engine.verify import alike, check_session
 from app.store.batch import Chunk
 from tests.factories import Log
 from tests.tables import each_row

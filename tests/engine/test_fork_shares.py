@@ -15,11 +15,10 @@ from app.core.events import RequestSent
 from app.core.forks import begun, cut
 from app.core.session import Session
 from app.engine.decisions import DecisionRequest
-from app.engine.decoded_again import Difference
 from app.engine.engine import Engine
 from app.engine.fork import ForkPlace, fork
 from app.engine.sessions import _follow
-from app.engine.verify import verify
+from app.engine.verify import Difference, verify
 from app.protocols.raw_json import Quoted
 from app.render.wire_rows import WireRows
 from app.store import log as logs

@@ -11,8 +11,8 @@ import pytest
 from app.core.events import CallChecked, CallEnded, PartStarted, Warned
 from app.core.settings import Protocol
 from app.core.tools import Tool
-from app.engine.decoded_again import check_session
 from app.engine.engine import Engine
+from app.engine.verify import check_session
 from app.simulator.scenario import Scenario, scenario
 from app.store.database import Statement
 from tests.engine.running import ALLOW_ALL, asked, events_of, running

@@ -29,12 +29,11 @@ from app.core.serialization import to_row
 from app.core.settings import Profile, Settings
 from app.core.tools import Tool, text_result
 from app.engine.decisions import DecisionRequest
-from app.engine.decoded_again import Difference
 from app.engine.export_session import read_bundle, redact_bundle
 from app.engine.redaction import redact_event
 from app.engine.sessions import SessionStore
 from app.engine.tool_runs import ProgressSaver
-from app.engine.verify import verify
+from app.engine.verify import Difference, verify
 from app.executors.executor import Invocation
 from app.export.jsonl import write
 from app.secrets.redaction import Redactor

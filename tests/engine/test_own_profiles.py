@@ -9,8 +9,7 @@ import pytest
 
 from app.core.errors import BadInput, NotFound
 from app.core.providers import OPENAI
-from app.engine.own_profiles import profile_from
-from app.engine.settings import settings_from
+from app.engine.settings import profile_from, settings_from
 from app.net.keys import Keys
 from tests.engine.running import running
 from tests.tables import each_row

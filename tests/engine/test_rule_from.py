@@ -9,7 +9,7 @@ import pytest
 
 from app.core.errors import BadInput
 from app.core.rules import told
-from app.engine.rule_from import parse_rule
+from app.engine.rules import parse_rule
 from tests.tables import each_row
 
 

@@ -13,7 +13,7 @@ from app.core.events import CallChecked, CallDecided, CallReturned, CallStarted
 from app.core.rules import Rule
 from app.core.session import Session
 from app.core.tools import Tool, ToolResult, text_result
-from app.engine import checks
+from app.engine import decisions
 from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.engine.rules import ALWAYS
@@ -131,7 +131,7 @@ TRIO = Scenario(
 async def test_the_look_before_held_calls_begin_holds_nobody_and_begins_nothing_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str
 ) -> None:
-    monkeypatch.setattr(checks, "SOON_S", 0.01 if does == "late" else 600.0)
+    monkeypatch.setattr(decisions, "SOON_S", 0.01 if does == "late" else 600.0)
     async with running(tmp_path, scenario=TRIO) as engine:
         session, held = await held_behind(engine)
         (rule,) = engine.rules.listed(session.id)

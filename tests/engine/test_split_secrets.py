@@ -31,11 +31,11 @@ from app.core.events import (
     Warned,
 )
 from app.core.settings import Limits
-from app.engine.decoded_again import check_session
 from app.engine.redaction import redact_event
 from app.engine.responses import PreparedRequest, Received, ResponseRecorder
 from app.engine.sessions import SessionStore
 from app.engine.stream_redaction import Released, StreamRedactor
+from app.engine.verify import check_session
 from app.net.errors import NetworkError
 from app.protocols.registry import codec
 from app.secrets.redaction import Redactor

@@ -14,7 +14,7 @@ import pytest
 from app.core.errors import Conflict, IllegalEvent
 from app.core.events import CallDecided, CallEnded, CallStarted, Event, Logged
 from app.core.tools import Tool
-from app.engine import checks, tool_runs
+from app.engine import decisions, tool_runs
 from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.engine.sessions import GroupedWrites, LiveSession
@@ -68,7 +68,7 @@ async def test_decisions_that_come_together_are_written_together(
             await asyncio.gather(*(engine.driver.decide(session_id, *one) for one in asked))
         assert (await rested(engine, session_id)).state == "idle"
         assert sum(writes.had) == 250
-        assert len(writes.had) <= 2 + 250 // checks.CHECKS_TOGETHER
+        assert len(writes.had) <= 2 + 250 // decisions.CHECKS_TOGETHER
 
 
 @pytest.mark.parametrize("kind", [CallStarted, CallEnded])
@@ -97,7 +97,7 @@ async def test_stop_waits_for_one_batch_of_decisions_at_most(
             await writes.bell.wait()
             await engine.driver.stop(session_id)
             told = await asyncio.gather(*deciding, return_exceptions=True)
-        assert sum(writes.had) <= 2 * checks.CHECKS_TOGETHER
+        assert sum(writes.had) <= 2 * decisions.CHECKS_TOGETHER
         assert sum(one is None for one in told) == sum(writes.had)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.core.tools import FREEFORM, Tool
-from app.engine.tool_wires import tool_as_sent
+from app.engine.preview import tool_as_sent
 from app.protocols.registry import CODECS
 from tests.factories import ADD_EVENT
 from tests.tables import each_row

@@ -12,8 +12,7 @@ import pytest
 from app.core.events import PartEnded
 from app.core.settings import Profile
 from app.engine.decisions import DecisionRequest
-from app.engine.decoded_again import Difference
-from app.engine.verify import verify
+from app.engine.verify import Difference, verify
 from tests.engine.running import ALLOW_ALL, asked, begun, rested, running, until
 from tests.net.test_client import HEAD, serving
 

@@ -12,8 +12,7 @@ import pytest
 
 from app.core.events import ResponseFailed
 from app.core.settings import PROTOCOLS, Profile
-from app.engine.decoded_again import Difference
-from app.engine.verify import SEARCH, Verified, verify
+from app.engine.verify import SEARCH, Difference, Verified, verify
 from app.secrets.redaction import SHORTEST
 from app.store.database import Database, Statement
 from app.store.projections import REBUILD

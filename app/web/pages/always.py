@@ -16,8 +16,7 @@ from app.core.rule_proposals import Proposal, proposal
 from app.core.rules import Rule, content, first_match, told
 from app.core.session import Call
 from app.engine.decisions import outcome
-from app.engine.rule_from import MOST_WORDS
-from app.engine.rules import ALWAYS
+from app.engine.rules import ALWAYS, MOST_WORDS
 from app.engine.sessions import LiveSession
 from app.render.always import About, Choice, about, drawn_about, drawn_panel, panel, print_of
 from app.render.fragments import toast

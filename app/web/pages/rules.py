@@ -15,9 +15,8 @@ from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, Conflict, NotFound, PlaygroundError
 from app.core.rules import Rule, base_of
-from app.engine.no_keys import check_rule
-from app.engine.rule_from import parse_rule
-from app.engine.rules import ALWAYS, RuleStore
+from app.engine.redaction import check_rule
+from app.engine.rules import ALWAYS, RuleStore, parse_rule
 from app.render.fragments import partial, toast
 from app.render.rule_places import places
 from app.render.rules import (

@@ -14,7 +14,7 @@ from app.core.errors import NotFound
 from app.core.serialization import to_data
 from app.core.settings import Settings
 from app.engine.preview import WIRES, profile_on
-from app.engine.rule_from import parse_rule
+from app.engine.rules import parse_rule
 from app.engine.settings import settings_from
 from app.render.pages import list_fragment, welcome_page
 from app.store.batch import Summary

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 from app.core.errors import BadInput, BadTool, NotFound
 from app.core.serialization import to_data
 from app.core.tools import Tool
-from app.engine.no_keys import check_tools
+from app.engine.redaction import check_tools
 from app.engine.rules import ALWAYS
 from app.render.tool_form import ToolForm, tool_form
 from app.render.tools import Around, Editor, clash, state_of, tool_editor, tool_list, tools_page

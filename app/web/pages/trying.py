@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from app.core.errors import BadInput, BadTool, NotFound, PlaygroundError, Refused
 from app.core.serialization import to_data
 from app.core.tools import Tool, text_result
-from app.engine.no_keys import check_tools
+from app.engine.redaction import check_tools
 from app.engine.try_tool import STEP_S, Try, TryRequest
 from app.formats.results import as_data, wire_results
 from app.render import trying as draw

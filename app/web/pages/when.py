@@ -10,8 +10,7 @@ from starlette.responses import HTMLResponse, Response
 from app.core.errors import BadInput
 from app.core.rules import told
 from app.core.tools import Tool
-from app.engine.rule_from import parse_rule
-from app.engine.rules import ALWAYS
+from app.engine.rules import ALWAYS, parse_rule
 from app.render.fragments import toast
 from app.render.when import When, drawn_when, own_rule, place_for, when_called
 from app.web.forms import Body, answer, as_json, body_of, wants

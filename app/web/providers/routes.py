@@ -17,8 +17,8 @@ from app.core.providers import SHIPPED
 from app.core.serialization import to_data
 from app.core.settings import Profile
 from app.engine.engine import Engine
-from app.engine.own_profiles import profile_from
 from app.engine.providers import Listing, Tested
+from app.engine.settings import profile_from
 from app.net.client import is_loopback
 from app.protocols.registry import CODECS
 from app.web.forms import Body, answer, as_json, body_of, wants
