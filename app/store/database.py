@@ -206,11 +206,38 @@ class _Write:
     done: asyncio.Future[None]
 
 
+class _Connection(aiosqlite.Connection):
+    """A connection whose thread runs a whole transaction in one go: to send it each statement, and
+    wait for it, takes several times as long as most of them."""
+
+    async def transact(self, groups: Sequence[Sequence[Statement]], full: bool) -> None:
+        """Write all of `groups`, or nothing."""
+        # The thread keeps what it did last until there is something else to do: not the rows.
+        given = [groups]
+        del groups
+        await self._execute(self._transact, given, full)  # type: ignore[no-untyped-call]
+
+    def _transact(self, given: list[Sequence[Sequence[Statement]]], full: bool) -> None:
+        groups = given.pop()
+        connection = self._conn
+        connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for statements in groups:
+                for statement in statements:
+                    connection.executemany(statement.sql, statement.rows)
+            connection.execute("COMMIT")
+        except Exception:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+
+
 class Database:
     """Open with `open`, end with `close`. `owner` False opens read-only, for commands that look."""
 
     def __init__(
-        self, path: Path, writer: aiosqlite.Connection | None, reader: aiosqlite.Connection
+        self, path: Path, writer: _Connection | None, reader: aiosqlite.Connection
     ):
         self.path = path
         self._writer = writer
@@ -233,11 +260,13 @@ class Database:
         `told` gets a sentence where bringing the file up to date takes long.
         """
         opened: list[aiosqlite.Connection] = []
+        writer: _Connection | None = None
         if path.is_dir():
             raise StoreError(f"{path} is a folder; name a file in it with --db FILE.")
         try:
             if owner:
-                opened.append(await _open_writer(path, told))
+                writer = await _open_writer(path, told)
+                opened.append(writer)
             opened.append(await _connect(path, read_only=True))
             if not owner:
                 await _check_identity(opened[0], path)
@@ -259,7 +288,7 @@ class Database:
                         f"Cannot open {path}: {error.strerror}. Name another file with --db FILE."
                     ) from error
             raise
-        return cls(path, opened[0] if owner else None, opened[-1])
+        return cls(path, writer, opened[-1])
 
     async def write(self, statements: Sequence[Statement], *, full: bool = False) -> None:
         """Returns when it is committed. A cancelled caller does not undo what it queued."""
@@ -436,19 +465,8 @@ class Database:
         self._check_file()
         if self._wal is not None and not self._wal.exists():
             await self._reopen()  # into the file with it, before the program's end loses it
-        connection = self._writer
-        assert connection is not None
-        await connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
-        await connection.execute("BEGIN IMMEDIATE")
-        try:
-            for statements in groups:
-                for statement in statements:
-                    await connection.executemany(statement.sql, statement.rows)
-            await connection.execute("COMMIT")
-        except Exception:
-            with suppress(sqlite3.Error):
-                await connection.execute("ROLLBACK")
-            raise
+        assert self._writer is not None
+        await self._writer.transact(groups, full)
 
 
 def _identity(path: Path) -> tuple[int, int]:
@@ -467,20 +485,21 @@ def _sync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-async def _connect(path: Path, *, read_only: bool) -> aiosqlite.Connection:
+async def _connect(path: Path, *, read_only: bool) -> _Connection:
     uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
     # Opened here: where aiosqlite fails to, its thread may tell a loop that is closed by then.
     made = sqlite3.connect(
         uri, uri=True, isolation_level=None, timeout=5.0, check_same_thread=False
     )
-    connection = await aiosqlite.Connection(lambda: made, _ROWS_AT_ONCE)
+    connection = _Connection(lambda: made, _ROWS_AT_ONCE)
+    await connection
     connection.row_factory = sqlite3.Row
     return connection
 
 
 async def _open_writer(
     path: Path, told: Callable[[str], None] | None = None
-) -> aiosqlite.Connection:
+) -> _Connection:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
@@ -518,9 +537,9 @@ def _make_private(path: Path) -> None:
 
 
 async def _value(connection: aiosqlite.Connection, sql: str) -> Any:
-    async with connection.execute(sql) as cursor:
-        row = await cursor.fetchone()
-    return row[0] if row is not None else None
+    for row in await connection.execute_fetchall(sql):
+        return row[0]
+    return None
 
 
 async def _check_identity(connection: aiosqlite.Connection, path: Path) -> None:
