@@ -22,7 +22,7 @@ LOOK_S = 0.002
 async def listening(app: ASGIApp, host: str = "127.0.0.1", **options: Any) -> AsyncIterator[str]:
     """The base URL. At the end open answers may take as long as those of the program."""
     sock = bound(host, 0)
-    one = server(app, **options)
+    one = server(app, log_config=None, **options)  # to set up the logging takes it longest
     one.lifespan = one.config.lifespan_class(one.config)
     await one.startup(sockets=[sock])
     await one.on_tick(0)

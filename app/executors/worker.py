@@ -22,6 +22,7 @@ from typing import Any
 
 from app.executors.executor import Report
 from app.executors.progress import Progress
+from app.executors.script import by_path
 
 _RUNNER = Path(__file__).with_name("runner.py")
 _END_S = 6.0
@@ -109,8 +110,7 @@ class Worker:
             process = await asyncio.create_subprocess_exec(
                 *command,
                 "-B",
-                str(_RUNNER),
-                str(theirs.fileno()),
+                *by_path(_RUNNER, str(theirs.fileno())),
                 stdin=lifeline_end,
                 stdout=out_end,
                 stderr=err_end,

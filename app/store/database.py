@@ -236,9 +236,7 @@ class _Connection(aiosqlite.Connection):
 class Database:
     """Open with `open`, end with `close`. `owner` False opens read-only, for commands that look."""
 
-    def __init__(
-        self, path: Path, writer: _Connection | None, reader: aiosqlite.Connection
-    ):
+    def __init__(self, path: Path, writer: _Connection | None, reader: aiosqlite.Connection):
         self.path = path
         self._writer = writer
         self._reader = reader
@@ -497,9 +495,7 @@ async def _connect(path: Path, *, read_only: bool) -> _Connection:
     return connection
 
 
-async def _open_writer(
-    path: Path, told: Callable[[str], None] | None = None
-) -> _Connection:
+async def _open_writer(path: Path, told: Callable[[str], None] | None = None) -> _Connection:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))

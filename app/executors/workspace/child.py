@@ -9,12 +9,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from app.executors.script import by_path
+
 
 async def told_by(script: Path, *arguments: str, data: bytes, limit_s: float) -> dict[str, Any]:
     """The JSON object that `script` prints of `data`. TimeoutError after `limit_s` seconds,
     ValueError where it prints none; it is gone in any case."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-B", str(script), *arguments),
+        *(sys.executable, "-B", *by_path(script, *arguments)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.core.tools import ToolResult, text_result
+from app.executors.script import by_path
 from app.executors.workspace.trouble import Trouble
 
 HEAD = 16 * 1024
@@ -175,7 +176,7 @@ async def running(command: Command) -> AsyncIterator[Running]:
 
 async def _started(writer: int) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-S", "-B", str(_CONFINED)),
+        *(sys.executable, "-S", "-B", *by_path(_CONFINED)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
