@@ -38,8 +38,8 @@ def joined(base_url: str, path: str) -> str:
     else:
         steps = steps[_shared(segments, steps) :]
     whole = "/".join([(scheme + mark if mark else "") + host, *segments, *steps])
-    said = "&".join(query for query in queries if query)
-    return whole + (f"?{said}" if said else "")
+    whole_query = "&".join(query for query in queries if query)
+    return whole + (f"?{whole_query}" if whole_query else "")
 
 
 def parts_of(url: str) -> SplitResult:

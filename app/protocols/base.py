@@ -121,7 +121,7 @@ def listed(value: Any, member: str) -> list[Mapping[str, Any]]:
     """The objects of the list at `member` of `value`, or of `value` where it is the list itself
     (Together); those without a name are left out, and of anything else nothing.
     """
-    found = value.get(member) if isinstance(value, Mapping) else value
-    entries = found if isinstance(found, list) else []
-    named = (entry for entry in entries if isinstance(entry, Mapping))
-    return [one for one in named if any(one.get(key) for key in ("id", "name", "model"))]
+    items = value.get(member) if isinstance(value, Mapping) else value
+    entries = items if isinstance(items, list) else []
+    objects = (entry for entry in entries if isinstance(entry, Mapping))
+    return [entry for entry in objects if any(entry.get(key) for key in ("id", "name", "model"))]

@@ -107,13 +107,15 @@ class EventBuilder:
 
     def take_events(self) -> list[Spanned]:
         """The events since the last call."""
-        heard = self.take_all()
-        return [(start, end, one) for start, end, one in heard if not isinstance(one, SideText)]
+        items = self.take_all()
+        return [
+            (start, end, event) for start, end, event in items if not isinstance(event, SideText)
+        ]
 
     def take_all(self) -> list[ReadItem]:
         """The same, and what was said beside them."""
-        heard, self._events = self._events, []
-        return heard
+        items, self._events = self._events, []
+        return items
 
     def start(self, kind: PartKind, name: str = "", provider_id: str = "") -> OpenPart:
         if kind == "call" and self._calls >= self.most_calls:
@@ -275,10 +277,10 @@ class EventBuilder:
             self.warn("empty_answer", "The model ended its answer without saying anything.")
         self._tell_left_out()
         self._flag_twins()
-        called = self.has("call")
-        if reason == "stop" and called:
+        has_call = self.has("call")
+        if reason == "stop" and has_call:
             reason = "calls"
-        elif reason == "calls" and not called:
+        elif reason == "calls" and not has_call:
             reason = "stop"
             if not self.has("server_call"):
                 self.warn("calls_missing", "The finish reason speaks of calls, but none came.")
@@ -327,7 +329,7 @@ class EventBuilder:
     def _flag_twins(self) -> None:
         """Calls are told apart by their place here; that the provider cannot is worth a word."""
         ids = [part.provider_id for part in self.parts if part.kind == "call" and part.provider_id]
-        twin = next((one for one, count in Counter(ids).items() if count > 1), "")
+        twin = next((call_id for call_id, count in Counter(ids).items() if count > 1), "")
         if twin and "same_id" not in self._warned:
             self.warn("same_id", f"Two calls have the id {twin[:80]!r}.")
 
@@ -338,8 +340,10 @@ class EventBuilder:
         if odd:
             none: dict[str, Any] = dict.fromkeys(odd)
             self.usage = replace(self.usage, **none)
-            said = f"The provider's counts cannot be ({', '.join(odd)}); they are taken as unknown."
-            self.warn("odd_usage", said)
+            message = (
+                f"The provider's counts cannot be ({', '.join(odd)}); they are taken as unknown."
+            )
+            self.warn("odd_usage", message)
 
     def _cost(self) -> float | None:
         """In US dollars, where the provider names it (OpenRouter does)."""

@@ -163,10 +163,10 @@ class BodyDecoder:
         self._known = self._known or took != "unknown"
         if took == "held":
             return
-        told = read_error(value, event) if took == "unknown" or value.get("error") else None
-        if told is not None:
+        problem = read_error(value, event) if took == "unknown" or value.get("error") else None
+        if problem is not None:
             self._reader.settle(whole=False)
-            self._answer.fail("error", error_sentence(told.words), error=told.error)
+            self._answer.fail("error", error_sentence(problem.words), error=problem.error)
         elif took == "last":
             self._finish(marker=True)
         elif took == "unknown":

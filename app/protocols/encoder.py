@@ -46,14 +46,14 @@ class Ids:
         self._waiting: dict[str, deque[str]] = {}
 
     def of_call(self, call_id: str) -> str:
-        given, again = self._allowed(call_id), 2
-        while given in self._given:
-            given, again = self._allowed(f"{call_id}_{again}"), again + 1
-        self._given.add(given)
-        if given != call_id:
+        sent_id, again = self._allowed(call_id), 2
+        while sent_id in self._given:
+            sent_id, again = self._allowed(f"{call_id}_{again}"), again + 1
+        self._given.add(sent_id)
+        if sent_id != call_id:
             self._tell()
-        self._waiting.setdefault(call_id, deque()).append(given)
-        return given
+        self._waiting.setdefault(call_id, deque()).append(sent_id)
+        return sent_id
 
     def of_result(self, call_id: str) -> str:
         waiting = self._waiting.get(call_id)
@@ -153,8 +153,8 @@ def led_by_system(request: ModelRequest, notes: Notes) -> ModelRequest:
     for meta in (first.own, *(part.meta for part in first.parts)):
         if meta:
             notes.add(f"Left out of the system prompt: {_named(meta)}.")
-    said = [request.system, *(part.text for part in first.parts)]
-    system = "\n\n".join(text for text in said if text.strip())
+    texts = [request.system, *(part.text for part in first.parts)]
+    system = "\n\n".join(text for text in texts if text.strip())
     return replace(request, system=system, messages=tuple(rest))
 
 
@@ -230,10 +230,10 @@ class _Twice(ValueError):
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise _Twice
-    return found
+    return members
 
 
 def sound_object(text: str) -> dict[str, Any] | None:
@@ -319,25 +319,25 @@ def wire_request(
             merged.pop("stream_options", None)
     expects = stream_type if stream else ""
     accept = {"accept": expects} if expects else {}
-    sent = {**JSON_HEADERS, **accept, **headers}
-    return WireRequest("POST", path, sent, _json_bytes(merged), notes.all(), expects)
+    all_headers = {**JSON_HEADERS, **accept, **headers}
+    return WireRequest("POST", path, all_headers, _json_bytes(merged), notes.all(), expects)
 
 
 def _merged(
-    body: Mapping[str, Any], extra: Mapping[str, Any], notes: Notes, called: str
+    body: Mapping[str, Any], extra: Mapping[str, Any], notes: Notes, source: str
 ) -> dict[str, Any]:
     """`extra` over `body`: what is replaced is noted, but for groups of settings, which join."""
     merged = dict(body)
-    for name, given in extra.items():
+    for name, value in extra.items():
         ours = body.get(name)
-        if name in _GROUPS and isinstance(ours, Mapping) and isinstance(given, Mapping):
-            merged[name] = {**ours, **given}
-            replaced = [f"{name}.{one}" for one in given if one in ours and given[one] != ours[one]]
+        if name in _GROUPS and isinstance(ours, Mapping) and isinstance(value, Mapping):
+            merged[name] = {**ours, **value}
+            replaced = [f"{name}.{key}" for key in value if key in ours and value[key] != ours[key]]
         else:
-            merged[name] = given
-            replaced = [name] if name in body and given != ours else []
-        for one in replaced:
-            notes.add(f"{called} replaces {one}.")
+            merged[name] = value
+            replaced = [name] if name in body and value != ours else []
+        for member in replaced:
+            notes.add(f"{source} replaces {member}.")
     return merged
 
 
@@ -367,6 +367,6 @@ def _json_bytes(body: Mapping[str, Any]) -> bytes:
         ) from error
     first, *rest = text.split(_WRITTEN)
     assert len(rest) == len(exact)
-    whole = first + "".join(one + more for one, more in zip(exact, rest, strict=True))
+    whole = first + "".join(text + more for text, more in zip(exact, rest, strict=True))
     # A lone surrogate has no UTF-8: written as an escape, as JSON has it, it goes unharmed.
     return whole.encode("utf-8", "backslashreplace")

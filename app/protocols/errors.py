@@ -54,9 +54,9 @@ def asked_wait(error: Any) -> float | None:
     details = error.get("details") if isinstance(error, Mapping) else None
     for detail in details if isinstance(details, list) else []:
         if isinstance(detail, Mapping) and str(detail.get("@type")).endswith("rpc.RetryInfo"):
-            found = _SECONDS.fullmatch(str(detail.get("retryDelay")))
-            if found:
-                return float(found[1])
+            match = _SECONDS.fullmatch(str(detail.get("retryDelay")))
+            if match:
+                return float(match[1])
     return None
 
 
@@ -76,8 +76,8 @@ def _words(error: Mapping[str, Any], depth: int = 0) -> str:
         if isinstance(words, Mapping) and depth < MAX_DEPTH:
             return _words(words, depth + 1)
         if isinstance(words, list) and words and depth < MAX_DEPTH:
-            said = (_item_words(item, depth + 1) for item in words[:5])
-            return "; ".join(said)[:MAX_WORDS]
+            texts = (_item_words(item, depth + 1) for item in words[:5])
+            return "; ".join(texts)[:MAX_WORDS]
     code = error.get("code") or error.get("type")
     return str(code)[:MAX_WORDS] if code else ""
 
@@ -115,10 +115,10 @@ def http_sentence(status: int, words: str) -> str:
     advice = _ADVICE.get(status) or (
         "Retry, or try again later." if status >= 500 else _ADVICE[400]
     )
-    said = f"The provider answered with status {status}"
+    sentence = f"The provider answered with status {status}"
     if words.lstrip()[:1] == "<":
-        return f"{said} and a page of HTML or XML, which is no answer of an API. {advice}"
-    return f"{said}: {_closed(words)} {advice}" if words else f"{said}. {advice}"
+        return f"{sentence} and a page of HTML or XML, which is no answer of an API. {advice}"
+    return f"{sentence}: {_closed(words)} {advice}" if words else f"{sentence}. {advice}"
 
 
 def error_sentence(words: str) -> str:

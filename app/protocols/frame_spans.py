@@ -56,17 +56,17 @@ def star_deltas(
     for literal in literals:
         unused.setdefault(literal.text, deque()).append(literal)
     strings = deque(literal for literal in literals if literal.name == b"stringValue")
-    found: list[Span] = []
+    result: list[Span] = []
     for text, spans in deltas:
         if same := unused.get(text):
-            found += bytes_of(frame, same.popleft(), spans)
+            result += bytes_of(frame, same.popleft(), spans)
         elif spans:
-            found += _starred_inside(frame, strings, text, spans)
+            result += _starred_inside(frame, strings, text, spans)
     for text, spans in deltas:
         if spans:
             for literal in unused.pop(text, ()):
-                found += bytes_of(frame, literal, spans)
-    return sorted(found)
+                result += bytes_of(frame, literal, spans)
+    return sorted(result)
 
 
 def _starred_inside(
@@ -115,9 +115,9 @@ def text_literals(frame: bytes, members: Collection[bytes] = TEXT_MEMBERS) -> It
         elif len(mark) > 1 and mark.endswith(b'"'):
             yield StringSpan(name, token.start() + 1, token.end() - 1, text_of(mark))
         else:
-            said = _CUT_ESCAPE.sub(b"", mark)
+            literal = _CUT_ESCAPE.sub(b"", mark)
             yield StringSpan(
-                name, token.start() + 1, token.start() + len(said), text_of(said + b'"')
+                name, token.start() + 1, token.start() + len(literal), text_of(literal + b'"')
             )
 
 
@@ -134,18 +134,18 @@ def bytes_of(frame: bytes, literal: StringSpan, spans: Sequence[Span]) -> Iterat
     """The spans of `frame` in which the characters `spans` of `literal` stand."""
     if not spans:
         return
-    wanted = {place for start, end in spans for place in (start, end - 1)}
-    found: dict[int, Span] = {}
+    places = {place for start, end in spans for place in (start, end - 1)}
+    span_at: dict[int, Span] = {}
     count = 0
     for place, character in enumerate(_CHARACTER.finditer(frame, literal.start, literal.end)):
         count = place + 1
-        if place in wanted:
-            found[place] = character.span()
+        if place in places:
+            span_at[place] = character.span()
     if count != len(literal.text):  # its bytes are no UTF-8: rather too much than less
         yield literal.start, literal.end
         return
     for start, end in spans:
-        yield found[start][0], found[end - 1][1]
+        yield span_at[start][0], span_at[end - 1][1]
 
 
 _MARK = re.compile(rb'"[^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+("?)|[{}\[\]]')
@@ -221,7 +221,7 @@ def _marks(frame: bytes) -> Iterator[re.Match[bytes]]:
 
 def token_lists(frame: bytes) -> TokenLists:
     """What is not closed, for its end never came, counts."""
-    found = TokenLists()
+    result = TokenLists()
     stack, name = [_Open(False, b"")], b""
     for mark in _marks(frame):
         sign, top = mark[0], stack[-1]
@@ -229,7 +229,7 @@ def token_lists(frame: bytes) -> TokenLists:
             stack.append(_Open(sign == b"[", top.name if top.is_list else name, mark.start()))
         elif sign in (b"}", b"]"):
             if len(stack) > 1:
-                _close(stack.pop(), stack[-1], mark.start(), found)
+                _close(stack.pop(), stack[-1], mark.start(), result)
         elif top.is_list:
             continue
         elif _IS_NAME.match(frame, mark.end()):
@@ -237,11 +237,11 @@ def token_lists(frame: bytes) -> TokenLists:
         elif name == b"token":
             top.token = StringSpan(name, mark.start() + 1, mark.end() - 1, text_of(sign))
     while len(stack) > 1:
-        _close(stack.pop(), stack[-1], len(frame), found)
-    return found
+        _close(stack.pop(), stack[-1], len(frame), result)
+    return result
 
 
-def _close(closed: _Open, above: _Open, end: int, found: TokenLists) -> None:
+def _close(closed: _Open, above: _Open, end: int, result: TokenLists) -> None:
     if not closed.is_list:
         if closed.token is not None:
             above.tokens.append(TokenSpan(closed.token, closed.numbers, closed.beside))
@@ -250,23 +250,23 @@ def _close(closed: _Open, above: _Open, end: int, found: TokenLists) -> None:
     elif closed.name == _BESIDE:
         above.beside = closed.tokens
     elif closed.name == _APART:
-        found.apart += closed.tokens
+        result.apart += closed.tokens
     elif closed.tokens:
-        found.lists.append(closed.tokens)
+        result.lists.append(closed.tokens)
 
 
 def star_tokens(frame: bytes, deltas: Sequence[Delta]) -> Stars:
     """What of `frame` is starred for the spans of `deltas`, which are the texts of all entries in
     their order."""
-    found = token_lists(frame)
+    result = token_lists(frame)
     unused: dict[str, deque[TokenSpan]] = {}
-    for token in (token for tokens in found.lists for token in tokens):
+    for token in (token for tokens in result.lists for token in tokens):
         unused.setdefault(token.literal.text, deque()).append(token)
     pairs = []
     for text, spans in deltas:
         if same := unused.get(text):
             pairs.append((same.popleft(), spans))
-    return starred_tokens(frame, pairs, found.apart)
+    return starred_tokens(frame, pairs, result.apart)
 
 
 def starred_tokens(
@@ -278,16 +278,16 @@ def starred_tokens(
     stars = Stars()
     for token, spans in tokens:
         if spans:
-            for one in (token, *_alike(token, token.beside), *_alike(token, apart)):
-                stars.spans += bytes_of(frame, one.literal, spans)
-                if one.numbers is not None and one.numbers[0] < one.numbers[1]:
-                    stars.spans.append(one.numbers)
-                    stars.quoted += [one.numbers[0] - 1, one.numbers[1]]
+            for occurrence in (token, *_alike(token, token.beside), *_alike(token, apart)):
+                stars.spans += bytes_of(frame, occurrence.literal, spans)
+                if occurrence.numbers is not None and occurrence.numbers[0] < occurrence.numbers[1]:
+                    stars.spans.append(occurrence.numbers)
+                    stars.quoted += [occurrence.numbers[0] - 1, occurrence.numbers[1]]
     return stars
 
 
 def _alike(token: TokenSpan, others: Iterable[TokenSpan]) -> Iterator[TokenSpan]:
-    return (one for one in others if one.literal.text == token.literal.text)
+    return (candidate for candidate in others if candidate.literal.text == token.literal.text)
 
 
 def texts_of(entries: Any) -> list[str]:
@@ -300,7 +300,7 @@ def texts_of(entries: Any) -> list[str]:
 
 def with_texts(entries: Sequence[Any], texts: Iterable[str]) -> list[Any]:
     """The entries with these texts, which are their own but for stars."""
-    left, changed = iter(texts), []
+    left, result = iter(texts), []
     for entry in entries:
         text = entry.get("token") if isinstance(entry, dict) else None
         if text and isinstance(text, str) and (new := next(left, text)) != text:
@@ -308,17 +308,17 @@ def with_texts(entries: Sequence[Any], texts: Iterable[str]) -> list[Any]:
             beside = entry.get("top_logprobs")
             if isinstance(beside, list):
                 entry["top_logprobs"] = [
-                    _with_text(one, text, new)
-                    if isinstance(one, dict) and one.get("token") == text
-                    else one
-                    for one in beside
+                    _with_text(item, text, new)
+                    if isinstance(item, dict) and item.get("token") == text
+                    else item
+                    for item in beside
                 ]
-        changed.append(entry)
-    return changed
+        result.append(entry)
+    return result
 
 
 def _with_text(entry: Mapping[str, Any], old: str, new: str) -> dict[str, Any]:
-    changed = {**entry, "token": new}
+    result = {**entry, "token": new}
     if isinstance(entry.get("bytes"), list) and entry["bytes"]:
-        changed["bytes"] = "*" * len(old)
-    return changed
+        result["bytes"] = "*" * len(old)
+    return result

@@ -90,10 +90,10 @@ class Framer:
         frame of any protocol is not waited for beyond the start that is kept of it."""
         if self._mode == "closed":
             return sys.maxsize
-        begun = [self._event.start] if self._event.start >= 0 else []
+        starts = [self._event.start] if self._event.start >= 0 else []
         if self._stray.start >= 0 and len(self._stray.kept) < MAX_TEXT:
-            begun.append(self._stray.start)
-        return min(self._base + self._from, *begun, sys.maxsize)
+            starts.append(self._stray.start)
+        return min(self._base + self._from, *starts, sys.maxsize)
 
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that are complete with these bytes."""
@@ -101,7 +101,7 @@ class Framer:
             return []
         self._buffer += data
         self._read()
-        return self._taken()
+        return self._take_frames()
 
     def end(self) -> list[Frame]:
         """What was left unfinished, as frames that are not `complete`."""
@@ -117,26 +117,26 @@ class Framer:
         if self._mode != "closed":
             self._flush_stray(complete=self._mode != "start")
         self._mode = "closed"
-        return self._taken()
+        return self._take_frames()
 
-    def _taken(self) -> list[Frame]:
+    def _take_frames(self) -> list[Frame]:
         frames, self._frames = self._frames, []
         return frames
 
     def _read(self) -> None:
-        moved = True
-        while moved:
+        progress = True
+        while progress:
             match self._mode:
                 case "start":
-                    moved = self._read_start()
+                    progress = self._read_start()
                 case "lines":
-                    moved = self._read_lines()
+                    progress = self._read_lines()
                 case "value":
-                    moved = self._read_value()
+                    progress = self._read_value()
                 case "text":
                     self._stray.add(*self._line_at(self._from, len(self._buffer)))
                     self._from = self._scan = len(self._buffer)
-                    moved = False
+                    progress = False
                 case "closed":
                     self._buffer.clear()
                     return
@@ -171,12 +171,12 @@ class Framer:
             if buffer[self._scan] == 0x0A:
                 self._from = self._scan = self._scan + 1
             self._after_cr = False
-        while found := search(buffer, self._scan):
-            start, end = self._from, found.start()
+        while match := search(buffer, self._scan):
+            start, end = self._from, match.start()
             if self._over_cap(self._base + start, self._base + end) or not self._line(start, end):
                 return True
             # Behind a blank line more of them say nothing, and a hostile server sends millions.
-            self._scan = found.end() if start < end else _end(_LINE_ENDS, buffer, found.end())
+            self._scan = match.end() if start < end else _end(_LINE_ENDS, buffer, match.end())
             self._from = self._scan
             # A carriage return ends the line at once; a line feed may still follow it.
             self._after_cr = self._scan == len(buffer) and buffer.endswith(b"\r")
@@ -309,15 +309,15 @@ class Framer:
     def _value_end(self) -> int:
         """Where the value that begins at `_from` ends, or -1; leaves off where the bytes end."""
         buffer = self._buffer
-        while found := (_IN_STRING if self._in_string else _IN_VALUE).search(buffer, self._scan):
-            self._scan = found.end()
-            match found.group():
+        while hit := (_IN_STRING if self._in_string else _IN_VALUE).search(buffer, self._scan):
+            self._scan = hit.end()
+            match hit.group():
                 case b'"':
                     self._in_string = not self._in_string
                 case b"\\":
                     self._scan += 1
                 case b"\n" if self._in_string:
-                    return found.start()  # No JSON: only this line is lost.
+                    return hit.start()  # No JSON: only this line is lost.
                 case b"\n":
                     self._one_line = False
                 case b"{" | b"[":
@@ -372,8 +372,8 @@ class _Run:
 
 def _end(pattern: re.Pattern[bytes], buffer: bytearray, start: int) -> int:
     """Where the run of `pattern` (which always matches) that begins at `start` ends."""
-    found = pattern.match(buffer, start)
-    return found.end() if found else start
+    match = pattern.match(buffer, start)
+    return match.end() if match else start
 
 
 def _is_json(line: bytes) -> bool:

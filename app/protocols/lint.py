@@ -59,28 +59,28 @@ def findings(
     `form` is the entry as the file of `form_protocol` has it: for that protocol it is judged as
     it stands, for the others the tool as our encoder sends it.
     """
-    found: list[Finding] = []
+    result: list[Finding] = []
     for protocol in protocols:
         if form is not None and protocol == form_protocol:
-            found += lint_forms.lint_form(tool, form, protocol)
+            result += lint_forms.lint_form(tool, form, protocol)
         else:
-            found += of_protocol(tool, protocol)
-    found += weak_spots(tool)
-    return sorted(dict.fromkeys(found), key=lambda one: _WORST.index(one.severity))
+            result += of_protocol(tool, protocol)
+    result += weak_spots(tool)
+    return sorted(dict.fromkeys(result), key=lambda finding: _WORST.index(finding.severity))
 
 
-def gathered(found: Sequence[Finding]) -> list[Finding]:
+def gathered(all_findings: Sequence[Finding]) -> list[Finding]:
     """The same said of several protocols as one finding, whose `protocol` names them all with
     commas; in the order of `found`. For a person who reads them together."""
     protocols: dict[Finding, list[str]] = {}
-    for finding in found:
+    for finding in all_findings:
         protocols.setdefault(replace(finding, protocol=""), []).append(finding.protocol)
-    return [replace(one, protocol=", ".join(names)) for one, names in protocols.items()]
+    return [replace(finding, protocol=", ".join(names)) for finding, names in protocols.items()]
 
 
 def of_protocol(tool: Tool, protocol: str) -> Iterator[Finding]:
     """The findings of one protocol about the tool as our encoder sends it, no weak spots."""
-    sent = SentTool(
+    sent_tool = SentTool(
         tool.name,
         tool.description,
         tool.parameters,
@@ -89,34 +89,36 @@ def of_protocol(tool: Tool, protocol: str) -> Iterator[Finding]:
         tool.eager,
     )
     if tool.eager and protocol != "anthropic":
-        said = "Arguments as they are written, unchecked, can be asked of Anthropic alone."
-        yield Finding("ignored", said, "/eager", protocol, source=_EAGER)
+        message = "Arguments as they are written, unchecked, can be asked of Anthropic alone."
+        yield Finding("ignored", message, "/eager", protocol, source=_EAGER)
     match protocol:
         case "anthropic":
-            yield from _without_custom(sent, protocol, "Anthropic", _NO_CUSTOM)
-            yield from anthropic_lint.lint_tool(sent)
+            yield from _without_custom(sent_tool, protocol, "Anthropic", _NO_CUSTOM)
+            yield from anthropic_lint.lint_tool(sent_tool)
         case "openai_chat":
             who = "A server without the quirk custom_tools"
-            yield from _without_custom(sent, protocol, who, _CUSTOM_QUIRK)
-            yield from openai_lint.lint_tool(sent, protocol)
+            yield from _without_custom(sent_tool, protocol, who, _CUSTOM_QUIRK)
+            yield from openai_lint.lint_tool(sent_tool, protocol)
         case "openai_responses":
-            yield from openai_lint.lint_tool(sent, protocol)
+            yield from openai_lint.lint_tool(sent_tool, protocol)
         case "gemini":
-            yield from gemini_lint.lint_tool(sent)
+            yield from gemini_lint.lint_tool(sent_tool)
         case "ollama":
-            yield from ollama_lint.lint_tool(sent)
+            yield from ollama_lint.lint_tool(sent_tool)
 
 
-def _without_custom(sent: SentTool, protocol: str, who: str, source: str) -> Iterator[Finding]:
-    if sent.freeform:
-        said = f"{who} has no free-form tools: it is sent a tool with one text."
-        yield Finding("ignored", said, "/format", protocol, source=source)
+def _without_custom(tool: SentTool, protocol: str, who: str, source: str) -> Iterator[Finding]:
+    if tool.freeform:
+        message = f"{who} has no free-form tools: it is sent a tool with one text."
+        yield Finding("ignored", message, "/format", protocol, source=source)
 
 
 def accepted(tool: Tool) -> list[ToolAcceptance]:
     """A row for each protocol: the matrix "Accepted by"."""
     plain = replace(tool, strict=False)
-    return [accepted_by(one, list(of_protocol(plain, one)), tool) for one in PROTOCOLS]
+    return [
+        accepted_by(protocol, list(of_protocol(plain, protocol)), tool) for protocol in PROTOCOLS
+    ]
 
 
 # The matrix "Accepted by": what findings and a protocol's own limits come to, in four words.
@@ -150,9 +152,9 @@ _NO_STRICT: Mapping[str, Assessment] = {
 }
 
 
-def accepted_by(protocol: str, found: Sequence[Finding], tool: Tool) -> ToolAcceptance:
+def accepted_by(protocol: str, all_findings: Sequence[Finding], tool: Tool) -> ToolAcceptance:
     """The row of one protocol; `found` is what lint finds of the tool with strict mode off."""
-    plain, strict = _plain(found), _NO_STRICT.get(protocol) or _strict(found, tool)
+    plain, strict = _plain(all_findings), _NO_STRICT.get(protocol) or _strict(all_findings, tool)
     forced = _FORCED[protocol]
     if plain.verdict == "no":
         forced = plain
@@ -160,21 +162,21 @@ def accepted_by(protocol: str, found: Sequence[Finding], tool: Tool) -> ToolAcce
     return ToolAcceptance(protocol, plain, strict, forced, _IMAGES[protocol])
 
 
-def _plain(found: Sequence[Finding]) -> Assessment:
-    for finding in found:
+def _plain(all_findings: Sequence[Finding]) -> Assessment:
+    for finding in all_findings:
         if finding.severity == "refused":
             return Assessment("no", finding.message)
-    for finding in found:
+    for finding in all_findings:
         if finding.severity == "ignored":
             return Assessment("partly", finding.message)
     return Assessment("yes", "The request is taken as it is.")
 
 
-def _strict(found: Sequence[Finding], tool: Tool) -> Assessment:
+def _strict(all_findings: Sequence[Finding], tool: Tool) -> Assessment:
     if tool.format is not None:
         return Assessment("no", "A free-form tool has no schema to be strict about.")
-    against = [finding for finding in found if finding.severity == "strict"]
+    against = [finding for finding in all_findings if finding.severity == "strict"]
     if not against:
         return Assessment("yes", "Strict mode takes the schema.")
-    fixed = all(one.fix for one in against)
-    return Assessment("partly" if fixed else "no", against[0].message)
+    fixable = all(finding.fix for finding in against)
+    return Assessment("partly" if fixable else "no", against[0].message)

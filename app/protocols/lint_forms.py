@@ -27,8 +27,8 @@ def lint_form(tool: Tool, form: Mapping[str, Any], protocol: str) -> Iterator[Fi
             yield from _anthropic(form)
         case "openai_chat":
             if "type" not in form:
-                said = 'OpenAI needs "type" of every tool: "function" or "custom".'
-                yield Finding("refused", said, "", protocol, source=openai_lint.NO_SCHEMA)
+                message = 'OpenAI needs "type" of every tool: "function" or "custom".'
+                yield Finding("refused", message, "", protocol, source=openai_lint.NO_SCHEMA)
             inner = form.get("custom", form.get("function", form))
             yield from _openai(tool, inner if isinstance(inner, Mapping) else {}, protocol)
         case "openai_responses":
@@ -46,16 +46,16 @@ def _raw(form: Mapping[str, Any], key: str) -> str:
 def _anthropic(form: Mapping[str, Any]) -> Iterator[Finding]:
     for key in form:
         if key not in ANTHROPIC_MEMBERS:
-            said = f"Anthropic knows no member {str(key)[:80]!r} of a tool."
-            yield Finding("refused", said, "", "anthropic", source=EXTRA)
+            message = f"Anthropic knows no member {str(key)[:80]!r} of a tool."
+            yield Finding("refused", message, "", "anthropic", source=EXTRA)
     if form.get("defer_loading") and form.get("cache_control"):
-        said = (
+        message = (
             "Anthropic caches no tool that is deferred: leave out cache_control or defer_loading."
         )
-        yield Finding("refused", said, "", "anthropic", source=UNCACHED)
+        yield Finding("refused", message, "", "anthropic", source=UNCACHED)
     name, about = _raw(form, "name"), _raw(form, "description")
-    sent = SentTool(name, about, form.get("input_schema"), bool(form.get("strict")))
-    yield from anthropic_lint.lint_tool(sent)
+    tool = SentTool(name, about, form.get("input_schema"), bool(form.get("strict")))
+    yield from anthropic_lint.lint_tool(tool)
 
 
 def _openai(tool: Tool, form: Mapping[str, Any], protocol: str) -> Iterator[Finding]:

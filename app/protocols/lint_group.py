@@ -25,20 +25,20 @@ _REFUSES_TWINS = ("anthropic", "openai_responses", "gemini")
 
 def of_group(tools: Sequence[Tool], protocol: str) -> list[Finding]:
     """The findings about `tools` in one request by `protocol`; their own are not among them."""
-    found = [*_twice(tools, protocol), *_limits(tools, protocol)]
-    found += [replace(finding, protocol=protocol) for finding in too_many(tools)]
-    return [*found, *(replace(finding, protocol=protocol) for finding in twins(tools))]
+    result = [*_twice(tools, protocol), *_limits(tools, protocol)]
+    result += [replace(finding, protocol=protocol) for finding in too_many(tools)]
+    return [*result, *(replace(finding, protocol=protocol) for finding in twins(tools))]
 
 
 def _twice(tools: Sequence[Tool], protocol: str) -> Iterator[Finding]:
     names = [tool.name for tool in tools]
     for name in sorted({name for name in names if names.count(name) > 1}):
-        refused = protocol in _REFUSES_TWINS
-        said = f"The name {name!r} stands twice: " + (
-            "the request is refused." if refused else "nobody can tell which is called."
+        is_refused = protocol in _REFUSES_TWINS
+        message = f"The name {name!r} stands twice: " + (
+            "the request is refused." if is_refused else "nobody can tell which is called."
         )
-        severity: Severity = "refused" if refused else "weak"
-        yield Finding(severity, said, "/name", protocol, source=TWICE, inferred=True)
+        severity: Severity = "refused" if is_refused else "weak"
+        yield Finding(severity, message, "/name", protocol, source=TWICE, inferred=True)
 
 
 def _limits(tools: Sequence[Tool], protocol: str) -> Iterator[Finding]:
@@ -58,14 +58,14 @@ def _too_many(
     tools: Sequence[Tool], most: int, who: str, protocol: str, source: str
 ) -> Iterator[Finding]:
     if len(tools) > most:
-        said = f"{who} takes {most} tools in a request, not {len(tools)}."
-        yield Finding("refused", said, "", protocol, source=source)
+        message = f"{who} takes {most} tools in a request, not {len(tools)}."
+        yield Finding("refused", message, "", protocol, source=source)
 
 
 def _strict_ones(tools: Sequence[Tool]) -> Iterator[Finding]:
     strict = [tool for tool in tools if tool.strict]
     counts = [anthropic.counted(nodes(tool.parameters)) for tool in strict]
-    optional, unions = sum(one for one, _ in counts), sum(other for _, other in counts)
+    optional, unions = sum(count for count, _ in counts), sum(count for _, count in counts)
     for count, most, what, source in (
         (len(strict), limits.ANTHROPIC_MOST_STRICT, "strict tools", anthropic.MANY),
         (
@@ -82,8 +82,8 @@ def _strict_ones(tools: Sequence[Tool]) -> Iterator[Finding]:
         ),
     ):
         if count > most:
-            said = f"Anthropic takes {most} {what} in a request, not {count}."
-            yield Finding("refused", said, "/strict", "anthropic", source=source)
+            message = f"Anthropic takes {most} {what} in a request, not {count}."
+            yield Finding("refused", message, "/strict", "anthropic", source=source)
 
 
 def _states(tools: Sequence[Tool]) -> Iterator[Finding]:
@@ -92,9 +92,9 @@ def _states(tools: Sequence[Tool]) -> Iterator[Finding]:
     counts = [limits.items_in_all(tool.parameters) for tool in tools]
     count, most = sum(counts), limits.GEMINI_MOST_ITEMS
     if count > most and max(counts) <= most:
-        said = f"Gemini takes lists of about {most} items in all in a request, not {count:,}: "
-        said += "lower their maxItems, or leave some out."
-        yield Finding("refused", said, "", "gemini", source=gemini.STATES, inferred=True)
+        message = f"Gemini takes lists of about {most} items in all in a request, not {count:,}: "
+        message += "lower their maxItems, or leave some out."
+        yield Finding("refused", message, "", "gemini", source=gemini.STATES, inferred=True)
     letters = sum(
         len(value)
         for tool in tools
@@ -102,6 +102,6 @@ def _states(tools: Sequence[Tool]) -> Iterator[Finding]:
         for value in gemini.texts_of(node.keys.get("enum"))
     )
     if letters > MANY_LETTERS:
-        said = f"The enums of these tools have {letters:,} letters: Gemini may refuse a forced "
-        said += "choice (mode ANY) among them as too complex; allow fewer tools or shorten them."
-        yield Finding("weak", said, "", "gemini", source=FORCED, inferred=True)
+        message = f"The enums of these tools have {letters:,} letters: Gemini may refuse a forced "
+        message += "choice (mode ANY) among them as too complex; allow fewer tools or shorten them."
+        yield Finding("weak", message, "", "gemini", source=FORCED, inferred=True)

@@ -103,18 +103,18 @@ class Node:
 
     @cached_property
     def types(self) -> Sequence[Any]:
-        given = self.keys.get("type")
-        return given if isinstance(given, list) else [] if given is None else [given]
+        value = self.keys.get("type")
+        return value if isinstance(value, list) else [] if value is None else [value]
 
     @property
     def properties(self) -> Mapping[str, Any]:
-        found = self.keys.get("properties")
-        return found if isinstance(found, Mapping) else {}
+        value = self.keys.get("properties")
+        return value if isinstance(value, Mapping) else {}
 
     @cached_property
     def required(self) -> frozenset[str]:
-        found = self.keys.get("required")
-        names = found if isinstance(found, list) else []
+        value = self.keys.get("required")
+        names = value if isinstance(value, list) else []
         return frozenset(name for name in names if isinstance(name, str))
 
     @property
@@ -139,23 +139,23 @@ class LintRule:
 
 def nodes(schema: Any) -> list[Node]:
     """Every schema written in `schema`, the outer before the inner; refs are not followed."""
-    found = [Node((), schema, "", 1, schema)]
-    for node in found:  # grows while it is read
+    result = [Node((), schema, "", 1, schema)]
+    for node in result:  # grows while it is read
         for place, inner in subschemas(node.schema, node.place):
             led = str(place[len(node.place)])
             depth = 1 if led in ("$defs", "definitions") else node.depth + 1
-            found.append(Node(place, inner, led, depth, schema))
-    return found
+            result.append(Node(place, inner, led, depth, schema))
+    return result
 
 
 def judged(
-    rules: Sequence[LintRule], all_nodes: Sequence[Node], sent: SentTool, protocol: str, who: str
+    rules: Sequence[LintRule], all_nodes: Sequence[Node], tool: SentTool, protocol: str, who: str
 ) -> Iterator[Finding]:
     """What `rules` find. A strict rule refuses a tool that is strict."""
     for rule in rules:
-        severity = "refused" if rule.severity == "strict" and sent.strict else rule.severity
+        severity = "refused" if rule.severity == "strict" and tool.strict else rule.severity
         mode = f"{who}'s strict mode" if rule.severity == "strict" else who
-        family = "" if sent.strict else rule.family
+        family = "" if tool.strict else rule.family
         mode = f"{mode} ({family})" if family else mode
         hits = [node for node in all_nodes if rule.hit(node)]
         for number, node in enumerate(hits[:MOST_OF_A_RULE], 1):
@@ -164,7 +164,7 @@ def judged(
             yield Finding(
                 severity,
                 f"{mode} {rule.says}{at(node.place)}{rest}.",
-                sent.where + pointer(node.place),
+                tool.where + pointer(node.place),
                 protocol,
                 family=family,
                 source=rule.source,
@@ -207,8 +207,8 @@ def is_open(node: Node) -> bool:
 
 def is_typeless(node: Node) -> bool:
     """A schema that tells no type, by itself or by what it refers to."""
-    said = ("type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "not")
-    return isinstance(node.schema, Mapping) and not any(name in node.keys for name in said)
+    keywords = ("type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "not")
+    return isinstance(node.schema, Mapping) and not any(name in node.keys for name in keywords)
 
 
 def has_complex_enum(node: Node) -> bool:
@@ -216,8 +216,8 @@ def has_complex_enum(node: Node) -> bool:
     return isinstance(values, list) and any(isinstance(value, dict | list) for value in values)
 
 
-def odd_format(known: Sequence[str]) -> Callable[[Node], bool]:
-    return lambda node: "format" in node.keys and node.keys["format"] not in known
+def odd_format(formats: Sequence[str]) -> Callable[[Node], bool]:
+    return lambda node: "format" in node.keys and node.keys["format"] not in formats
 
 
 def ref_beside(*allowed: str) -> Callable[[Node], bool]:

@@ -42,14 +42,16 @@ _LOOKS = str.maketrans({"1": "l", "I": "l", "i": "l", "0": "o", "O": "o", "5": "
 
 def weak_spots(tool: Tool) -> list[Finding]:
     """The weak spots of one tool."""
-    found = [*_of_name(tool), *_of_description(tool)]
+    result = [*_of_name(tool), *_of_description(tool)]
     if tool.format is None:
-        found += _of_parameters(nodes(tool.parameters))
+        result += _of_parameters(nodes(tool.parameters))
     tokens = estimated(tool, "openai_chat")
     if tokens > MOST_TOKENS:
-        said = f"This tool takes about {tokens:,} tokens of every request; models read less well."
-        found.append(_weak(said, "", FEW))
-    return found
+        message = (
+            f"This tool takes about {tokens:,} tokens of every request; models read less well."
+        )
+        result.append(_weak(message, "", FEW))
+    return result
 
 
 def _weak(message: str, where: str, source: str = ADVICE) -> Finding:
@@ -59,8 +61,8 @@ def _weak(message: str, where: str, source: str = ADVICE) -> Finding:
 def _of_name(tool: Tool) -> Iterator[Finding]:
     name = tool.name.lower()
     if name in _VAGUE or _NUMBERED.fullmatch(name):
-        said = f"The name {tool.name!r} tells little: name what the tool does, like get_weather."
-        yield _weak(said, "/name")
+        message = f"The name {tool.name!r} tells little: name what the tool does, like get_weather."
+        yield _weak(message, "/name")
 
 
 def _of_description(tool: Tool) -> Iterator[Finding]:
@@ -77,36 +79,38 @@ def _of_description(tool: Tool) -> Iterator[Finding]:
 
 
 def _of_parameters(all_nodes: Sequence[Node]) -> list[Finding]:
-    found: list[Finding] = []
+    result: list[Finding] = []
     if bare := _undescribed(all_nodes):
-        one = f"The parameter {bare[0][0][:60]!r} has no description."
+        single = f"The parameter {bare[0][0][:60]!r} has no description."
         several = f"{len(bare)} parameters have no description: {_named(bare)}."
-        found.append(_weak(several if len(bare) > 1 else one, bare[0][1]))
+        result.append(_weak(several if len(bare) > 1 else single, bare[0][1]))
     if mixed := [(at(node.place), _where(node)) for node in all_nodes if _is_union(node)]:
         places = "" if len(mixed) == 1 else f", and at {len(mixed) - 1} more places"
-        said = f"Several kinds of value are possible{mixed[0][0]}{places}: models mix them up; "
-        found.append(_weak(said + "use one kind, or a tool for each.", mixed[0][1]))
+        message = f"Several kinds of value are possible{mixed[0][0]}{places}: models mix them up; "
+        result.append(_weak(message + "use one kind, or a tool for each.", mixed[0][1]))
     root = all_nodes[0]
     if len(root.properties) > MOST_PARAMETERS:
-        said = f"The tool has {len(root.properties)} parameters: more than {MOST_PARAMETERS} "
-        found.append(_weak(said + "are often mixed up.", "/parameters/properties"))
+        message = f"The tool has {len(root.properties)} parameters: more than {MOST_PARAMETERS} "
+        result.append(_weak(message + "are often mixed up.", "/parameters/properties"))
     for node in all_nodes:
-        found += _of_node(node)
+        result += _of_node(node)
     if all_nodes[-1].depth > DEEPEST:
         deepest = max(all_nodes, key=lambda node: node.depth)
-        said = f"The schema is nested {deepest.depth} levels deep{at(deepest.place)}: models lose "
-        found.append(_weak(said + "their way below five; flatten it.", _where(deepest)))
-    return found
+        message = (
+            f"The schema is nested {deepest.depth} levels deep{at(deepest.place)}: models lose "
+        )
+        result.append(_weak(message + "their way below five; flatten it.", _where(deepest)))
+    return result
 
 
 def _undescribed(all_nodes: Sequence[Node]) -> list[tuple[str, str]]:
     """Names and pointers of properties without a description; what a `$ref` names has its own."""
-    found = []
+    result = []
     for node in all_nodes:
         for name, prop in node.properties.items():
             if isinstance(prop, dict) and not prop.keys() & {"description", "$ref", "const"}:
-                found.append((name, _where(node) + pointer(("properties", name))))
-    return found
+                result.append((name, _where(node) + pointer(("properties", name))))
+    return result
 
 
 def _named(several: Sequence[tuple[str, str]]) -> str:
@@ -118,8 +122,10 @@ def _named(several: Sequence[tuple[str, str]]) -> str:
 def _of_node(node: Node) -> Iterator[Finding]:
     enum = node.keys.get("enum")
     if isinstance(enum, list) and len(enum) > MOST_ENUM:
-        said = f"The enum{at(node.place)} has {len(enum)} values: beyond {MOST_ENUM} a text and a "
-        yield _weak(said + "check in the tool serve better.", _where(node))
+        message = (
+            f"The enum{at(node.place)} has {len(enum)} values: beyond {MOST_ENUM} a text and a "
+        )
+        yield _weak(message + "check in the tool serve better.", _where(node))
 
 
 def _is_union(node: Node) -> bool:
@@ -127,7 +133,7 @@ def _is_union(node: Node) -> bool:
     for keyword in ("anyOf", "oneOf"):
         several = node.keys.get(keyword)
         if isinstance(several, list):
-            real = [one for one in several if one != {"type": "null"}]
+            real = [branch for branch in several if branch != {"type": "null"}]
             return len(real) > 1
     return len([kind for kind in node.types if kind != "null"]) > 1
 
@@ -142,30 +148,33 @@ def _where(node: Node) -> str:
 def twins(tools: Sequence[Tool]) -> Iterator[Finding]:
     """Tools that a model may mistake for each other, each pair once."""
     some = tools[:_MOST_COMPARED]
-    for index, one in enumerate(some):
-        for other in some[index + 1 :]:
-            if one.name == other.name:
+    for index, first in enumerate(some):
+        for second in some[index + 1 :]:
+            if first.name == second.name:
                 continue
-            if _spelled(one.name) == _spelled(other.name):
-                said = f"{one.name!r} and {other.name!r} look alike: give one a name of its own."
-                yield _weak(said, "/name")
-            elif _is_alike(one.description, other.description):
-                said = (
-                    f"{one.name!r} and {other.name!r} are described alike: say when to call which."
+            if _spelled(first.name) == _spelled(second.name):
+                message = (
+                    f"{first.name!r} and {second.name!r} look alike: give one a name of its own."
                 )
-                yield _weak(said, "/description")
+                yield _weak(message, "/name")
+            elif _is_alike(first.description, second.description):
+                message = (
+                    f"{first.name!r} and {second.name!r} are described alike: "
+                    "say when to call which."
+                )
+                yield _weak(message, "/description")
 
 
 def _spelled(name: str) -> str:
     return _SEPARATORS.sub("", name).translate(_LOOKS).lower()
 
 
-def _is_alike(one: str, other: str) -> bool:
-    if not one.strip() or not other.strip():
+def _is_alike(first: str, second: str) -> bool:
+    if not first.strip() or not second.strip():
         return False
-    if one == other:
+    if first == second:
         return True
-    match = SequenceMatcher(None, one[:500].lower(), other[:500].lower(), autojunk=False)
+    match = SequenceMatcher(None, first[:500].lower(), second[:500].lower(), autojunk=False)
     return (
         match.real_quick_ratio() > _ALIKE
         and match.quick_ratio() > _ALIKE
@@ -177,8 +186,10 @@ def too_many(tools: Sequence[Tool]) -> Iterator[Finding]:
     """More tools than a model chooses from well."""
     if len(tools) > MOST_TOOLS:
         tokens = sum(estimated(tool, "openai_chat") for tool in tools)
-        said = f"These are {len(tools)} tools, about {tokens:,} tokens: beyond {MOST_TOOLS} models "
-        yield _weak(said + "choose worse; allow fewer at a time.", "", FEW)
+        message = (
+            f"These are {len(tools)} tools, about {tokens:,} tokens: beyond {MOST_TOOLS} models "
+        )
+        yield _weak(message + "choose worse; allow fewer at a time.", "", FEW)
 
 
 # How many tokens a tool takes in every request, estimated. Knows no tokenizer.
@@ -192,6 +203,6 @@ def estimated(tool: Tool, protocol: str) -> int:
     """Tokens of name, description and schema as `protocol` sends them: compact JSON, 3.5 letters
     a token, and a fixed part for what the provider puts around it. Off by a third either way.
     """
-    said = [tool.name, tool.description, tool.format or tool.parameters]
-    text = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+    parts = [tool.name, tool.description, tool.format or tool.parameters]
+    text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
     return ceil(len(text) / _LETTERS) + _AROUND.get(protocol, 10)

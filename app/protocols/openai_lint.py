@@ -63,8 +63,8 @@ def _is_partial(node: Node) -> bool:
 
 
 def _is_typeless(node: Node) -> bool:
-    said = ("type", "$ref", "anyOf")
-    return isinstance(node.schema, Mapping) and not any(name in node.keys for name in said)
+    keywords = ("type", "$ref", "anyOf")
+    return isinstance(node.schema, Mapping) and not any(name in node.keys for name in keywords)
 
 
 def _is_deep(node: Node) -> bool:
@@ -81,9 +81,9 @@ def _is_no_regex(node: Node) -> bool:
 
 def _patterns(node: Node) -> list[str]:
     """The regular expressions that stand at a node."""
-    named = node.keys.get("patternProperties")
-    several = [node.keys.get("pattern"), *(named if isinstance(named, Mapping) else ())]
-    return [one for one in several if isinstance(one, str)]
+    patterns = node.keys.get("patternProperties")
+    several = [node.keys.get("pattern"), *(patterns if isinstance(patterns, Mapping) else ())]
+    return [text for text in several if isinstance(text, str)]
 
 
 def large_enum(schema: Any) -> tuple[int, int] | None:
@@ -154,59 +154,59 @@ RULES: tuple[LintRule, ...] = (
 )
 
 
-def _no_lookaround(sent: SentTool, protocol: str) -> LintRule:
+def _no_lookaround(tool: SentTool, protocol: str) -> LintRule:
     """Strict tools never may look around, others not for newer models; seen with Responses."""
     return LintRule(
         "takes no lookahead or lookbehind in a pattern",
         _looks_around,
-        LOOKAROUND if sent.strict else NEWER_LOOKAROUND,
-        inferred=protocol == "openai_chat" and not sent.strict,
+        LOOKAROUND if tool.strict else NEWER_LOOKAROUND,
+        inferred=protocol == "openai_chat" and not tool.strict,
         fix="drop",
         family="gpt-5.5 and later",
     )
 
 
-def lint_tool(sent: SentTool, protocol: str) -> Iterator[Finding]:
+def lint_tool(tool: SentTool, protocol: str) -> Iterator[Finding]:
     """What this protocol refuses of a tool."""
     longest = limits.OPENAI_LONGEST_NAME[protocol]
-    if not limits.OPENAI_NAME[protocol].fullmatch(sent.name):
-        said = f"takes names of 1 to {longest} letters, digits, underscores and hyphens"
+    if not limits.OPENAI_NAME[protocol].fullmatch(tool.name):
+        message = f"takes names of 1 to {longest} letters, digits, underscores and hyphens"
         source = NAMES[protocol]
-        yield _finding(f"OpenAI {said}, not {sent.name[:80]!r}.", "/name", protocol, source)
-    elif len(sent.name) > min(limits.OPENAI_LONGEST_NAME.values()):
-        said = "Other servers that speak Responses take names of 64 letters; this one has "
-        said += f"{len(sent.name)}."
-        yield Finding("weak", said, "/name", protocol, source=SHORT_NAMES)
-    if protocol == "openai_chat" and len(sent.description) > LONG_DESCRIPTION:
+        yield _finding(f"OpenAI {message}, not {tool.name[:80]!r}.", "/name", protocol, source)
+    elif len(tool.name) > min(limits.OPENAI_LONGEST_NAME.values()):
+        message = "Other servers that speak Responses take names of 64 letters; this one has "
+        message += f"{len(tool.name)}."
+        yield Finding("weak", message, "/name", protocol, source=SHORT_NAMES)
+    if protocol == "openai_chat" and len(tool.description) > LONG_DESCRIPTION:
         yield Finding(
             "weak",
             f"Older models of OpenAI refuse a description of more than {LONG_DESCRIPTION:,} "
-            f"characters; this one has {len(sent.description):,}.",
+            f"characters; this one has {len(tool.description):,}.",
             "/description",
             protocol,
             family="gpt-4o, o1, o3-mini",
             source=LONG,
         )
-    if sent.freeform:
+    if tool.freeform:
         return
-    schema = sent.schema
+    schema = tool.schema
     if not isinstance(schema, Mapping):
-        yield _finding("OpenAI needs an object for parameters.", sent.where, protocol, NO_SCHEMA)
+        yield _finding("OpenAI needs an object for parameters.", tool.where, protocol, NO_SCHEMA)
         return
     if schema and schema.get("type") != "object":
-        said = "OpenAI needs `type: object` at the root."
-        yield _finding(said, sent.where + "/type", protocol, NO_SCHEMA, inferred=True)
+        message = "OpenAI needs `type: object` at the root."
+        yield _finding(message, tool.where + "/type", protocol, NO_SCHEMA, inferred=True)
     elif schema and "properties" not in schema:
-        said = "OpenAI needs `properties` at the root, even if it is empty."
-        yield _finding(said, sent.where, protocol, PROPERTIES)
+        message = "OpenAI needs `properties` at the root, even if it is empty."
+        yield _finding(message, tool.where, protocol, PROPERTIES)
     plain = {key: value for key, value in schema.items() if key != "$schema"}
     if wrong := schema_checks.fault(plain):
-        said = f"OpenAI takes JSON Schema draft 2020-12 alone, whatever $schema says. {wrong[0]}"
-        yield _finding(said, sent.where + wrong[1], protocol, NO_SCHEMA, inferred=True)
+        message = f"OpenAI takes JSON Schema draft 2020-12 alone, whatever $schema says. {wrong[0]}"
+        yield _finding(message, tool.where + wrong[1], protocol, NO_SCHEMA, inferred=True)
     all_nodes = nodes(schema)
-    rules = (*RULES, _no_lookaround(sent, protocol))
-    yield from judged(rules, all_nodes, sent, protocol, "OpenAI")
-    yield from _large(sent, protocol, all_nodes)
+    rules = (*RULES, _no_lookaround(tool, protocol))
+    yield from judged(rules, all_nodes, tool, protocol, "OpenAI")
+    yield from _large(tool, protocol, all_nodes)
 
 
 def _finding(
@@ -222,7 +222,7 @@ def _finding(
     return Finding(severity, message, where, protocol, source=source, inferred=inferred)
 
 
-def _large(sent: SentTool, protocol: str, all_nodes: Sequence[Node]) -> Iterator[Finding]:
+def _large(tool: SentTool, protocol: str, all_nodes: Sequence[Node]) -> Iterator[Finding]:
     """The limits of strict mode on a whole schema."""
     properties, values, letters = counted(node.schema for node in all_nodes)
     for count, most, what, source, inferred in (
@@ -231,9 +231,9 @@ def _large(sent: SentTool, protocol: str, all_nodes: Sequence[Node]) -> Iterator
         (letters, limits.OPENAI_MOST_LETTERS, "letters in names and values", DOCS, True),
     ):
         if count > most:
-            said = f"OpenAI's strict mode takes {most:,} {what}, not {count:,}."
+            message = f"OpenAI's strict mode takes {most:,} {what}, not {count:,}."
             yield _finding(
-                said, sent.where, protocol, source, strict=sent.strict, inferred=inferred
+                message, tool.where, protocol, source, strict=tool.strict, inferred=inferred
             )
 
 
@@ -246,12 +246,14 @@ def counted(schemas: Iterable[Any]) -> tuple[int, int, int]:
         if not isinstance(schema, Mapping):
             continue
         for key in ("properties", "$defs", "definitions"):
-            named = schema.get(key)
-            if isinstance(named, Mapping):
-                names += len(named) if key == "properties" else 0
-                letters += sum(map(len, named))
+            members = schema.get(key)
+            if isinstance(members, Mapping):
+                names += len(members) if key == "properties" else 0
+                letters += sum(map(len, members))
         enum = schema.get("enum")
         enum = enum if isinstance(enum, list) else []
         values += len(enum)
-        letters += sum(len(one) for one in (*enum, schema.get("const")) if isinstance(one, str))
+        letters += sum(
+            len(value) for value in (*enum, schema.get("const")) if isinstance(value, str)
+        )
     return names, values, letters

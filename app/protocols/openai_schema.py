@@ -56,20 +56,20 @@ def errors(schema: Mapping[str, Any], *, strict: bool) -> Iterator[tuple[str, Ci
     """What is wrong with the parameters of a function, in words, and how that is known."""
     kind = schema.get("type", "None") if schema else "object"
     if kind != "object":
-        said = f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'."
-        yield said, _NO_SCHEMA
+        sentence = f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'."
+        yield sentence, _NO_SCHEMA
     if _TOP_LEVEL & schema.keys():
-        said = "'oneOf'/'anyOf'/'allOf'/'enum'/'const'/'not' at the top level."
-        yield f"schema must have type 'object' and not have {said}", _TOP
+        sentence = "'oneOf'/'anyOf'/'allOf'/'enum'/'const'/'not' at the top level."
+        yield f"schema must have type 'object' and not have {sentence}", _TOP
     if schema and "properties" not in schema:
         yield "In context=(), object schema missing properties.", _PROPERTIES
     if not jsonschema_rs.meta.is_valid({**schema, "$schema": _DRAFT}):
         yield "the schema is not valid under draft 2020-12 of JSON Schema.", _NO_SCHEMA
-    for path, one, depth in all_written(schema):
-        if isinstance(one, Mapping):
-            yield from _of_any(one, path)
+    for path, node, depth in all_written(schema):
+        if isinstance(node, Mapping):
+            yield from _of_any(node, path)
         if strict:
-            yield from _of_strict(one, path, depth)
+            yield from _of_strict(node, path, depth)
     if strict:
         yield from _too_large(schema)
 
@@ -78,55 +78,55 @@ def _where(path: Path) -> str:
     return f"In context=({', '.join(map(repr, path))}{',' if len(path) == 1 else ''})"
 
 
-def _of_any(one: Mapping[str, Any], path: Path) -> Iterator[tuple[str, Citation]]:
-    kind = one.get("type")
+def _of_any(node: Mapping[str, Any], path: Path) -> Iterator[tuple[str, Citation]]:
+    kind = node.get("type")
     is_array = "array" in kind if isinstance(kind, list) else kind == "array"
-    if is_array and "items" not in one:
+    if is_array and "items" not in node:
         yield f"{_where(path)}, array schema missing items.", _ITEMS
-    for pattern in _patterns(one):
+    for pattern in _patterns(node):
         if not limits.is_python_regex(pattern):
             yield f"'{pattern}' is not a 'regex'.", _REGEX
 
 
-def _of_strict(one: Any, path: Path, depth: int) -> Iterator[tuple[str, Citation]]:
+def _of_strict(node: Any, path: Path, depth: int) -> Iterator[tuple[str, Citation]]:
     """What keeps the schema at `path` from being strict."""
     where = _where(path)
-    if isinstance(one, bool):
-        yield f"{where}, {one} is not of type 'object'.", _BOOLEAN
-    if not isinstance(one, Mapping):
+    if isinstance(node, bool):
+        yield f"{where}, {node} is not of type 'object'.", _BOOLEAN
+    if not isinstance(node, Mapping):
         return
     if depth > limits.OPENAI_DEEPEST:
         yield f"{where}, {depth} levels of nesting exceeds limit of {limits.OPENAI_DEEPEST}.", _DEEP
         return
-    yield from _of_object(one, where)
-    if not one.keys() & {"type", "$ref", "anyOf"}:
+    yield from _of_object(node, where)
+    if not node.keys() & {"type", "$ref", "anyOf"}:
         yield f"{where}, schema must have a 'type' key.", _TYPELESS
-    beside = sorted(one.keys() - {"$ref"})
-    if "$ref" in one and beside:
-        shown = ", ".join(map(repr, beside))
-        yield f"{where}, $ref cannot have keywords {{{shown}}}.", _BESIDE
-    for key in one:
+    beside = sorted(node.keys() - {"$ref"})
+    if "$ref" in node and beside:
+        names = ", ".join(map(repr, beside))
+        yield f"{where}, $ref cannot have keywords {{{names}}}.", _BESIDE
+    for key in node:
         if key in _NOT_PERMITTED:
             yield f"{where}, '{key}' is not permitted.", _NOT_PERMITTED[key]
-    if "format" in one and one["format"] not in openai_lint.FORMATS:
-        yield f"{where}, '{one['format']}' is not a valid format.", _FORMAT
+    if "format" in node and node["format"] not in openai_lint.FORMATS:
+        yield f"{where}, '{node['format']}' is not a valid format.", _FORMAT
 
 
-def _of_object(one: Mapping[str, Any], where: str) -> Iterator[tuple[str, Citation]]:
-    properties = one.get("properties")
+def _of_object(node: Mapping[str, Any], where: str) -> Iterator[tuple[str, Citation]]:
+    properties = node.get("properties")
     properties = properties if isinstance(properties, Mapping) else {}
-    kind = one.get("type")
+    kind = node.get("type")
     is_object = "object" in kind if isinstance(kind, list) else kind == "object"
     if not is_object and not properties:
         return
-    if one.get("additionalProperties") is not False:
+    if node.get("additionalProperties") is not False:
         yield (
             f"{where}, 'additionalProperties' is required to be supplied and to be false.",
             _CLOSED,
         )
-    listed = one.get("required")
-    listed = listed if isinstance(listed, list) else []
-    required = {name for name in listed if isinstance(name, str)}
+    value = node.get("required")
+    value = value if isinstance(value, list) else []
+    required = {name for name in value if isinstance(name, str)}
     for name in properties:
         if name not in required:
             yield (
@@ -136,12 +136,12 @@ def _of_object(one: Mapping[str, Any], where: str) -> Iterator[tuple[str, Citati
             )
 
 
-def _patterns(one: Any) -> list[str]:
+def _patterns(node: Any) -> list[str]:
     """The regular expressions that stand in a schema itself."""
-    if not isinstance(one, Mapping):
+    if not isinstance(node, Mapping):
         return []
-    named = one.get("patternProperties")
-    several = [one.get("pattern"), *(named if isinstance(named, Mapping) else ())]
+    patterns = node.get("patternProperties")
+    several = [node.get("pattern"), *(patterns if isinstance(patterns, Mapping) else ())]
     return [each for each in several if isinstance(each, str)]
 
 
@@ -158,8 +158,8 @@ def check_lookaround(
     schema stands."""
     if not strict and limits.takes_lookaround(model):
         return
-    for path, one, _ in all_written(schema):
-        if any(map(limits.has_lookaround, _patterns(one))):
+    for path, node, _ in all_written(schema):
+        if any(map(limits.has_lookaround, _patterns(node))):
             place = "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in path)
             raise BadRequest(
                 "Invalid JSON schema: regex lookaround is not supported. Found at "
@@ -172,8 +172,8 @@ def check_lookaround(
 
 
 def _too_large(schema: Mapping[str, Any]) -> Iterator[tuple[str, Citation]]:
-    written = [one for _, one, _ in all_written(schema)]
-    properties, values, letters = openai_lint.counted(written)
+    schemas = [node for _, node, _ in all_written(schema)]
+    properties, values, letters = openai_lint.counted(schemas)
     for count, most, what in (
         (properties, limits.OPENAI_MOST_PROPERTIES, "object properties"),
         (letters, limits.OPENAI_MOST_LETTERS, "characters in names and values"),
@@ -187,7 +187,7 @@ def _too_large(schema: Mapping[str, Any]) -> Iterator[tuple[str, Citation]]:
             "number of enums, or use 'strict: false' to opt out of structured outputs.",
             _ENUMS,
         )
-    for large in filter(None, map(openai_lint.large_enum, written)):
+    for large in filter(None, map(openai_lint.large_enum, schemas)):
         yield (
             f"an enum has {large[0]} values with {large[1]} characters, more than the limit of "
             f"{limits.OPENAI_MOST_ENUM_LETTERS} for more than {limits.OPENAI_LARGE_ENUM} values.",

@@ -157,28 +157,28 @@ def in_own_words(protocol: str, request: ModelRequest) -> ModelRequest:
     """
     ours: dict[str, Any] = {}
     own: dict[str, Any] = {}
-    told: dict[str, str] = {}
-    for given, value in request.params.items():
+    sources: dict[str, str] = {}
+    for param, value in request.params.items():
         if value is None:
             continue
-        for place, about in _subjects(protocol, given, value):
-            if about in told:
+        for place, about in _subjects(protocol, param, value):
+            if about in sources:
                 raise BadInput(
-                    f"params: {told[about]} and {place} say the same; leave one of them out."
+                    f"params: {sources[about]} and {place} say the same; leave one of them out."
                 )
-            told[about] = place
-        for name, said in _as_sent(protocol, given, value):
+            sources[about] = place
+        for name, form in _as_sent(protocol, param, value):
             if name in OURS:
-                if not _is_of_kind(name, said):
-                    raise BadInput(f"params: {given} must be {_KINDS[name]}.")
-                ours[name] = said
+                if not _is_of_kind(name, form):
+                    raise BadInput(f"params: {param} must be {_KINDS[name]}.")
+                ours[name] = form
             elif name in _INSIDE.get(protocol, ()):
                 inner = own.setdefault(_INNER[protocol], {})
-                own[_INNER[protocol]] = {**inner, name: said}
-            elif isinstance(said, Mapping) and isinstance(own.get(name), Mapping):
-                own[name] = {**said, **own[name]}
+                own[_INNER[protocol]] = {**inner, name: form}
+            elif isinstance(form, Mapping) and isinstance(own.get(name), Mapping):
+                own[name] = {**form, **own[name]}
             else:
-                own[name] = said
+                own[name] = form
     return replace(request, params=ours, own=own)
 
 
@@ -191,16 +191,16 @@ def supported_params(
     protocol: str, params: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Those of `params` that a request of `protocol` can have, and a note on each other one."""
-    kept: dict[str, Any] = {}
+    usable: dict[str, Any] = {}
     notes: list[str] = []
     for name, value in params.items():
         try:
-            check_params(protocol, {**kept, name: value})
+            check_params(protocol, {**usable, name: value})
         except BadInput:
             notes.append(f"The parameter {name[:80]} was left out: {protocol} cannot be told it.")
         else:
-            kept[name] = value
-    return kept, tuple(notes)
+            usable[name] = value
+    return usable, tuple(notes)
 
 
 def extra_told_to(protocol: str, settings: Settings) -> tuple[Mapping[str, Any], tuple[str, ...]]:

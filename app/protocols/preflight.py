@@ -41,31 +41,31 @@ class ProviderSupport:
 
 def foretell(tools: Sequence[Tool], takes: ProviderSupport, notes: Notes, model: str = "") -> None:
     """Note what will be refused of `tools`; `model` is whom they are sent to."""
-    who, refused = takes.provider, "will be refused" if takes.sure else "may be refused"
+    who, outcome = takes.provider, "will be refused" if takes.sure else "may be refused"
     for tool in tools:
         if not takes.name.fullmatch(tool.name):
-            notes.add(f"{who} takes no tool named {tool.name[:80]!r}: the request {refused}.")
+            notes.add(f"{who} takes no tool named {tool.name[:80]!r}: the request {outcome}.")
     if takes.most and len(tools) > takes.most:
-        notes.add(f"{who} takes {takes.most} tools, not {len(tools)}: the request {refused}.")
+        notes.add(f"{who} takes {takes.most} tools, not {len(tools)}: the request {outcome}.")
     for tool in tools if takes.patterns else ():
         if why := next(_refused_patterns(tool, model), ""):
-            notes.add(f"A pattern of the tool {tool.name[:80]!r} {refused}: {why}.")
+            notes.add(f"A pattern of the tool {tool.name[:80]!r} {outcome}: {why}.")
     items = sum(limits.items_in_all(tool.parameters) for tool in tools)
     if takes.most_items and items > takes.most_items:
         notes.add(
             f"{who} takes lists of about {takes.most_items} items in all, not {items:,}: "
-            f"the request {refused}; lower their maxItems."
+            f"the request {outcome}; lower their maxItems."
         )
     strict = [tool for tool in tools if tool.strict and tool.format is None]
     if takes.most_strict and len(strict) > takes.most_strict:
         notes.add(
             f"{who} takes {takes.most_strict} strict tools, not {len(strict)}: "
-            f"the request {refused}."
+            f"the request {outcome}."
         )
     for tool in strict if takes.strict else ():
         wrong = next(_loose(tool.parameters, takes.strict == "required", 0), "")
         if wrong:
-            notes.add(f"The strict tool {tool.name[:80]!r} {refused}: {wrong}.")
+            notes.add(f"The strict tool {tool.name[:80]!r} {outcome}: {wrong}.")
 
 
 def _refused_patterns(tool: Tool, model: str) -> Iterator[str]:
@@ -93,9 +93,9 @@ def _loose(schema: Any, all_required: bool, depth: int) -> Iterator[str]:
     if schema.get("type") == "object" or properties:
         if schema.get("additionalProperties") is not False:
             yield "an object in its schema is without additionalProperties: false"
-        listed = schema.get("required")
-        listed = listed if isinstance(listed, list) else []
-        required = {name for name in listed if isinstance(name, str)}
+        value = schema.get("required")
+        value = value if isinstance(value, list) else []
+        required = {name for name in value if isinstance(name, str)}
         for name in properties if all_required else ():
             if name not in required:
                 yield f"{str(name)[:80]!r} is not among its required properties"

@@ -48,8 +48,8 @@ def too_deep(text: str) -> bool:
     if text.count("[") + text.count("{") <= MOST_DEEP:
         return False
     depth = 0
-    for found in _STRUCTURE.finditer(text):
-        match found.group():
+    for hit in _STRUCTURE.finditer(text):
+        match hit.group():
             case "[" | "{":
                 depth += 1
                 if depth > MOST_DEEP:
@@ -115,14 +115,14 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
-def alike(one: str, other: str) -> bool:
+def alike(left: str, right: str) -> bool:
     """Whether two texts spell the same value, be it with other spaces and in another order, or with
     stars for a secret."""
-    if _covers(one, other) or _covers(other, one):
+    if _covers(left, right) or _covers(right, left):
         return True
     try:
         # As text, for to Python 1 and true are equal.
-        first, second = (json.dumps(parsed(text), sort_keys=True) for text in (one, other))
+        first, second = (json.dumps(parsed(text), sort_keys=True) for text in (left, right))
     except ValueError:
         return False
     return first == second
@@ -151,24 +151,24 @@ def end_of(pieces: str, text: str, *, escaped: bool = False) -> int:
     secret's first characters and then stars, also of several secrets that touch; or fewer
     characters, where `text` had them `escaped` when it was starred.
     """
-    place = said = 0
+    place = offset = 0
     runs = list(_STARS.finditer(text))
     plains = [*(run.start() for run in runs), len(text)]
     for nth, plain_end in enumerate(plains):
         plain = text[place:plain_end]
-        if len(pieces) - said <= len(plain):
-            return place + len(pieces) - said if plain.startswith(pieces[said:]) else -1
-        if nth == len(runs) or not pieces.startswith(plain, said):
+        if len(pieces) - offset <= len(plain):
+            return place + len(pieces) - offset if plain.startswith(pieces[offset:]) else -1
+        if nth == len(runs) or not pieces.startswith(plain, offset):
             return -1
-        said, place = said + len(plain), runs[nth].end()
+        offset, place = offset + len(plain), runs[nth].end()
         size = place - plain_end
         follows = text[place : min(plains[nth + 1], place + _SURE)]
-        ends: Iterable[int] = _ends_of_secret(pieces, said, size)
+        ends: Iterable[int] = _ends_of_secret(pieces, offset, size)
         if escaped and size >= _SHORTEST:
-            ends = chain(ends, [_end_before(follows, pieces, said, size)])
+            ends = chain(ends, [_end_before(follows, pieces, offset, size)])
         for end in ends:
             if pieces.startswith(follows, end) if follows else end == len(pieces):
-                said = end
+                offset = end
                 break
         else:
             return -1

@@ -21,8 +21,8 @@ CODECS: dict[str, Codec] = {
 
 def codec(name: str) -> Codec:
     """The codec of that protocol; BadInput with a sentence where there is none."""
-    found = CODECS.get(name)
-    if found is None:
-        known = ", ".join(CODECS)
-        raise BadInput(f"This version does not speak the protocol {name!r}: choose one of {known}.")
-    return found
+    match = CODECS.get(name)
+    if match is None:
+        names = ", ".join(CODECS)
+        raise BadInput(f"This version does not speak the protocol {name!r}: choose one of {names}.")
+    return match

@@ -63,12 +63,12 @@ def shortened(reply: ModelReply, most: int | None) -> ModelReply:
     """`reply` cut where `most` tokens are used up, as a provider cuts at `max_tokens`."""
     if most is None:
         return reply
-    room, kept = most * 4, list[ReplyBlock]()
+    room, blocks = most * 4, list[ReplyBlock]()
     for block in reply.blocks:
         if len(block.text) <= room:
-            kept.append(block)
+            blocks.append(block)
             room -= len(block.text)
             continue
-        kept.append(ReplyBlock(block.kind, block.text[:room], block.name, block.piece))
-        return ModelReply(tuple(kept), "length")
+        blocks.append(ReplyBlock(block.kind, block.text[:room], block.name, block.piece))
+        return ModelReply(tuple(blocks), "length")
     return reply

@@ -49,18 +49,18 @@ def strict_ready(schema: Mapping[str, Any], protocol: str = "") -> Rewrite:
     """
     losses = Losses()
     strict = Strict((protocol,) if protocol else STRICT_PROTOCOLS, losses)
-    made = strict.whole(schema)
-    return _checked(schema, made, losses, tuple(sorted(map(pointer, strict.nullable))))
+    result = strict.whole(schema)
+    return _checked(schema, result, losses, tuple(sorted(map(pointer, strict.nullable))))
 
 
 def gemini_ready(schema: Mapping[str, Any]) -> Rewrite:
     """`schema` in what Gemini's own `parameters` know: `nullable` instead of a type null."""
     losses = Losses()
     try:
-        made = Gemini(losses).whole(schema)
+        result = Gemini(losses).whole(schema)
     except SchemaTooLarge:
         return _too_large(schema)
-    return _checked(schema, made, losses)
+    return _checked(schema, result, losses)
 
 
 def without_refused(schema: Mapping[str, Any], protocols: Sequence[str] = PROTOCOLS) -> Rewrite:
@@ -68,39 +68,39 @@ def without_refused(schema: Mapping[str, Any], protocols: Sequence[str] = PROTOC
     for Gemini, without their maxItems; for `protocols` alone. Both are told in descriptions.
     """
     losses = Losses()
-    made: Mapping[str, Any] = schema
+    result: Mapping[str, Any] = schema
     if not {"openai_chat", "openai_responses"}.isdisjoint(protocols):
-        made = without_patterns(made, losses)
-    if "gemini" in protocols and too_many_items(made) is not None:
-        made = without_items(made, losses)
-    return _checked(schema, made, losses)
+        result = without_patterns(result, losses)
+    if "gemini" in protocols and too_many_items(result) is not None:
+        result = without_items(result, losses)
+    return _checked(schema, result, losses)
 
 
 def inlined(schema: Mapping[str, Any]) -> Rewrite:
     """`schema` with every `$ref` replaced by what it names, but for those without an end."""
     losses = Losses()
     try:
-        made = inline(schema, losses)
+        result = inline(schema, losses)
     except SchemaTooLarge:
         return _too_large(schema)
-    return _checked(schema, made, losses)
+    return _checked(schema, result, losses)
 
 
 def _too_large(schema: Mapping[str, Any]) -> Rewrite:
-    said = f"{_UNCHANGED}: with its references written out the schema has more than "
-    return Rewrite(schema, (f"{said}{MOST_NODES:,} values.",))
+    sentence = f"{_UNCHANGED}: with its references written out the schema has more than "
+    return Rewrite(schema, (f"{sentence}{MOST_NODES:,} values.",))
 
 
 def _checked(
     schema: Mapping[str, Any],
-    made: Mapping[str, Any],
+    result: Mapping[str, Any],
     losses: Losses,
     nullable: tuple[str, ...] = (),
 ) -> Rewrite:
-    wrong = schema_checks.fault(made)
+    wrong = schema_checks.fault(result)
     if wrong is not None:
         return Rewrite(schema, (f"{_UNCHANGED}: {wrong[0]}",))
-    return Rewrite(made, losses.all(), nullable)
+    return Rewrite(result, losses.all(), nullable)
 
 
 def restored(schema: Mapping[str, Any], value: Any) -> Any:
@@ -120,40 +120,40 @@ def _restored(root: Mapping[str, Any], schemas: list[Any], value: Any, depth: in
         return value
     applied = _applied(root, schemas)
     if isinstance(value, list):
-        items = [one["items"] for one in applied if "items" in one]
-        return [_restored(root, items, one, depth + 1) for one in value]
-    made = {}
-    for name, one in value.items():
-        named = [each for each in applied if name in _properties(each)]
-        inner = [_properties(each)[name] for each in named]
-        optional = all(name not in (each.get("required") or ()) for each in named)
-        refused = not any(_takes_null(root, each, {}) for each in inner)
-        if one is None and named and optional and refused:
+        items = [part["items"] for part in applied if "items" in part]
+        return [_restored(root, items, item, depth + 1) for item in value]
+    result = {}
+    for name, item in value.items():
+        holders = [each for each in applied if name in _properties(each)]
+        inner = [_properties(each)[name] for each in holders]
+        optional = all(name not in (each.get("required") or ()) for each in holders)
+        refuses_null = not any(_takes_null(root, each, {}) for each in inner)
+        if item is None and holders and optional and refuses_null:
             continue
-        made[name] = _restored(root, inner, one, depth + 1)
-    return made
+        result[name] = _restored(root, inner, item, depth + 1)
+    return result
 
 
 def _applied(root: Mapping[str, Any], schemas: list[Any]) -> list[Mapping[str, Any]]:
     """The schemas and those that they apply to the same value, each once."""
-    found: dict[int, Mapping[str, Any]] = {}
+    result: dict[int, Mapping[str, Any]] = {}
     todo = list(schemas)
     while todo:
-        one = todo.pop()
-        if not isinstance(one, Mapping) or id(one) in found:
+        node = todo.pop()
+        if not isinstance(node, Mapping) or id(node) in result:
             continue
-        found[id(one)] = one
-        ref = one.get("$ref")
+        result[id(node)] = node
+        ref = node.get("$ref")
         if isinstance(ref, str) and is_local(ref):
             todo.append(resolved(root, ref))
         for keyword in ("allOf", "anyOf", "oneOf"):
-            todo.extend(branches_of(one, keyword))
-    return list(found.values())
+            todo.extend(branches_of(node, keyword))
+    return list(result.values())
 
 
 def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    given = schema.get("properties")
-    return given if isinstance(given, Mapping) else {}
+    value = schema.get("properties")
+    return value if isinstance(value, Mapping) else {}
 
 
 def _takes_null(root: Mapping[str, Any], schema: Any, seen: dict[int, bool]) -> bool:
@@ -179,6 +179,6 @@ def _null_fits(root: Mapping[str, Any], schema: Mapping[str, Any], seen: dict[in
     for keyword in ("anyOf", "oneOf"):
         if keyword in schema:
             several = branches_of(schema, keyword)
-            if not any(_takes_null(root, one, seen) for one in several):
+            if not any(_takes_null(root, branch, seen) for branch in several):
                 return False
-    return all(_takes_null(root, one, seen) for one in branches_of(schema, "allOf"))
+    return all(_takes_null(root, branch, seen) for branch in branches_of(schema, "allOf"))

@@ -43,9 +43,9 @@ def described(schema: dict[str, Any], dropped: Mapping[str, Any]) -> dict[str, A
     if not dropped:
         return schema
     words = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in dropped.items()]
-    said = f"({'; '.join(words)})"
+    suffix = f"({'; '.join(words)})"
     before = schema.get("description")
-    return {**schema, "description": f"{before} {said}" if isinstance(before, str) else said}
+    return {**schema, "description": f"{before} {suffix}" if isinstance(before, str) else suffix}
 
 
 def without_items(schema: Mapping[str, Any], losses: Losses) -> dict[str, Any]:
@@ -66,10 +66,12 @@ def without_patterns(schema: Mapping[str, Any], losses: Losses) -> dict[str, Any
 
 
 def _no_pattern(node: dict[str, Any], losses: Losses, place: Place) -> dict[str, Any]:
-    named, pattern = node.get("patternProperties"), node.get("pattern")
-    if isinstance(named, Mapping) and not all(map(openai_takes, named)):
+    patterns, pattern = node.get("patternProperties"), node.get("pattern")
+    if isinstance(patterns, Mapping) and not all(map(openai_takes, patterns)):
         losses.add("patternProperties is no longer checked", place)
-        node["patternProperties"] = {key: one for key, one in named.items() if openai_takes(key)}
+        node["patternProperties"] = {
+            key: below for key, below in patterns.items() if openai_takes(key)
+        }
     if not isinstance(pattern, str) or openai_takes(pattern):
         return node
     losses.add("pattern is no longer checked", place)
@@ -83,38 +85,38 @@ def changed_within(
 ) -> dict[str, Any]:
     """`schema` with each schema written in it changed, the inner before the outer. Refs are not
     followed, and a schema that is no object stays as it is."""
-    made = dict(schema)
-    for inner, one in subschemas(schema, place):
-        if not isinstance(one, Mapping):
+    result = dict(schema)
+    for inner, node in subschemas(schema, place):
+        if not isinstance(node, Mapping):
             continue
         keyword, steps = str(inner[len(place)]), inner[len(place) + 1 :]
-        below = changed_within(one, change, inner)
+        below = changed_within(node, change, inner)
         match steps:
             case ():
-                made[keyword] = below
+                result[keyword] = below
             case (int() as index,):
-                made[keyword] = [*made[keyword]]
-                made[keyword][index] = below
+                result[keyword] = [*result[keyword]]
+                result[keyword][index] = below
             case (name,):
-                made[keyword] = {**made[keyword], name: below}
-    return change(made, place)
+                result[keyword] = {**result[keyword], name: below}
+    return change(result, place)
 
 
 def types_of(schema: Any) -> frozenset[str]:
     """The JSON types that a schema may take, as far as it says at once; integers are numbers."""
     if not isinstance(schema, Mapping):
         return frozenset(KINDS)
-    given = schema.get("type")
-    if given is None and "const" in schema:
-        given = kind_of(schema["const"])
-    if given is None and isinstance(schema.get("enum"), list):
-        given = [kind_of(value) for value in schema["enum"]]
-    if given is None and isinstance(schema.get("anyOf"), list):
-        return frozenset(kind for one in schema["anyOf"] for kind in types_of(one))
-    if given is None:
+    types = schema.get("type")
+    if types is None and "const" in schema:
+        types = kind_of(schema["const"])
+    if types is None and isinstance(schema.get("enum"), list):
+        types = [kind_of(value) for value in schema["enum"]]
+    if types is None and isinstance(schema.get("anyOf"), list):
+        return frozenset(kind for branch in schema["anyOf"] for kind in types_of(branch))
+    if types is None:
         return frozenset(KINDS)
-    several = given if isinstance(given, list) else [given]
-    return frozenset("number" if one == "integer" else one for one in several)
+    several = types if isinstance(types, list) else [types]
+    return frozenset("number" if kind == "integer" else kind for kind in several)
 
 
 def kind_of(value: Any) -> str:
@@ -138,31 +140,32 @@ def exclude_each_other(several: Sequence[Any]) -> bool:
     """Whether no value can satisfy two of these schemas, as far as can be seen at once: by their
     types, by the values they list, or by one property that tells objects apart. Linear."""
     by_kind: dict[str, list[Any]] = {}
-    for one in several:
-        for kind in types_of(one):
-            by_kind.setdefault(kind, []).append(one)
+    for branch in several:
+        for kind in types_of(branch):
+            by_kind.setdefault(kind, []).append(branch)
     return all(len(those) < 2 or _apart(kind, those) for kind, those in by_kind.items())
 
 
 def _apart(kind: str, several: Sequence[Any]) -> bool:
     """Whether schemas that all may take a value of this kind take different ones."""
-    if not all(isinstance(one, Mapping) for one in several):
+    if not all(isinstance(branch, Mapping) for branch in several):
         return False
     if _differ(several):
         return True
     if kind != "object":
         return False
-    names = set.intersection(*(set(one.get("required") or ()) for one in several))
+    names = set.intersection(*(set(branch.get("required") or ()) for branch in several))
     return any(
-        _differ([(one.get("properties") or {}).get(name) for one in several]) for name in names
+        _differ([(branch.get("properties") or {}).get(name) for branch in several])
+        for name in names
     )
 
 
 def _differ(several: Sequence[Any]) -> bool:
     """Whether each lists its values, and none the value of another."""
     seen: set[str] = set()
-    for one in several:
-        values = _values(one)
+    for branch in several:
+        values = _values(branch)
         if values is None or values & seen:
             return False
         seen |= values
@@ -190,40 +193,42 @@ def _whole(value: Any) -> Any:
         case float() if value.is_integer():
             return int(value)
         case list():
-            return [_whole(one) for one in value]
+            return [_whole(item) for item in value]
         case Mapping():
-            return {key: _whole(one) for key, one in value.items()}
+            return {key: _whole(item) for key, item in value.items()}
     return value
 
 
-def same(one: Any, other: Any) -> bool:
+def same(first: Any, second: Any) -> bool:
     """Whether two values are the same to JSON Schema; quick where they are not."""
-    match one, other:
+    match first, second:
         case (bool(), _) | (_, bool()):
-            return one is other
+            return first is second
         case (list(), list()):
-            return len(one) == len(other) and all(map(same, one, other))
+            return len(first) == len(second) and all(map(same, first, second))
         case (Mapping(), Mapping()):
-            return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    return bool(one == other)
+            return first.keys() == second.keys() and all(
+                same(first[key], second[key]) for key in first
+            )
+    return bool(first == second)
 
 
-def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any] | None:
+def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any] | None:
     """A schema that takes what both take, or None where this cannot be said in one."""
-    whole = dict(one)
-    if _mixes(one) or _mixes(other):
-        both = {key for key in one if key not in _ODD and key in other}
-        both = {key for key in both if same(one[key], other[key])}
-        if one.keys() - both - {*UNJUDGED} and other.keys() - both - {*UNJUDGED}:
+    whole = dict(first)
+    if _mixes(first) or _mixes(second):
+        both = {key for key in first if key not in _ODD and key in second}
+        both = {key for key in both if same(first[key], second[key])}
+        if first.keys() - both - {*UNJUDGED} and second.keys() - both - {*UNJUDGED}:
             return None
-    for key, value in other.items():
+    for key, value in second.items():
         if key not in whole or key in UNJUDGED or same(whole[key], value):
             whole.setdefault(key, value)
             continue
-        joined = _joined(key, whole[key], value)
-        if joined is None:
+        common = _joined(key, whole[key], value)
+        if common is None:
             return None
-        whole[key] = joined
+        whole[key] = common
     return whole
 
 
@@ -239,25 +244,25 @@ def _mixes(schema: Mapping[str, Any]) -> bool:
     return any(key in schema for key in _ODD)
 
 
-def _joined(key: str, mine: Any, other: Any) -> Any:
+def _joined(key: str, mine: Any, theirs: Any) -> Any:
     """The value of a keyword that means both, or None."""
     if key == "type":
         left = mine if isinstance(mine, list) else [mine]
-        right = other if isinstance(other, list) else [other]
-        both = [one for one in left if one in right]
+        right = theirs if isinstance(theirs, list) else [theirs]
+        both = [value for value in left if value in right]
         return (both[0] if len(both) == 1 else both) if both else None
     if key == "required":
-        return list(dict.fromkeys((*mine, *other)))
+        return list(dict.fromkeys((*mine, *theirs)))
     if key == "enum":
-        others = set(map(spelled, other))
-        return [value for value in mine if spelled(value) in others] or None
+        their_texts = set(map(spelled, theirs))
+        return [value for value in mine if spelled(value) in their_texts] or None
     if key == "properties":
-        if any(name in mine and not same(mine[name], other[name]) for name in other):
+        if any(name in mine and not same(mine[name], theirs[name]) for name in theirs):
             return None
-        return {**mine, **other}
+        return {**mine, **theirs}
     if key in _LEAST:
-        return max(mine, other)
-    return min(mine, other) if key in _MOST else None
+        return max(mine, theirs)
+    return min(mine, theirs) if key in _MOST else None
 
 
 def folded(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
@@ -266,15 +271,15 @@ def folded(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     if not isinstance(branches, list):
         return dict(schema), True
     whole: dict[str, Any] = {key: value for key, value in schema.items() if key != "allOf"}
-    done = True
+    complete = True
     for branch in branches:
         if branch is True:
             continue
         inner, fits = folded(branch) if isinstance(branch, Mapping) else (None, False)
-        joined = None if inner is None else merged(whole, inner)
-        done = done and fits and joined is not None
-        whole = whole if joined is None else joined
-    return whole, done
+        result = None if inner is None else merged(whole, inner)
+        complete = complete and fits and result is not None
+        whole = whole if result is None else result
+    return whole, complete
 
 
 def branches_of(schema: Any, keyword: str) -> Iterator[Any]:
@@ -293,8 +298,10 @@ def spread(node: dict[str, Any], losses: Losses, place: Place) -> list[Any]:
     several = list(branches_of(node, "anyOf"))
     if not rest:
         return several
-    both = [merged(rest, {} if one is True else one) for one in several if one is not False]
-    if all(one is not None for one in both):
+    both = [
+        merged(rest, {} if branch is True else branch) for branch in several if branch is not False
+    ]
+    if all(branch is not None for branch in both):
         return both
     losses.add(f"{', '.join(rest)} beside anyOf is no longer checked", place)
     return several
@@ -331,10 +338,10 @@ class _Inliner:
 
     def whole(self) -> dict[str, Any]:
         keep = bool(self.recursive) and not self.cut
-        done: dict[str, Any] = self.of(
-            {key: one for key, one in self.root.items() if keep or key not in _DEFINITIONS}, ()
+        result: dict[str, Any] = self.of(
+            {key: value for key, value in self.root.items() if keep or key not in _DEFINITIONS}, ()
         )
-        return done
+        return result
 
     def of(self, value: Any, place: Place) -> Any:
         """A copy of any value of a schema with the refs in it replaced."""
@@ -342,22 +349,22 @@ class _Inliner:
         if self.written > MOST_NODES:
             raise SchemaTooLarge
         if isinstance(value, list):
-            return [self.of(one, (*place, index)) for index, one in enumerate(value)]
+            return [self.of(item, (*place, index)) for index, item in enumerate(value)]
         if not isinstance(value, Mapping):
             return value
         ref = value.get("$ref")
         if isinstance(ref, str) and is_local(ref) and not _is_data(place):
             return self.referred(value, ref, place)
         return {
-            key: one if key in ("enum", "const", "default", "examples") and not _named(place)
-            else self.of(one, (*place, key))
-            for key, one in value.items()
+            key: member if key in ("enum", "const", "default", "examples") and not _named(place)
+            else self.of(member, (*place, key))
+            for key, member in value.items()
         }  # fmt: skip
 
     def referred(self, value: Mapping[str, Any], ref: str, place: Place) -> Any:
-        beside = {key: one for key, one in value.items() if key != "$ref"}
+        beside = {key: member for key, member in value.items() if key != "$ref"}
         if self.alone:
-            beside = {key: one for key, one in beside.items() if key in UNJUDGED}
+            beside = {key: member for key, member in beside.items() if key in UNJUDGED}
         beside = self.of(beside, place)
         if ref in self.recursive and not self.begins(ref, place):
             return self.looped(ref, beside, place)
@@ -383,8 +390,10 @@ class _Inliner:
         """A ref that leads back to itself has no end written out."""
         if self.cut:
             self.losses.add(f"What {ref} names, which refers to itself, is taken unchecked", place)
-            return {key: one for key, one in beside.items() if key in ("title", "description")}
-        real = {key: one for key, one in beside.items() if key not in ANNOTATIONS}
+            return {
+                key: member for key, member in beside.items() if key in ("title", "description")
+            }
+        real = {key: member for key, member in beside.items() if key not in ANNOTATIONS}
         bare = {"$ref": ref}
         return {**real, "allOf": [*real.get("allOf", ()), bare]} if real else bare
 
@@ -396,13 +405,13 @@ def _named(place: Place) -> bool:
 
 def _holder(place: Place) -> bool:
     """Whether the value at `place` maps names to schemas."""
-    named = (
+    keywords = (
         *("properties", "patternProperties", "$defs", "definitions"),
         *("dependentSchemas", "dependencies", "dependentRequired"),
     )
     inside = False
     for step in place:
-        inside = not inside and step in named
+        inside = not inside and step in keywords
     return inside
 
 

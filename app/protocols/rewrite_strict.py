@@ -62,21 +62,21 @@ class Strict:
             if key in root:
                 self.losses.add(f"{key} at the top level is dropped", ())
                 del root[key]
-        kept = {key: root[key] for key in _DEFINITIONS if isinstance(root.get(key), Mapping)}
-        done = self.of({**root, "type": "object"}, ())
-        for key, named in kept.items():
-            done[key] = {name: self.of(one, (key, name)) for name, one in named.items()}
-        self.still_refused(done)
-        return done
+        definitions = {key: root[key] for key in _DEFINITIONS if isinstance(root.get(key), Mapping)}
+        result = self.of({**root, "type": "object"}, ())
+        for key, schemas in definitions.items():
+            result[key] = {name: self.of(inner, (key, name)) for name, inner in schemas.items()}
+        self.still_refused(result)
+        return result
 
     def still_refused(self, schema: Mapping[str, Any]) -> None:
         """What no rewrite can help, by the very rules of lint."""
-        sent = SentTool("x", "", schema, strict=True)
-        found = [*lint.lint_tool(sent)] if self.anthropic else []
-        found += [*openai_lint.lint_tool(sent, "openai_chat")] if self.openai else []
-        for one in found:
-            if one.severity == "refused":
-                self.losses.add(f"Still refused: {one.message.rstrip('.')}", ())
+        tool = SentTool("x", "", schema, strict=True)
+        findings = [*lint.lint_tool(tool)] if self.anthropic else []
+        findings += [*openai_lint.lint_tool(tool, "openai_chat")] if self.openai else []
+        for finding in findings:
+            if finding.severity == "refused":
+                self.losses.add(f"Still refused: {finding.message.rstrip('.')}", ())
 
     def of(self, schema: Any, place: Place) -> dict[str, Any]:
         if schema is False:
@@ -108,7 +108,7 @@ class Strict:
 
     def drop(self, node: dict[str, Any], place: Place) -> dict[str, Any]:
         """Take out what strict mode refuses; what is told to the model instead."""
-        told: dict[str, Any] = {}
+        dropped: dict[str, Any] = {}
         words = (*_NOWHERE, *(_NOT_ANTHROPIC if self.anthropic else ()))
         if isinstance(node.get("items"), list):
             words = (*words, "items")
@@ -121,19 +121,19 @@ class Strict:
                     continue
                 self.losses.add(f"{key} is no longer checked", place)
                 if not isinstance(value, Mapping | list):
-                    told[key] = value
+                    dropped[key] = value
         if self.anthropic and node.get("minItems", 0) not in (0, 1):
-            told["minItems"] = node.pop("minItems")
+            dropped["minItems"] = node.pop("minItems")
             self.losses.add("minItems is no longer checked", place)
         if "default" in node:
-            told["default"] = node.pop("default")
+            dropped["default"] = node.pop("default")
         if "format" in node and node["format"] not in self.formats:
-            told["format"] = node.pop("format")
+            dropped["format"] = node.pop("format")
             self.losses.add("format is no longer checked", place)
         if not self.keeps_pattern(str(node.get("pattern", ""))):
-            told["pattern"] = node.pop("pattern")
+            dropped["pattern"] = node.pop("pattern")
             self.losses.add("pattern is no longer checked", place)
-        return told
+        return dropped
 
     def keeps_pattern(self, pattern: str) -> bool:
         if self.anthropic and limits.ANTHROPIC_UNCOMPILED.search(pattern):
@@ -155,7 +155,7 @@ class Strict:
             return
         several = spread(node, self.losses, place)
         node["anyOf"] = [
-            self.of(one, (*place, "anyOf", index)) for index, one in enumerate(several)
+            self.of(branch, (*place, "anyOf", index)) for index, branch in enumerate(several)
         ]
 
     def typed(self, node: dict[str, Any], place: Place) -> dict[str, Any]:
@@ -180,8 +180,8 @@ class Strict:
 
     def close(self, node: dict[str, Any], place: Place) -> None:
         """Every property required, null for one that was optional, and no others."""
-        given = node.get("properties")
-        properties = dict(given) if isinstance(given, Mapping) else {}
+        value = node.get("properties")
+        properties = dict(value) if isinstance(value, Mapping) else {}
         required = dict.fromkeys(
             name for name in node.get("required") or () if isinstance(name, str)
         )
@@ -191,18 +191,18 @@ class Strict:
                 properties[name] = {}
         if node.get("additionalProperties") is not False:
             self.losses.add("Properties that are not named are no longer taken", place)
-        made: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         for name, prop in properties.items():
             below = (*place, "properties", name)
             if prop is False and name not in required:
                 continue  # closed, nobody can give it
-            made[name] = self.of(prop, below)
-            if name not in required and not takes_null(made[name]):
-                made[name] = nullable(made[name])
+            members[name] = self.of(prop, below)
+            if name not in required and not takes_null(members[name]):
+                members[name] = nullable(members[name])
                 self.nullable.append(below)
             elif name not in required:
                 self.nullable.append(below)
-        node["properties"], node["required"] = made, list(made)
+        node["properties"], node["required"] = members, list(members)
         node["additionalProperties"] = False
 
 
@@ -221,22 +221,22 @@ def nullable(schema: dict[str, Any]) -> dict[str, Any]:
         return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
     if "type" not in schema:
         return {"anyOf": [schema, {"type": "null"}]}
-    made = dict(schema)
-    kinds = made["type"] if isinstance(made["type"], list) else [made["type"]]
-    made["type"] = [*kinds, *(() if "null" in kinds else ("null",))]
-    if "const" in made:
-        only = made.pop("const")
-        made["enum"] = [one for one in made.get("enum", [only]) if same(one, only)]
-    if "enum" in made:
-        made["enum"] = [*(one for one in made["enum"] if one is not None), None]
-    return made
+    result = dict(schema)
+    kinds = result["type"] if isinstance(result["type"], list) else [result["type"]]
+    result["type"] = [*kinds, *(() if "null" in kinds else ("null",))]
+    if "const" in result:
+        only = result.pop("const")
+        result["enum"] = [value for value in result.get("enum", [only]) if same(value, only)]
+    if "enum" in result:
+        result["enum"] = [*(value for value in result["enum"] if value is not None), None]
+    return result
 
 
 def _has_ref_beside(schema: Mapping[str, Any]) -> bool:
     """A `$ref` with a neighbour, or within allOf."""
-    for _, one in all_subschemas(schema):
-        if isinstance(one, Mapping) and "$ref" in one and len(one) > 1:
+    for _, node in all_subschemas(schema):
+        if isinstance(node, Mapping) and "$ref" in node and len(node) > 1:
             return True
-        if any(isinstance(each, Mapping) and "$ref" in each for each in branches_of(one, "allOf")):
+        if any(isinstance(each, Mapping) and "$ref" in each for each in branches_of(node, "allOf")):
             return True
     return False

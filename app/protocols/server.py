@@ -174,7 +174,7 @@ class ProviderServer:
 
     def other(self, path: str) -> tuple[SideEndpoint, ...]:
         """What is answered at `path` beside messages, by whatever method."""
-        return tuple(one for one in self.beside if one.path.fullmatch(path))
+        return tuple(endpoint for endpoint in self.beside if endpoint.path.fullmatch(path))
 
 
 def compact(value: Any) -> str:

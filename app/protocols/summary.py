@@ -39,7 +39,7 @@ def decode(protocol: str, body: bytes, status: int = 200, chunk: int = 0) -> dic
 def facts(events: list[WireEvent]) -> dict[str, Any]:
     """The facts that the events of one whole answer tell."""
     kinds: dict[int, PartKind] = {}
-    ended: list[tuple[PartKind, PartEnded]] = []
+    endings: list[tuple[PartKind, PartEnded]] = []
     end: ResponseEnded | ResponseFailed | None = None
     warnings = []
     for event in events:
@@ -47,7 +47,7 @@ def facts(events: list[WireEvent]) -> dict[str, Any]:
             case PartStarted():
                 kinds[event.index] = event.part_kind
             case PartEnded():
-                ended.append((kinds[event.index], event))
+                endings.append((kinds[event.index], event))
             case ResponseEnded() | ResponseFailed():
                 end = event
             case Warned():
@@ -55,7 +55,7 @@ def facts(events: list[WireEvent]) -> dict[str, Any]:
             case _:
                 pass
     assert end is not None
-    parts = sorted(ended, key=lambda item: item[1].index)
+    parts = sorted(endings, key=lambda item: item[1].index)
     return {
         "text": _joined(parts, "text") or "",
         "reasoning_text": _joined(parts, "thinking"),
@@ -86,12 +86,12 @@ def is_server_call(kind: PartKind, part: PartEnded) -> bool:
 
 def _type(part: PartEnded) -> str:
     """The provider's own word for the block that a part is."""
-    found = part.meta.get("block", part.meta).get("type", "")
-    return found if isinstance(found, str) else ""
+    value = part.meta.get("block", part.meta).get("type", "")
+    return value if isinstance(value, str) else ""
 
 
-def _joined(parts: list[tuple[PartKind, PartEnded]], wanted: PartKind) -> str | None:
-    return "".join(part.text for kind, part in parts if kind == wanted) or None
+def _joined(parts: list[tuple[PartKind, PartEnded]], only: PartKind) -> str | None:
+    return "".join(part.text for kind, part in parts if kind == only) or None
 
 
 def _call(part: PartEnded) -> dict[str, Any]:
@@ -162,11 +162,11 @@ def _lines(decoded: Mapping[str, Any]) -> Iterator[str]:
     for name in ("tool_calls", "server_tool_calls"):
         for call in decoded[name]:
             raw = call["arguments_raw"]
-            shown = raw if raw is not None else json.dumps(call["arguments"], ensure_ascii=False)
+            text = raw if raw is not None else json.dumps(call["arguments"], ensure_ascii=False)
             state = call["arguments_state"]
             note = "" if state == "object" else f"  [{state}]"
             words = (name.removesuffix("s").replace("_", " "), call["id"] or "(no id)")
-            yield f"{words[0]}: {call['name']} {words[1]} {shown}{note}"
+            yield f"{words[0]}: {call['name']} {words[1]} {text}{note}"
     usage = decoded["usage"] or {}
     counts = ", ".join(f"{key} {value}" for key, value in usage.items() if value is not None)
     reason = decoded["stop_reason"]

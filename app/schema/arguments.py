@@ -72,18 +72,18 @@ def kind_of(value: Any) -> str:
 
 def _notes(raw: str) -> Iterator[Problem]:
     """What is sound and yet worth saying: at most one note of each kind."""
-    told: set[bool] = set()
+    kinds: set[bool] = set()
     for place, odd in _oddities(json.loads(raw, parse_float=exact)):
         is_text = isinstance(odd, str)
-        if is_text in told:
+        if is_text in kinds:
             continue
-        told.add(is_text)
+        kinds.add(is_text)
         where = pointer(place)
         if is_text:
             yield Problem("note", f"{where} holds a NUL character.", where)
         else:
-            said = f"{where} is a number that many programs would round; its exact digits run."
-            yield Problem("note", said, where)
+            message = f"{where} is a number that many programs would round; its exact digits run."
+            yield Problem("note", message, where)
 
 
 def _oddities(value: dict[str, Any]) -> Iterator[tuple[Place, int | Decimal | str]]:

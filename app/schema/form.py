@@ -214,16 +214,16 @@ def value_of(schema: Any, form: Form) -> FilledForm:
     return FilledForm(text)
 
 
-def form_of(drawn: Sequence[FormField]) -> dict[str, list[str]]:
+def form_of(form_fields: Sequence[FormField]) -> dict[str, list[str]]:
     """The form that a browser would send of these fields, when nobody touched them."""
-    return dict(_inputs(drawn))
+    return dict(_inputs(form_fields))
 
 
 _ABSENT: Any = object()
 
 
-def _inputs(drawn: Sequence[FormField]) -> Iterator[tuple[str, list[str]]]:
-    for field in drawn:
+def _inputs(form_fields: Sequence[FormField]) -> Iterator[tuple[str, list[str]]]:
+    for field in form_fields:
         if field.kind == "object":
             yield from _inputs(field.children)
         else:
@@ -265,11 +265,11 @@ def _merged(root: Any, schema: Any) -> tuple[Any, bool]:
     for _ in range(8):
         match schema:
             case {"$ref": str(ref)} if is_local(ref):
-                rest = {key: one for key, one in schema.items() if key != "$ref"}
-                named = resolved(root, ref)
-                schema = {**named, **rest} if isinstance(named, Mapping) else named
+                rest = {key: value for key, value in schema.items() if key != "$ref"}
+                target = resolved(root, ref)
+                schema = {**target, **rest} if isinstance(target, Mapping) else target
             case {"allOf": [Mapping() as only]}:
-                schema = {**only, **{key: one for key, one in schema.items() if key != "allOf"}}
+                schema = {**only, **{key: value for key, value in schema.items() if key != "allOf"}}
             case _:
                 break
     match schema:
@@ -278,9 +278,9 @@ def _merged(root: Any, schema: Any) -> tuple[Any, bool]:
                 (kind for kind in types if kind != "null") if types.count("null") == 1 else ("",)
             )
             return {**schema, "type": kind}, True
-        case {"anyOf": [one, {"type": "null"}]} | {"anyOf": [{"type": "null"}, one]}:
+        case {"anyOf": [branch, {"type": "null"}]} | {"anyOf": [{"type": "null"}, branch]}:
             rest = {key: inner for key, inner in schema.items() if key != "anyOf"}
-            inner, _ = _merged(root, one)
+            inner, _ = _merged(root, branch)
             return ({**inner, **rest}, True) if isinstance(inner, Mapping) else (schema, False)
     return schema, False
 
@@ -330,20 +330,20 @@ def _object(
     properties = schema.get("properties", {})
     if not isinstance(properties, Mapping) or len(properties) > ground.left:
         return replace(bare, value=_json(value, None))
-    needed, given = schema.get("required", ()), value if isinstance(value, dict) else {}
+    needed, members = schema.get("required", ()), value if isinstance(value, dict) else {}
     children = [
         _drawn(
             ground,
             inner,
             f"{bare.pointer}/{_step(name)}",
             name,
-            given.get(name, _ABSENT),
+            members.get(name, _ABSENT),
             required=isinstance(needed, list) and name in needed,
             depth=depth + 1,
         )
         for name, inner in properties.items()
     ]
-    others = {name: one for name, one in given.items() if name not in properties}
+    others = {name: item for name, item in members.items() if name not in properties}
     open_ended = schema.get("additionalProperties") not in (None, False)
     if others or open_ended or (not properties and schema.get("additionalProperties") is not False):
         text = _written(others) if others else ""
@@ -372,8 +372,8 @@ def _lines(value: Any) -> str:
     if not isinstance(value, list):
         return ""
     return "\n".join(
-        one if isinstance(one, str) and not isinstance(one, ExactNumber) else _written(one)
-        for one in value
+        item if isinstance(item, str) and not isinstance(item, ExactNumber) else _written(item)
+        for item in value
     )
 
 
@@ -389,19 +389,19 @@ def _read(field: FormField, form: Form, problems: list[Problem]) -> Any:
     if field.kind == "object":
         return _members(field, form, problems)
     kinds = ("text", "long", "date") if field.kind in ("text", "long", "date") else (field.kind,)
-    typed = next((one for kind in kinds if (one := _text(form, f"{kind}:{field.pointer}"))), "")
+    raw = next((entry for kind in kinds if (entry := _text(form, f"{kind}:{field.pointer}"))), "")
     match field.kind:
         case "text" | "long" | "date":
-            if _ODD.search(typed):
+            if _ODD.search(raw):
                 return _wrong(field, "holds a character that only JSON can say", problems)
             there = field.required and any(f"{kind}:{field.pointer}" in form for kind in kinds)
-            return typed if typed or (there and field.kind != "date") else _ABSENT
+            return raw if raw or (there and field.kind != "date") else _ABSENT
         case "number" | "integer":
-            return _number(typed, field, problems) if typed.strip() else _ABSENT
+            return _number(raw, field, problems) if raw.strip() else _ABSENT
         case "boolean" | "choice" | "json":
-            return _parsed(typed, field, problems)
+            return _parsed(raw, field, problems)
         case "lines":
-            return _items(typed, field, problems)
+            return _items(raw, field, problems)
 
 
 def _text(form: Form, key: str) -> str | None:
@@ -430,19 +430,19 @@ def _members(field: FormField, form: Form, problems: list[Problem]) -> Any:
     return value if value or field.required else _ABSENT
 
 
-def _items(typed: str, field: FormField, problems: list[Problem]) -> Any:
-    lines = [line for line in typed.split("\n") if line.strip()]
+def _items(text: str, field: FormField, problems: list[Problem]) -> Any:
+    lines = [line for line in text.split("\n") if line.strip()]
     if not lines:
         return [] if field.required else _ABSENT
-    if _ODD.search(typed):
+    if _ODD.search(text):
         return _wrong(field, "holds a character that only JSON can say", problems)
     if field.items == "string":
         return lines
     return [_parsed(line, field, problems) for line in lines]
 
 
-def _number(typed: str, field: FormField, problems: list[Problem]) -> Any:
-    word = typed.strip()
+def _number(text: str, field: FormField, problems: list[Problem]) -> Any:
+    word = text.strip()
     if _NUMBER.fullmatch(word):
         return ExactNumber(word)
     example = "30" if field.kind == "integer" else "2.5"

@@ -117,7 +117,7 @@ class SchemaSpots:
 
     def flat(self, schemas: Sequence[Schema], known: Sequence[Schema] = ()) -> list[Schema]:
         """`schemas` and all that they bring along by `$ref` and `allOf`, but for the `known`."""
-        found: list[Schema] = []
+        result: list[Schema] = []
         seen = {id(schema) for schema in known}
         todo = list(reversed(schemas))
         while todo:
@@ -136,8 +136,8 @@ class SchemaSpots:
                 if not hidden and isinstance(several := schema.get("allOf"), list):
                     todo.extend(several)
             if not hidden:
-                found.append(schema)
-        return found
+                result.append(schema)
+        return result
 
     def check(self, keywords: Mapping[str, Any]) -> Check | None:
         """A check of these keywords; None where the validator cannot be made."""
@@ -170,12 +170,12 @@ class SchemaSpot:
 
     def checks(self, group: Group) -> list[Check]:
         """What judges a value of that group here; made when first asked for."""
-        made = self._checks.get(group)
-        if made is None:
-            wanted = (_selected(piece, group, old=self._spots.old) for piece in self._pieces)
-            every = (self._spots.check(keywords) for keywords in wanted if keywords)
-            made = self._checks[group] = [check for check in every if check is not None]
-        return made
+        checks = self._checks.get(group)
+        if checks is None:
+            selections = (_selected(piece, group, old=self._spots.old) for piece in self._pieces)
+            every = (self._spots.check(keywords) for keywords in selections if keywords)
+            checks = self._checks[group] = [check for check in every if check is not None]
+        return checks
 
     def wrong(self, group: Group, value: Any, place: Callable[[], Place]) -> Problem | None:
         for check in self.checks(group):
@@ -194,9 +194,9 @@ class SchemaSpot:
         """With the branches that alone can be meant, and with those that they bring along."""
         whole, fresh = self._all, self._pieces
         while fresh:
-            meant = [only for piece in fresh for only in self._meant(piece, kind)]
-            more = self._spots.flat(meant, whole)
-            fresh = [one for one in more if isinstance(one, Mapping)]
+            branches = [only for piece in fresh for only in self._meant(piece, kind)]
+            more = self._spots.flat(branches, whole)
+            fresh = [schema for schema in more if isinstance(schema, Mapping)]
             whole = [*whole, *more]
         return self if len(whole) == len(self._all) else self._spots.at(whole)
 
@@ -210,7 +210,7 @@ class SchemaSpot:
 
     def _may_be(self, branch: Schema, kind: Kind) -> bool:
         flat = self._spots.flat([branch])
-        return all(isinstance(one, Mapping) and _allows(one, kind) for one in flat)
+        return all(isinstance(schema, Mapping) and _allows(schema, kind) for schema in flat)
 
     def mistyped(self, kind: Kind, place: Callable[[], Place]) -> Problem | None:
         """Why no object, or no array, can stand here at all."""
@@ -218,9 +218,11 @@ class SchemaSpot:
             several = [branches for key in ("anyOf", "oneOf") if (branches := piece.get(key))]
             dead = any(not any(self._may_be(b, kind) for b in branches) for branches in several)
             if dead or not _allows(piece, kind):
-                where, wanted = pointer(place()), form(piece, self._spots.holder)
-                said = f"{where or 'The arguments object'} is an {kind}; the schema wants {wanted}."
-                return Problem("schema", said, where)
+                where, expected = pointer(place()), form(piece, self._spots.holder)
+                message = (
+                    f"{where or 'The arguments object'} is an {kind}; the schema wants {expected}."
+                )
+                return Problem("schema", message, where)
         return None
 
     def unknown(self, name: str, place: Callable[[], Place]) -> Problem | None:
@@ -234,11 +236,11 @@ class SchemaSpot:
         """The spot of a key's value."""
         spot = self._members.get(name)
         if spot is None:
-            found: list[Schema] = []
+            schemas: list[Schema] = []
             for piece in self._pieces:
-                named = [inner for _, inner in self._named(piece, name)]
-                found += named or [piece.get("additionalProperties", True)]
-            spot = self._spots.at(found)
+                matches = [inner for _, inner in self._named(piece, name)]
+                schemas += matches or [piece.get("additionalProperties", True)]
+            spot = self._spots.at(schemas)
             if any(name in piece.get("properties", {}) for piece in self._pieces):
                 self._members[name] = spot
         return spot
@@ -247,7 +249,7 @@ class SchemaSpot:
         """The spot of an array's item, counted from 0."""
         if self._rest is not None and index >= self._rest[0]:
             return self._rest[1]
-        found: list[Schema] = []
+        schemas: list[Schema] = []
         last = True  # whether all that follow have the same spot
         for piece in self._pieces:
             items = piece.get("items", True)
@@ -255,9 +257,9 @@ class SchemaSpot:
                 first, rest = items, piece.get("additionalItems", True)
             else:
                 first, rest = piece.get("prefixItems", []) if self._spots.prefixed else [], items
-            found.append(first[index] if index < len(first) else rest)
+            schemas.append(first[index] if index < len(first) else rest)
             last = last and index >= len(first)
-        spot = self._spots.at(found)
+        spot = self._spots.at(schemas)
         if last:
             self._rest = index, spot
         return spot
@@ -288,12 +290,12 @@ class SchemaSpot:
 
 def _selected(piece: Mapping[str, Any], group: Group, *, old: bool) -> dict[str, Any]:
     """The keywords of `piece` that judge a value of that group; {} where none does."""
-    chosen = {key: piece[key] for key in _KEYWORDS[group] if key in piece}
+    result = {key: piece[key] for key in _KEYWORDS[group] if key in piece}
     if group in ("object", "array") and not old and any(key in piece for key in _UNEVALUATED):
         # What was evaluated is told by all that stands beside it.
         hidden = ("$defs", "definitions", "$schema", "$id")
         return {key: value for key, value in piece.items() if key not in hidden}
-    return {} if chosen.keys() <= _PASSIVE else chosen
+    return {} if result.keys() <= _PASSIVE else result
 
 
 def _allows(piece: Mapping[str, Any], kind: Kind) -> bool:
@@ -301,33 +303,33 @@ def _allows(piece: Mapping[str, Any], kind: Kind) -> bool:
     return kind == types or (isinstance(types, list) and kind in types)
 
 
-def _counted(place: Place, count: int, unit: str, wanted: Mapping[str, Any]) -> Problem:
+def _counted(place: Place, count: int, unit: str, expected: Mapping[str, Any]) -> Problem:
     where = pointer(place) or "The arguments object"
     kind = "object" if unit == "key" else "array"
-    plain = {key: value for key, value in wanted.items() if key.startswith(("min", "max"))}
-    said = f"{where} has {count} {unit}{'' if count == 1 else 's'}"
-    said += f"; the schema wants {form({'type': kind, **plain}, {})}."
-    return Problem("schema", said, pointer(place))
+    plain = {key: value for key, value in expected.items() if key.startswith(("min", "max"))}
+    message = f"{where} has {count} {unit}{'' if count == 1 else 's'}"
+    message += f"; the schema wants {form({'type': kind, **plain}, {})}."
+    return Problem("schema", message, pointer(place))
 
 
 def _moved(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of `schema` to stand at `#/$defs/root`, its references with it."""
     hidden = ("$schema", "$id", "id")
-    kept = {key: value for key, value in schema.items() if key not in hidden}
-    moved: dict[str, Any] = json.loads(json.dumps(kept))
-    todo: list[Any] = [moved]
+    members = {key: value for key, value in schema.items() if key not in hidden}
+    copy: dict[str, Any] = json.loads(json.dumps(members))
+    todo: list[Any] = [copy]
     seen: set[int] = set()
     while todo:
         inner = todo.pop()
         if not isinstance(inner, dict) or id(inner) in seen:
             continue
         seen.add(id(inner))
-        todo.extend(one for _, one in subschemas(inner))
+        todo.extend(below for _, below in subschemas(inner))
         ref = inner.get("$ref")
         if isinstance(ref, str) and is_local(ref):
-            todo.append(resolved(moved, ref))
+            todo.append(resolved(copy, ref))
             inner["$ref"] = "#/$defs/root" + ref[1:]
-    return moved
+    return copy
 
 
 class IncrementalValidator:
@@ -401,9 +403,9 @@ class _Walk:
         if (problem := self._spot.mistyped(type_, self._place)) is not None:
             return _at(at, problem)
         spot = self._spot.opened(type_)
-        kept = bool(self._frames) and self._frames[-1].value is not None
+        keeps_value = bool(self._frames) and self._frames[-1].value is not None
         value: dict[str, Any] | list[Any] | None = None
-        if kept or spot.checks(type_):
+        if keeps_value or spot.checks(type_):
             value = {} if type_ == "object" else []
         self._frames.append(_Frame(spot, type_, value, {}))
         return None

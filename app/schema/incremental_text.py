@@ -188,8 +188,8 @@ class IncrementalReader:
             return None
         if char in '"[' and self._odd < 0:
             what = "a string" if char == '"' else "an array"
-            said = f"The arguments are {what}; a call needs a JSON object."
-            return Problem("malformed", said, offset=at)
+            message = f"The arguments are {what}; a call needs a JSON object."
+            return Problem("malformed", message, offset=at)
         if char != "{" or self._odd >= 0:
             where = at if self._odd < 0 else self._odd
             return self._bad(where, "a JSON object should stand here, which begins with {")
@@ -328,11 +328,11 @@ class IncrementalReader:
 
     def _in_word(self, text: str, place: int) -> tuple[int, Problem | None]:
         word = _WORDS[self._pieces[0]]
-        done = len(self._pieces)
-        if text[place] != word[done]:
+        length = len(self._pieces)
+        if text[place] != word[length]:
             return place, self._bad(self._start, "a value should stand here")
         self._pieces.append(text[place])
-        if done + 1 < len(word):
+        if length + 1 < len(word):
             return place + 1, None
         self._token = ""
         if self._expects == "root":

@@ -115,11 +115,11 @@ def inner(schema: Any) -> Iterator[tuple[Path, Any]]:
         return
     for key, value in schema.items():
         if key in _NAMED and isinstance(value, Mapping):
-            for name, one in value.items():
-                yield (key, str(name)), one
+            for name, below in value.items():
+                yield (key, str(name)), below
         elif (key in _LISTED or key == "items") and isinstance(value, list):
-            for place, one in enumerate(value):
-                yield (key, str(place)), one
+            for place, below in enumerate(value):
+                yield (key, str(place)), below
         elif (key in _ONE and isinstance(value, Mapping | bool)) or (
             key in _CLOSING and isinstance(value, Mapping)
         ):
@@ -128,21 +128,21 @@ def inner(schema: Any) -> Iterator[tuple[Path, Any]]:
 
 def all_written(schema: Any) -> list[tuple[Path, Any, int]]:
     """(path, schema, levels from the root or from the definition it stands in, from 1)."""
-    found: list[tuple[Path, Any, int]] = [((), schema, 1)]
-    for path, one, depth in found:  # grows while it is read
-        for steps, below in inner(one):
+    result: list[tuple[Path, Any, int]] = [((), schema, 1)]
+    for path, node, depth in result:  # grows while it is read
+        for steps, below in inner(node):
             level = 1 if steps[0] in ("$defs", "definitions") else depth + 1
-            found.append(((*path, *steps), below, level))
-    return found
+            result.append(((*path, *steps), below, level))
+    return result
 
 
 def pointed(root: Any, reference: str) -> Any:
     """What a local reference names, or {}."""
-    found = root
+    node = root
     for step in reference.removeprefix("#").strip("/").split("/"):
         name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list) and name.isdigit() and int(name) < len(found):
-            found = found[int(name)]
+        if isinstance(node, list) and name.isdigit() and int(name) < len(node):
+            node = node[int(name)]
         elif name:
-            found = found.get(name) if isinstance(found, Mapping) else None
-    return {} if found is None else found
+            node = node.get(name) if isinstance(node, Mapping) else None
+    return {} if node is None else node

@@ -164,8 +164,8 @@ def _text(name: str, value: Any, kind: str) -> str:
         case "default", str() if kind == "string":
             text = value
         case "enum", list():
-            flat = kind == "string" and all(isinstance(one, str) for one in value)
-            text = "\n".join(one if flat else _json(one, flat=True) for one in value)
+            flat = kind == "string" and all(isinstance(item, str) for item in value)
+            text = "\n".join(item if flat else _json(item, flat=True) for item in value)
         case ("default" | "low" | "high", _):
             text = _json(value, flat=True)
         case _:
@@ -181,8 +181,10 @@ def _text(name: str, value: Any, kind: str) -> str:
 def _plain(text: str, *, lines: bool = False) -> bool:
     """Whether a form field gives the text back as it is."""
     return bool(text) and not any(
-        (one < " " and not (lines and one == "\n")) or one == "\x7f" or "\ud800" <= one <= "\udfff"
-        for one in text
+        (char < " " and not (lines and char == "\n"))
+        or char == "\x7f"
+        or "\ud800" <= char <= "\udfff"
+        for char in text
     )
 
 
@@ -216,8 +218,8 @@ def value_of(text: str) -> Any:
     try:
         return strict_json.parse(text)
     except strict_json.InvalidJSON as error:
-        said = f"This is no JSON value ({str(error).rstrip('.')}); write texts in double quotes."
-        raise ValueError(said) from None
+        message = f"This is no JSON value ({str(error).rstrip('.')}); write texts in double quotes."
+        raise ValueError(message) from None
 
 
 # What the user typed into the rows, put back into the schema; rows added, removed and moved. Only
@@ -239,21 +241,21 @@ def edited(schema: Mapping[str, Any], form: Mapping[str, str]) -> Edited:
     """`schema` with what the form says otherwise than `outline(schema)`; a field that is not in
     the form stays as it is, and so do the ticks of a row without `NUMBER.here`."""
     editor = _Editor({name: text.replace("\r\n", "\n") for name, text in form.items()})
-    made = editor.rebuilt(outline(schema), dict(schema), ())
-    return Edited(dict(schema) if editor.problems else made, editor.problems, editor.paths)
+    result = editor.rebuilt(outline(schema), dict(schema), ())
+    return Edited(dict(schema) if editor.problems else result, editor.problems, editor.paths)
 
 
 def acted(schema: Mapping[str, Any], act: str, path: Path) -> tuple[dict[str, Any], Path]:
     """`schema` after `add`, `remove`, `up` or `down` at `path`, and the path to look at then."""
-    made: dict[str, Any] = copy.deepcopy(dict(schema))
+    result: dict[str, Any] = copy.deepcopy(dict(schema))
     match act:
         case "add":
-            return made, _add(made, path)
+            return result, _add(result, path)
         case "remove" if path:
-            return made, _remove(made, path)
+            return result, _remove(result, path)
         case "up" | "down" if path:
-            _move(_at(made, path[:-1]), path[-1], -1 if act == "up" else 1)
-    return made, path
+            _move(_at(result, path[:-1]), path[-1], -1 if act == "up" else 1)
+    return result, path
 
 
 @dataclass
@@ -270,20 +272,20 @@ class _Editor:
                 return schema
             value = self._tried(row, "json", lambda: value_of(text))
             return value if isinstance(value, dict | bool) else self._no_schema(row, schema)
-        made = dict(schema)
+        result = dict(schema)
         kind = row.texts.get("type", "object")
         for name, keyword in KEYWORDS.get(kind, ALWAYS).items():
-            self._say(row, name, keyword, made)
-        self._retype(row, made)
+            self._say(row, name, keyword, result)
+        self._retype(row, result)
         if (closed := self._ticked(row, "closed")) is not None:
-            made.pop("additionalProperties", None)
-            made |= {"additionalProperties": False} if closed else {}
-        self._rest(row, made)
+            result.pop("additionalProperties", None)
+            result |= {"additionalProperties": False} if closed else {}
+        self._rest(row, result)
         if kind == "array" and row.children:
-            made["items"] = self.rebuilt(row.children[0], made["items"], (*path, "items"))
+            result["items"] = self.rebuilt(row.children[0], result["items"], (*path, "items"))
         elif row.children:
-            self._properties(row, made, path)
-        return made
+            self._properties(row, result, path)
+        return result
 
     def _typed(self, row: OutlineRow, name: str) -> str | None:
         """What was typed into a field of `row`, or None where that is what it showed."""
@@ -305,62 +307,62 @@ class _Editor:
             return None
 
     def _no_schema(self, row: OutlineRow, schema: Any) -> Any:
-        said = "A schema is a JSON object, or true or false."
-        self.problems.setdefault(f"{row.number}.json", said)
+        message = "A schema is a JSON object, or true or false."
+        self.problems.setdefault(f"{row.number}.json", message)
         return schema
 
-    def _say(self, row: OutlineRow, name: str, keyword: str, made: dict[str, Any]) -> None:
+    def _say(self, row: OutlineRow, name: str, keyword: str, schema: dict[str, Any]) -> None:
         if (text := self._typed(row, name)) is None:
             return
         if not text.strip():
-            made.pop(keyword, None)
+            schema.pop(keyword, None)
             return
         kind = self.form.get(f"{row.number}.type", row.texts.get("type", ""))
         value = self._tried(row, name, lambda: read(name, text, kind))
         if f"{row.number}.{name}" not in self.problems:
-            made[keyword] = value
+            schema[keyword] = value
 
-    def _retype(self, row: OutlineRow, made: dict[str, Any]) -> None:
+    def _retype(self, row: OutlineRow, schema: dict[str, Any]) -> None:
         kind, null = self._typed(row, "type"), self._ticked(row, "null")
         if kind is None and null is None:
             return
         kind = row.texts["type"] if kind is None else kind
         null = row.ticks["null"] if null is None else null
         if not kind:
-            made.pop("type", None)
+            schema.pop("type", None)
         elif kind not in TYPES:
             self.problems[f"{row.number}.type"] = f"Choose one of {', '.join(TYPES)}."
         else:
-            said = [kind, "null"] if null else kind
-            rest = {name: one for name, one in made.items() if name != "type"}
-            made.clear()
-            made |= {"type": said, **rest}
+            types = [kind, "null"] if null else kind
+            rest = {name: value for name, value in schema.items() if name != "type"}
+            schema.clear()
+            schema |= {"type": types, **rest}
 
-    def _rest(self, row: OutlineRow, made: dict[str, Any]) -> None:
+    def _rest(self, row: OutlineRow, schema: dict[str, Any]) -> None:
         if (text := self._typed(row, "rest")) is None:
             return
         new = self._tried(row, "rest", lambda: value_of(text) if text.strip() else {})
         if not isinstance(new, dict):
-            said = "Keywords stand in a JSON object, like {}."
-            self.problems.setdefault(f"{row.number}.rest", said)
+            message = "Keywords stand in a JSON object, like {}."
+            self.problems.setdefault(f"{row.number}.rest", message)
             return
         for name in value_of(row.texts["rest"]) if row.texts["rest"] else {}:
-            made.pop(name, None)
-        if twice := [name for name in new if name in made]:
-            said = f"{twice[0]} has a place of its own in this row; change it there."
-            self.problems[f"{row.number}.rest"] = said
-        made |= new
+            schema.pop(name, None)
+        if twice := [name for name in new if name in schema]:
+            message = f"{twice[0]} has a place of its own in this row; change it there."
+            self.problems[f"{row.number}.rest"] = message
+        schema |= new
 
-    def _properties(self, row: OutlineRow, made: dict[str, Any], path: Path) -> None:
-        before: dict[str, Any] = made["properties"]
+    def _properties(self, row: OutlineRow, schema: dict[str, Any], path: Path) -> None:
+        before: dict[str, Any] = schema["properties"]
         after: dict[str, Any] = {}
-        required = list(made.get("required", []))
+        required = list(schema.get("required", []))
         for child in row.children:
             old = child.path[-1]
             new = self.form.get(f"{child.number}.name", old) if "name" in child.texts else old
             if new in after or (old and not new):
-                said = "Two properties have this name." if new else "A property needs a name."
-                self.problems[f"{child.number}.name"] = said
+                message = "Two properties have this name." if new else "A property needs a name."
+                self.problems[f"{child.number}.name"] = message
             after[new] = self.rebuilt(child, before[old], (*path, "properties", new))
             if new != old and old in required:
                 required[required.index(old)] = new
@@ -369,11 +371,11 @@ class _Editor:
                     required.append(new)
                 case False:
                     required = [name for name in required if name != new]
-        made["properties"] = after
-        if required != list(made.get("required", [])):
-            made["required"] = required
+        schema["properties"] = after
+        if required != list(schema.get("required", [])):
+            schema["required"] = required
             if not required:
-                del made["required"]
+                del schema["required"]
 
 
 # Adding, removing, moving ---------------------------------------------------------------------

@@ -164,15 +164,15 @@ class _Writer:
 def _allowed(members: Sequence[Any]) -> Sequence[str]:
     """The letters of a class, those that read well first."""
     negated = any(str(op) == "NEGATE" for op, _ in members)
-    given = [(str(op), value) for op, value in members if str(op) != "NEGATE"]
-    if [op for op, _ in given] == ["CATEGORY"] and not negated:
-        name = str(given[0][1])
+    tests = [(str(op), value) for op, value in members if str(op) != "NEGATE"]
+    if [op for op, _ in tests] == ["CATEGORY"] and not negated:
+        name = str(tests[0][1])
         if "NOT" not in name:
             return _FIRST[name.rpartition("_")[2]]
-    found = [c for c in _PREFERRED if any(_holds(op, value, c) for op, value in given) != negated]
-    if found or negated:
-        return found
-    ranges = (value[0] if op == "RANGE" else value for op, value in given if op != "CATEGORY")
+    chars = [c for c in _PREFERRED if any(_holds(op, value, c) for op, value in tests) != negated]
+    if chars or negated:
+        return chars
+    ranges = (value[0] if op == "RANGE" else value for op, value in tests if op != "CATEGORY")
     return [chr(value) for value in ranges]
 
 

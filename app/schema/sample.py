@@ -175,9 +175,9 @@ class _Sampler:
         return value
 
     def a_string(self, schema: Mapping[str, Any], place: Place) -> str:
-        known = FORMATS.get(str(schema.get("format")))
-        if known is not None:
-            return str(self.pick(known, place))
+        samples = FORMATS.get(str(schema.get("format")))
+        if samples is not None:
+            return str(self.pick(samples, place))
         text = str(self.pick(named(place), place))
         low = min(_count(schema, "minLength", 0), 100_000)
         self.spend(max(low, len(text)))
@@ -230,11 +230,11 @@ def _count(schema: Mapping[str, Any], keyword: str, absent: int) -> int:
     return int(schema.get(keyword, absent))
 
 
-def _united(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def _united(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """Both at once, as far as a sample needs it: properties and required add up."""
-    whole = {**other, **one}
-    whole["properties"] = {**other.get("properties", {}), **one.get("properties", {})}
-    whole["required"] = [*one.get("required", ()), *other.get("required", ())]
+    whole = {**second, **first}
+    whole["properties"] = {**second.get("properties", {}), **first.get("properties", {})}
+    whole["required"] = [*first.get("required", ()), *second.get("required", ())]
     for keyword in ("properties", "required"):
         if not whole[keyword]:
             del whole[keyword]

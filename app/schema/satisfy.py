@@ -99,15 +99,15 @@ class _Maker:
             return "" if schema is True or schema == {} else None
         self.left -= 1
         first: list[Any] = []
-        found = None
+        best = None
         for value, sure in islice(self.candidates(schema, place, depth), 60):
             first = first or [value]
             if (sure and not self.careful) or self.fits(schema, value):
-                found = [value]
+                best = [value]
                 break
             if self.work <= 0:
                 break
-        value = (found or first or [None])[0]
+        value = (best or first or [None])[0]
         self.left -= self.bulk(value) // 1_000
         return value
 
@@ -183,8 +183,8 @@ class _Maker:
         for whole, exact in self.variants(schema, depth):
             if {"const", "enum"} & whole.keys():
                 inner = {k: v for k, v in whole.items() if k not in ("anyOf", "oneOf", "allOf")}
-                found = self.candidates(inner, place, depth)
-                yield from ((value, sure and exact) for value, sure in found)
+                pairs = self.candidates(inner, place, depth)
+                yield from ((value, sure and exact) for value, sure in pairs)
                 continue
             sure = exact and whole.keys() <= _PLAIN
             for kind in _kinds(whole):
@@ -197,49 +197,49 @@ class _Maker:
         whether what satisfies that surely satisfies the schema."""
         todo: list[tuple[Mapping[str, Any], bool, int]] = [(schema, True, 0)]
         while todo and self.left > 0:
-            one, exact, level = todo.pop(0)
+            node, exact, level = todo.pop(0)
             self.left -= 1
             if level > 16:
                 continue
             level += 1
-            ref = one.get("$ref")
-            branching = next((k for k in ("anyOf", "oneOf") if isinstance(one.get(k), list)), None)
+            ref = node.get("$ref")
+            branching = next((k for k in ("anyOf", "oneOf") if isinstance(node.get(k), list)), None)
             if isinstance(ref, str):
                 target = resolved(self.root, ref) if is_local(ref) else None
-                rest = {k: v for k, v in one.items() if k != "$ref"}
+                rest = {k: v for k, v in node.items() if k != "$ref"}
                 todo.insert(0, (united(rest, target), exact and not rest, level))
             elif branching is not None:
-                rest = {k: v for k, v in one.items() if k != branching}
+                rest = {k: v for k, v in node.items() if k != branching}
                 exact = exact and branching == "anyOf" and rest.keys() <= _SAYING
                 todo[:0] = [
                     (united(rest, part), exact, level)
-                    for part in self.branches(one[branching], depth)
+                    for part in self.branches(node[branching], depth)
                 ]
-            elif isinstance(one.get("allOf"), list):
-                whole: Mapping[str, Any] = {k: v for k, v in one.items() if k != "allOf"}
-                for part in one["allOf"]:
+            elif isinstance(node.get("allOf"), list):
+                whole: Mapping[str, Any] = {k: v for k, v in node.items() if k != "allOf"}
+                for part in node["allOf"]:
                     if self.left <= 0:
                         break
                     self.left -= 1 + len(_mapping(whole.get("properties"))) // 50
                     whole = united(whole, part)
                 todo.insert(0, (whole, False, level))
-            elif "if" in one:
-                rest = {k: v for k, v in one.items() if k not in ("if", "then", "else")}
-                taken = united(united(rest, one["if"]), one.get("then", True))
+            elif "if" in node:
+                rest = {k: v for k, v in node.items() if k not in ("if", "then", "else")}
+                branch = united(united(rest, node["if"]), node.get("then", True))
                 todo[:0] = [
-                    (taken, False, level),
-                    (united(rest, one.get("else", True)), False, level),
+                    (branch, False, level),
+                    (united(rest, node.get("else", True)), False, level),
                 ]
             else:
-                yield one, exact
+                yield node, exact
 
-    def branches(self, given: Sequence[Any], depth: int) -> list[Any]:
+    def branches(self, several: Sequence[Any], depth: int) -> list[Any]:
         """In the order to try them."""
-        found = [part for part in given if part is not False]
+        usable = [part for part in several if part is not False]
         if depth > _DEEP:  # the simplest first: a recursive schema would not end
-            found.sort(key=_weight)
-        turned = self.shift % max(1, len(found))
-        return found[turned:] + found[:turned]
+            usable.sort(key=_weight)
+        turned = self.shift % max(1, len(usable))
+        return usable[turned:] + usable[:turned]
 
     def built(
         self, kind: str, schema: Mapping[str, Any], place: Place, depth: int
@@ -272,17 +272,17 @@ class _Maker:
         full += [name for name in required if name not in properties]
         if depth <= _DEEP:
             room = max(0, most - len(required))
-            chosen = [n for n in full if n in required or n in optional[:room]]
-            yield self.object(schema, self.depending(schema, chosen), place, depth)
+            names = [n for n in full if n in required or n in optional[:room]]
+            yield self.object(schema, self.depending(schema, names), place, depth)
         yield self.object(schema, self.depending(schema, required), place, depth)
 
     def depending(self, schema: Mapping[str, Any], names: Sequence[str]) -> list[str]:
-        found = list(names)
+        result = list(names)
         for keyword in ("dependentRequired", "dependencies"):
             for name, needed in _mapping(schema.get(keyword)).items():
-                if name in found and isinstance(needed, list):
-                    found += [one for one in _names(needed) if one not in found]
-        return found
+                if name in result and isinstance(needed, list):
+                    result += [other for other in _names(needed) if other not in result]
+        return result
 
     def object(
         self, schema: Mapping[str, Any], names: Sequence[str], place: Place, depth: int
@@ -295,23 +295,23 @@ class _Maker:
         properties = _mapping(schema.get("properties"))
         value: dict[str, Any] = {}
         for name in names:
-            one = properties.get(name) if name in properties else self.other(schema, name)
-            value[name] = self.of(one, (*place, name), depth + 1)
+            inner = properties.get(name) if name in properties else self.other(schema, name)
+            value[name] = self.of(inner, (*place, name), depth + 1)
         least = min(_number_of(schema.get("minProperties"), 0), _MOST_ITEMS)
         spare = [n for n, prop in properties.items() if n not in value and prop is not False]
         for name in chain(spare, self.further(schema)):
             if len(value) >= least or self.left <= 0:
                 break
             if name not in value:
-                one = properties.get(name) if name in properties else self.other(schema, name)
-                value[name] = self.of(one, (*place, name), depth + 1)
+                inner = properties.get(name) if name in properties else self.other(schema, name)
+                value[name] = self.of(inner, (*place, name), depth + 1)
         return value
 
     def other(self, schema: Mapping[str, Any], name: str) -> Any:
         """The schema of a member that `properties` does not name."""
-        for pattern, one in _mapping(schema.get("patternProperties")).items():
+        for pattern, prop in _mapping(schema.get("patternProperties")).items():
             if self.fits({"pattern": pattern}, name):
-                return one
+                return prop
         return schema.get("additionalProperties", {})
 
     def further(self, schema: Mapping[str, Any]) -> Iterator[str]:
@@ -338,34 +338,39 @@ class _Maker:
         if isinstance(items, list):
             prefix, items = items, schema.get("additionalItems", {})
         contains = schema.get("contains")
-        wanted = _number_of(schema.get("minContains"), 1) if contains is not None else 0
-        least = max(_number_of(schema.get("minItems"), 0), wanted)
+        needed = _number_of(schema.get("minContains"), 1) if contains is not None else 0
+        least = max(_number_of(schema.get("minItems"), 0), needed)
         most = min(_number_of(schema.get("maxItems"), _MOST_ITEMS), _MOST_ITEMS)
         some = 1 if depth <= _DEEP and items is not False else 0
-        wished = [len(one) for one in self.wish(place, schema) if isinstance(one, list)]
+        wished = [len(value) for value in self.wish(place, schema) if isinstance(value, list)]
         usual = max(least, len(prefix), *wished[:1], some if not prefix else 0)
         if items is False:
             usual = min(usual, len(prefix))
         for count in dict.fromkeys((min(usual, most), min(least, most), min(usual + 1, most))):
-            found: list[Any] = []
+            values: list[Any] = []
             for index in range(int(count)):
-                one: Any = prefix[index] if index < len(prefix) else items
-                if contains is not None and len(prefix) <= index < len(prefix) + wanted:
-                    one = united(_mapping(one), contains)
-                found.append(self.item(one, (*place, index), depth, schema, found))
-            yield found
+                item_schema: Any = prefix[index] if index < len(prefix) else items
+                if contains is not None and len(prefix) <= index < len(prefix) + needed:
+                    item_schema = united(_mapping(item_schema), contains)
+                values.append(self.item(item_schema, (*place, index), depth, schema, values))
+            yield values
 
     def item(
-        self, one: Any, place: Place, depth: int, schema: Mapping[str, Any], before: list[Any]
+        self,
+        item_schema: Any,
+        place: Place,
+        depth: int,
+        schema: Mapping[str, Any],
+        before: list[Any],
     ) -> Any:
         """An item, another than those before it where they must differ."""
         if schema.get("uniqueItems") is not True:
-            return self.of(one, place, depth + 1)
+            return self.of(item_schema, place, depth + 1)
         usual = self.shift
         seen = {json.dumps(item, sort_keys=True) for item in before}
         value = None
         for self.shift in range(usual, usual + 2 * len(before) + 12):
-            value = self.of(one, place, depth + 1)
+            value = self.of(item_schema, place, depth + 1)
             if json.dumps(value, sort_keys=True) not in seen:
                 break
         self.shift = usual
@@ -407,33 +412,33 @@ class _Maker:
 
     def usual(self, form: str, pattern: Any, low: int, place: Place) -> Iterator[str]:
         """Texts of this form, whatever their length."""
-        known = list(FORMATS.get(form, ()))
+        samples = list(FORMATS.get(form, ()))
         if isinstance(pattern, str):
-            yield from known
-            made = texts(pattern, low, self.shift, self.effort)
-            yield from made
+            yield from samples
+            results = texts(pattern, low, self.shift, self.effort)
+            yield from results
             return
-        known = known or [*named(place), "sample"]
-        if self.shift < len(known):
-            yield from known[self.shift :] + known[: self.shift]
-        yield from (_another(known[0], form, self.shift + more) for more in range(1, 6))
+        samples = samples or [*named(place), "sample"]
+        if self.shift < len(samples):
+            yield from samples[self.shift :] + samples[: self.shift]
+        yield from (_another(samples[0], form, self.shift + more) for more in range(1, 6))
 
 
-def united(one: Mapping[str, Any], other: Any) -> Mapping[str, Any]:
+def united(first: Mapping[str, Any], second: Any) -> Mapping[str, Any]:
     """A schema that says both, as far as building a value needs it."""
-    if not isinstance(other, Mapping):
-        return one
-    whole = {**other, **one}
+    if not isinstance(second, Mapping):
+        return first
+    whole = {**second, **first}
     for keyword in ("properties", "patternProperties", "dependentRequired", "dependentSchemas"):
-        if keyword in one and keyword in other:
-            both = {**_mapping(other[keyword]), **_mapping(one[keyword])}
-            shared = _mapping(other[keyword]).keys() & _mapping(one[keyword]).keys()
+        if keyword in first and keyword in second:
+            both = {**_mapping(second[keyword]), **_mapping(first[keyword])}
+            shared = _mapping(second[keyword]).keys() & _mapping(first[keyword]).keys()
             if keyword == "properties":
-                both |= {n: _both(one[keyword][n], other[keyword][n]) for n in shared}
+                both |= {n: _both(first[keyword][n], second[keyword][n]) for n in shared}
             whole[keyword] = both
-    if "required" in one and "required" in other:
+    if "required" in first and "required" in second:
         whole["required"] = list(
-            dict.fromkeys([*_list(one["required"]), *_list(other["required"])])
+            dict.fromkeys([*_list(first["required"]), *_list(second["required"])])
         )
     for keyword, tighter in (
         *((k, max) for k in ("minimum", "exclusiveMinimum", "minLength", "minItems")),
@@ -441,39 +446,41 @@ def united(one: Mapping[str, Any], other: Any) -> Mapping[str, Any]:
         ("minProperties", max),
         ("maxProperties", min),
     ):
-        if _is_number(one.get(keyword)) and _is_number(other.get(keyword)):
-            whole[keyword] = tighter(one[keyword], other[keyword])
-    if isinstance(one.get("enum"), list) and isinstance(other.get("enum"), list):
-        whole["enum"] = [value for value in one["enum"] if value in other["enum"]] or one["enum"]
-    kinds = [set(_types(one)), set(_types(other))]
+        if _is_number(first.get(keyword)) and _is_number(second.get(keyword)):
+            whole[keyword] = tighter(first[keyword], second[keyword])
+    if isinstance(first.get("enum"), list) and isinstance(second.get("enum"), list):
+        whole["enum"] = [value for value in first["enum"] if value in second["enum"]] or first[
+            "enum"
+        ]
+    kinds = [set(_types(first)), set(_types(second))]
     if all(kinds):
         shared_kinds = kinds[0] & kinds[1]
         if "integer" in kinds[0] | kinds[1] and "number" in kinds[0] | kinds[1]:
             shared_kinds |= {"integer"}
-        ordered = [kind for kind in (*_types(one), *_types(other)) if kind in shared_kinds]
+        ordered = [kind for kind in (*_types(first), *_types(second)) if kind in shared_kinds]
         whole["type"] = list(dict.fromkeys(ordered))
         if not ordered:
             return _NEVER
-    if "items" in one and "items" in other:
-        whole["items"] = _both(one["items"], other["items"])
+    if "items" in first and "items" in second:
+        whole["items"] = _both(first["items"], second["items"])
     for keyword in ("anyOf", "oneOf", "not", "if"):
-        if keyword in one and keyword in other and one[keyword] != other[keyword]:
-            whole[keyword] = one[keyword]
-            kept = {k: other[k] for k in (keyword, "then", "else") if k in other}
-            whole["allOf"] = [*_list(whole.get("allOf")), kept]
-    if isinstance(one.get("allOf"), list) and isinstance(other.get("allOf"), list):
-        whole["allOf"] = [*one["allOf"], *other["allOf"]]
-    if "$ref" in one and "$ref" in other:
-        whole["allOf"] = [*_list(whole.get("allOf")), {"$ref": other["$ref"]}]
+        if keyword in first and keyword in second and first[keyword] != second[keyword]:
+            whole[keyword] = first[keyword]
+            branch = {k: second[k] for k in (keyword, "then", "else") if k in second}
+            whole["allOf"] = [*_list(whole.get("allOf")), branch]
+    if isinstance(first.get("allOf"), list) and isinstance(second.get("allOf"), list):
+        whole["allOf"] = [*first["allOf"], *second["allOf"]]
+    if "$ref" in first and "$ref" in second:
+        whole["allOf"] = [*_list(whole.get("allOf")), {"$ref": second["$ref"]}]
     return whole
 
 
-def _both(one: Any, other: Any) -> Any:
-    if one is False or other is False:
+def _both(first: Any, second: Any) -> Any:
+    if first is False or second is False:
         return False
-    if not isinstance(one, Mapping) or not isinstance(other, Mapping):
-        return one if isinstance(one, Mapping) else other
-    return one if one == other else united(one, other)
+    if not isinstance(first, Mapping) or not isinstance(second, Mapping):
+        return first if isinstance(first, Mapping) else second
+    return first if first == second else united(first, second)
 
 
 def _validator(schema: Mapping[str, Any]) -> Any:
@@ -488,13 +495,13 @@ def _moved(schema: Any) -> Any:
     """A copy whose references lead to the root where it stands inside another one."""
     match schema:
         case Mapping():
-            copy = {name: _moved(one) for name, one in schema.items() if name not in _APART}
+            copy = {name: _moved(value) for name, value in schema.items() if name not in _APART}
             ref = schema.get("$ref")
             if isinstance(ref, str) and is_local(ref):
                 copy["$ref"] = f"#/$defs/{_ROOT}{ref[1:]}"
             return copy
         case list():
-            return [_moved(one) for one in schema]
+            return [_moved(item) for item in schema]
         case _:
             return schema
 
@@ -503,10 +510,10 @@ def _refers(schema: Any) -> bool:
     todo = [schema]
     while todo:
         match todo.pop():
-            case Mapping() as one:
-                if "$ref" in one:
+            case Mapping() as node:
+                if "$ref" in node:
                     return True
-                todo += one.values()
+                todo += node.values()
             case list() as many:
                 todo += many
     return False
@@ -534,7 +541,7 @@ def _kinds(schema: Mapping[str, Any]) -> list[str]:
 
 def _types(schema: Mapping[str, Any]) -> list[str]:
     kind = schema.get("type")
-    return [kind] if isinstance(kind, str) else [str(one) for one in _list(kind)]
+    return [kind] if isinstance(kind, str) else [str(word) for word in _list(kind)]
 
 
 def _bounds(schema: Mapping[str, Any], whole: bool) -> tuple[float, float]:

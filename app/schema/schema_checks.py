@@ -56,13 +56,13 @@ def fault(schema: Any) -> Fault | None:
 
 def validator(schema: Mapping[str, Any]) -> Validator:
     """The validator of a schema without `fault`. `format` counts, unknown formats do not."""
-    made: Validator = _draft(schema)(
+    result: Validator = _draft(schema)(
         _without_draft(schema),
         retriever=_refuse,
         validate_formats=True,
         pattern_options=_PATTERNS,
     )
-    return made
+    return result
 
 
 def _refuse(uri: str) -> NoReturn:
@@ -70,8 +70,8 @@ def _refuse(uri: str) -> NoReturn:
 
 
 def _draft(schema: Mapping[str, Any]) -> Any:
-    named = str(schema.get("$schema", "")).rstrip("#")
-    return _DRAFTS.get(named, jsonschema_rs.Draft202012Validator)
+    draft = str(schema.get("$schema", "")).rstrip("#")
+    return _DRAFTS.get(draft, jsonschema_rs.Draft202012Validator)
 
 
 def _without_draft(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,17 +110,19 @@ def _ref_fault(schema: Mapping[str, Any]) -> Fault | None:
         if "$ref" in inner:
             ref, where = inner["$ref"], pointer((*place, "$ref"))
             if not is_local(ref):
-                said = "A $ref must point into this schema, like #/$defs/name; nothing is fetched."
-                return said, where
+                message = (
+                    "A $ref must point into this schema, like #/$defs/name; nothing is fetched."
+                )
+                return message, where
             if not isinstance(resolved(schema, ref), Mapping | bool):
                 return f"There is no schema at {ref}; define it or correct the $ref.", where
         for keyword in ("$dynamicRef", "$recursiveRef"):
             if keyword in inner:
-                said = f"{keyword} is not supported here; use $ref."
-                return said, pointer((*place, keyword))
+                message = f"{keyword} is not supported here; use $ref."
+                return message, pointer((*place, keyword))
         if "$id" in inner and place:
-            said = "A schema within a schema may have no $id; remove it."
-            return said, pointer((*place, "$id"))
+            message = "A schema within a schema may have no $id; remove it."
+            return message, pointer((*place, "$id"))
     return None
 
 
@@ -154,13 +156,13 @@ def _place_of_failure(schema: Mapping[str, Any]) -> tuple[str | int, ...]:
 
 def _meta_sentence(place: tuple[str | int, ...], error: jsonschema_rs.ValidationError) -> str:
     keyword, at = _keyword(place, error), pointer(place) or "its root"
-    shown = json.dumps(error.instance, ensure_ascii=False)[:80]
+    text = json.dumps(error.instance, ensure_ascii=False)[:80]
     match keyword:
         case "type":
-            known = "array, boolean, integer, null, number, object or string"
-            return f"{shown} at {at} is no type of JSON Schema; use {known}."
+            types = "array, boolean, integer, null, number, object or string"
+            return f"{text} at {at} is no type of JSON Schema; use {types}."
         case "pattern":
-            return f"{shown} at {at} is no regular expression that can be used; correct it."
+            return f"{text} at {at} is no regular expression that can be used; correct it."
         case "required":
             return f'required at {at} must be a list of names, like ["city"]; correct it.'
     what = error.message if len(error.message) <= 200 else error.message[:200] + " ..."
@@ -172,8 +174,8 @@ def _keyword(place: tuple[str | int, ...], error: jsonschema_rs.ValidationError)
     if list(error.schema_path)[-1:] == ["dependencies"]:  # the only two of draft 4
         return "exclusiveMinimum" if '"minimum"' in error.message else "exclusiveMaximum"
     steps = [step for step in place if isinstance(step, str)]
-    named = len(steps) > 1 and steps[-2] in _OF_NAMES and steps[-3:-2] != ["properties"]
-    return steps[-2] if named else steps[-1] if steps else "type"
+    is_named = len(steps) > 1 and steps[-2] in _OF_NAMES and steps[-3:-2] != ["properties"]
+    return steps[-2] if is_named else steps[-1] if steps else "type"
 
 
 _OF_NAMES = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -249,8 +251,8 @@ class _Count:
             items = schema.get(keyword)
             yield from items if isinstance(items, list) else ()
         for keyword in SAME_NAMED:
-            named = schema.get(keyword)
-            yield from named.values() if isinstance(named, Mapping) else ()
+            patterns = schema.get(keyword)
+            yield from patterns.values() if isinstance(patterns, Mapping) else ()
 
 
 def _identity(value: Any) -> object:

@@ -103,8 +103,8 @@ def _loaded(text: str, most_keys: int) -> Any:
         value = dict(pairs)
         keys += len(pairs)
         if len(value) != len(pairs):
-            counted = Counter(key for key, _ in pairs)
-            twice = next(key for key, count in counted.items() if count > 1)
+            counts = Counter(key for key, _ in pairs)
+            twice = next(key for key, count in counts.items() if count > 1)
             raise _Refused(_twice(twice))
         if keys > most_keys:
             raise _Refused(_too_many(most_keys))
@@ -141,10 +141,10 @@ def exact(word: str) -> float | int | Decimal:
     value = float(word)
     if len(word) <= _FLOAT_LENGTH and _FLOAT_LEAST < abs(value) < _FLOAT_MOST:
         return value
-    said = Decimal(word)
-    if isfinite(value) and Decimal(repr(value)) == said:
+    number = Decimal(word)
+    if isfinite(value) and Decimal(repr(value)) == number:
         return value
-    return int(said) if 0 <= said.adjusted() <= MAX_DIGITS and said == int(said) else said
+    return int(number) if 0 <= number.adjusted() <= MAX_DIGITS and number == int(number) else number
 
 
 def _too_long(word: str) -> bool:
@@ -213,8 +213,8 @@ def _placed(text: str, most_keys: int, what: str) -> InvalidJSON:
     places = _structural(text, most_keys)
     if what != _DEEP:
         places = chain(_words(text), places)
-    offset, said = next(places, (len(text), "the text ends before the JSON is complete"))
-    return InvalidJSON(text, offset, said)
+    offset, message = next(places, (len(text), "the text ends before the JSON is complete"))
+    return InvalidJSON(text, offset, message)
 
 
 def _words(text: str) -> Iterator[tuple[int, str]]:

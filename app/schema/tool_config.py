@@ -52,8 +52,8 @@ TESTS = ("equals", "prefix", "glob", "one_of")
 def _check_mock(config: Mapping[str, Any]) -> None:
     _only(config, "mock", *MOCKED, "is_error", "cycle", "output_schema", *_MOCK_TRAITS)
     if not any(name in config for name in MOCKED):
-        said = "A mock tool needs config.result: a text with {{ args.name }} in it, or any JSON."
-        bad(said, "/config/result")
+        message = "A mock tool needs config.result: a text with {{ args.name }} in it, or any JSON."
+        bad(message, "/config/result")
     for name in ("is_error", "cycle", "sample"):
         _check_flag(config, name)
     for name, most in _MOCK_NUMBERS.items():
@@ -81,9 +81,9 @@ def _check_results(results: Any, name: str) -> None:
         bad(f'config.{name} is a list of {{"result": ...}}, 1 to 1000 of them.', pointer(where))
     for place, result in enumerate(results):
         here = (*where, place)
-        known = ("when", "result", "is_error") if name == "cases" else ("result", "is_error")
-        if not isinstance(result, Mapping) or "result" not in result or set(result) - set(known):
-            bad(f"Each of config.{name} has {', '.join(known)}, and nothing else.", pointer(here))
+        keys = ("when", "result", "is_error") if name == "cases" else ("result", "is_error")
+        if not isinstance(result, Mapping) or "result" not in result or set(result) - set(keys):
+            bad(f"Each of config.{name} has {', '.join(keys)}, and nothing else.", pointer(here))
         if not isinstance(result.get("is_error", False), bool):
             bad("is_error is true or false.", pointer((*here, "is_error")))
         if name == "cases":
@@ -100,10 +100,10 @@ def _check_when(when: Any, where: tuple[str | int, ...]) -> None:
         # An object that has one of our words alone is a test; any other is a value to equal.
         if not isinstance(test, Mapping) or len(test) != 1 or next(iter(test)) not in TESTS:
             continue
-        [(word, wanted)] = test.items()
-        if word in ("prefix", "glob") and not isinstance(wanted, str):
+        [(word, operand)] = test.items()
+        if word in ("prefix", "glob") and not isinstance(operand, str):
             bad(f"The {word} of a test is a text.", here)
-        if word == "one_of" and not isinstance(wanted, list):
+        if word == "one_of" and not isinstance(operand, list):
             bad("The one_of of a test is a list of values.", here)
 
 
@@ -135,8 +135,8 @@ def _check_python(config: Mapping[str, Any]) -> None:
     if not isinstance(interpreter, str) or "\0" in interpreter:
         bad("config.interpreter is the path of a Python, or left out.", "/config/interpreter")
     if interpreter and not interpreter.startswith(_ABSOLUTE):
-        said = "config.interpreter is an absolute path, like /home/you/.venv/bin/python."
-        bad(said, "/config/interpreter")
+        message = "config.interpreter is an absolute path, like /home/you/.venv/bin/python."
+        bad(message, "/config/interpreter")
 
 
 def _check_code(config: Mapping[str, Any]) -> None:
@@ -145,8 +145,8 @@ def _check_code(config: Mapping[str, Any]) -> None:
     if not isinstance(code, str) or not _FUNCTION.search(code) or "\0" in code:
         bad("config.code is Python with a function in it: def NAME(...): ...", "/config/code")
     if len(code) > MOST_CODE:
-        said = f"config.code has at most {MOST_CODE:,} characters; put more into a file."
-        bad(said, "/config/code")
+        message = f"config.code has at most {MOST_CODE:,} characters; put more into a file."
+        bad(message, "/config/code")
     function = config.get("function", "")
     if not isinstance(function, str) or (function and not function.isidentifier()):
         bad("config.function is the bare name of a function in the code.", "/config/function")
@@ -166,8 +166,8 @@ def _check_http(config: Mapping[str, Any]) -> None:
     if not isinstance(hosts, list) or not all(
         isinstance(host, str) and _HOST.fullmatch(host) for host in hosts
     ):
-        said = "config.hosts is a list of names, like api.example.com or *.example.com."
-        bad(said, "/config/hosts")
+        message = "config.hosts is a list of names, like api.example.com or *.example.com."
+        bad(message, "/config/hosts")
     headers = config.get("headers", {})
     if not isinstance(headers, Mapping):
         bad('config.headers is an object, like {"Accept": "text/csv"}.', "/config/headers")
@@ -179,11 +179,11 @@ def _check_url(url: Any) -> None:
     if not isinstance(url, str) or not _URL.match(url):
         bad("An http tool needs config.url, like https://api.example.com/{id}.", "/config/url")
     if "${" in url:
-        said = "A key does not belong into config.url; send it in a header, as ${NAME}."
-        bad(said, "/config/url")
+        message = "A key does not belong into config.url; send it in a header, as ${NAME}."
+        bad(message, "/config/url")
     if "#" in url or not url.isprintable() or " " in url or len(url) > MOST_URL:
-        said = f"config.url has no spaces, no # and at most {MOST_URL:,} characters."
-        bad(said, "/config/url")
+        message = f"config.url has no spaces, no # and at most {MOST_URL:,} characters."
+        bad(message, "/config/url")
     if re.search(r"[{}]", URL_PLACE.sub("", url)):
         bad("A place in config.url is written {name}, by the argument's name.", "/config/url")
 
@@ -196,11 +196,15 @@ def _check_header(name: str, value: Any) -> None:
         bad(f"The header {name} is plain text on one line.", where)
     for variable in re.findall(r"\$\{([^}]*)\}", value):
         if not _KEY_NAME.fullmatch(variable):
-            said = f"${{{variable}}} does not look like a key: its name has KEY, TOKEN or SECRET."
-            bad(said, where)
+            message = (
+                f"${{{variable}}} does not look like a key: its name has KEY, TOKEN or SECRET."
+            )
+            bad(message, where)
     if _SECRET_HEADER.search(name) and "${" not in value and "{{" not in value:
-        said = f"Write {name} with the name of a variable, like ${{MY_API_KEY}}, not with the key."
-        bad(said, where)
+        message = (
+            f"Write {name} with the name of a variable, like ${{MY_API_KEY}}, not with the key."
+        )
+        bad(message, where)
 
 
 _URL = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?(?=[/?]|$)")

@@ -45,19 +45,19 @@ def schema_problems(schema: Mapping[str, Any], value: Any) -> tuple[Problem, ...
         return (Problem("schema", f"This tool's schema cannot be used. {wrong[0]}"),)
     work = schema_checks.steps(schema, value)
     if work > schema_checks.MAX_STEPS:
-        said = "Checking these arguments against this schema would take too long; read them."
-        return (Problem("schema", said),)
+        message = "Checking these arguments against this schema would take too long; read them."
+        return (Problem("schema", message),)
     validator = schema_checks.validator(schema)
     try:
         if validator.is_valid(value):
             return ()
         if work > _EXPLAINED_STEPS:
-            said = "The schema is not satisfied; there is too much here to say where."
-            return (Problem("schema", said),)
+            message = "The schema is not satisfied; there is too much here to say where."
+            return (Problem("schema", message),)
         errors = list(validator.iter_errors(value))
     except (ValueError, RecursionError) as error:
-        said = f"The arguments could not be checked against the schema: {cut(str(error), 120)}."
-        return (Problem("schema", said),)
+        message = f"The arguments could not be checked against the schema: {cut(str(error), 120)}."
+        return (Problem("schema", message),)
     return _problems(schema, value, errors, validator if work <= _FIXED_STEPS else None)
 
 
@@ -66,11 +66,11 @@ def _problems(
 ) -> tuple[Problem, ...]:
     problems: dict[Problem, None] = {}  # an ordered set: branches of a schema say the same twice
     for number, error in enumerate(errors):
-        found = list(problems_of(error, schema))
+        group = list(problems_of(error, schema))
         if fixer is not None and number < _FIXED_PROBLEMS and error.kind.name in _FIXABLE:
             fix = _fix(value, error, fixer)
-            found = [replace(problem, fix=fix) for problem in found]
-        problems.update(dict.fromkeys(found))
+            group = [replace(problem, fix=fix) for problem in group]
+        problems.update(dict.fromkeys(group))
         if len(problems) > MAX_PROBLEMS:
             more = f"There are more problems than the {MAX_PROBLEMS} shown."
             return (*list(problems)[:MAX_PROBLEMS], Problem("schema", more))
@@ -86,10 +86,10 @@ def _fix(root: Any, error: Any, validator: schema_checks.Validator) -> str:
     if not text:
         return ""
     try:
-        changed = _replaced(root, place, json.loads(text))
+        candidate = _replaced(root, place, json.loads(text))
     except (KeyError, IndexError, TypeError, AttributeError):
         return ""  # jsonschema-rs leaves keys that are empty out of the place it tells
-    errors = validator.iter_errors(changed)
+    errors = validator.iter_errors(candidate)
     hit = any(list(error.instance_path)[: len(place)] == place for error in errors)
     return "" if hit else text
 
@@ -175,7 +175,7 @@ def check_tool(tool_data: Mapping[str, Any]) -> Tool:
             bad(f"{flag} is true or false.", f"/{flag}")
     extra = tool_data.get("extra", {})
     if not isinstance(extra, Mapping) or not all(
-        isinstance(one, Mapping) for one in extra.values()
+        isinstance(value, Mapping) for value in extra.values()
     ):
         bad('extra holds objects by protocol: {"anthropic": {"defer_loading": true}}.', "/extra")
     timeout_s = tool_data.get("timeout_s", 30.0)
@@ -277,10 +277,10 @@ def problems_of(error: Any, root: Mapping[str, Any], at: Place = ()) -> Iterator
     where = pointer(place) or "The arguments object"
     # An error of a schema that is `false` has the schema itself as its place.
     steps = error.schema_path if error.kind.name == "falseSchema" else error.schema_path[:-1]
-    wanted = _at(root, steps)
+    expected = _at(root, steps)
     if isinstance(error.kind, _GAVE_UP):
-        said = f"{where} could not be matched: the schema's pattern takes too long."
-        yield _problem(said, place)
+        message = f"{where} could not be matched: the schema's pattern takes too long."
+        yield _problem(message, place)
         return
     match error.kind.name:
         case "required":
@@ -288,19 +288,21 @@ def problems_of(error: Any, root: Mapping[str, Any], at: Place = ()) -> Iterator
             yield _problem(f"{where} has no {name}, which the schema requires.", place)
         case "additionalProperties" | "unevaluatedProperties":
             for name in error.kind.unexpected:
-                yield unexpected((*place, name), wanted)
+                yield unexpected((*place, name), expected)
         case "falseSchema":
             yield _problem(f"{where} is not allowed by the schema.", place)
         case "not":
-            said = f"{where} is {shown(error.instance)}, which the schema forbids."
-            yield _problem(said, place)
+            message = f"{where} is {shown(error.instance)}, which the schema forbids."
+            yield _problem(message, place)
         case "uniqueItems":
             yield _problem(f"{where} holds the same item twice; the schema forbids it.", place)
         case "contains" | "unevaluatedItems" | "propertyNames":
             yield _problem(f"{where}: {cut(error.message, 200)}.", place)
         case _:
-            said = f"{where} is {shown(error.instance)}; the schema wants {form(wanted, root)}."
-            yield _problem(said, place)
+            message = (
+                f"{where} is {shown(error.instance)}; the schema wants {form(expected, root)}."
+            )
+            yield _problem(message, place)
 
 
 def shown(value: Any) -> str:
@@ -325,8 +327,8 @@ def form(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
         return "one of " + _listed([cut(json_text(option), _MOST_SHOWN) for option in options])
     for keyword in ("anyOf", "oneOf"):
         if isinstance(branches := schema.get(keyword), list) and branches:
-            one = "exactly one of: " if keyword == "oneOf" else ""
-            return one + " or ".join(form(branch, root, depth + 1) for branch in branches[:6])
+            prefix = "exactly one of: " if keyword == "oneOf" else ""
+            return prefix + " or ".join(form(branch, root, depth + 1) for branch in branches[:6])
     return _plain(schema)
 
 
@@ -356,12 +358,12 @@ def _listed(words: list[str]) -> str:
     return ", ".join(words[:12]) + (f" and {more} more" if more > 0 else "")
 
 
-def unexpected(place: Place, wanted: Any) -> Problem:
+def unexpected(place: Place, expected: Any) -> Problem:
     """The key at `place` is none that the schema `wanted` allows."""
-    known = wanted.get("properties") if isinstance(wanted, Mapping) else None
+    properties = expected.get("properties") if isinstance(expected, Mapping) else None
     only = ""
-    if isinstance(known, Mapping) and known:
-        only = f", which knows only {_listed([json_text(name) for name in known])}"
+    if isinstance(properties, Mapping) and properties:
+        only = f", which knows only {_listed([json_text(name) for name in properties])}"
     return _problem(f"{pointer(place)} is not in the schema{only}.", place)
 
 
@@ -386,10 +388,10 @@ def check_call(tool: Tool | None, name: str, raw: str) -> tuple[Problem, ...]:
     """The problems of a call of `name` with the arguments `raw`; `tool` is None if unknown."""
     arguments = read_arguments(raw)
     if tool is None:
-        said = (
+        message = (
             f"There is no tool named {cut(json_text(name), 80)}" if name else "The call has no name"
         )
-        unknown = Problem("unknown_tool", f"{said}; answer by hand or deny.")
+        unknown = Problem("unknown_tool", f"{message}; answer by hand or deny.")
         return (unknown, *arguments.problems)
     if arguments.value is None:
         return arguments.problems

@@ -214,11 +214,11 @@ class _Reader:
     def _cite(self, part: OpenPart, citation: Any) -> None:
         self._answer.beside(part, "cited_text", _text(_mapping(citation).get("cited_text")))
 
-    def _say(self, part: OpenPart, said: Any) -> None:
-        if said is not None and not isinstance(said, str):
+    def _say(self, part: OpenPart, text: Any) -> None:
+        if text is not None and not isinstance(text, str):
             self._answer.doubt(part)
             self._answer.warn("odd_delta", "A delta that is no text was left out.")
-        self._answer.delta(part, _text(said))
+        self._answer.delta(part, _text(text))
 
     def _stopped(self, index: int, delta: Mapping[str, Any]) -> _Block | None:
         """The call that arguments after its stop belong to. Without them it would seem whole, and
@@ -346,22 +346,22 @@ def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:
 
 def models(value: Any) -> tuple[ModelInfo, ...]:
     """GET /v1/models. Spec: https://docs.anthropic.com/en/api/models-list"""
-    return tuple(_model(one) for one in listed(value, "data"))
+    return tuple(_model(entry) for entry in listed(value, "data"))
 
 
-def _model(one: Mapping[str, Any]) -> ModelInfo:
-    able = _mapping(one.get("capabilities"))
+def _model(entry: Mapping[str, Any]) -> ModelInfo:
+    able = _mapping(entry.get("capabilities"))
 
-    def told(name: str) -> bool | None:
+    def supports(name: str) -> bool | None:
         supported = _mapping(able.get(name)).get("supported")
         return supported if isinstance(supported, bool) else None
 
     return ModelInfo(
-        _text(one.get("id")),
-        _text(one.get("display_name")),
-        images=told("image_input"),
-        reasoning=told("thinking"),
-        window=count(one.get("max_input_tokens")),
+        _text(entry.get("id")),
+        _text(entry.get("display_name")),
+        images=supports("image_input"),
+        reasoning=supports("thinking"),
+        window=count(entry.get("max_input_tokens")),
     )
 
 

@@ -113,17 +113,17 @@ def _foretell(body: Mapping[str, Any], request: ModelRequest, notes: Notes) -> N
     """Note what will be refused. It is sent as asked: nobody's wish is changed unseen."""
     model, thinking = spelled(request.model), body.get("thinking")
     kind = thinking.get("type") if isinstance(thinking, Mapping) else None
-    called = request.model
+    model_name = request.model
     if request.offered and request.choice.forced:
         if NEVER_FORCED.search(model):
-            notes.add(f"{called} refuses a forced tool: let it choose (auto) and ask in words.")
+            notes.add(f"{model_name} refuses a forced tool: let it choose (auto) and ask in words.")
         elif kind in ("enabled", "adaptive"):
             notes.add("A forced tool is refused while the model thinks: switch one of the two off.")
     if ADAPTIVE_ONLY.search(model):
         if kind == "enabled":
-            notes.add(f"{called} refuses a thinking budget: use adaptive, low, medium or high.")
+            notes.add(f"{model_name} refuses a thinking budget: use adaptive, low, medium or high.")
         if "temperature" in body or "top_p" in body:
-            notes.add(f"{called} refuses temperature and top_p: leave them out.")
+            notes.add(f"{model_name} refuses temperature and top_p: leave them out.")
     elif kind in ("enabled", "adaptive"):
         if body.get("temperature", 1) != 1:
             notes.add("A temperature is refused while the model thinks: leave one of the two out.")
@@ -132,7 +132,7 @@ def _foretell(body: Mapping[str, Any], request: ModelRequest, notes: Notes) -> N
                 "A top_p below 0.95 is refused while the model thinks: leave one of them out."
             )
     if kind == "disabled" and NEVER_UNTHINKING.search(model):
-        notes.add(f"{called} refuses to do without thinking: leave the setting out.")
+        notes.add(f"{model_name} refuses to do without thinking: leave the setting out.")
 
 
 def _is_most(top_p: Any) -> bool:
@@ -145,28 +145,28 @@ def spelled(model: str) -> str:
 
 
 def _tool(tool: Tool, notes: Notes) -> dict[str, Any]:
-    described: dict[str, Any] = {**tool_extra(tool, PROTOCOL, notes), "name": tool.name}
+    entry: dict[str, Any] = {**tool_extra(tool, PROTOCOL, notes), "name": tool.name}
     if tool.description:
-        described["description"] = tool.description
-    described["input_schema"] = dict(tool.parameters)
+        entry["description"] = tool.description
+    entry["input_schema"] = dict(tool.parameters)
     if tool.strict:
-        described["strict"] = True
+        entry["strict"] = True
     if tool.eager:
-        described["eager_input_streaming"] = True
+        entry["eager_input_streaming"] = True
     freeform_note(tool, "Anthropic", notes)
-    return described
+    return entry
 
 
 def _choice(choice: ToolChoice) -> dict[str, Any] | None:
     """None where the default says it: auto, in parallel."""
     if choice.mode == "auto" and choice.parallel:
         return None
-    said: dict[str, Any] = {"type": _CHOICES[choice.mode]}
+    entry: dict[str, Any] = {"type": _CHOICES[choice.mode]}
     if choice.mode == "tool":
-        said["name"] = choice.name
+        entry["name"] = choice.name
     if not choice.parallel and choice.mode != "none":
-        said["disable_parallel_tool_use"] = True
-    return said
+        entry["disable_parallel_tool_use"] = True
+    return entry
 
 
 def _add_params(body: dict[str, Any], request: ModelRequest, notes: Notes) -> None:
@@ -176,14 +176,14 @@ def _add_params(body: dict[str, Any], request: ModelRequest, notes: Notes) -> No
             body[name] = params[name]
     if stop := stop_words(params.get("stop")):
         body["stop_sequences"] = stop
-    wanted = params.get("thinking")
-    if ADAPTIVE_ONLY.search(spelled(request.model)) and (wanted is True or wanted in EFFORTS):
+    setting = params.get("thinking")
+    if ADAPTIVE_ONLY.search(spelled(request.model)) and (setting is True or setting in EFFORTS):
         # The same wish in the words that these models take.
         thinking: dict[str, Any] | None = {"type": "adaptive"}
-        if wanted is not True:
-            body["output_config"] = {"effort": wanted}
+        if setting is not True:
+            body["output_config"] = {"effort": setting}
     else:
-        thinking = _thinking(wanted, notes)
+        thinking = _thinking(setting, notes)
     if thinking is not None:
         body["thinking"] = thinking
         budget = thinking.get("budget_tokens")
@@ -215,7 +215,7 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
     """Turns of user and assistant, alternating: results stand before the text that follows."""
     ids = Ids(_ID, "Anthropic", notes)
     names = Names(_MOST_NAME, request.tools, notes)
-    said: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     served = _served(request.messages)
     for message in request.messages:
         match message.role:
@@ -232,17 +232,22 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
         own = message_members(message, PROTOCOL, notes)
         if not blocks and not own:
             continue
-        if said and not own and said[-1].keys() == {"role", "content"} and said[-1]["role"] == role:
-            said[-1]["content"] += blocks
+        if (
+            messages
+            and not own
+            and messages[-1].keys() == {"role", "content"}
+            and messages[-1]["role"] == role
+        ):
+            messages[-1]["content"] += blocks
         else:
-            said.append({**own, "role": role, "content": blocks})
-    _foretell_system(said, request.model, notes)
-    return said
+            messages.append({**own, "role": role, "content": blocks})
+    _foretell_system(messages, request.model, notes)
+    return messages
 
 
-def _foretell_system(said: Sequence[Mapping[str, Any]], model: str, notes: Notes) -> None:
+def _foretell_system(messages: Sequence[Mapping[str, Any]], model: str, notes: Notes) -> None:
     """Note where a message of the system may be refused. It is sent as it is all the same."""
-    roles = ["", *(one["role"] for one in said), "assistant"]
+    roles = ["", *(message["role"] for message in messages), "assistant"]
     for before, role, after in zip(roles, roles[1:], roles[2:], strict=False):
         if role != "system":
             continue
@@ -275,20 +280,22 @@ def _served(messages: Sequence[Message]) -> frozenset[str]:
     The result stands in the same turn. It comes in a later one where the last turn paused, or
     where code that the provider runs waits for a tool of ours.
     """
-    begun, kept = set[str](), set[str]()
+    open_ids, served_ids = set[str](), set[str]()
     for message in messages:
         if message.role != "assistant":
             continue
         for part in message.parts:
             if part.kind == "server_call" and _is_whole(part):
-                begun.add(part.call_id)
+                open_ids.add(part.call_id)
             elif part.kind == "server_result" and _is_whole(part):
-                kept |= begun & {part.call_id}
-        kept |= begun & {_caller(_own(part)) for part in message.parts if part.kind == "call"}
+                served_ids |= open_ids & {part.call_id}
+        served_ids |= open_ids & {
+            _caller(_own(part)) for part in message.parts if part.kind == "call"
+        }
         if message is messages[-1]:
-            kept |= begun
-        begun &= kept
-    return frozenset(kept)
+            served_ids |= open_ids
+        open_ids &= served_ids
+    return frozenset(served_ids)
 
 
 def _own(part: MessagePart) -> dict[str, Any]:

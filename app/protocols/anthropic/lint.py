@@ -102,24 +102,24 @@ RULES: tuple[LintRule, ...] = (
 )
 
 
-def lint_tool(sent: SentTool) -> Iterator[Finding]:
+def lint_tool(tool: SentTool) -> Iterator[Finding]:
     """What this protocol refuses of a tool."""
-    if not limits.ANTHROPIC_NAME.fullmatch(sent.name):
-        said = "takes names of 1 to 128 letters, digits, underscores and hyphens"
-        yield _finding(f"Anthropic {said}, not {sent.name[:80]!r}.", "/name", NAMES)
-    if not isinstance(sent.schema, Mapping):
-        yield _finding("Anthropic needs an object for input_schema.", sent.where, MATRIX)
+    if not limits.ANTHROPIC_NAME.fullmatch(tool.name):
+        message = "takes names of 1 to 128 letters, digits, underscores and hyphens"
+        yield _finding(f"Anthropic {message}, not {tool.name[:80]!r}.", "/name", NAMES)
+    if not isinstance(tool.schema, Mapping):
+        yield _finding("Anthropic needs an object for input_schema.", tool.where, MATRIX)
         return
-    if sent.schema.get("type") != "object":
-        yield _finding("Anthropic needs `type: object` at the root.", sent.where + "/type", MATRIX)
-    yield from _keys(sent)
-    plain = {key: value for key, value in sent.schema.items() if key != "$schema"}
+    if tool.schema.get("type") != "object":
+        yield _finding("Anthropic needs `type: object` at the root.", tool.where + "/type", MATRIX)
+    yield from _keys(tool)
+    plain = {key: value for key, value in tool.schema.items() if key != "$schema"}
     if wrong := schema_checks.fault(plain):
-        said = "Anthropic takes JSON Schema draft 2020-12 alone, whatever $schema says"
-        yield _finding(f"{said}. {wrong[0]}", sent.where + wrong[1], DRAFT)
-    all_nodes = nodes(sent.schema)
-    yield from judged(RULES, all_nodes, sent, "anthropic", "Anthropic")
-    yield from _compiled(sent, all_nodes)
+        message = "Anthropic takes JSON Schema draft 2020-12 alone, whatever $schema says"
+        yield _finding(f"{message}. {wrong[0]}", tool.where + wrong[1], DRAFT)
+    all_nodes = nodes(tool.schema)
+    yield from judged(RULES, all_nodes, tool, "anthropic", "Anthropic")
+    yield from _compiled(tool, all_nodes)
 
 
 def _finding(
@@ -130,28 +130,28 @@ def _finding(
     return Finding(severity, message, where, "anthropic", source=source, inferred=inferred)
 
 
-def _keys(sent: SentTool) -> Iterator[Finding]:
-    properties = sent.schema.get("properties")
+def _keys(tool: SentTool) -> Iterator[Finding]:
+    properties = tool.schema.get("properties")
     for name in properties if isinstance(properties, Mapping) else ():
         if not limits.ANTHROPIC_KEY.fullmatch(name):
-            said = "takes names of parameters of 1 to 64 letters, digits, _, . and -"
-            where = sent.where + pointer(("properties", name))
-            yield _finding(f"Anthropic {said}, not {name[:80]!r}.", where, KEYS)
+            message = "takes names of parameters of 1 to 64 letters, digits, _, . and -"
+            where = tool.where + pointer(("properties", name))
+            yield _finding(f"Anthropic {message}, not {name[:80]!r}.", where, KEYS)
 
 
-def _compiled(sent: SentTool, all_nodes: Sequence[Node]) -> Iterator[Finding]:
+def _compiled(tool: SentTool, all_nodes: Sequence[Node]) -> Iterator[Finding]:
     """What strict mode cannot compile: recursion, and too much in one schema."""
-    for ref in sorted(recursive_refs(sent.schema))[:5]:
-        said = f"Anthropic's strict mode takes no schema that refers to itself ({ref})."
-        yield _finding(said, sent.where, MATRIX, strict=sent.strict)
+    for ref in sorted(recursive_refs(tool.schema))[:5]:
+        message = f"Anthropic's strict mode takes no schema that refers to itself ({ref})."
+        yield _finding(message, tool.where, MATRIX, strict=tool.strict)
     optional, unions = counted(all_nodes)
     for count, most, what in (
         (optional, limits.ANTHROPIC_MOST_OPTIONAL, "parameters that are not required"),
         (unions, limits.ANTHROPIC_MOST_UNIONS, "parameters with several types"),
     ):
         if count >= most:
-            said = f"Anthropic's strict mode takes fewer than {most} {what}, not {count}."
-            yield _finding(said, sent.where, COMPLEX, strict=sent.strict)
+            message = f"Anthropic's strict mode takes fewer than {most} {what}, not {count}."
+            yield _finding(message, tool.where, COMPLEX, strict=tool.strict)
 
 
 def counted(all_nodes: Sequence[Node]) -> tuple[int, int]:

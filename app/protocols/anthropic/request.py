@@ -82,8 +82,8 @@ def count(body: bytes, headers: Mapping[str, str], target: str = "", created: in
     for name in _NOT_COUNTED:
         if name in data:
             raise _COUNTS.refusal(f"{name}: Extra inputs are not permitted")
-    asked = _asked({**data, "max_tokens": _NO_LIMIT}, headers)
-    return encoded({"input_tokens": asked.input_tokens})
+    parsed = _asked({**data, "max_tokens": _NO_LIMIT}, headers)
+    return encoded({"input_tokens": parsed.input_tokens})
 
 
 def _asked(data: dict[str, Any], headers: Mapping[str, str]) -> ParsedRequest:
@@ -105,10 +105,10 @@ def _asked(data: dict[str, Any], headers: Mapping[str, str]) -> ParsedRequest:
     temperature = data.get("temperature", 1.0)
     if not isinstance(temperature, int | float) or not 0 <= temperature <= 1:
         raise _ASSUMED.refusal("temperature: range: 0..1")
-    messages, told = _messages(data["messages"])
+    messages, system_text = _messages(data["messages"])
     request = ModelRequest(
         model=model,
-        system="\n".join(filter(None, (_system(data.get("system", "")), told))),
+        system="\n".join(filter(None, (_system(data.get("system", "")), system_text))),
         messages=messages,
         tools=tools,
         choice=choice,
@@ -214,14 +214,14 @@ def _messages(value: Any) -> tuple[tuple[Message, ...], str]:
     messages: list[Message] = []
     open_ids: list[str] = []
     seen: set[str] = set()
-    begun: set[str] = set()
-    told: list[str] = []
+    server_calls: set[str] = set()
+    system_texts: list[str] = []
     latest = {_role(entry): place for place, entry in enumerate(value)}
     for place, entry in enumerate(value):
         where = f"messages.{place}"
         role = _role(entry)
         if role == "system" and place:
-            told += _system_texts(entry.get("content"), where)
+            system_texts += _system_texts(entry.get("content"), where)
             continue
         if role not in ("user", "assistant", "system"):
             raise _REFERENCE.refusal(
@@ -233,7 +233,7 @@ def _messages(value: Any) -> tuple[tuple[Message, ...], str]:
         parts = parts_of(entry.get("content"), role, where, final, latest[role] == place)
         _check_results(parts, open_ids, where)
         if role == "assistant":
-            check_served(entry["content"], begun, where, final)
+            check_served(entry["content"], server_calls, where, final)
         messages += _split(role, parts)
         open_ids = [part.call_id for part in parts if part.kind == "call"]
         if seen & set(open_ids) or len(set(open_ids)) < len(open_ids):
@@ -241,7 +241,7 @@ def _messages(value: Any) -> tuple[tuple[Message, ...], str]:
         seen |= set(open_ids)
     if open_ids:
         raise _unanswered(f"messages.{len(value) - 1}", open_ids)
-    return tuple(messages), "\n".join(told)
+    return tuple(messages), "\n".join(system_texts)
 
 
 def _system_texts(content: Any, where: str) -> list[str]:
@@ -274,13 +274,13 @@ def _split(role: str, parts: tuple[MessagePart, ...]) -> list[Message]:
         return [Message("assistant", parts)]
     results = tuple(part for part in parts if part.kind == "result")
     rest = tuple(part for part in parts if part.kind != "result")
-    found = [Message("results", results)] if results else []
-    return found + ([Message("user", rest)] if rest else [])
+    messages = [Message("results", results)] if results else []
+    return messages + ([Message("user", rest)] if rest else [])
 
 
 def _check_results(parts: Sequence[MessagePart], open_ids: Sequence[str], where: str) -> None:
     """Every call of the message before is answered here, once, ahead of any other block."""
-    given = [part.call_id for part in parts if part.kind == "result"]
+    result_ids = [part.call_id for part in parts if part.kind == "result"]
     for place, part in enumerate(parts):
         if part.kind == "result" and part.call_id not in open_ids:
             raise _UNKNOWN_ID.refusal(
@@ -288,15 +288,16 @@ def _check_results(parts: Sequence[MessagePart], open_ids: Sequence[str], where:
                 f"{part.call_id}. Each `tool_result` block must have a corresponding `tool_use` "
                 "block in the previous message."
             )
-    if len(set(given)) < len(given):
+    if len(set(result_ids)) < len(result_ids):
+        twice = next(call_id for call_id in result_ids if result_ids.count(call_id) > 1)
         raise _ASSUMED.refusal(
             f"{where}: each tool_use must have a single result. Found multiple `tool_result` "
-            f"blocks with id: {next(one for one in given if given.count(one) > 1)}"
+            f"blocks with id: {twice}"
         )
-    leading = {part.call_id for part in parts[: len(given)] if part.kind == "result"}
-    missing = [one for one in open_ids if one not in leading]
+    leading = {part.call_id for part in parts[: len(result_ids)] if part.kind == "result"}
+    missing = [call_id for call_id in open_ids if call_id not in leading]
     if missing:
-        late = set(missing) <= set(given)
+        late = set(missing) <= set(result_ids)
         raise _unanswered(where, missing, _RESULTS_FIRST if late else _UNANSWERED)
 
 
@@ -363,7 +364,7 @@ def parts_of(
     )
 
 
-def check_served(content: Any, begun: set[str], where: str, final: bool) -> None:
+def check_served(content: Any, server_calls: set[str], where: str, final: bool) -> None:
     """Server tools that were called have their result behind them, in the same message.
 
     In the last message of all one may wait, for its turn paused, and one whose code calls a tool
@@ -375,17 +376,17 @@ def check_served(content: Any, begun: set[str], where: str, final: bool) -> None
         if kind == "tool_use" and isinstance(block.get("caller"), dict):
             waiting.discard(str(block["caller"].get("tool_id")))
         elif kind.endswith("_tool_use"):
-            begun.add(str(block.get("id")))
+            server_calls.add(str(block.get("id")))
             waiting.add(str(block.get("id")))
         elif kind.endswith("_tool_result"):
-            given = str(block.get("tool_use_id"))
-            if given not in begun:
+            call_id = str(block.get("tool_use_id"))
+            if call_id not in server_calls:
                 raise _UNCALLED.refusal(
                     f"{where}.content.{place}: unexpected `tool_use_id` found in `{kind}` blocks: "
-                    f"{given}. Each `{kind}` block must have a corresponding `server_tool_use` "
+                    f"{call_id}. Each `{kind}` block must have a corresponding `server_tool_use` "
                     "block before it."
                 )
-            waiting.discard(given)
+            waiting.discard(call_id)
     if waiting and not final:
         raise _UNSERVED.refusal(
             f"{where}: `server_tool_use` ids were found without a corresponding result block: "
@@ -494,8 +495,8 @@ def _tool_use(block: Mapping[str, Any], where: str) -> MessagePart:
 
 
 def _tool_result(block: Mapping[str, Any], where: str) -> MessagePart:
-    given = block.get("tool_use_id")
-    if not isinstance(given, str):
+    call_id = block.get("tool_use_id")
+    if not isinstance(call_id, str):
         raise _CONTENT_REFERENCE.refusal(f"{where}.tool_use_id: Field required")
     content, pieces = block.get("content", ""), []
     if isinstance(content, str):
@@ -513,7 +514,7 @@ def _tool_result(block: Mapping[str, Any], where: str) -> MessagePart:
                 raise _CONTENT_REFERENCE.refusal(f"{where}.content.{place}.type: Field required")
     else:
         raise _CONTENT_REFERENCE.refusal(f"{where}.content: Input should be a valid list")
-    failed = block.get("is_error", False)
-    if failed is True and any(piece.type == "image" for piece in pieces):
+    is_error = block.get("is_error", False)
+    if is_error is True and any(piece.type == "image" for piece in pieces):
         raise _ALL_TEXT.refusal(f"{where}: all content must be type 'text' if 'is_error' is true")
-    return MessagePart("result", call_id=given, content=tuple(pieces), is_error=failed is True)
+    return MessagePart("result", call_id=call_id, content=tuple(pieces), is_error=is_error is True)

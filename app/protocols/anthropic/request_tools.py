@@ -113,7 +113,7 @@ def check_cache(entry: Mapping[str, Any], place: str) -> None:
 
 def check_cached(data: Mapping[str, Any]) -> None:
     """Refuses more blocks with a `cache_control` than there may be in a request."""
-    contents = [one.get("content") for one in data["messages"] if isinstance(one, dict)]
+    contents = [message.get("content") for message in data["messages"] if isinstance(message, dict)]
     blocks = [data.get("tools"), data.get("system"), *contents]
     todo = [block for several in blocks if isinstance(several, list) for block in several]
     count = 0
@@ -183,45 +183,45 @@ _TYPED = spaced("type $ref anyOf oneOf allOf enum const not")
 
 def check(schema: Mapping[str, Any], place: str) -> None:
     """Refuses what no strict tool may hold."""
-    for path, one, _ in all_written(schema):
-        if isinstance(one, bool):
+    for path, node, _ in all_written(schema):
+        if isinstance(node, bool):
             raise _ROOT.refusal(f"{place}: Boolean schemas are not supported in strict tools.")
-        if isinstance(one, Mapping):
-            _check_one(one, path, place)
+        if isinstance(node, Mapping):
+            _check_one(node, path, place)
     _check_recursion(schema, place)
 
 
-def _check_one(one: Mapping[str, Any], path: Sequence[str], place: str) -> None:
-    is_object = "object" in _types(one) or bool(one.get("properties"))
-    if is_object and one.get("additionalProperties") is not False:
+def _check_one(node: Mapping[str, Any], path: Sequence[str], place: str) -> None:
+    is_object = "object" in _types(node) or bool(node.get("properties"))
+    if is_object and node.get("additionalProperties") is not False:
         raise _ROOT.refusal(
             f"{place}: For 'object' type, 'additionalProperties' must be explicitly set to false"
         )
-    kind = next(iter(_types(one)), "any")
-    if bad := sorted(_OF_NUMBERS & one.keys()):
+    kind = next(iter(_types(node)), "any")
+    if bad := sorted(_OF_NUMBERS & node.keys()):
         what = "properties" if len(bad) > 1 else "property"
-        said = "are not supported" if len(bad) > 1 else "is not supported"
-        raise _BOUNDS.refusal(f"{place}: For '{kind}' type, {what} {', '.join(bad)} {said}")
-    if bad := sorted(_OF_TEXTS & one.keys()):
+        problem = "are not supported" if len(bad) > 1 else "is not supported"
+        raise _BOUNDS.refusal(f"{place}: For '{kind}' type, {what} {', '.join(bad)} {problem}")
+    if bad := sorted(_OF_TEXTS & node.keys()):
         raise _DOCS.refusal(f"{place}: For '{kind}' type, property '{bad[0]}' is not supported")
-    if "minItems" in one and one["minItems"] not in (0, 1):
-        said = "'minItems' values other than 0 or 1 are not supported"
-        raise _ARRAYS.refusal(f"{place}: For '{kind}' type, {said}")
-    if "maxItems" in one:
+    if "minItems" in node and node["minItems"] not in (0, 1):
+        problem = "'minItems' values other than 0 or 1 are not supported"
+        raise _ARRAYS.refusal(f"{place}: For '{kind}' type, {problem}")
+    if "maxItems" in node:
         raise _ARRAYS.refusal(f"{place}: For '{kind}' type, property 'maxItems' is not supported")
-    if "uniqueItems" in one:
+    if "uniqueItems" in node:
         raise _DOCS.refusal(f"{place}: For '{kind}' type, property 'uniqueItems' is not supported")
-    if bad := sorted(_UNKNOWN & one.keys()):
+    if bad := sorted(_UNKNOWN & node.keys()):
         raise _STRICT_ASSUMED.refusal(f"{place}: '{bad[0]}' is not supported")
-    if len(path) > 1 and path[-2] == "allOf" and "$ref" in one:
+    if len(path) > 1 and path[-2] == "allOf" and "$ref" in node:
         raise _DOCS.refusal(f"{place}: allOf with $ref is not supported")
-    if any(isinstance(value, dict | list) for value in one.get("enum", ())):
+    if any(isinstance(value, dict | list) for value in node.get("enum", ())):
         raise _DOCS.refusal(f"{place}: Complex types within enums are not supported")
-    if "format" in one and one["format"] not in lint.FORMATS:
-        raise _STRICT_ASSUMED.refusal(f"{place}: format '{one['format']}' is not supported")
-    if limits.ANTHROPIC_UNCOMPILED.search(str(one.get("pattern", ""))):
+    if "format" in node and node["format"] not in lint.FORMATS:
+        raise _STRICT_ASSUMED.refusal(f"{place}: format '{node['format']}' is not supported")
+    if limits.ANTHROPIC_UNCOMPILED.search(str(node.get("pattern", ""))):
         raise _DOCS.refusal(f"{place}: the pattern uses an unsupported feature")
-    if not _TYPED & one.keys():
+    if not _TYPED & node.keys():
         raise _STRICT_ASSUMED.refusal(
             f"{place}: a schema must have a type, enum, const, anyOf or allOf"
         )
@@ -253,13 +253,13 @@ def _check_recursion(schema: Mapping[str, Any], place: str) -> None:
 
 
 def _references(schema: Any) -> list[str]:
-    found, todo = [], [schema]
+    references, todo = [], [schema]
     while todo:
-        one = todo.pop()
-        if isinstance(one, Mapping) and isinstance(one.get("$ref"), str):
-            found.append(str(one["$ref"]))
-        todo += [below for _, below in inner(one)]
-    return found
+        node = todo.pop()
+        if isinstance(node, Mapping) and isinstance(node.get("$ref"), str):
+            references.append(str(node["$ref"]))
+        todo += [below for _, below in inner(node)]
+    return references
 
 
 def check_all(tools: Sequence[Tool]) -> None:
@@ -271,7 +271,7 @@ def check_all(tools: Sequence[Tool]) -> None:
             f"is {limits.ANTHROPIC_MOST_STRICT}. Try reducing the number of tools marked as strict."
         )
     counts = [_counted(tool.parameters) for tool in strict]
-    optional, unions = sum(one for one, _ in counts), sum(other for _, other in counts)
+    optional, unions = sum(count for count, _ in counts), sum(count for _, count in counts)
     if optional > limits.ANTHROPIC_MOST_OPTIONAL:
         raise _OPTIONAL.refusal(
             f"Schemas contains too many optional parameters ({optional}), which would make grammar "
@@ -285,8 +285,9 @@ def check_all(tools: Sequence[Tool]) -> None:
             f"{limits.ANTHROPIC_MOST_UNIONS})."
         )
     if any(
-        one >= limits.ANTHROPIC_MOST_OPTIONAL or other >= limits.ANTHROPIC_MOST_UNIONS
-        for one, other in counts
+        optional_count >= limits.ANTHROPIC_MOST_OPTIONAL
+        or union_count >= limits.ANTHROPIC_MOST_UNIONS
+        for optional_count, union_count in counts
     ):
         raise _COMPLEX.refusal(
             "Schema is too complex for compilation. Try reducing the number of tools or "
@@ -297,10 +298,10 @@ def check_all(tools: Sequence[Tool]) -> None:
 def _counted(schema: Any) -> tuple[int, int]:
     """(optional parameters, parameters of several types) of a schema."""
     optional = unions = 0
-    for _, one, _ in all_written(schema):
-        properties = one.get("properties") if isinstance(one, Mapping) else None
+    for _, node, _ in all_written(schema):
+        properties = node.get("properties") if isinstance(node, Mapping) else None
         if isinstance(properties, Mapping):
-            optional += sum(name not in (one.get("required") or ()) for name in properties)
+            optional += sum(name not in (node.get("required") or ()) for name in properties)
             unions += sum(
                 isinstance(each, Mapping)
                 and (isinstance(each.get("type"), list) or "anyOf" in each)

@@ -45,16 +45,18 @@ def _sse(event: Mapping[str, Any]) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (event["type"].encode(), encoded(event))
 
 
-def frames(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
+def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
     """The stream of one answer, as Anthropic frames it: a ping follows the first block's start."""
     chance = stamp.chance()
-    message = _message(asked, stamp) | {"content": [], "stop_reason": None}
-    message["usage"] = _usage(asked, 1)
+    message = _message(parsed, stamp) | {"content": [], "stop_reason": None}
+    message["usage"] = _usage(parsed, 1)
     start = {"type": "message_start", "message": message}
     yield _frame(start, chance.uniform(*FIRST_TOKEN_S), "start")
     for index, block in enumerate(reply.blocks):
-        opened = _block(block, index, stamp, whole=False)
-        yield _frame({"type": "content_block_start", "index": index, "content_block": opened})
+        content_block = _block(block, index, stamp, whole=False)
+        yield _frame(
+            {"type": "content_block_start", "index": index, "content_block": content_block}
+        )
         if index == 0:
             yield _frame({"type": "ping"})
         yield from _deltas(block, index, stamp, chance)
@@ -63,7 +65,7 @@ def frames(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> Iterator
         {
             "type": "message_delta",
             "delta": {"stop_reason": _stop_reason(reply), "stop_sequence": None},
-            "usage": {"input_tokens": asked.input_tokens, "output_tokens": _spent(reply)},
+            "usage": {"input_tokens": parsed.input_tokens, "output_tokens": _spent(reply)},
         },
         tag="finish",
     )
@@ -107,10 +109,10 @@ def _block(block: ReplyBlock, index: int, stamp: IdSource, *, whole: bool) -> di
 
 def _whole_block(block: ReplyBlock, index: int, stamp: IdSource) -> str:
     """The JSON text of a block; the arguments of a call stand there to the letter."""
-    said = _block(block, index, stamp, whole=True)
+    value = _block(block, index, stamp, whole=True)
     if block.kind != "call":
-        return compact(said)
-    return compact(said).removesuffix("{}}") + _input(block.text) + "}"
+        return compact(value)
+    return compact(value).removesuffix("{}}") + _input(block.text) + "}"
 
 
 def _input(text: str) -> str:
@@ -122,30 +124,30 @@ def _input(text: str) -> str:
     return text or "{}"
 
 
-def whole(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> bytes:
+def whole(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
     """The answer to a request with `stream` false."""
-    message = _message(asked, stamp) | {"stop_reason": _stop_reason(reply)}
-    told = compact(message | {"usage": _usage(asked, _spent(reply))})
+    message = _message(parsed, stamp) | {"stop_reason": _stop_reason(reply)}
+    head = compact(message | {"usage": _usage(parsed, _spent(reply))})
     content = ",".join(_whole_block(block, i, stamp) for i, block in enumerate(reply.blocks))
-    text = f'{told[:-1]},"content":[{content}]}}'
+    text = f'{head[:-1]},"content":[{content}]}}'
     # Half a character stands inside a string: there its escape is JSON.
     return text.encode("utf-8", "backslashreplace")
 
 
-def _message(asked: ParsedRequest, stamp: IdSource) -> dict[str, Any]:
+def _message(parsed: ParsedRequest, stamp: IdSource) -> dict[str, Any]:
     return {
         "id": stamp.id("msg_01", 0, 22),
         "type": "message",
         "role": "assistant",
-        "model": asked.request.model,
+        "model": parsed.request.model,
         "stop_reason": None,
         "stop_sequence": None,
     }
 
 
-def _usage(asked: ParsedRequest, output_tokens: int) -> dict[str, Any]:
+def _usage(parsed: ParsedRequest, output_tokens: int) -> dict[str, Any]:
     return {
-        "input_tokens": asked.input_tokens,
+        "input_tokens": parsed.input_tokens,
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0,
         "output_tokens": output_tokens,
@@ -186,12 +188,12 @@ def _headers(request_id: str) -> Mapping[str, str]:
         "input-tokens": (400000, 399000),
         "tokens": (480000, 478000),
     }
-    told = {
+    rate_limits = {
         f"anthropic-ratelimit-{what}-{word}": str(value)
         for what, pair in limits.items()
         for word, value in zip(("limit", "remaining"), pair, strict=True)
     }
-    return {"request-id": request_id, "anthropic-organization-id": "simulator", **told}
+    return {"request-id": request_id, "anthropic-organization-id": "simulator", **rate_limits}
 
 
 def models(created: int) -> bytes:
@@ -248,7 +250,7 @@ END = ProviderServer(
     error_frame=error_frame,
     kinds=_KINDS,
     no_key=_unauthorised("x-api-key header is required"),
-    bad_key=lambda given: _unauthorised("invalid x-api-key"),
+    bad_key=lambda key: _unauthorised("invalid x-api-key"),
     headers=_headers,
     models=models,
     beside=(

@@ -101,9 +101,11 @@ class _Reader:
             )
             self._others = {}
         if whole and answer.raw_reason in BROKEN:
-            told = self._meta.get("finishMessage")
-            said = f"{answer.raw_reason}: {told}" if isinstance(told, str) else answer.raw_reason
-            answer.fail("error", error_sentence(said[:2000]))
+            detail = self._meta.get("finishMessage")
+            message = (
+                f"{answer.raw_reason}: {detail}" if isinstance(detail, str) else answer.raw_reason
+            )
+            answer.fail("error", error_sentence(message[:2000]))
 
     # An event around its parts.
 
@@ -133,9 +135,9 @@ class _Reader:
         if not reason:
             return
         self._meta["promptFeedback"] = dict(feedback)
-        told = feedback.get("blockReasonMessage")
-        said = f" {told[:500]}" if isinstance(told, str) else ""
-        answer.warn("prompt_blocked", f"The provider blocked the prompt: {reason}.{said}")
+        detail = feedback.get("blockReasonMessage")
+        suffix = f" {detail[:500]}" if isinstance(detail, str) else ""
+        answer.warn("prompt_blocked", f"The provider blocked the prompt: {reason}.{suffix}")
         self.settle(whole=True)
         if not answer.done:
             answer.end("refusal", self._meta)
@@ -305,9 +307,9 @@ class _Reader:
 
     def _closed(self, open_: OpenPart) -> bool:
         """Write what the streamed arguments lack; False where they cannot become whole."""
-        told, closing = self._arguments.broken, self._arguments.close()
+        was_broken, closing = self._arguments.broken, self._arguments.close()
         self._answer.delta(open_, closing)
-        if self._arguments.broken and not told:
+        if self._arguments.broken and not was_broken:
             self._warn_odd(open_)
         return not self._arguments.broken
 
@@ -367,22 +369,22 @@ def models(value: Any) -> tuple[ModelInfo, ...]:
 
     Spec: https://ai.google.dev/api/models#method:-models.list
     """
-    return tuple(_model(one) for one in listed(value, "models") if _answers(one))
+    return tuple(_model(entry) for entry in listed(value, "models") if _answers(entry))
 
 
-def _answers(one: Mapping[str, Any]) -> bool:
-    methods = one.get("supportedGenerationMethods")
+def _answers(entry: Mapping[str, Any]) -> bool:
+    methods = entry.get("supportedGenerationMethods")
     return "generateContent" in methods if isinstance(methods, list) else True
 
 
-def _model(one: Mapping[str, Any]) -> ModelInfo:
-    name = str(one.get("name") or "").removeprefix("models/")
-    shown, thinks = one.get("displayName"), one.get("thinking")
+def _model(entry: Mapping[str, Any]) -> ModelInfo:
+    name = str(entry.get("name") or "").removeprefix("models/")
+    label, thinks = entry.get("displayName"), entry.get("thinking")
     return ModelInfo(
         name,
-        shown if isinstance(shown, str) else "",
+        label if isinstance(label, str) else "",
         reasoning=thinks if isinstance(thinks, bool) else None,
-        window=_tokens(one.get("inputTokenLimit")),
+        window=_tokens(entry.get("inputTokenLimit")),
     )
 
 
@@ -425,39 +427,39 @@ class GrowingArguments:
     def take(self, partial: Mapping[str, Any], number: str) -> str:
         """One entry of `partialArgs`; `number` is the JSON text of its number, "" without one."""
         path = None if self.broken else _path(partial.get("jsonPath"))
-        said = None if path is None else self._said(path, partial, number)
-        self.broken = said is None
-        return said or ""
+        text = None if path is None else self._text_at(path, partial, number)
+        self.broken = text is None
+        return text or ""
 
-    def _said(self, path: Path, partial: Mapping[str, Any], number: str) -> str | None:
+    def _text_at(self, path: Path, partial: Mapping[str, Any], number: str) -> str | None:
         """The text for the value at `path`, or None where it cannot stand."""
-        value, said = partial.get("stringValue"), ""
+        value, text = partial.get("stringValue"), ""
         if isinstance(value, str):
             if self._string != path:
                 placed = self._placed(path)
                 if placed is None:
                     return None
-                said, self._string = placed + '"', path
-            said += json.dumps(value, ensure_ascii=False)[1:-1]
+                text, self._string = placed + '"', path
+            text += json.dumps(value, ensure_ascii=False)[1:-1]
         elif literal := _literal(partial, number):
             placed = self._placed(path)
             return None if placed is None else placed + literal
         elif any(key.endswith("Value") for key in partial):
             return None
         if self._string == path and partial.get("willContinue") is not True:
-            said, self._string = said + '"', None
-        return said
+            text, self._string = text + '"', None
+        return text
 
     def close(self) -> str:
         """What is missing for whole JSON. A text that was to go on is not closed for the model."""
         self.broken = self.broken or self._string is not None
         if self.broken:
             return ""
-        said = "" if self._begun else "{"
+        text = "" if self._begun else "{"
         self._begun = True
         while self._levels:
-            said += "}" if self._levels.pop().is_object else "]"
-        return said
+            text += "}" if self._levels.pop().is_object else "]"
+        return text
 
     def _placed(self, path: Path) -> str | None:
         """The text up to where the value at `path` begins, or None where that is behind, or where
@@ -465,30 +467,30 @@ class GrowingArguments:
         """
         if self._string is not None:
             return None
-        said = "" if self._begun else "{"
+        text = "" if self._begun else "{"
         self._begun = True
         levels = self._levels
         shared = 0
         while shared < min(len(levels), len(path)) - 1 and levels[shared].key == path[shared]:
             shared += 1
         while len(levels) > shared + 1:
-            said += "}" if levels.pop().is_object else "]"
+            text += "}" if levels.pop().is_object else "]"
         for place in range(shared, len(path)):
             level, key = levels[-1], path[place]
             fits = isinstance(key, str) if level.is_object else key == level.count
             if not fits or key in level.seen:
                 return None
-            said += "," if level.count else ""
+            text += "," if level.count else ""
             level.key = key
             level.count += 1
             if level.is_object:
                 level.seen.add(key)
-                said += json.dumps(key, ensure_ascii=False) + ":"
+                text += json.dumps(key, ensure_ascii=False) + ":"
             if place + 1 < len(path):
                 is_object = isinstance(path[place + 1], str)
                 levels.append(_Level(is_object))
-                said += "{" if is_object else "["
-        return said
+                text += "{" if is_object else "["
+        return text
 
 
 def _literal(partial: Mapping[str, Any], number: str) -> str:
@@ -508,11 +510,11 @@ def _path(text: Any) -> Path | None:
     steps: list[str | int] = []
     at = 1
     while at < len(text):
-        found = _STEP.match(text, at)
-        if found is None or len(steps) == MOST_DEEP:
+        match = _STEP.match(text, at)
+        if match is None or len(steps) == MOST_DEEP:
             return None
-        at = found.end()
-        name, index, single, double = found.groups()
+        at = match.end()
+        name, index, single, double = match.groups()
         if index is not None:
             steps.append(int(index))
         elif name is not None:

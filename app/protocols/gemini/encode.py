@@ -100,8 +100,8 @@ def thinks_in_levels(model: str) -> bool:
     takes images in results; so do the names without a number, which mean the latest.
     """
     name = model.rpartition("/")[2]
-    found = _NUMBERED.match(name)
-    return int(found[1]) >= 3 if found else name.startswith("gemini-")
+    match = _NUMBERED.match(name)
+    return int(match[1]) >= 3 if match else name.startswith("gemini-")
 
 
 # Tools.
@@ -139,11 +139,11 @@ def _tool(tool: Tool, notes: Notes) -> dict[str, Any]:
     """Its parameters as plain JSON Schema: `parameters` would take a part of OpenAPI's alone."""
     if tool.format is not None:
         notes.add(f"{tool.name} is a free-form tool: Gemini is given a function with one text.")
-    described: dict[str, Any] = {"name": tool.name}
+    entry: dict[str, Any] = {"name": tool.name}
     if tool.description:
-        described["description"] = tool.description
+        entry["description"] = tool.description
     extra = tool_extra(tool, PROTOCOL, notes)
-    return {**extra, **described, "parametersJsonSchema": dict(tool.parameters)}
+    return {**extra, **entry, "parametersJsonSchema": dict(tool.parameters)}
 
 
 # Settings.
@@ -204,7 +204,7 @@ class _Contents:
         self._made: dict[str, deque[tuple[str, str]]] = {}
 
     def all(self) -> list[dict[str, Any]]:
-        said: list[dict[str, Any]] = []
+        contents: list[dict[str, Any]] = []
         for message in self._request.messages:
             role, parts = "user", list[dict[str, Any]]()
             match message.role:
@@ -214,7 +214,9 @@ class _Contents:
                     parts = self._results(message)
                 case "user" | "system":
                     message_members(message, PROTOCOL, self._notes)
-                    parts = [one for part in message.parts for one in _prompt(part, self._notes)]
+                    parts = [
+                        piece for part in message.parts for piece in _prompt(part, self._notes)
+                    ]
                     if message.role == "system":
                         self._notes.add(
                             "What the system says later was sent as words of the user, at its "
@@ -222,31 +224,31 @@ class _Contents:
                         )
             if not parts:
                 continue
-            if said and said[-1]["role"] == role:
-                said[-1]["parts"] += parts
+            if contents and contents[-1]["role"] == role:
+                contents[-1]["parts"] += parts
             else:
-                said.append({"role": role, "parts": parts})
-        return said
+                contents.append({"role": role, "parts": parts})
+        return contents
 
     def _turn(self, message: Message) -> list[dict[str, Any]]:
-        said: list[dict[str, Any]] = []
+        parts: list[dict[str, Any]] = []
         self._made = {}
         signed = not self._new
         for part in message.parts:
             own = part.meta if part.protocol == PROTOCOL else {}
-            one = self._call(part, own) if part.kind == "call" else self._part(part, own)
-            if one is None:
+            item = self._call(part, own) if part.kind == "call" else self._part(part, own)
+            if item is None:
                 continue
-            if "functionCall" in one and not signed:
+            if "functionCall" in item and not signed:
                 signed = True
-                if "thoughtSignature" not in one:
-                    one["thoughtSignature"] = SKIP_VALIDATOR
+                if "thoughtSignature" not in item:
+                    item["thoughtSignature"] = SKIP_VALIDATOR
                     self._notes.add(
                         "Calls without a signature of Gemini's were sent with "
                         f"{SKIP_VALIDATOR}: Gemini 3 refuses them without one."
                     )
-            said.append(one)
-        return said
+            parts.append(item)
+        return parts
 
     def _part(self, part: MessagePart, own: Mapping[str, Any]) -> dict[str, Any] | None:
         rest = own.get("part")
@@ -266,50 +268,54 @@ class _Contents:
                 return None
 
     def _call(self, part: MessagePart, own: Mapping[str, Any]) -> dict[str, Any]:
-        given = own.get("id")
-        given = given if isinstance(given, str) else ""
+        own_id = own.get("id")
+        own_id = own_id if isinstance(own_id, str) else ""
         name = self._name(part.name)
-        self._made.setdefault(part.call_id, deque()).append((name, given))
+        self._made.setdefault(part.call_id, deque()).append((name, own_id))
         extra, rest = own.get("call"), own.get("part")
         call: dict[str, Any] = {"name": name, "args": input_object(part, self._notes)}
         if own.get("absent") and part.text.strip() in ("", "{}"):
             del call["args"]
-        if given:
-            call["id"] = given
+        if own_id:
+            call["id"] = own_id
         if isinstance(extra, Mapping):
             call = {**extra, **call}
         return {"functionCall": call, **(rest if isinstance(rest, Mapping) else {})}
 
     def _name(self, name: str) -> str:
         """A name begins with a letter or an underscore here."""
-        sent = self._names.of(name)
-        fits = sent[0].isalpha() or sent[0] == "_" or sent in (t.name for t in self._request.tools)
-        return sent if fits else f"_{sent}"[:_MOST_NAME]
+        sent_name = self._names.of(name)
+        fits = (
+            sent_name[0].isalpha()
+            or sent_name[0] == "_"
+            or sent_name in (t.name for t in self._request.tools)
+        )
+        return sent_name if fits else f"_{sent_name}"[:_MOST_NAME]
 
     def _results(self, message: Message) -> list[dict[str, Any]]:
         """One answer a call, then the images where the model does not take them inside it."""
-        said: list[dict[str, Any]] = []
-        shown: list[dict[str, Any]] = []
+        parts: list[dict[str, Any]] = []
+        image_parts: list[dict[str, Any]] = []
         for part in message.parts:
-            made = self._made.get(part.call_id)
-            name, given = made.popleft() if made else (self._name(part.name), "")
+            queue = self._made.get(part.call_id)
+            name, own_id = queue.popleft() if queue else (self._name(part.name), "")
             note_foreign(part, PROTOCOL, self._notes)
             own = dict(part.meta) if part.protocol == PROTOCOL else {}
             answer: dict[str, Any] = {**own, "name": name, "response": _response(part)}
-            if given:
-                answer["id"] = given
+            if own_id:
+                answer["id"] = own_id
             images = [_image(piece) for piece in part.content if piece.type == "image"]
             if images and self._new:
                 answer["parts"] = images
             else:
-                shown += images
-            said.append({"functionResponse": answer})
-        if shown:
+                image_parts += images
+            parts.append({"functionResponse": answer})
+        if image_parts:
             self._notes.add(
                 "Images of tool results stand beside them: only Gemini 3 takes them inside."
             )
-            said += [{"text": "The images that the tools returned:"}, *shown]
-        return said
+            parts += [{"text": "The images that the tools returned:"}, *image_parts]
+        return parts
 
 
 def _prompt(part: MessagePart, notes: Notes) -> list[dict[str, Any]]:

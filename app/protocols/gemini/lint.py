@@ -94,20 +94,22 @@ RULES: tuple[LintRule, ...] = (
 """For `parametersJsonSchema`."""
 
 
-def lint_tool(sent: SentTool) -> Iterator[Finding]:
+def lint_tool(tool: SentTool) -> Iterator[Finding]:
     """What Gemini refuses or ignores of a tool as our encoder sends it."""
-    yield from _name(sent)
-    if sent.strict:
-        said = "Gemini has no strict tools: mode VALIDATED is asked for, which holds for all tools."
-        yield Finding("ignored", said, "/strict", "gemini", source=STRICT)
-    if sent.freeform:
-        said = "Gemini has no free-form tools: it is given a function with one text."
-        yield Finding("ignored", said, "/format", "gemini", source=FREEFORM)
-    yield from judged(RULES, nodes(sent.schema), sent, "gemini", "Gemini")
-    yield from _states(sent.schema, sent.where, "drop")
-    for ref in sorted(recursive_refs(sent.schema))[:5]:
-        said = f"Gemini unrolls a schema that refers to itself ({ref}) to a limited depth."
-        yield Finding("ignored", said, sent.where, "gemini", source=SUBSET)
+    yield from _name(tool)
+    if tool.strict:
+        message = (
+            "Gemini has no strict tools: mode VALIDATED is asked for, which holds for all tools."
+        )
+        yield Finding("ignored", message, "/strict", "gemini", source=STRICT)
+    if tool.freeform:
+        message = "Gemini has no free-form tools: it is given a function with one text."
+        yield Finding("ignored", message, "/format", "gemini", source=FREEFORM)
+    yield from judged(RULES, nodes(tool.schema), tool, "gemini", "Gemini")
+    yield from _states(tool.schema, tool.where, "drop")
+    for ref in sorted(recursive_refs(tool.schema))[:5]:
+        message = f"Gemini unrolls a schema that refers to itself ({ref}) to a limited depth."
+        yield Finding("ignored", message, tool.where, "gemini", source=SUBSET)
 
 
 def too_many_items(schema: Any) -> tuple[int, bool] | None:
@@ -123,49 +125,53 @@ def too_many_items(schema: Any) -> tuple[int, bool] | None:
 
 def _states(schema: Any, where: str, fix: Fix) -> Iterator[Finding]:
     """Whether the schema is too complex to serve, as far as a measure of it is known."""
-    if (found := too_many_items(schema)) is not None:
-        count, inferred = found
-        said = f"Gemini takes lists of about {limits.GEMINI_MOST_ITEMS} items in all, not {count:,}"
-        said += ": lower their maxItems, or leave some out."
-        yield Finding("refused", said, where, "gemini", source=STATES, inferred=inferred, fix=fix)
+    if (excess := too_many_items(schema)) is not None:
+        count, inferred = excess
+        message = (
+            f"Gemini takes lists of about {limits.GEMINI_MOST_ITEMS} items in all, not {count:,}"
+        )
+        message += ": lower their maxItems, or leave some out."
+        yield Finding(
+            "refused", message, where, "gemini", source=STATES, inferred=inferred, fix=fix
+        )
 
 
-def _name(sent: SentTool) -> Iterator[Finding]:
-    if not limits.GEMINI_NAME.fullmatch(sent.name):
-        said = (
+def _name(tool: SentTool) -> Iterator[Finding]:
+    if not limits.GEMINI_NAME.fullmatch(tool.name):
+        words = (
             "takes names of 1 to 128 letters, digits, _, ., : and - that begin with a letter or _"
         )
-        message = f"Gemini {said}, not {sent.name[:80]!r}."
+        message = f"Gemini {words}, not {tool.name[:80]!r}."
         yield Finding("refused", message, "/name", "gemini", source=NAMES)
 
 
 def lint_form(entry: Mapping[str, Any], name: str) -> Iterator[Finding]:
     """The same of a function declaration as a file has it, in camelCase or snake_case."""
-    given = camel(entry)
-    for key in given:
+    declaration = camel(entry)
+    for key in declaration:
         if key not in DECLARATION:
-            said = f"Gemini knows no member {key[:80]!r} of a function declaration."
-            yield Finding("refused", said, "", "gemini", source=UNKNOWN)
-    if "parameters" in given and "parametersJsonSchema" in given:
-        said = "Gemini takes parameters or parametersJsonSchema, not both."
-        yield Finding("refused", said, "/parameters", "gemini", source=REFERENCE, inferred=True)
-    if "parameters" not in given:
-        schema = given.get("parametersJsonSchema", {"type": "object", "properties": {}})
-        yield from lint_tool(SentTool(name, str(given.get("description") or ""), schema))
+            message = f"Gemini knows no member {key[:80]!r} of a function declaration."
+            yield Finding("refused", message, "", "gemini", source=UNKNOWN)
+    if "parameters" in declaration and "parametersJsonSchema" in declaration:
+        message = "Gemini takes parameters or parametersJsonSchema, not both."
+        yield Finding("refused", message, "/parameters", "gemini", source=REFERENCE, inferred=True)
+    if "parameters" not in declaration:
+        schema = declaration.get("parametersJsonSchema", {"type": "object", "properties": {}})
+        yield from lint_tool(SentTool(name, str(declaration.get("description") or ""), schema))
         return
     yield from _name(SentTool(name, "", {}))
-    yield from _states(given["parameters"], "/parameters", "gemini")
-    told: dict[str, int] = {}
-    for finding in _plain(given["parameters"], ()):
-        told[finding.source] = told.get(finding.source, 0) + 1
-        if told[finding.source] <= MOST_OF_A_RULE:
+    yield from _states(declaration["parameters"], "/parameters", "gemini")
+    counts: dict[str, int] = {}
+    for finding in _plain(declaration["parameters"], ()):
+        counts[finding.source] = counts.get(finding.source, 0) + 1
+        if counts[finding.source] <= MOST_OF_A_RULE:
             yield finding
 
 
-def camel(given: Mapping[str, Any]) -> dict[str, Any]:
+def camel(entry: Mapping[str, Any]) -> dict[str, Any]:
     """The members by their camelCase names; null is as good as absent."""
-    named = ((_SNAKE.sub(lambda one: one[1].upper(), key), value) for key, value in given.items())
-    return {key: value for key, value in named if value is not None}
+    pairs = ((_SNAKE.sub(lambda step: step[1].upper(), key), value) for key, value in entry.items())
+    return {key: value for key, value in pairs if value is not None}
 
 
 def _plain(schema: Any, place: Place) -> Iterator[Finding]:
@@ -175,39 +181,41 @@ def _plain(schema: Any, place: Place) -> Iterator[Finding]:
         if not isinstance(inner, Mapping):
             yield _refused("takes an object for a schema, nothing else", here, TYPES)
             continue
-        given = camel(inner)
-        yield from _of_one(given, here)
-        if "items" in given:
-            todo.append(((*here, "items"), given["items"]))
+        node = camel(inner)
+        yield from _of_one(node, here)
+        if "items" in node:
+            todo.append(((*here, "items"), node["items"]))
         for keyword in ("properties", "anyOf"):
-            several = given.get(keyword)
+            several = node.get(keyword)
             if isinstance(several, Mapping):
-                todo += [((*here, keyword, key), one) for key, one in several.items()]
+                todo += [((*here, keyword, key), below) for key, below in several.items()]
             elif isinstance(several, list):
-                todo += [((*here, keyword, key), one) for key, one in enumerate(several)]
+                todo += [((*here, keyword, key), below) for key, below in enumerate(several)]
 
 
-def _of_one(given: Mapping[str, Any], here: Place) -> Iterator[Finding]:
-    for key in given:
+def _of_one(node: Mapping[str, Any], here: Place) -> Iterator[Finding]:
+    for key in node:
         if key not in KNOWN:
-            yield _refused(f"knows no `{key[:80]}` in parameters", (*here, key), UNKNOWN, told=here)
-    kind = given.get("type")
-    named = type_name(kind)
+            yield _refused(
+                f"knows no `{key[:80]}` in parameters", (*here, key), UNKNOWN, text_place=here
+            )
+    kind = node.get("type")
+    kind_name = type_name(kind)
     if isinstance(kind, list):
-        yield _refused("takes one type, no list", (*here, "type"), LISTS, told=here)
-    elif kind is not None and named not in TYPES_BY_NUMBER:
-        yield _refused(f"knows no type {str(kind)[:40]!r}", (*here, "type"), TYPES, told=here)
-    elif not here and kind is not None and named != "object":
+        yield _refused("takes one type, no list", (*here, "type"), LISTS, text_place=here)
+    elif kind is not None and kind_name not in TYPES_BY_NUMBER:
+        yield _refused(f"knows no type {str(kind)[:40]!r}", (*here, "type"), TYPES, text_place=here)
+    elif not here and kind is not None and kind_name != "object":
         yield _refused("needs `type: object` at the root of parameters", (*here, "type"), ROOTS)
-    yield from _of_format(given, named, here)
-    yield from _of_enum(given, here)
-    if named == "array" and "items" not in given:
+    yield from _of_format(node, kind_name, here)
+    yield from _of_enum(node, here)
+    if kind_name == "array" and "items" not in node:
         yield _refused("needs `items` of every array", here, ITEMS)
-    elif "items" in given and named != "array":
+    elif "items" in node and kind_name != "array":
         yield _refused("takes `items` beside `type: array` alone", here, NO_ARRAYS)
-    if "anyOf" in given and len(given) > 1:
+    if "anyOf" in node and len(node) > 1:
         yield _refused("takes nothing beside an `anyOf` in parameters", here, ALONE)
-    yield from _of_object(given, named, here)
+    yield from _of_object(node, kind_name, here)
 
 
 def type_name(kind: Any) -> str:
@@ -217,38 +225,40 @@ def type_name(kind: Any) -> str:
     return str(kind).lower()
 
 
-def _of_object(given: Mapping[str, Any], named: str, here: Place) -> Iterator[Finding]:
-    properties = given.get("properties")
+def _of_object(node: Mapping[str, Any], kind_name: str, here: Place) -> Iterator[Finding]:
+    properties = node.get("properties")
     names = properties if isinstance(properties, Mapping) else {}
-    required = given.get("required")
-    if named == "object" and not names and here:
-        said = "takes no object without properties within parameters"
-        yield _refused(f"{said}: name some, or use parametersJsonSchema", here, EMPTY_OBJECTS)
-    elif named == "object" and not names:
-        said = "Older models of Gemini refuse parameters without properties: leave parameters out."
+    required = node.get("required")
+    if kind_name == "object" and not names and here:
+        message = "takes no object without properties within parameters"
+        yield _refused(f"{message}: name some, or use parametersJsonSchema", here, EMPTY_OBJECTS)
+    elif kind_name == "object" and not names:
+        message = (
+            "Older models of Gemini refuse parameters without properties: leave parameters out."
+        )
         where, family = "/parameters", "gemini-2.0 and older"
-        yield Finding("weak", said, where, "gemini", family=family, source=EMPTY_ROOTS)
-    if named != "object" and (names or required):
-        said = "takes properties and required beside `type: object` alone"
-        yield _refused(said, here, NO_OBJECTS)
+        yield Finding("weak", message, where, "gemini", family=family, source=EMPTY_ROOTS)
+    if kind_name != "object" and (names or required):
+        message = "takes properties and required beside `type: object` alone"
+        yield _refused(message, here, NO_OBJECTS)
     for name in required if isinstance(required, list) else ():
         if name not in names:
-            said = f"takes no required property that is not defined, as {str(name)[:40]!r}"
-            yield _refused(said, (*here, "required"), REFERENCE, told=here)
+            message = f"takes no required property that is not defined, as {str(name)[:40]!r}"
+            yield _refused(message, (*here, "required"), REFERENCE, text_place=here)
 
 
-def _of_format(given: Mapping[str, Any], named: str, here: Place) -> Iterator[Finding]:
-    known, place = limits.GEMINI_FORMATS.get(named), (*here, "format")
-    if "format" not in given:
+def _of_format(node: Mapping[str, Any], kind_name: str, here: Place) -> Iterator[Finding]:
+    formats, place = limits.GEMINI_FORMATS.get(kind_name), (*here, "format")
+    if "format" not in node:
         return
-    if known is None:
-        said = "takes a format of texts and numbers alone"
-        yield _refused(said, place, NO_FORMATS, told=here)
-    elif given["format"] not in known:
-        said = f"takes no format but {' and '.join(known)} of the type {named}"
-        source, inferred = (FORMATS, False) if named == "string" else (SCHEMA, True)
-        yield _refused(said, place, source, told=here, inferred=inferred)
-    elif given["format"] == "enum" and not given.get("enum"):
+    if formats is None:
+        words = "takes a format of texts and numbers alone"
+        yield _refused(words, place, NO_FORMATS, text_place=here)
+    elif node["format"] not in formats:
+        words = f"takes no format but {' and '.join(formats)} of the type {kind_name}"
+        source, inferred = (FORMATS, False) if kind_name == "string" else (SCHEMA, True)
+        yield _refused(words, place, source, text_place=here, inferred=inferred)
+    elif node["format"] == "enum" and not node.get("enum"):
         yield _refused("needs an enum with values beside `format: enum`", here, EMPTY_ENUMS)
 
 
@@ -257,23 +267,25 @@ def texts_of(values: Any) -> list[str]:
     return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 
 
-def _of_enum(given: Mapping[str, Any], here: Place) -> Iterator[Finding]:
-    values = given.get("enum")
+def _of_enum(node: Mapping[str, Any], here: Place) -> Iterator[Finding]:
+    values = node.get("enum")
     if not isinstance(values, list) or not values:
         return
     if not all(isinstance(value, str) for value in values):
-        yield _refused("takes texts alone in an enum", (*here, "enum"), NUMBERS, told=here)
+        yield _refused("takes texts alone in an enum", (*here, "enum"), NUMBERS, text_place=here)
     if "" in values:
-        said = "takes no empty text in an enum"
-        yield _refused(said, (*here, "enum"), EMPTY_VALUES, told=here)
-    if type_name(given.get("type")) != "string":
-        said = "takes an enum beside `type: string` alone"
-        yield _refused(said, (*here, "enum"), ENUMS, told=here)
+        words = "takes no empty text in an enum"
+        yield _refused(words, (*here, "enum"), EMPTY_VALUES, text_place=here)
+    if type_name(node.get("type")) != "string":
+        words = "takes an enum beside `type: string` alone"
+        yield _refused(words, (*here, "enum"), ENUMS, text_place=here)
 
 
 def _refused(
-    says: str, place: Place, source: str, *, told: Place | None = None, inferred: bool = False
+    says: str, place: Place, source: str, *, text_place: Place | None = None, inferred: bool = False
 ) -> Finding:
     where = "/parameters" + pointer(place)
-    said = f"Gemini {says}{at(place if told is None else told)}."
-    return Finding("refused", said, where, "gemini", source=source, inferred=inferred, fix="gemini")
+    message = f"Gemini {says}{at(place if text_place is None else text_place)}."
+    return Finding(
+        "refused", message, where, "gemini", source=source, inferred=inferred, fix="gemini"
+    )

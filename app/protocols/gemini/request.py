@@ -85,23 +85,23 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRe
     Model and method stand in the path; without `alt=sse` a stream is one JSON array.
     """
     path, _, query = target.partition("?")
-    found = TAKES.fullmatch(path)
-    assert found is not None
-    model, stream = unquote(found[1]), found[2] == "streamGenerateContent"
+    match = TAKES.fullmatch(path)
+    assert match is not None
+    model, stream = unquote(match[1]), match[2] == "streamGenerateContent"
     as_array = stream and parse_qs(query).get("alt", [""])[-1] != "sse"
-    asked = _asked(object_of(body), model, stream)
-    return replace(asked, stream_type="application/json" if as_array else "")
+    parsed = _asked(object_of(body), model, stream)
+    return replace(parsed, stream_type="application/json" if as_array else "")
 
 
 def count(body: bytes, headers: Mapping[str, str], target: str, created: int = 0) -> bytes:
     """The answer of countTokens: of contents alone, or of a whole request."""
-    found = COUNTING.fullmatch(target)
-    assert found is not None
-    given = fields(object_of(body), ("contents", "generateContentRequest"), "")
-    whole = given.get("generateContentRequest", given)
-    read = _asked(whole, unquote(found[1]), stream=False).input_tokens
-    details = [{"modality": "TEXT", "tokenCount": read}]
-    return encoded({"totalTokens": read, "promptTokensDetails": details})
+    match = COUNTING.fullmatch(target)
+    assert match is not None
+    data = fields(object_of(body), ("contents", "generateContentRequest"), "")
+    whole = data.get("generateContentRequest", data)
+    input_tokens = _asked(whole, unquote(match[1]), stream=False).input_tokens
+    details = [{"modality": "TEXT", "tokenCount": input_tokens}]
+    return encoded({"totalTokens": input_tokens, "promptTokensDetails": details})
 
 
 def _asked(body: Any, model: str, stream: bool) -> ParsedRequest:
@@ -131,9 +131,9 @@ def _asked(body: Any, model: str, stream: bool) -> ParsedRequest:
 def _system(value: Any) -> str:
     if value is None:
         return ""
-    given = fields(value, ("role", "parts"), "system_instruction")
+    content = fields(value, ("role", "parts"), "system_instruction")
     texts = []
-    for place, part in enumerate(typed(given, "parts", list, "system_instruction") or []):
+    for place, part in enumerate(typed(content, "parts", list, "system_instruction") or []):
         where = f"system_instruction.parts[{place}]"
         texts.append(typed(fields(part, _PART, where), "text", str, where) or "")
     return "\n".join(texts)
@@ -141,32 +141,32 @@ def _system(value: Any) -> str:
 
 def _config(value: Any, model: str) -> dict[str, Any]:
     where = "generation_config"
-    given = fields(value, _CONFIG, where)
-    most = typed(given, "maxOutputTokens", int, where)
+    config = fields(value, _CONFIG, where)
+    most = typed(config, "maxOutputTokens", int, where)
     if most is not None and most < 1:
         raise invalid(f"{where}.max_output_tokens", "must be positive.", REFERENCE, inferred=True)
     for name, high in (("temperature", 2.0), ("topP", 1.0)):
-        number = given.get(name, 0.0)
+        number = config.get(name, 0.0)
         if isinstance(number, bool) or not isinstance(number, int | float):
             raise wrong_type(number, f"{where}.{name}", "TYPE_FLOAT")
         if not 0 <= number <= high:
             sentence = f"{name} must be in the range [0.0, {high}]."
             raise invalid(f"{where}.{name}", sentence, REFERENCE, inferred=True)
-    for place, word in enumerate(typed(given, "stopSequences", list, where) or []):
+    for place, word in enumerate(typed(config, "stopSequences", list, where) or []):
         if not isinstance(word, str):
             raise wrong_type(word, f"{where}.stop_sequences[{place}]", "TYPE_STRING")
-    thinking = _thinking(given.get("thinkingConfig"), model)
-    return {"max_tokens": most, "thinking": thinking, "format": _format(given, where)}
+    thinking = _thinking(config.get("thinkingConfig"), model)
+    return {"max_tokens": most, "thinking": thinking, "format": _format(config, where)}
 
 
-def _format(given: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
+def _format(config: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
     """The form that the answer is to have: None for words."""
-    kind = typed(given, "responseMimeType", str, where) or "text/plain"
+    kind = typed(config, "responseMimeType", str, where) or "text/plain"
     if kind not in _MIMES:
-        listed = ", ".join(f"`{one}`" for one in _MIMES)
-        sentence = f"allowed mimetypes are {listed}."
+        names = ", ".join(f"`{mime}`" for mime in _MIMES)
+        sentence = f"allowed mimetypes are {names}."
         raise invalid(f"{where}.response_mime_type", sentence, REFERENCE, inferred=True)
-    schemas = [name for name in ("responseSchema", "responseJsonSchema") if name in given]
+    schemas = [name for name in ("responseSchema", "responseJsonSchema") if name in config]
     formed = kind in ("application/json", "text/x.enum")
     if len(schemas) > 1 or (schemas and not formed):
         sentence = (
@@ -178,10 +178,10 @@ def _format(given: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
     if not formed:
         return None
     schema = None
-    if "responseSchema" in given:
-        schema = plain(given["responseSchema"], f"{where}.response_schema")
-    elif "responseJsonSchema" in given:
-        schema = referring(given["responseJsonSchema"], f"{where}.response_json_schema")
+    if "responseSchema" in config:
+        schema = plain(config["responseSchema"], f"{where}.response_schema")
+    elif "responseJsonSchema" in config:
+        schema = referring(config["responseJsonSchema"], f"{where}.response_json_schema")
     return {"schema": schema, "bare": kind == "text/x.enum"}
 
 
@@ -190,15 +190,15 @@ def _thinking(value: Any, model: str) -> bool:
     if value is None:
         return False
     where = "generation_config.thinking_config"
-    given = fields(value, ("includeThoughts", "thinkingBudget", "thinkingLevel"), where)
-    budget, level = typed(given, "thinkingBudget", int, where), given.get("thinkingLevel")
+    config = fields(value, ("includeThoughts", "thinkingBudget", "thinkingLevel"), where)
+    budget, level = typed(config, "thinkingBudget", int, where), config.get("thinkingLevel")
     if level is not None and (not isinstance(level, str) or level.upper() not in _LEVELS):
         raise wrong_type(level, f"{where}.thinking_level", "an enum of ThinkingLevel")
     if level is not None and budget is not None:
         raise refused("You can only set only one of thinking budget and thinking level.", THINKING)
     if level is not None and not is_three(model):
         raise refused("Thinking level is not supported for this model.", THINKING)
-    return bool(typed(given, "includeThoughts", bool, where)) and budget != 0
+    return bool(typed(config, "includeThoughts", bool, where)) and budget != 0
 
 
 # Contents.
@@ -211,17 +211,19 @@ def _messages(contents: Sequence[Any], model: str) -> tuple[Message, ...]:
     since = _turn_start(contents)
     for place, content in enumerate(contents):
         where = f"contents[{place}]"
-        given = fields(content, ("role", "parts"), where)
-        role = given.get("role", "user")
+        entry = fields(content, ("role", "parts"), where)
+        role = entry.get("role", "user")
         if role not in ("user", "model"):
             raise refused("Please use a valid role: user, model.", ROLES)
-        raw = typed(given, "parts", list, where) or []
+        raw = typed(entry, "parts", list, where) or []
         if not raw:
             raise invalid(f"{where}.parts", "contents.parts must not be empty.", PARTS)
-        read = [fields(one, _PART, f"{where}.parts[{n}]") for n, one in enumerate(raw)]
-        parts = [_part(one, role, f"{where}.parts[{n}]", model) for n, one in enumerate(read)]
+        raw_parts = [fields(item, _PART, f"{where}.parts[{n}]") for n, item in enumerate(raw)]
+        parts = [
+            _part(item, role, f"{where}.parts[{n}]", model) for n, item in enumerate(raw_parts)
+        ]
         results = [part for part in parts if part.kind == "result"]
-        answered = _answered(results, open_calls)
+        answers = _answered(results, open_calls)
         open_calls = [part for part in parts if part.kind == "call"]
         if open_calls and before != "user":
             raise refused(
@@ -230,9 +232,9 @@ def _messages(contents: Sequence[Any], model: str) -> tuple[Message, ...]:
                 TURNS,
             )
         if is_three(model):
-            _check_signatures(read, place, place > since)
+            _check_signatures(raw_parts, place, place > since)
         rest = tuple(part for part in parts if part.kind != "result")
-        messages += [Message("results", answered)] if answered else []
+        messages += [Message("results", answers)] if answers else []
         if rest:
             messages.append(Message("assistant" if role == "model" else "user", rest))
         before = role
@@ -254,8 +256,8 @@ def _paired(messages: Sequence[Message]) -> Iterator[Message]:
         if message.role == "user":
             yield message
             continue
-        given = iter(ids)
-        parts = (replace(p, call_id=next(given)) if p.kind == kind else p for p in message.parts)
+        next_ids = iter(ids)
+        parts = (replace(p, call_id=next(next_ids)) if p.kind == kind else p for p in message.parts)
         yield replace(message, parts=tuple(parts))
 
 
@@ -265,8 +267,8 @@ def _turn_start(contents: Sequence[Any]) -> int:
     for place, content in enumerate(contents):
         if isinstance(content, dict) and content.get("role", "user") == "user":
             parts = content.get("parts")
-            listed = parts if isinstance(parts, list) else []
-            if any(isinstance(part, dict) and "text" in part for part in listed):
+            items = parts if isinstance(parts, list) else []
+            if any(isinstance(part, dict) and "text" in part for part in items):
                 start = place
     return start
 
@@ -284,11 +286,11 @@ def _answered(
                 inferred=True,
             )
         raise _counts()
-    left = {call.call_id for call in calls}
-    answered = []
+    open_ids = {call.call_id for call in calls}
+    answers = []
     for result, call in zip(results, calls, strict=True):
         if result.name != call.name or result.call_id not in ("", call.call_id):
-            other = result.call_id in left and result.call_id != call.call_id
+            other = result.call_id in open_ids and result.call_id != call.call_id
             raise refused(
                 "Please ensure that function response parts come in the order of the function call "
                 f"parts: {result.name} stands where {call.name} was called."
@@ -298,7 +300,7 @@ def _answered(
                 FUNCTIONS,
                 inferred=True,
             )
-        answered.append(
+        answers.append(
             MessagePart(
                 "result",
                 name=result.name,
@@ -307,7 +309,7 @@ def _answered(
                 is_error=result.is_error,
             )
         )
-    return tuple(answered)
+    return tuple(answers)
 
 
 def _counts() -> BadRequest:
@@ -383,8 +385,8 @@ def _part(part: Mapping[str, Any], role: str, where: str, model: str) -> Message
 
 
 def _image(value: Any, where: str) -> Content:
-    given = fields(value, ("mimeType", "data", "displayName"), f"{where}.inline_data")
-    kind, data = (typed(given, name, str, f"{where}.inline_data") for name in ("mimeType", "data"))
+    blob = fields(value, ("mimeType", "data", "displayName"), f"{where}.inline_data")
+    kind, data = (typed(blob, name, str, f"{where}.inline_data") for name in ("mimeType", "data"))
     if not kind:
         raise refused(
             f"Unable to process input at {where}: inline_data.mime_type is empty.",
@@ -395,43 +397,45 @@ def _image(value: Any, where: str) -> Content:
 
 
 def _call(value: Any, where: str) -> MessagePart:
-    given = fields(value, _CALL, where)
-    name = typed(given, "name", str, where) or ""
+    call = fields(value, _CALL, where)
+    name = typed(call, "name", str, where) or ""
     if not name:
         raise invalid(f"{where}.name", "Name cannot be empty.", FUNCTIONS, inferred=True)
-    args = typed(given, "args", dict, where) or {}
-    return MessagePart("call", compact(args), name, typed(given, "id", str, where) or "")
+    args = typed(call, "args", dict, where) or {}
+    return MessagePart("call", compact(args), name, typed(call, "id", str, where) or "")
 
 
-def _output(said: Mapping[str, Any]) -> Any:
+def _output(response: Mapping[str, Any]) -> Any:
     """What a function returned: under the name that Google gives it, or libraries do; else all."""
-    if "output" in said:
-        return said["output"]
-    only = next(iter(said)) if len(said) == 1 else ""
-    return said[only] if only in ("result", "return_value", "content") else said
+    if "output" in response:
+        return response["output"]
+    only = next(iter(response)) if len(response) == 1 else ""
+    return response[only] if only in ("result", "return_value", "content") else response
 
 
 def _response(value: Any, where: str, model: str) -> MessagePart:
-    given = fields(value, _RESPONSE, where)
-    name = typed(given, "name", str, where) or ""
+    entry = fields(value, _RESPONSE, where)
+    name = typed(entry, "name", str, where) or ""
     if not name:
         raise invalid(f"{where}.name", "Name cannot be empty.", FUNCTIONS, inferred=True)
-    if "response" not in given:
+    if "response" not in entry:
         raise wrong_type(None, f"{where}.response", STRUCT)
-    said = typed(given, "response", dict, where)
-    failed = "error" in said and "output" not in said
-    text = said.get("error") if failed else _output(said)
+    response = typed(entry, "response", dict, where)
+    is_error = "error" in response and "output" not in response
+    text = response.get("error") if is_error else _output(response)
     pieces = [Content(text=text if isinstance(text, str) else compact(text))]
-    shown = typed(given, "parts", list, where) or []
-    if shown and not is_three(model):
+    images = typed(entry, "parts", list, where) or []
+    if images and not is_three(model):
         raise refused(
             f"Multimodal function responses are not supported for {model}.",
             FUNCTIONS,
             inferred=True,
         )
-    for place, one in enumerate(shown):
-        inner = fields(one, ("inlineData", "fileData"), f"{where}.parts[{place}]")
+    for place, item in enumerate(images):
+        inner = fields(item, ("inlineData", "fileData"), f"{where}.parts[{place}]")
         if "inlineData" in inner:
             pieces.append(_image(inner["inlineData"], f"{where}.parts[{place}]"))
-    call_id = typed(given, "id", str, where) or ""
-    return MessagePart("result", name=name, call_id=call_id, content=tuple(pieces), is_error=failed)
+    call_id = typed(entry, "id", str, where) or ""
+    return MessagePart(
+        "result", name=name, call_id=call_id, content=tuple(pieces), is_error=is_error
+    )

@@ -48,14 +48,14 @@ def fields(value: Any, known: Collection[str], where: str) -> dict[str, Any]:
     """
     if not isinstance(value, dict):
         raise wrong_type(value, where, "a message")
-    found = {}
+    members = {}
     for key, item in value.items():
         name = _AFTER_LINE.sub(lambda letter: letter[1].upper(), key)
         if name not in known:
             raise unknown(key, where)
         if item is not None:
-            found[name] = item
-    return found
+            members[name] = item
+    return members
 
 
 def unknown(name: str, where: str) -> BadRequest:
@@ -68,8 +68,8 @@ def unknown(name: str, where: str) -> BadRequest:
 
 
 def wrong_type(value: Any, where: str, kind: str) -> BadRequest:
-    shown = compact(value)[:80]
-    return refused(f"Invalid value at '{where}' ({kind}), {shown}", TYPES, field=where)
+    text = compact(value)[:80]
+    return refused(f"Invalid value at '{where}' ({kind}), {text}", TYPES, field=where)
 
 
 def typed(data: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
@@ -112,14 +112,14 @@ def tools_of(value: Any, model: str = "") -> tuple[Tool, ...]:
     entries = typed({"tools": value}, "tools", list, "") or []
     for place, entry in enumerate(entries):
         where = f"tools[{place}]"
-        given = fields(entry, _TOOL, where)
-        declared = typed(given, "functionDeclarations", list, where) or []
-        if len(declared) > limits.GEMINI_MOST_TOOLS:
+        group = fields(entry, _TOOL, where)
+        declarations = typed(group, "functionDeclarations", list, where) or []
+        if len(declarations) > limits.GEMINI_MOST_TOOLS:
             most = limits.GEMINI_MOST_TOOLS
-            said = f"[FIELD_INVALID] At most {most} function declarations can be specified."
-            raise invalid(f"{where}.function_declarations", said, MANY)
-        for number, one in enumerate(declared):
-            tools.append(_tool(one, f"{where}.function_declarations[{number}]", model))
+            sentence = f"[FIELD_INVALID] At most {most} function declarations can be specified."
+            raise invalid(f"{where}.function_declarations", sentence, MANY)
+        for number, declaration in enumerate(declarations):
+            tools.append(_tool(declaration, f"{where}.function_declarations[{number}]", model))
     names = [tool.name for tool in tools]
     for name in names:
         if names.count(name) > 1:
@@ -135,9 +135,9 @@ def tools_of(value: Any, model: str = "") -> tuple[Tool, ...]:
 def _check_states(tools: Sequence[Tool]) -> None:
     """Refuses schemas that are too complex to serve, as far as a measure of it is known."""
     large = [lint.too_many_items(tool.parameters) for tool in tools]
-    found = next((one for one in large if one is not None), None)
+    first = next((excess for excess in large if excess is not None), None)
     total = sum(limits.items_in_all(tool.parameters) for tool in tools)
-    if found is not None or total > limits.GEMINI_MOST_ITEMS:
+    if first is not None or total > limits.GEMINI_MOST_ITEMS:
         raise refused(
             "The specified schema produces a constraint that has too many states for serving. "
             "Typical causes of this error are schemas with lots of text (for example, very long "
@@ -145,13 +145,13 @@ def _check_states(tools: Sequence[Tool]) -> None:
             "nested), or schemas using complex value matchers (for example, integers or numbers "
             "with minimum/maximum bounds or strings with complex formats like date-time)",
             lint.STATES,
-            inferred=found is None or found[1],
+            inferred=first is None or first[1],
         )
 
 
 def _tool(entry: Any, where: str, model: str) -> Tool:
-    given = fields(entry, lint.DECLARATION, where)
-    name = typed(given, "name", str, where) or ""
+    declaration = fields(entry, lint.DECLARATION, where)
+    name = typed(declaration, "name", str, where) or ""
     if not limits.GEMINI_NAME.fullmatch(name):
         raise invalid(
             f"{where}.name",
@@ -160,21 +160,21 @@ def _tool(entry: Any, where: str, model: str) -> Tool:
             "length of 128.",
             lint.NAMES,
         )
-    if "parameters" in given and "parametersJsonSchema" in given:
+    if "parameters" in declaration and "parametersJsonSchema" in declaration:
         raise invalid(
             where,
             "parameters and parameters_json_schema are mutually exclusive.",
             lint.REFERENCE,
             inferred=True,
         )
-    schema: Any = given.get("parametersJsonSchema", {"type": "object", "properties": {}})
-    if "parameters" in given:
-        schema = plain(given["parameters"], f"{where}.parameters", root=True)
+    schema: Any = declaration.get("parametersJsonSchema", {"type": "object", "properties": {}})
+    if "parameters" in declaration:
+        schema = plain(declaration["parameters"], f"{where}.parameters", root=True)
         if schema.get("type") == "object" and not schema.get("properties") and _OLDER.match(model):
             raise _empty(f"{where}.parameters", lint.EMPTY_ROOTS)
     else:
         schema = referring(schema, f"{where}.parameters_json_schema")
-    return Tool(name, typed(given, "description", str, where) or "", schema)
+    return Tool(name, typed(declaration, "description", str, where) or "", schema)
 
 
 _BESIDE = spaced("$ref $id $defs $anchor $schema description default")
@@ -184,9 +184,9 @@ def referring(schema: Any, where: str) -> dict[str, Any]:
     """A JSON Schema as it is; with references, and little beside them."""
     if not isinstance(schema, dict):
         raise wrong_type(schema, where, "a JSON Schema")
-    for _, one, _ in all_written(schema):
-        if isinstance(one, dict) and "$ref" in one and one.keys() - _BESIDE:
-            name = str(one["$ref"]).rpartition("/")[2]
+    for _, node, _ in all_written(schema):
+        if isinstance(node, dict) and "$ref" in node and node.keys() - _BESIDE:
+            name = str(node["$ref"]).rpartition("/")[2]
             raise refused(
                 f"$ref '{name}' was set alongside unsupported fields. If a schema node has $ref "
                 "set, then only description and default can be set alongside it",
@@ -197,8 +197,8 @@ def referring(schema: Any, where: str) -> dict[str, Any]:
 
 def plain(schema: Any, where: str, *, root: bool = False) -> dict[str, Any]:
     """A schema in OpenAPI's words as the JSON Schema it means."""
-    given = fields(schema, lint.KNOWN, where)
-    kind = given.get("type")
+    node = fields(schema, lint.KNOWN, where)
+    kind = node.get("type")
     if isinstance(kind, list):
         raise refused(
             f"Invalid JSON payload received. Unknown name \"type\" at '{where}': Proto field is "
@@ -207,82 +207,84 @@ def plain(schema: Any, where: str, *, root: bool = False) -> dict[str, Any]:
             field=where,
         )
     if kind is not None:
-        given["type"] = lint.type_name(kind)
-        if given["type"] not in lint.TYPES_BY_NUMBER:
+        node["type"] = lint.type_name(kind)
+        if node["type"] not in lint.TYPES_BY_NUMBER:
             raise wrong_type(kind, f"{where}.type", _TYPE)
-    if root and kind is not None and given["type"] != "object":
+    if root and kind is not None and node["type"] != "object":
         raise refused("functionDeclaration parameters schema should be of type OBJECT.", lint.ROOTS)
     for name in _LONG:
-        if isinstance(given.get(name), str) and given[name].isdecimal():
-            given[name] = int(given[name])  # Google writes 64-bit numbers as texts
-    _check_values(given, where)
-    if "anyOf" in given and len(given) > 1:
+        if isinstance(node.get(name), str) and node[name].isdecimal():
+            node[name] = int(node[name])  # Google writes 64-bit numbers as texts
+    _check_values(node, where)
+    if "anyOf" in node and len(node) > 1:
         raise refused(
             f"{where} schema specified other fields alongside any_of. When using any_of, it must "
             "be the only field set.",
             lint.ALONE,
         )
-    _check_children(given, where, root)
-    if "items" in given:
-        given["items"] = plain(given["items"], f"{where}.items")
-    if "properties" in given:
-        inner = typed(given, "properties", dict, where)
-        given["properties"] = {
-            name: plain(one, f"{where}.properties[{place}].value")
-            for place, (name, one) in enumerate(inner.items())
+    _check_children(node, where, root)
+    if "items" in node:
+        node["items"] = plain(node["items"], f"{where}.items")
+    if "properties" in node:
+        inner = typed(node, "properties", dict, where)
+        node["properties"] = {
+            name: plain(below, f"{where}.properties[{place}].value")
+            for place, (name, below) in enumerate(inner.items())
         }
-    if "anyOf" in given:
-        several = typed(given, "anyOf", list, where)
-        given["anyOf"] = [
-            plain(one, f"{where}.any_of[{place}]") for place, one in enumerate(several)
+    if "anyOf" in node:
+        several = typed(node, "anyOf", list, where)
+        node["anyOf"] = [
+            plain(branch, f"{where}.any_of[{place}]") for place, branch in enumerate(several)
         ]
-    known = given.get("properties", {})
-    for place, name in enumerate(typed(given, "required", list, where) or []):
+    known = node.get("properties", {})
+    for place, name in enumerate(typed(node, "required", list, where) or []):
         if name not in known:
             raise invalid(f"{where}.required[{place}]", "property is not defined", lint.REFERENCE)
-    return given
+    return node
 
 
-def _check_values(given: Mapping[str, Any], where: str) -> None:
+def _check_values(node: Mapping[str, Any], where: str) -> None:
     """The enum and the format of a schema, against its type."""
-    kind, form = given.get("type"), typed(given, "format", str, where)
-    values = typed(given, "enum", list, where) or []
+    kind, form = node.get("type"), typed(node, "format", str, where)
+    values = typed(node, "enum", list, where) or []
     for place, value in enumerate(values):
         if not isinstance(value, str):
             raise wrong_type(value, f"{where}.enum[{place}]", "TYPE_STRING")
     if values and kind != "string":
         raise invalid(f"{where}.enum", "only allowed for STRING type", lint.ENUMS)
     if "" in values:
-        said = "cannot be empty"
-        raise invalid(f"{where}.enum[{values.index('')}]", said, lint.EMPTY_VALUES)
+        problem = "cannot be empty"
+        raise invalid(f"{where}.enum[{values.index('')}]", problem, lint.EMPTY_VALUES)
     if form is None:
         return
-    known = limits.GEMINI_FORMATS.get(str(kind))
-    if known is None:
-        said = "format is only supported for NUMBER, INTEGER and STRING type"
-        raise invalid(f"{where}.format", said, lint.NO_FORMATS)
-    if form not in known:
-        said = f"only {' and '.join(map(repr, known))} are supported for {str(kind).upper()} type"
+    formats = limits.GEMINI_FORMATS.get(str(kind))
+    if formats is None:
+        problem = "format is only supported for NUMBER, INTEGER and STRING type"
+        raise invalid(f"{where}.format", problem, lint.NO_FORMATS)
+    if form not in formats:
+        problem = (
+            f"only {' and '.join(map(repr, formats))} are supported for {str(kind).upper()} type"
+        )
         source = lint.FORMATS if kind == "string" else lint.SCHEMA
-        raise invalid(f"{where}.format", said, source, inferred=kind != "string")
+        raise invalid(f"{where}.format", problem, source, inferred=kind != "string")
     if form == "enum" and not values:
-        said = "should be non-empty for STRING type with enum format"
-        raise invalid(f"{where}.enum", said, lint.EMPTY_ENUMS)
+        problem = "should be non-empty for STRING type with enum format"
+        raise invalid(f"{where}.enum", problem, lint.EMPTY_ENUMS)
 
 
-def _check_children(given: Mapping[str, Any], where: str, root: bool) -> None:
+def _check_children(node: Mapping[str, Any], where: str, root: bool) -> None:
     """What stands beside a type that has no such thing, or is missing beside one that has."""
-    kind = given.get("type")
-    if kind == "array" and "items" not in given:
+    kind = node.get("type")
+    if kind == "array" and "items" not in node:
         raise invalid(f"{where}.items", "missing field.", lint.ITEMS)
-    if kind != "array" and "items" in given:
-        said = "field predicate failed: $type == Type.ARRAY"
-        raise invalid(f"{where}.items", said, lint.NO_ARRAYS)
+    if kind != "array" and "items" in node:
+        problem = "field predicate failed: $type == Type.ARRAY"
+        raise invalid(f"{where}.items", problem, lint.NO_ARRAYS)
     for key in ("properties", "required"):
-        if kind != "object" and given.get(key):
-            said = "only allowed for OBJECT type"
-            raise invalid(f"{where}.{key}", said, lint.NO_OBJECTS)
-    if kind == "object" and not given.get("properties") and not root:
+        if kind != "object" and node.get(key):
+            problem = "only allowed for OBJECT type"
+            raise invalid(f"{where}.{key}", problem, lint.NO_OBJECTS)
+    if kind == "object" and not node.get("properties") and not root:
         raise _empty(where, lint.EMPTY_OBJECTS)
 
 
@@ -295,23 +297,23 @@ def choice_of(value: Any, tools: Sequence[Tool]) -> ToolChoice:
     where = "tool_config.function_calling_config"
     known = ("functionCallingConfig", "retrievalConfig", "includeServerSideToolInvocations")
     outer = fields(value or {}, known, "tool_config")
-    given = fields(
+    config = fields(
         outer.get("functionCallingConfig", {}),
         ("mode", "allowedFunctionNames", "streamFunctionCallArguments"),
         where,
     )
-    mode = given.get("mode", "AUTO")
+    mode = config.get("mode", "AUTO")
     if not isinstance(mode, str) or mode.upper() not in _MODES:
         raise wrong_type(mode, inside(where, "mode"), "an enum of FunctionCallingConfig.Mode")
     mode = mode.upper()
-    if typed(given, "streamFunctionCallArguments", bool, where):
+    if typed(config, "streamFunctionCallArguments", bool, where):
         raise invalid(
             where,
             "stream_function_call_arguments is for Vertex.",
             lint.REFERENCE,
             inferred=True,
         )
-    allowed = typed(given, "allowedFunctionNames", list, where) or []
+    allowed = typed(config, "allowedFunctionNames", list, where) or []
     if mode == "ANY" and not tools:
         raise refused(
             "Function calling config is set without function_declarations.",

@@ -41,13 +41,13 @@ class Gemini:
             if key in root:
                 self.losses.add(f"{key} at the top level is dropped", ())
                 del root[key]
-        done = self.of({**root, "type": "object"}, ())
-        if too_many_items(done) is not None:
-            done = without_items(done, self.losses)
-        for finding in lint_form({"parameters": done}, "x"):
+        result = self.of({**root, "type": "object"}, ())
+        if too_many_items(result) is not None:
+            result = without_items(result, self.losses)
+        for finding in lint_form({"parameters": result}, "x"):
             if finding.severity == "refused":
                 self.losses.add(f"Still refused: {finding.message.rstrip('.')}", ())
-        return done
+        return result
 
     def of(self, schema: Any, place: Place) -> dict[str, Any]:
         if not isinstance(schema, Mapping):
@@ -59,22 +59,22 @@ class Gemini:
         self.bounds(node, place)
         self.values(node, place)
         self.choose(node, place)
-        told = self.drop(node, place)
+        dropped = self.drop(node, place)
         if "anyOf" in node:
-            return self.union(node, told, nullable, place)
+            return self.union(node, dropped, nullable, place)
         if nullable:
             node["nullable"] = True
         self.inner(node, place)
-        self.format(node, told, place)
-        return described(node, told)
+        self.format(node, dropped, place)
+        return described(node, dropped)
 
-    def format(self, node: dict[str, Any], told: dict[str, Any], place: Place) -> None:
+    def format(self, node: dict[str, Any], dropped: dict[str, Any], place: Place) -> None:
         """A format that its type does not have is told in the description."""
         form = node.get("format")
-        known = limits.GEMINI_FORMATS.get(str(node.get("type")), ())
-        if form is None or (form in known and (form != "enum" or node.get("enum"))):
+        formats = limits.GEMINI_FORMATS.get(str(node.get("type")), ())
+        if form is None or (form in formats and (form != "enum" or node.get("enum"))):
             return
-        told["format"] = node.pop("format")
+        dropped["format"] = node.pop("format")
         self.losses.add("format is no longer checked", place)
 
     def folded(self, schema: Mapping[str, Any], place: Place) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class Gemini:
         """`const` and `enum`: texts as an enum, integers as bounds, others as choices."""
         if "const" in node:
             only = node.pop("const")
-            node["enum"] = [one for one in node.get("enum", [only]) if same(one, only)]
+            node["enum"] = [value for value in node.get("enum", [only]) if same(value, only)]
         values = node.get("enum")
         if not isinstance(values, list):
             return
@@ -114,10 +114,10 @@ class Gemini:
         del node["enum"]
         texts = [value for value in values if isinstance(value, str)]
         choices: list[dict[str, Any]] = [{"type": "string", "enum": texts}] if texts else []
-        for one in values:
-            match kind_of(one):
+        for item in values:
+            match kind_of(item):
                 case "integer":
-                    whole = int(one)
+                    whole = int(item)
                     choices.append({"type": "integer", "minimum": whole, "maximum": whole})
                 case "null":
                     choices.append({"type": "null"})
@@ -165,7 +165,7 @@ class Gemini:
             node["anyOf"] = [{"type": kind} for kind in kinds]
 
     def drop(self, node: dict[str, Any], place: Place) -> dict[str, Any]:
-        told: dict[str, Any] = {}
+        dropped: dict[str, Any] = {}
         for key in list(node):
             if key in KNOWN and not (key == "items" and isinstance(node[key], list)):
                 continue
@@ -178,34 +178,37 @@ class Gemini:
             if not key.startswith("x-"):
                 self.losses.add(f"{key} is no longer checked", place)
                 if not isinstance(value, Mapping | list):
-                    told[key] = value
-        return told
+                    dropped[key] = value
+        return dropped
 
     def union(
-        self, node: dict[str, Any], told: Mapping[str, Any], nullable: bool, place: Place
+        self, node: dict[str, Any], dropped: Mapping[str, Any], nullable: bool, place: Place
     ) -> dict[str, Any]:
         """Nothing stands beside an anyOf: what did goes into each choice."""
         nullable = bool(node.pop("nullable", False)) or nullable
         several = spread(node, self.losses, place)
-        said = node.get("description")
-        made: list[dict[str, Any]] = []
-        for index, one in enumerate(several):
-            choice = self.of(one, (*place, "anyOf", index))
-            made += choice.get("anyOf", [choice])
-        nullable = nullable or _NULL in made
-        made = [described(one, told) for one in made if one != _NULL]
-        if isinstance(said, str):
-            made = [{**one, "description": one.get("description", said)} for one in made]
-        if not made:
+        description = node.get("description")
+        branches: list[dict[str, Any]] = []
+        for index, branch in enumerate(several):
+            choice = self.of(branch, (*place, "anyOf", index))
+            branches += choice.get("anyOf", [choice])
+        nullable = nullable or _NULL in branches
+        branches = [described(branch, dropped) for branch in branches if branch != _NULL]
+        if isinstance(description, str):
+            branches = [
+                {**branch, "description": branch.get("description", description)}
+                for branch in branches
+            ]
+        if not branches:
             return dict(_NULL)
-        if len(made) == 1:
-            return {**made[0], "nullable": True} if nullable else made[0]
-        return {"anyOf": [*made, dict(_NULL)] if nullable else made}
+        if len(branches) == 1:
+            return {**branches[0], "nullable": True} if nullable else branches[0]
+        return {"anyOf": [*branches, dict(_NULL)] if nullable else branches}
 
     def inner(self, node: dict[str, Any], place: Place) -> None:
         """The items of arrays and the properties of objects; of no other type are there any."""
-        given = node.pop("properties", None)
-        properties = dict(given) if isinstance(given, Mapping) else {}
+        raw = node.pop("properties", None)
+        properties = dict(raw) if isinstance(raw, Mapping) else {}
         for name in node.get("required") or ():
             properties.setdefault(name, {})
         if "type" not in node and (properties or "items" in node):
@@ -216,7 +219,7 @@ class Gemini:
         else:
             node.pop("items", None)
         if node.get("type") == "object":
-            if given is not None or properties:
+            if raw is not None or properties:
                 node["properties"] = {
                     name: self.of(prop, (*place, "properties", name))
                     for name, prop in properties.items()

@@ -35,20 +35,20 @@ _STOP = {"stop": "STOP", "calls": "STOP", "length": "MAX_TOKENS", "refusal": "SA
 _KEYS = "https://ai.google.dev/gemini-api/docs/troubleshooting"
 
 
-def frames(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
+def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
     """The stream of one answer: events with Windows line ends, or the elements of an array.
 
     No marker closes it; the finish reason comes in an event of its own, with an empty text.
     """
-    chance, model = stamp.chance(), asked.request.model
-    as_array, first, said, thought, calls = asked.stream_type != "", True, 0, 0, 0
+    chance, model = stamp.chance(), parsed.request.model
+    as_array, first, text_chars, thought, calls = parsed.stream_type != "", True, 0, 0, 0
 
     def event(
         part: Mapping[str, Any], pause: float, tag: Tag, end: Mapping[str, Any], args: str = ""
     ) -> OutgoingFrame:
         nonlocal first
-        usage = _usage(asked, said, thought, calls)
-        text = _text(_response([part], end, usage, asked, stamp), args, as_array)
+        usage = _usage(parsed, text_chars, thought, calls)
+        text = _text(_response([part], end, usage, parsed, stamp), args, as_array)
         head = ("[" if first else ",\r\n") if as_array else "data: "
         wait, first = chance.uniform(*FIRST_TOKEN_S) if first else pause, False
         tail = ("]" if end else "") if as_array else "\r\n\r\n"
@@ -56,38 +56,38 @@ def frames(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> Iterator
 
     for block in _sayable(reply):
         if block.kind == "call":
-            part = _call(block, calls, asked, stamp)
-            said, calls = said + len(block.text), calls + 1
+            part = _call(block, calls, parsed, stamp)
+            text_chars, calls = text_chars + len(block.text), calls + 1
             yield event(part, 0.0, "args", {}, block.text)
             continue
         for piece in pieces(block, chance):
             if block.kind == "thinking":
                 thought += len(piece)
             else:
-                said += len(piece)
+                text_chars += len(piece)
             yield event(_prose(block, piece), delta_pause(block, chance), "text", {})
     signed = {"thoughtSignature": _signature(stamp)} if is_three(model) and not calls else {}
     yield event({"text": "", **signed}, 0.0, "finish", _finish(reply))
 
 
-def whole(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> bytes:
+def whole(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
     """The answer of generateContent."""
     parts: list[dict[str, Any]] = []
     args: list[str] = []
     blocks = _sayable(reply)
     for block in blocks:
         if block.kind == "call":
-            parts.append(_call(block, len(args), asked, stamp))
+            parts.append(_call(block, len(args), parsed, stamp))
             args.append(block.text)
         else:
             parts.append(_prose(block, block.text))
-    if is_three(asked.request.model) and not args and parts:
+    if is_three(parsed.request.model) and not args and parts:
         parts[-1]["thoughtSignature"] = _signature(stamp)
     thought = sum(len(block.text) for block in blocks if block.kind == "thinking")
-    said = sum(len(block.text) for block in blocks) - thought
-    usage = _usage(asked, said, thought, len(args))
+    text_chars = sum(len(block.text) for block in blocks) - thought
+    usage = _usage(parsed, text_chars, thought, len(args))
     text = json.dumps(
-        _response(parts, _finish(reply), usage, asked, stamp), ensure_ascii=False, indent=2
+        _response(parts, _finish(reply), usage, parsed, stamp), ensure_ascii=False, indent=2
     )
     for place, argument in enumerate(args):
         text = text.replace(f'"{_place(stamp, place)}"', argument, 1)
@@ -132,14 +132,14 @@ def _prose(block: ReplyBlock, text: str) -> dict[str, Any]:
     return {"text": text, "thought": True} if block.kind == "thinking" else {"text": text}
 
 
-def _call(block: ReplyBlock, place: int, asked: ParsedRequest, stamp: IdSource) -> dict[str, Any]:
+def _call(block: ReplyBlock, place: int, parsed: ParsedRequest, stamp: IdSource) -> dict[str, Any]:
     """A call; in place of its arguments, which go out to the letter, a text that stands nowhere
     else. Of Gemini 3 it has an id, and the first of a step is signed.
     """
     call: dict[str, Any] = {"name": block.name}
     if block.text:
         call["args"] = _place(stamp, place)
-    if not is_three(asked.request.model):
+    if not is_three(parsed.request.model):
         return {"functionCall": call}
     part: dict[str, Any] = {"functionCall": call | {"id": stamp.id("", place, 8).lower()}}
     return part if place else part | {"thoughtSignature": _signature(stamp)}
@@ -161,7 +161,7 @@ def _response(
     parts: list[Any],
     end: Mapping[str, Any],
     usage: Mapping[str, Any],
-    asked: ParsedRequest,
+    parsed: ParsedRequest,
     stamp: IdSource,
 ) -> dict[str, Any]:
     candidate = {"content": {"parts": parts, "role": "model"}, **end, "index": 0}
@@ -170,7 +170,7 @@ def _response(
     return {
         "candidates": [candidate],
         "usageMetadata": usage,
-        "modelVersion": asked.request.model,
+        "modelVersion": parsed.request.model,
         "responseId": stamp.id("", 0, 23),
     }
 
@@ -179,32 +179,36 @@ def _text(value: Mapping[str, Any], args: str, as_array: bool) -> str:
     """An event: on one line, or as the array has it, over many. The arguments of its one call are
     put in to the letter; a line end between their members is as good as a space.
     """
-    written = json.dumps(value, ensure_ascii=False, indent=2) if as_array else compact(value)
+    json_text = json.dumps(value, ensure_ascii=False, indent=2) if as_array else compact(value)
     (part,) = value["candidates"][0]["content"].get("parts", [{}])
     place = part.get("functionCall", {}).get("args")
     line = args.replace("\r", " ").replace("\n", " ")
-    return written.replace(f'"{place}"', line, 1) if place else written
+    return json_text.replace(f'"{place}"', line, 1) if place else json_text
 
 
 def _finish(reply: ModelReply) -> dict[str, Any]:
     broken = _broken(reply)
     if broken is not None and reply.stop != "length":
-        told = f"Malformed function call: {broken.name}({broken.text[:200]})"
-        return {"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": told}
+        message = f"Malformed function call: {broken.name}({broken.text[:200]})"
+        return {"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": message}
     reason = {"finishReason": _STOP.get(reply.stop, reply.stop)}
     if reply.stop == "calls":
         return reason | {"finishMessage": "Model generated function call(s)."}
     return reason
 
 
-def _usage(asked: ParsedRequest, said: int, thought: int, calls: int) -> dict[str, Any]:
+def _usage(parsed: ParsedRequest, text_chars: int, thought: int, calls: int) -> dict[str, Any]:
     """`said` and `thought` are in characters; thoughts are counted apart, as Gemini does."""
-    read, spent, thought = asked.input_tokens, (said + 3) // 4 + 8 * calls, (thought + 3) // 4
-    usage: dict[str, Any] = {"promptTokenCount": read}
-    if spent:
-        usage["candidatesTokenCount"] = spent
-    usage["totalTokenCount"] = read + spent + thought
-    usage["promptTokensDetails"] = [{"modality": "TEXT", "tokenCount": read}]
+    prompt_tokens, answer_tokens, thought = (
+        parsed.input_tokens,
+        (text_chars + 3) // 4 + 8 * calls,
+        (thought + 3) // 4,
+    )
+    usage: dict[str, Any] = {"promptTokenCount": prompt_tokens}
+    if answer_tokens:
+        usage["candidatesTokenCount"] = answer_tokens
+    usage["totalTokenCount"] = prompt_tokens + answer_tokens + thought
+    usage["promptTokensDetails"] = [{"modality": "TEXT", "tokenCount": prompt_tokens}]
     return usage | ({"thoughtsTokenCount": thought} if thought else {})
 
 
@@ -233,14 +237,14 @@ STATUSES: Mapping[int, tuple[str, str | None]] = {
 def error(problem: BadRequest, request_id: str) -> bytes:
     """The error body, over many lines as Google writes it."""
     known = STATUSES.get(problem.status, STATUSES[400])[0]
-    told: dict[str, Any] = {
+    body: dict[str, Any] = {
         "code": problem.status,
         "message": str(problem),
         "status": problem.kind if problem.kind.isupper() else known,
     }
     if details := list(_details(problem)):
-        told["details"] = details
-    return json.dumps({"error": told}, indent=2).encode() + b"\n"
+        body["details"] = details
+    return json.dumps({"error": body}, indent=2).encode() + b"\n"
 
 
 def _details(problem: BadRequest) -> Iterator[dict[str, Any]]:
@@ -312,7 +316,7 @@ END = ProviderServer(
         kind="PERMISSION_DENIED",
         source=_KEYS,
     ),
-    bad_key=lambda given: BadRequest(
+    bad_key=lambda key: BadRequest(
         "API key not valid. Please pass a valid API key.",
         kind="INVALID_ARGUMENT",
         code="API_KEY_INVALID",

@@ -168,18 +168,18 @@ def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:
 
 def models(value: Any) -> tuple[ModelInfo, ...]:
     """GET /api/tags. Spec: https://docs.ollama.com/api/tags"""
-    return tuple(_model(one) for one in listed(value, "models"))
+    return tuple(_model(entry) for entry in listed(value, "models"))
 
 
-def _model(one: Mapping[str, Any]) -> ModelInfo:
+def _model(entry: Mapping[str, Any]) -> ModelInfo:
     """Capabilities are told by newer servers only."""
-    id_ = _id(one.get("model")) or _id(one.get("name"))
-    found = one.get("details")
-    details = found if isinstance(found, dict) else {}
-    told = [_id(details.get(key)) for key in ("parameter_size", "quantization_level")]
-    size = ", ".join(word for word in told if word)
-    window = _whole(details.get("context_length")) or _whole(one.get("context_length"))
-    able = one.get("capabilities")
+    id_ = _id(entry.get("model")) or _id(entry.get("name"))
+    raw = entry.get("details")
+    details = raw if isinstance(raw, dict) else {}
+    words = [_id(details.get(key)) for key in ("parameter_size", "quantization_level")]
+    size = ", ".join(word for word in words if word)
+    window = _whole(details.get("context_length")) or _whole(entry.get("context_length"))
+    able = entry.get("capabilities")
     if not isinstance(able, list):
         return ModelInfo(id_, f"{id_} ({size})" if size else id_, window=window)
     return ModelInfo(

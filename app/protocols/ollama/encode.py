@@ -115,20 +115,20 @@ def _add_params(body: dict[str, Any], params: Mapping[str, Any], notes: Notes) -
 
 def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
     ids, names = Ids(_ID, "Ollama", notes), Names(_MOST_NAME, request.tools, notes)
-    said: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     if request.system:
-        said.append({"role": "system", "content": request.system})
+        messages.append({"role": "system", "content": request.system})
     for message in request.messages:
         match message.role:
             case "user" | "system" as role:
-                said += _user(message, role, notes)
+                messages += _user(message, role, notes)
             case "assistant":
-                one = _assistant(message, ids, names, notes)
-                if len(one) > 2 or one["content"]:
-                    said.append(one)
+                entry = _assistant(message, ids, names, notes)
+                if len(entry) > 2 or entry["content"]:
+                    messages.append(entry)
             case "results":
-                said += _results(message, ids, names, notes)
-    return said
+                messages += _results(message, ids, names, notes)
+    return messages
 
 
 def _user(message: Message, role: str, notes: Notes) -> list[dict[str, Any]]:
@@ -142,24 +142,24 @@ def _user(message: Message, role: str, notes: Notes) -> list[dict[str, Any]]:
 
 def _shown(text: str, images: list[Content], role: str = "user") -> dict[str, Any]:
     """A message of the user, or the system; images go beside the text, as bare base64."""
-    said: dict[str, Any] = {"role": role, "content": text}
-    return {**said, "images": [image.data for image in images]} if images else said
+    entry: dict[str, Any] = {"role": role, "content": text}
+    return {**entry, "images": [image.data for image in images]} if images else entry
 
 
 def _assistant(message: Message, ids: Ids, names: Names, notes: Notes) -> dict[str, Any]:
-    said: dict[str, Any] = {"role": "assistant", "content": ""}
+    entry: dict[str, Any] = {"role": "assistant", "content": ""}
     for part in message.parts:
         match part.kind:
             case "text" | "refusal":
-                said["content"] += part.text
+                entry["content"] += part.text
             case "thinking" if part.protocol == PROTOCOL or part.origin == "model":
                 # Bare text, which no server signs: any model there may read it.
-                said["thinking"] = said.get("thinking", "") + part.text
+                entry["thinking"] = entry.get("thinking", "") + part.text
             case "call":
-                said.setdefault("tool_calls", []).append(_call(part, ids, names, notes))
+                entry.setdefault("tool_calls", []).append(_call(part, ids, names, notes))
             case _:
                 notes.foreign(part)
-    return said
+    return entry
 
 
 def _call(part: MessagePart, ids: Ids, names: Names, notes: Notes) -> dict[str, Any]:
@@ -175,22 +175,22 @@ def _call(part: MessagePart, ids: Ids, names: Names, notes: Notes) -> dict[str, 
 
 def _results(message: Message, ids: Ids, names: Names, notes: Notes) -> list[dict[str, Any]]:
     """One message a result, then one of the user with the images, which `tool` cannot carry."""
-    said: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     images: list[Content] = []
     for part in message.parts:
-        shown = [piece for piece in part.content if piece.type == "image"]
+        pieces = [piece for piece in part.content if piece.type == "image"]
         note_foreign(part, PROTOCOL, notes)
         text = error_text(part, "Ollama", notes)
-        said.append(
+        messages.append(
             {
                 "role": "tool",
                 "tool_name": names.of(part.name),
                 "tool_call_id": ids.of_result(part.call_id),
-                "content": text or ("The image follows in the next message." if shown else ""),
+                "content": text or ("The image follows in the next message." if pieces else ""),
             }
         )
-        images += shown
+        images += pieces
     if images:
         notes.add("Images of tool results were sent in a message of the user.")
-        said.append(_shown("The images that the tools returned:", images))
-    return said
+        messages.append(_shown("The images that the tools returned:", images))
+    return messages

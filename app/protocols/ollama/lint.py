@@ -27,25 +27,25 @@ _TYPES: Mapping[str, tuple[type, str]] = {
 }
 
 
-def lint_tool(sent: SentTool) -> Iterator[Finding]:
+def lint_tool(tool: SentTool) -> Iterator[Finding]:
     """What Ollama refuses or ignores of a tool."""
-    if sent.strict:
-        said = "Ollama has no strict mode: arguments may not fit their schema."
-        yield Finding("ignored", said, "/strict", "ollama", source=NO_STRICT)
-    if sent.freeform:
-        said = "Ollama has no free-form tools: it is sent a tool with one text."
-        yield Finding("ignored", said, "/format", "ollama", source=FREEFORM)
-    if not isinstance(sent.schema, Mapping):
+    if tool.strict:
+        message = "Ollama has no strict mode: arguments may not fit their schema."
+        yield Finding("ignored", message, "/strict", "ollama", source=NO_STRICT)
+    if tool.freeform:
+        message = "Ollama has no free-form tools: it is sent a tool with one text."
+        yield Finding("ignored", message, "/format", "ollama", source=FREEFORM)
+    if not isinstance(tool.schema, Mapping):
         yield _refused("needs an object for parameters", ())
         return
-    if not isinstance(sent.schema.get("type", ""), str):
+    if not isinstance(tool.schema.get("type", ""), str):
         yield _refused("takes one type at the root, no list", ("type",))
-    yield from _dropped(sent.schema, (), ROOT)
-    told = 0
-    for place, inner in _properties(sent.schema):
+    yield from _dropped(tool.schema, (), ROOT)
+    count = 0
+    for place, inner in _properties(tool.schema):
         for finding in _of_property(inner, place):
-            told += 1
-            if told <= 5 * MOST_OF_A_RULE:
+            count += 1
+            if count <= 5 * MOST_OF_A_RULE:
                 yield finding
 
 
@@ -57,11 +57,11 @@ def _properties(schema: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
             yield place, inner
         if not isinstance(inner, Mapping):
             continue
-        named, listed = inner.get("properties"), inner.get("anyOf")
-        for name, one in named.items() if isinstance(named, Mapping) else ():
-            todo.append(((*place, "properties", name), one))
-        for index, one in enumerate(listed if place and isinstance(listed, list) else ()):
-            todo.append(((*place, "anyOf", index), one))
+        properties, branches = inner.get("properties"), inner.get("anyOf")
+        for name, below in properties.items() if isinstance(properties, Mapping) else ():
+            todo.append(((*place, "properties", name), below))
+        for index, below in enumerate(branches if place and isinstance(branches, list) else ()):
+            todo.append(((*place, "anyOf", index), below))
 
 
 def _of_property(schema: Any, place: Place) -> Iterator[Finding]:
@@ -75,15 +75,17 @@ def _of_property(schema: Any, place: Place) -> Iterator[Finding]:
     yield from _dropped(schema, place, PROPERTY)
 
 
-def _dropped(schema: Mapping[str, Any], place: Place, known: tuple[str, ...]) -> Iterator[Finding]:
+def _dropped(
+    schema: Mapping[str, Any], place: Place, keywords: tuple[str, ...]
+) -> Iterator[Finding]:
     for key in schema:
-        if key not in known and not (key == "additionalProperties" and schema[key] is False):
-            said = f"Ollama drops `{str(key)[:60]}`{at(place)}: the model is not told of it."
+        if key not in keywords and not (key == "additionalProperties" and schema[key] is False):
+            message = f"Ollama drops `{str(key)[:60]}`{at(place)}: the model is not told of it."
             fix: Fix = "inline" if key == "$ref" else ""
             where = "/parameters" + pointer((*place, str(key)))
-            yield Finding("ignored", said, where, "ollama", source=GO, inferred=True, fix=fix)
+            yield Finding("ignored", message, where, "ollama", source=GO, inferred=True, fix=fix)
 
 
 def _refused(says: str, place: Place, source: str = GO) -> Finding:
-    said = f"Ollama {says}{at(place)}."
-    return Finding("refused", said, "/parameters" + pointer(place), "ollama", source=source)
+    message = f"Ollama {says}{at(place)}."
+    return Finding("refused", message, "/parameters" + pointer(place), "ollama", source=source)

@@ -116,8 +116,10 @@ def _format(value: Any) -> Mapping[str, Any] | None:
     if value == "json":
         return {}
     if not isinstance(value, dict):
-        said = f'invalid format: {compact(value)}; expected "json" or a valid JSON Schema object'
-        raise _refused(said, FORMAT, 500)
+        sentence = (
+            f'invalid format: {compact(value)}; expected "json" or a valid JSON Schema object'
+        )
+        raise _refused(sentence, FORMAT, 500)
     return {"schema": value}
 
 
@@ -158,9 +160,9 @@ def _tool(entry: Any) -> Tool:
     where += ".parameters"
     _typed(schema, "type", str, f"{where}.type of type string")
     required = _typed(schema, "required", list, f"{where}.required of type []string") or []
-    for one in required:
-        if not isinstance(one, str):
-            raise _wrong(one, f"{where}.required of type string")
+    for item in required:
+        if not isinstance(item, str):
+            raise _wrong(item, f"{where}.required of type string")
     properties = _typed(
         schema, "properties", dict, f"{where}.properties of type map[string]api.ToolProperty"
     )
@@ -182,12 +184,12 @@ def _check_property(value: Any, where: str) -> None:
     """A property, those of its own and the choices of its anyOf; `items` may be anything."""
     todo = [value]
     while todo:
-        one = todo.pop()
-        if not isinstance(one, dict):
-            raise _wrong(one, f"{where} of type api.ToolProperty")
+        node = todo.pop()
+        if not isinstance(node, dict):
+            raise _wrong(node, f"{where} of type api.ToolProperty")
         for key, (kind, name) in _PROPERTY.items():
-            _typed(one, key, kind, f"{where}.{key} of type {name}")
-        todo += [*(one.get("properties") or {}).values(), *(one.get("anyOf") or ())]
+            _typed(node, key, kind, f"{where}.{key} of type {name}")
+        todo += [*(node.get("properties") or {}).values(), *(node.get("anyOf") or ())]
 
 
 def _messages(value: Any) -> tuple[tuple[Message, ...], str]:
@@ -223,9 +225,9 @@ def _messages(value: Any) -> tuple[tuple[Message, ...], str]:
 
 
 def _images(entry: Mapping[str, Any]) -> list[MessagePart]:
-    found = _typed(entry, "images", list, "ChatRequest.messages.images of type []api.ImageData")
+    values = _typed(entry, "images", list, "ChatRequest.messages.images of type []api.ImageData")
     images = []
-    for image in found or []:
+    for image in values or []:
         if not isinstance(image, str):
             raise _wrong(image, "ChatRequest.messages.images of type api.ImageData")
         try:
@@ -267,11 +269,11 @@ def _result(entry: Mapping[str, Any], text: str, waiting: list[MessagePart]) -> 
     """A result, paired with its call by id, else by name, else by order; none of it is checked."""
     name = _typed(entry, "tool_name", str, "ChatRequest.messages.tool_name of type string") or ""
     name = name or str(entry.get("name") or "")  # as older clients say it
-    given = _typed(entry, "tool_call_id", str, "ChatRequest.messages.tool_call_id of type string")
-    id_, named = _paired(given or "", name, waiting)
+    call_id = _typed(entry, "tool_call_id", str, "ChatRequest.messages.tool_call_id of type string")
+    id_, call_name = _paired(call_id or "", name, waiting)
     return MessagePart(
         "result",
-        name=named,
+        name=call_name,
         call_id=id_,
         content=(Content(text=text),) if text else (),
         # There is no field for a failure in this protocol: clients say it in the text.
@@ -279,17 +281,17 @@ def _result(entry: Mapping[str, Any], text: str, waiting: list[MessagePart]) -> 
     )
 
 
-def _paired(given: str, name: str, waiting: list[MessagePart]) -> tuple[str, str]:
+def _paired(call_id: str, name: str, waiting: list[MessagePart]) -> tuple[str, str]:
     """The call that a result answers, taken out of `waiting`."""
     tests: Sequence[Any] = (
-        lambda call: given and call.call_id == given,
+        lambda call: call_id and call.call_id == call_id,
         lambda call: name and call.name == name,
         # Of a call that came without an id, a client makes up one for the result.
-        lambda call: not name and (not given or call.call_id.startswith(_OURS)),
+        lambda call: not name and (not call_id or call.call_id.startswith(_OURS)),
     )
     for test in tests:
-        found = next((call for call in waiting if test(call)), None)
-        if found is not None:
-            waiting.remove(found)
-            return found.call_id, found.name
-    return given, name
+        match = next((call for call in waiting if test(call)), None)
+        if match is not None:
+            waiting.remove(match)
+            return match.call_id, match.name
+    return call_id, name

@@ -37,39 +37,39 @@ _VERSION = "0.12.6"
 _NS = 1_000_000_000
 
 
-def frames(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
+def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
     """The stream of one answer: a line for each delta, one for each call, one for the end."""
     chance = stamp.chance()
     first = chance.uniform(*FIRST_TOKEN_S)
     place = 0
     for block in _sayable(reply):
         if block.kind == "call":
-            said = _line(asked, stamp, f'"content":"","tool_calls":[{_call(block, place, stamp)}]')
-            yield OutgoingFrame(said, first + delta_pause(block, chance), "args")
+            line = _line(parsed, stamp, f'"content":"","tool_calls":[{_call(block, place, stamp)}]')
+            yield OutgoingFrame(line, first + delta_pause(block, chance), "args")
             place, first = place + 1, 0.0
             continue
         for piece in pieces(block, chance):
             message = {"content": "", _FIELDS[block.kind]: piece}
             tag: Tag = "text"
             pause = first + delta_pause(block, chance)
-            yield OutgoingFrame(_line(asked, stamp, compact(message)[1:-1]), pause, tag)
+            yield OutgoingFrame(_line(parsed, stamp, compact(message)[1:-1]), pause, tag)
             first = 0.0
-    end = compact(_end(reply, asked, stamp))[1:-1]
-    yield OutgoingFrame(_line(asked, stamp, '"content":""', end), first, "finish")
+    end = compact(_end(reply, parsed, stamp))[1:-1]
+    yield OutgoingFrame(_line(parsed, stamp, '"content":""', end), first, "finish")
 
 
-def whole(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> bytes:
+def whole(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
     """The answer to a request with `stream` false."""
-    if asked.request.params.get("load"):
-        return _line(asked, stamp, '"content":""', '"done_reason":"load","done":true')
+    if parsed.request.params.get("load"):
+        return _line(parsed, stamp, '"content":""', '"done_reason":"load","done":true')
     blocks = _sayable(reply)
     text = "".join(block.text for block in blocks if block.kind == "text")
     thought = "".join(block.text for block in blocks if block.kind == "thinking")
     message = {"content": text} | ({"thinking": thought} if thought else {})
     calls = [block for block in blocks if block.kind == "call"]
-    told = ",".join(_call(block, place, stamp) for place, block in enumerate(calls))
-    said = compact(message)[1:-1] + (f',"tool_calls":[{told}]' if calls else "")
-    return _line(asked, stamp, said, compact(_end(reply, asked, stamp))[1:-1])
+    calls_text = ",".join(_call(block, place, stamp) for place, block in enumerate(calls))
+    whole_message = compact(message)[1:-1] + (f',"tool_calls":[{calls_text}]' if calls else "")
+    return _line(parsed, stamp, whole_message, compact(_end(reply, parsed, stamp))[1:-1])
 
 
 def _sayable(reply: ModelReply) -> tuple[ReplyBlock, ...]:
@@ -104,27 +104,29 @@ def _call(block: ReplyBlock, place: int, stamp: IdSource) -> str:
     return f'{{"id":{id_},"function":{head},"arguments":{block.text or "{}"}}}}}'
 
 
-def _line(asked: ParsedRequest, stamp: IdSource, message: str, end: str = '"done":false') -> bytes:
+def _line(parsed: ParsedRequest, stamp: IdSource, message: str, end: str = '"done":false') -> bytes:
     """A line with these members of the message, and these after it."""
     at = datetime.fromtimestamp(stamp.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.000000Z")
-    head = compact({"model": asked.request.model, "created_at": at})[:-1]
+    head = compact({"model": parsed.request.model, "created_at": at})[:-1]
     text = f'{head},"message":{{"role":"assistant",{message}}},{end}}}\n'
     # Half a character stands inside a string: there its escape is JSON.
     return text.encode("utf-8", "backslashreplace")
 
 
-def _end(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> dict[str, Any]:
-    spent = sum(tokens(block.text) + (8 if block.kind == "call" else 0) for block in reply.blocks)
-    read, said = asked.input_tokens * _NS // 1000, spent * _NS // 50
+def _end(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> dict[str, Any]:
+    output_tokens = sum(
+        tokens(block.text) + (8 if block.kind == "call" else 0) for block in reply.blocks
+    )
+    prompt_ns, answer_ns = parsed.input_tokens * _NS // 1000, output_tokens * _NS // 50
     return {
         "done_reason": _STOP.get(reply.stop, reply.stop),
         "done": True,
-        "total_duration": read + said + _NS // 20,
+        "total_duration": prompt_ns + answer_ns + _NS // 20,
         "load_duration": _NS // 20,
-        "prompt_eval_count": asked.input_tokens,
-        "prompt_eval_duration": read,
-        "eval_count": spent,
-        "eval_duration": said,
+        "prompt_eval_count": parsed.input_tokens,
+        "prompt_eval_duration": prompt_ns,
+        "eval_count": output_tokens,
+        "eval_duration": answer_ns,
     }
 
 
@@ -139,8 +141,8 @@ def error_frame(problem: BadRequest) -> bytes:
 
 
 def key(headers: Mapping[str, str]) -> str:
-    scheme, _, given = headers.get("authorization", "").partition(" ")
-    return given.strip() if scheme.lower() == "bearer" else ""
+    scheme, _, credentials = headers.get("authorization", "").partition(" ")
+    return credentials.strip() if scheme.lower() == "bearer" else ""
 
 
 def _headers(request_id: str) -> Mapping[str, str]:
@@ -154,15 +156,15 @@ def models(created: int) -> bytes:
 
 def _shown(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
     """What /api/show tells of a model; there is one of every name here."""
-    given = object_of(body)
-    name = given.get("model") or given.get("name")
+    data = object_of(body)
+    name = data.get("model") or data.get("name")
     if not isinstance(name, str) or not name:
         raise BadRequest("model is required", source=ROUTES)
     at = datetime.fromtimestamp(created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    listed = _listed(name, at)
-    kept = {key: listed[key] for key in ("details", "modified_at", "capabilities")}
+    entry = _listed(name, at)
+    members = {key: entry[key] for key in ("details", "modified_at", "capabilities")}
     architecture = {"general.architecture": "simulated", "simulated.context_length": 131_072}
-    return encoded({"license": "", "template": "", "model_info": architecture, **kept})
+    return encoded({"license": "", "template": "", "model_info": architecture, **members})
 
 
 def _listed(name: str, at: str) -> dict[str, Any]:
@@ -201,7 +203,7 @@ END = ProviderServer(
     error_frame=error_frame,
     kinds={400: _ANY, 404: _ANY},
     no_key=None,
-    bad_key=lambda given: BadRequest("unauthorized", 401, source=ROUTES),
+    bad_key=lambda key: BadRequest("unauthorized", 401, source=ROUTES),
     headers=_headers,
     models=models,
     stream_type="application/x-ndjson",

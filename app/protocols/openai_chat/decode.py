@@ -95,8 +95,8 @@ class _Reader:
             self._answer.whole("thinking", reasoning_details=merged(self._details))
             self._details = []
         self._calls.settle()
-        if held := [token for tokens in self._logprobs.values() for token in tokens]:
-            self._meta["logprobs"] = held
+        if logprobs := [token for tokens in self._logprobs.values() for token in tokens]:
+            self._meta["logprobs"] = logprobs
         if (signed := self._rest.pop("extra_content", None)) is not None:
             # A signature that belongs to no call (Gemini) must go back with the message.
             self._answer.whole("thinking", extra_content=signed)
@@ -130,8 +130,8 @@ class _Reader:
         if error := choice.get("error"):
             # OpenRouter tells there that the model's server failed, beside a reason of any kind.
             self.settle(whole=False)
-            told = read_error({"error": error})
-            words = told.words if told else str(error)[:MAX_WORDS]
+            problem = read_error({"error": error})
+            words = problem.words if problem else str(error)[:MAX_WORDS]
             self._answer.fail("error", error_sentence(words), error=error)
         return part == "message"
 
@@ -160,9 +160,9 @@ class _Reader:
         details = details if isinstance(details, list) else []
         self._details += details
         for field in _REASONING:
-            said = message.get(field)
-            if isinstance(said, str) and said:
-                self._say("thinking", said, field)
+            text = message.get(field)
+            if isinstance(text, str) and text:
+                self._say("thinking", text, field)
                 return
         for detail in details:
             if isinstance(detail, dict):
@@ -179,8 +179,8 @@ class _Reader:
                     self._say("text", text)
                 case {"type": "thinking", "thinking": list(thoughts)}:
                     for thought in thoughts:
-                        said = thought.get("text") if isinstance(thought, dict) else thought
-                        self._say("thinking", said if isinstance(said, str) else "", "content")
+                        inner = thought.get("text") if isinstance(thought, dict) else thought
+                        self._say("thinking", inner if isinstance(inner, str) else "", "content")
                 case {"type": "thinking", "thinking": str(text)}:
                     self._say("thinking", text, "content")
                 case dict():
@@ -201,10 +201,10 @@ class _Reader:
             prose.meta["field"] = field
         self._answer.delta(prose, text)
 
-    def _hold_logprobs(self, told: Any) -> None:
+    def _hold_logprobs(self, logprobs: Any) -> None:
         """The tokens' probabilities, as sent; they belong to the part that their text goes to."""
         for kind, name in (("text", "content"), ("refusal", "refusal")):
-            tokens = told.get(name) if isinstance(told, dict) else None
+            tokens = logprobs.get(name) if isinstance(logprobs, dict) else None
             if isinstance(tokens, list) and tokens:
                 self._logprobs.setdefault(kind, []).extend(tokens)
                 self._answer.tokens(tokens, kind)
@@ -216,8 +216,8 @@ class _Reader:
         if prose.kind == "thinking" and self._details:
             prose.meta["reasoning_details"] = merged(self._details)
             self._details = []
-        if held := self._logprobs.pop(prose.kind, None):
-            prose.meta["logprobs"] = held
+        if logprobs := self._logprobs.pop(prose.kind, None):
+            prose.meta["logprobs"] = logprobs
         self._warn_inline(prose)
         self._answer.stop(prose, complete)
 
@@ -233,12 +233,12 @@ class _Reader:
 
     def _other_choice(self, index: int, choice: Mapping[str, Any]) -> None:
         """The second and further choices of n > 1 are kept to be read, not answered."""
-        kept = self._others.setdefault(index, {"index": index, "pieces": []})
+        entry = self._others.setdefault(index, {"index": index, "pieces": []})
         piece = choice.get("delta") or choice.get("message")
         if piece:
-            kept["pieces"].append(piece)
+            entry["pieces"].append(piece)
         if choice.get("finish_reason"):
-            kept["finish_reason"] = choice["finish_reason"]
+            entry["finish_reason"] = choice["finish_reason"]
 
     def _count(self, usage: Any) -> None:
         if isinstance(usage, Mapping) and usage:
@@ -272,10 +272,10 @@ def _tokens(usage: Mapping[str, Any], *names: str) -> int | None:
 def _detail(usage: Mapping[str, Any], group: str, name: str) -> int | None:
     """A count of a detail; DeepSeek tells what it had cached beside the others."""
     details = usage.get(group)
-    told = _tokens(details, name) if isinstance(details, Mapping) else None
-    if told is None and name == "cached_tokens":
+    number = _tokens(details, name) if isinstance(details, Mapping) else None
+    if number is None and name == "cached_tokens":
         return _tokens(usage, "prompt_cache_hit_tokens")
-    return told
+    return number
 
 
 def merged(details: list[Any]) -> list[Any]:
@@ -295,14 +295,14 @@ def merged(details: list[Any]) -> list[Any]:
         else:
             runs.append((key, [detail]))
     for _, run in runs:
-        one: dict[str, Any] = {}
+        entry: dict[str, Any] = {}
         for detail in run:
-            one.update({k: v for k, v in detail.items() if v is not None or k not in one})
+            entry.update({k: v for k, v in detail.items() if v is not None or k not in entry})
         for name in ("text", "summary", "data"):
             texts = [d[name] for d in run if isinstance(d.get(name), str)]
             if texts:
-                one[name] = "".join(texts)
-        whole.append(one)
+                entry[name] = "".join(texts)
+        whole.append(entry)
     return whole
 
 
@@ -392,7 +392,7 @@ class CallAssembler:
     def _is_double(self, legacy: Mapping[str, Any], fragments: Any) -> bool:
         """Whether the old member only says once more what the new one does: it is one call."""
         beside = fragments if isinstance(fragments, list) else [fragments]
-        functions = [one.get("function") for one in beside if isinstance(one, dict)]
+        functions = [entry.get("function") for entry in beside if isinstance(entry, dict)]
         if self._legacy is not None or not any(
             _repeats(legacy, function) for function in functions
         ):
@@ -550,29 +550,29 @@ _WINDOWS = (
 
 def models(value: Any) -> tuple[ModelInfo, ...]:
     """The models of a list; nothing for what is none."""
-    return tuple(_model(one) for one in listed(value, "data"))
+    return tuple(_model(entry) for entry in listed(value, "data"))
 
 
-def _model(one: Mapping[str, Any]) -> ModelInfo:
-    id_ = str(one.get("id") or one.get("name") or "")
-    name = one.get("display_name") or one.get("name")
-    takes = one.get("supported_parameters")  # OpenRouter
-    inputs = _mapping(one.get("architecture")).get("input_modalities")  # OpenRouter, Hugging Face
-    able = _mapping(one.get("capabilities"))  # Mistral
-    windows = (one.get(key) for key in _WINDOWS)
+def _model(entry: Mapping[str, Any]) -> ModelInfo:
+    id_ = str(entry.get("id") or entry.get("name") or "")
+    name = entry.get("display_name") or entry.get("name")
+    takes = entry.get("supported_parameters")  # OpenRouter
+    inputs = _mapping(entry.get("architecture")).get("input_modalities")  # OpenRouter, Hugging Face
+    able = _mapping(entry.get("capabilities"))  # Mistral
+    windows = (entry.get(key) for key in _WINDOWS)
     return ModelInfo(
         id_,
         name if isinstance(name, str) and name != id_ else "",
         tools=_first(
             "tools" in takes if isinstance(takes, list) else None,
             able.get("function_calling"),
-            one.get("supports_tools"),  # Fireworks
-            _any_provider(one.get("providers")),
+            entry.get("supports_tools"),  # Fireworks
+            _any_provider(entry.get("providers")),
         ),
         images=_first(
             "image" in inputs if isinstance(inputs, list) else None,
             able.get("vision"),
-            one.get("supports_image_input"),  # Fireworks
+            entry.get("supports_image_input"),  # Fireworks
         ),
         reasoning=_first(
             "reasoning" in takes if isinstance(takes, list) else None,
@@ -584,12 +584,16 @@ def _model(one: Mapping[str, Any]) -> ModelInfo:
 
 def _any_provider(value: Any) -> bool | None:
     """Hugging Face: whether one of the providers that run a model takes tools."""
-    told = [_mapping(one).get("supports_tools") for one in value] if isinstance(value, list) else []
-    return any(told) if any(isinstance(one, bool) for one in told) else None
+    flags = (
+        [_mapping(entry).get("supports_tools") for entry in value]
+        if isinstance(value, list)
+        else []
+    )
+    return any(flags) if any(isinstance(flag, bool) for flag in flags) else None
 
 
-def _first(*told: Any) -> bool | None:
-    return next((one for one in told if isinstance(one, bool)), None)
+def _first(*flags: Any) -> bool | None:
+    return next((flag for flag in flags if isinstance(flag, bool)), None)
 
 
 def _is_count(value: Any) -> bool:

@@ -80,10 +80,10 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
     pattern = _SHORT_ID if "short_ids" in request.quirks else _ID
     ids = Ids(pattern, "this server", notes)
     names = Names(_MOST_NAME, request.tools, notes)
-    said: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     system = "developer" if "developer_role" in request.quirks else "system"
     if request.system:
-        said.append({"role": system, "content": request.system})
+        messages.append({"role": system, "content": request.system})
     legacy = False
     for message in request.messages:
         match message.role:
@@ -91,25 +91,25 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
                 own = message_members(message, PROTOCOL, notes)
                 if prompt := _prompt(message, request, notes):
                     word = role_word(message, PROTOCOL, system) if role == "system" else role
-                    said.append({**own, "role": word, "content": prompt})
+                    messages.append({**own, "role": word, "content": prompt})
             case "assistant":
-                one = _assistant(message, request, ids, names, notes)
-                legacy = "function_call" in one
-                if len(one) > 1:
-                    said.append(one)
+                entry = _assistant(message, request, ids, names, notes)
+                legacy = "function_call" in entry
+                if len(entry) > 1:
+                    messages.append(entry)
             case "results":
-                said += _results(message, request, ids, names, legacy, notes)
-    return _bridged(said, notes) if "assistant_after_tool" in request.quirks else said
+                messages += _results(message, request, ids, names, legacy, notes)
+    return _bridged(messages, notes) if "assistant_after_tool" in request.quirks else messages
 
 
-def _bridged(said: list[dict[str, Any]], notes: Notes) -> list[dict[str, Any]]:
+def _bridged(messages: list[dict[str, Any]], notes: Notes) -> list[dict[str, Any]]:
     """The messages with one of the assistant between a result and what the user says then."""
     whole: list[dict[str, Any]] = []
-    for one in said:
-        if one["role"] == "user" and whole and whole[-1]["role"] == "tool":
+    for message in messages:
+        if message["role"] == "user" and whole and whole[-1]["role"] == "tool":
             notes.add(f"{_BRIDGE!r} was put between results and prompt: this server demands one.")
             whole.append({"role": "assistant", "content": _BRIDGE})
-        whole.append(one)
+        whole.append(message)
     return whole
 
 
@@ -160,23 +160,23 @@ def _assistant(
     message: Message, request: ModelRequest, ids: Ids, names: Names, notes: Notes
 ) -> dict[str, Any]:
     """The message, or nothing but its role where nothing is left to say."""
-    said: dict[str, Any] = {"role": "assistant"}
+    entry: dict[str, Any] = {"role": "assistant"}
     calls = [part for part in message.parts if part.kind == "call"]
     if content := _content(message, request, notes):
-        said["content"] = content
+        entry["content"] = content
     elif calls:
-        said["content"] = None
+        entry["content"] = None
     refusal = "".join(part.text for part in message.parts if part.kind == "refusal")
     if refusal:
-        said["refusal"] = refusal
-    _add_reasoning(said, message, request, bool(calls))
+        entry["refusal"] = refusal
+    _add_reasoning(entry, message, request, bool(calls))
     custom = custom_names(request)
     for call in calls:
         if _own(call).get("type") == "function_call":
-            said["function_call"] = {"name": names.of(call.name), "arguments": call.text}
+            entry["function_call"] = {"name": names.of(call.name), "arguments": call.text}
         else:
-            said.setdefault("tool_calls", []).append(_call(call, ids, names, custom, notes))
-    return said
+            entry.setdefault("tool_calls", []).append(_call(call, ids, names, custom, notes))
+    return entry
 
 
 def _own(part: MessagePart) -> Mapping[str, Any]:
@@ -188,14 +188,14 @@ def _field(part: MessagePart) -> str:
     """The member that bare reasoning came in. It is signed by nobody: every model of its server
     may read it, and DeepSeek's demand it.
     """
-    known = part.kind == "thinking" and (part.protocol == PROTOCOL or part.origin == "model")
-    return str(part.meta.get("field") or "") if known else ""
+    is_own = part.kind == "thinking" and (part.protocol == PROTOCOL or part.origin == "model")
+    return str(part.meta.get("field") or "") if is_own else ""
 
 
 def _content(message: Message, request: ModelRequest, notes: Notes) -> str | list[Any]:
     """The text; a list of typed pieces where the server sent one (Mistral)."""
     pieces: list[Any] = []
-    typed = False
+    as_list = False
     for part in message.parts:
         own = _own(part)
         match part.kind:
@@ -205,10 +205,10 @@ def _content(message: Message, request: ModelRequest, notes: Notes) -> str | lis
                 if "no_reasoning_echo" not in request.quirks:
                     thought = [{"type": "text", "text": part.text}]
                     pieces.append({"type": "thinking", "thinking": thought})
-                    typed = True
+                    as_list = True
             case "other" if "block" in own:
                 pieces.append(own["block"])
-                typed = True
+                as_list = True
             case "thinking" if _field(part) and not _SEALED & part.meta.keys():
                 pass
             case "thinking" | "other" | "server_call" | "server_result" if not own:
@@ -216,13 +216,13 @@ def _content(message: Message, request: ModelRequest, notes: Notes) -> str | lis
             case _:
                 pass
     text = "".join(piece["text"] for piece in pieces if piece.get("type") == "text")
-    if typed:
+    if as_list:
         return pieces
     return text if text.strip() else ""
 
 
 def _add_reasoning(
-    said: dict[str, Any], message: Message, request: ModelRequest, called: bool
+    entry: dict[str, Any], message: Message, request: ModelRequest, has_calls: bool
 ) -> None:
     """Reasoning in the words it came in: what is signed always, bare text beside calls only.
 
@@ -235,12 +235,12 @@ def _add_reasoning(
         own = _own(part)
         details += own.get("reasoning_details") or []
         if "extra_content" in own:
-            said["extra_content"] = own["extra_content"]
+            entry["extra_content"] = own["extra_content"]
         field = _field(part)
-        if called and field and field != "content":
-            said[field] = said.get(field, "") + part.text
+        if has_calls and field and field != "content":
+            entry[field] = entry.get(field, "") + part.text
     if details:
-        said["reasoning_details"] = details
+        entry["reasoning_details"] = details
 
 
 def _call(
@@ -256,8 +256,8 @@ def _call(
 
 def _written(part: MessagePart) -> str:
     """The text of a call of a free-form tool, which we keep as `{"input": text}`."""
-    given = (sound_object(part.text) or {}).get("input")
-    return given if isinstance(given, str) else part.text
+    value = (sound_object(part.text) or {}).get("input")
+    return value if isinstance(value, str) else part.text
 
 
 def _results(
@@ -269,12 +269,12 @@ def _results(
     notes: Notes,
 ) -> list[dict[str, Any]]:
     """One message a result, which takes text alone; one of the user follows with the images."""
-    said: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     later: list[dict[str, Any]] = []
     beside = legacy or "image_results" not in request.quirks
     for part in message.parts:
-        shown = [piece for piece in part.content if piece.type == "image"]
-        images = [_image(image) for image in _supported_images(shown, request, notes)]
+        pieces = [piece for piece in part.content if piece.type == "image"]
+        images = [_image(image) for image in _supported_images(pieces, request, notes)]
         content: str | list[Any] = error_text(part, "OpenAI's format", notes)
         note_foreign(part, PROTOCOL, notes)
         content = _listed(part) or content
@@ -283,19 +283,19 @@ def _results(
             later += images
         elif images:
             content = [*([_text(str(content))] if content else []), *images]
-        elif shown and not content:
+        elif pieces and not content:
             content = "The tool returned an image, which cannot be shown here."
         if legacy:
-            said.append({"role": "function", "name": names.of(part.name), "content": content})
+            messages.append({"role": "function", "name": names.of(part.name), "content": content})
         else:
             id_ = ids.of_result(part.call_id)
             own = own_members(part.meta, part, PROTOCOL, notes)
-            said.append({**own, "role": "tool", "tool_call_id": id_, "content": content})
+            messages.append({**own, "role": "tool", "tool_call_id": id_, "content": content})
     if later:
         notes.add("Images of tool results were sent in a message of the user.")
         lead = _text("The images that the tools returned:")
-        said.append({"role": "user", "content": [lead, *later]})
-    return said
+        messages.append({"role": "user", "content": [lead, *later]})
+    return messages
 
 
 def _listed(part: MessagePart) -> list[Any]:
@@ -350,12 +350,12 @@ def add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> None
     if not request.offered:
         no_tools_note(request, notes)
         return
-    tools, said = _chosen(request, notes)
+    tools, tool_choice = _chosen(request, notes)
     body["tools"] = [_tool(tool, quirks, notes) for tool in tools]
     takes = replace(_TAKES, strict="") if "no_strict" in quirks else _TAKES
     foretell(tools, takes, notes, request.model)
-    if said is not None:
-        body["tool_choice"] = said
+    if tool_choice is not None:
+        body["tool_choice"] = tool_choice
     if not choice.parallel and "no_parallel" in quirks:
         notes.add("This server cannot be asked for one call at a time: there may be several.")
     elif not choice.parallel:
@@ -377,8 +377,8 @@ def _chosen(request: ModelRequest, notes: Notes) -> tuple[tuple[Tool, ...], Any]
     narrowed = len(tools) < len(request.tools)
     if narrowed and choice.mode in ("auto", "required"):
         if "allowed_tools" in request.quirks:
-            named = [_named(tool.name, custom) for tool in tools]
-            subset = {"mode": choice.mode, "tools": named}
+            entries = [_named(tool.name, custom) for tool in tools]
+            subset = {"mode": choice.mode, "tools": entries}
             return request.tools, {"type": "allowed_tools", "allowed_tools": subset}
         notes.add("Only the allowed tools were sent: this server has no word for a subset.")
     if "any_for_required" in request.quirks and choice.forced:
@@ -408,25 +408,25 @@ def _named(name: str, custom: Collection[str]) -> dict[str, Any]:
 
 def _tool(tool: Tool, quirks: Collection[str], notes: Notes) -> dict[str, Any]:
     extra = tool_extra(tool, "openai_chat", notes)
-    said: dict[str, Any] = {"name": tool.name}
+    entry: dict[str, Any] = {"name": tool.name}
     if tool.description:
-        said["description"] = tool.description
+        entry["description"] = tool.description
     if tool.format is not None and "custom_tools" in quirks:
-        return {**extra, "type": "custom", "custom": {**said, "format": _format(tool.format)}}
+        return {**extra, "type": "custom", "custom": {**entry, "format": _format(tool.format)}}
     freeform_note(tool, "This server", notes)
-    said["parameters"] = dict(tool.parameters)
+    entry["parameters"] = dict(tool.parameters)
     if tool.strict and "no_strict" in quirks:
         notes.add("Strict mode was left out: this server has none. Arguments may not fit.")
     elif tool.strict:
-        said["strict"] = True
-    return {**extra, "type": "function", "function": said}
+        entry["strict"] = True
+    return {**extra, "type": "function", "function": entry}
 
 
-def _format(given: Mapping[str, Any]) -> dict[str, Any]:
+def _format(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A grammar stands one level deeper here than in the Responses API, whose form is ours."""
-    if given.get("type") != "grammar":
-        return dict(given)
-    return {"type": "grammar", "grammar": {k: v for k, v in given.items() if k != "type"}}
+    if spec.get("type") != "grammar":
+        return dict(spec)
+    return {"type": "grammar", "grammar": {k: v for k, v in spec.items() if k != "type"}}
 
 
 def _foretell(request: ModelRequest, notes: Notes) -> None:

@@ -72,10 +72,10 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRe
     params |= {"choices": _choices(data), "logprobs": data.get("logprobs") is True}
     stream = data.get("stream") is True
     request = ModelRequest(model, system, messages, tools, choice, params, stream=stream)
-    spent = tokens(compact([data["messages"], data.get("tools")]))
+    input_tokens = tokens(compact([data["messages"], data.get("tools")]))
     options = data.get("stream_options")
     return ParsedRequest(
-        request, spent, isinstance(options, dict) and bool(options.get("include_usage"))
+        request, input_tokens, isinstance(options, dict) and bool(options.get("include_usage"))
     )
 
 
@@ -168,8 +168,8 @@ def _format(value: Any, messages: Any) -> Mapping[str, Any] | None:
         case "json_schema":
             return {"schema": _schema(value.get("json_schema"))}
         case other:
-            known = "'json_object', 'json_schema', and 'text'"
-            raise unsupported("response_format.type", other, known)
+            names = "'json_object', 'json_schema', and 'text'"
+            raise unsupported("response_format.type", other, names)
 
 
 def _schema(value: Any) -> Any:
@@ -182,8 +182,8 @@ def _schema(value: Any) -> Any:
         raise wrong_type(f"{where}.schema", "an object", schema)
     if strict is not None and not isinstance(strict, bool):
         raise wrong_type(f"{where}.strict", "a boolean", strict)
-    for said, source in openai_schema.errors(schema, strict=strict is True) if schema else ():
-        sentence = f"Invalid schema for response_format '{name}': {said}"
+    for problem, source in openai_schema.errors(schema, strict=strict is True) if schema else ():
+        sentence = f"Invalid schema for response_format '{name}': {problem}"
         raise source.refusal(sentence, param="response_format")
     if strict and schema:
         openai_schema.check_lookaround(schema, "", strict=True, param="response_format")
@@ -194,8 +194,8 @@ def _effort(data: Mapping[str, Any]) -> bool:
     """Whether the model is asked to reason, and so has something to show of it."""
     effort = data.get("reasoning_effort")
     if effort is not None and effort not in _EFFORTS:
-        known = ", ".join(f"'{one}'" for one in _EFFORTS[:-1]) + f", and '{_EFFORTS[-1]}'"
-        raise unsupported("reasoning_effort", effort, known)
+        names = ", ".join(f"'{word}'" for word in _EFFORTS[:-1]) + f", and '{_EFFORTS[-1]}'"
+        raise unsupported("reasoning_effort", effort, names)
     return effort not in (None, "none")
 
 
@@ -256,13 +256,13 @@ def messages_of(value: Any) -> tuple[tuple[Message, ...], str]:
 
 def _joined(messages: Iterable[Message]) -> list[Message]:
     """One message for the results of one turn, as the neutral form has it."""
-    found: list[Message] = []
+    result: list[Message] = []
     for message in messages:
-        if found and message.role == found[-1].role == "results":
-            found[-1] = Message("results", found[-1].parts + message.parts)
+        if result and message.role == result[-1].role == "results":
+            result[-1] = Message("results", result[-1].parts + message.parts)
         else:
-            found.append(message)
-    return found
+            result.append(message)
+    return result
 
 
 def _check_answered(waiting: Sequence[str]) -> None:
@@ -277,8 +277,8 @@ def _check_answered(waiting: Sequence[str]) -> None:
 
 def _result(entry: Mapping[str, Any], where: str, waiting: list[str]) -> Message:
     """A tool message; its call is taken out of `waiting`."""
-    given = entry.get("tool_call_id")
-    if not isinstance(given, str):
+    call_id = entry.get("tool_call_id")
+    if not isinstance(call_id, str):
         raise missing(f"{where}.tool_call_id")
     if not waiting:
         raise request_tools.NO_CALL.refusal(
@@ -286,14 +286,14 @@ def _result(entry: Mapping[str, Any], where: str, waiting: list[str]) -> Message
             "message with 'tool_calls'.",
             param=f"{where}.role",
         )
-    if given not in waiting:
+    if call_id not in waiting:
         raise request_tools.OTHER_CALL.refusal(
-            f"Invalid parameter: 'tool_call_id' of '{given}' not found in 'tool_calls' of previous "
-            "message.",
+            f"Invalid parameter: 'tool_call_id' of '{call_id}' not found in 'tool_calls' of "
+            "previous message.",
             param=f"{where}.tool_call_id",
         )
-    waiting.remove(given)
-    return Message("results", (_answered(given, _content(entry.get("content"), "tool", where)),))
+    waiting.remove(call_id)
+    return Message("results", (_answered(call_id, _content(entry.get("content"), "tool", where)),))
 
 
 def _function_result(entry: Mapping[str, Any], where: str, call_id: str) -> list[Message]:
@@ -311,13 +311,13 @@ def _answered(call_id: str, parts: Sequence[MessagePart]) -> MessagePart:
         elif part.text:
             pieces.append(Content(text=part.text))
     # There is no field for a failure in this protocol: clients say it in the text.
-    failed = bool(pieces and _ERROR.match(pieces[0].text))
-    return MessagePart("result", call_id=call_id, content=tuple(pieces), is_error=failed)
+    is_error = bool(pieces and _ERROR.match(pieces[0].text))
+    return MessagePart("result", call_id=call_id, content=tuple(pieces), is_error=is_error)
 
 
 def _assistant(entry: Mapping[str, Any], where: str, place: int) -> Message:
-    content, calls, called = (entry.get(k) for k in ("content", "tool_calls", "function_call"))
-    if content is None and not calls and not entry.get("refusal") and not called:
+    content, calls, legacy_call = (entry.get(k) for k in ("content", "tool_calls", "function_call"))
+    if content is None and not calls and not entry.get("refusal") and not legacy_call:
         raise request_tools.REFERENCE.refusal(
             f"Invalid value for 'content': expected a string, got null. ({where})",
             param=f"{where}.content",
@@ -328,9 +328,9 @@ def _assistant(entry: Mapping[str, Any], where: str, place: int) -> Message:
     if calls == []:
         raise invalid(f"{where}.tool_calls", "empty array. Expected minimum length 1.")
     parts += [_call(call, f"{where}.tool_calls[{i}]") for i, call in enumerate(calls or [])]
-    if called:
-        one = {"id": f"function_{place}", "type": "function", "function": called}
-        parts.append(_call(one, where))
+    if legacy_call:
+        only_call = {"id": f"function_{place}", "type": "function", "function": legacy_call}
+        parts.append(_call(only_call, where))
     return Message("assistant", tuple(parts))
 
 
@@ -342,14 +342,14 @@ def _call(value: Any, where: str) -> MessagePart:
         raise missing(f"{where}.type")
     if kind not in ("function", "custom"):
         raise unsupported(f"{where}.type", kind, "'function' and 'custom'")
-    called, field = value.get(kind), "arguments" if kind == "function" else "input"
-    if not isinstance(called, dict):
+    body, field = value.get(kind), "arguments" if kind == "function" else "input"
+    if not isinstance(body, dict):
         raise missing(f"{where}.{kind}")
-    name = check_name(called.get("name"), f"{where}.{kind}.name")
-    written = called.get(field)
-    if not isinstance(written, str):
-        raise wrong_type(f"{where}.{kind}.{field}", "a string", written)
-    text = written if kind == "function" else compact({"input": written})
+    name = check_name(body.get("name"), f"{where}.{kind}.name")
+    raw = body.get(field)
+    if not isinstance(raw, str):
+        raise wrong_type(f"{where}.{kind}.{field}", "a string", raw)
+    text = raw if kind == "function" else compact({"input": raw})
     return MessagePart("call", text, name, value["id"])
 
 
@@ -363,7 +363,7 @@ def _content(content: Any, role: str, where: str) -> tuple[MessagePart, ...]:
         return (MessagePart("text", content),)
     if not isinstance(content, list):
         raise wrong_type(f"{where}.content", "one of a string or array of objects", content)
-    found = []
+    parts = []
     for place, part in enumerate(content):
         at = f"{where}.content[{place}]"
         kind = part.get("type") if isinstance(part, dict) else None
@@ -377,18 +377,18 @@ def _content(content: Any, role: str, where: str) -> tuple[MessagePart, ...]:
             case "text" | "refusal":
                 if not isinstance(part.get(kind), str):
                     raise missing(f"{at}.{kind}")
-                found.append(MessagePart(kind, part[kind]))
+                parts.append(MessagePart(kind, part[kind]))
             case "image_url":
-                found.append(MessagePart("image", content=(_image(part, f"{at}.image_url"),)))
+                parts.append(MessagePart("image", content=(_image(part, f"{at}.image_url"),)))
             case _:
-                found.append(MessagePart("other", meta=part))
-    return tuple(found)
+                parts.append(MessagePart("other", meta=part))
+    return tuple(parts)
 
 
 def _image(part: Mapping[str, Any], where: str) -> Content:
     """An image by its address, or whole in a `data:` URL."""
-    shown = part.get("image_url")
-    url = shown.get("url") if isinstance(shown, dict) else None
+    image = part.get("image_url")
+    url = image.get("url") if isinstance(image, dict) else None
     if not isinstance(url, str):
         raise missing(f"{where}.url")
     if not url.startswith("data:"):

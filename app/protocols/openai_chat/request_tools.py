@@ -33,11 +33,11 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]+")
 _LONGEST = OPENAI_LONGEST_NAME["openai_chat"]
 
 
-def wrong_type(param: str, wanted: str, value: Any) -> BadRequest:
+def wrong_type(param: str, expected: str, value: Any) -> BadRequest:
     kinds = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
-    got = "null" if value is None else kinds.get(type(value), "a number")
+    kind = "null" if value is None else kinds.get(type(value), "a number")
     return REFERENCE.refusal(
-        f"Invalid type for '{param}': expected {wanted}, but got {got} instead.",
+        f"Invalid type for '{param}': expected {expected}, but got {kind} instead.",
         param=param,
         code="invalid_type",
     )
@@ -136,8 +136,8 @@ def _tool(function: Any, place: str, model: str) -> Tool:
     strict = function.get("strict")
     if strict is not None and not isinstance(strict, bool):
         raise wrong_type(f"{place}.strict", "a boolean", strict)
-    for said, source in openai_schema.errors(schema, strict=strict is True):
-        raise _bad_schema(name, place, said, source)
+    for problem, source in openai_schema.errors(schema, strict=strict is True):
+        raise _bad_schema(name, place, problem, source)
     openai_schema.check_lookaround(schema, model, strict=strict is True, seen=False)
     return Tool(name, str(function.get("description") or ""), schema, strict=strict is True)
 
@@ -188,15 +188,15 @@ def choice_of(value: Any, tools: Sequence[Tool], parallel: bool) -> ToolChoice:
             _check_offered([name], tools)
             return ToolChoice("tool", name, parallel=parallel)
         case {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": list() as allowed}}:
-            names = [_named(one) for one in allowed]
+            names = [_named(entry) for entry in allowed]
             _check_offered(names, tools)
             return ToolChoice(
                 "required" if mode == "required" else "auto",
                 allowed=tuple(names),
                 parallel=parallel,
             )
-    shown = value if isinstance(value, str) else compact(value)
-    raise unsupported("tool_choice", shown, "'none', 'auto', and 'required'")
+    text = value if isinstance(value, str) else compact(value)
+    raise unsupported("tool_choice", text, "'none', 'auto', and 'required'")
 
 
 def _named(entry: Any) -> str:

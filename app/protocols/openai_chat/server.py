@@ -33,35 +33,35 @@ _KEYS = "OpenAI guide: Error codes"
 _FINGERPRINT = "fp_simulator"
 
 
-def frames(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
+def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
     """The stream of one answer, as often as it was asked for: one choice after the other."""
     chance = stamp.chance()
-    for number in range(_choices(asked)):
-        yield from _choice_frames(reply, asked, stamp, chance, number)
-    if asked.include_usage:
-        last = _head(asked, stamp) | {"choices": [], "usage": _usage(reply, asked)}
+    for number in range(_choices(parsed)):
+        yield from _choice_frames(reply, parsed, stamp, chance, number)
+    if parsed.include_usage:
+        last = _head(parsed, stamp) | {"choices": [], "usage": _usage(reply, parsed)}
         yield OutgoingFrame(_sse(last))
     yield OutgoingFrame(b"data: [DONE]\n\n", tag="marker")
 
 
-def _choices(asked: ParsedRequest) -> int:
-    count = asked.request.params.get("choices", 1)
+def _choices(parsed: ParsedRequest) -> int:
+    count = parsed.request.params.get("choices", 1)
     return count if isinstance(count, int) else 1
 
 
 def _choice_frames(
-    reply: ModelReply, asked: ParsedRequest, stamp: IdSource, chance: Random, number: int
+    reply: ModelReply, parsed: ParsedRequest, stamp: IdSource, chance: Random, number: int
 ) -> Iterator[OutgoingFrame]:
     """One choice: the role first, a call's id and name before its arguments."""
-    usage: dict[str, Any] = {"usage": None} if asked.include_usage else {}
-    legacy, freeform = bool(asked.request.params.get("legacy")), _freeform(asked)
+    usage: dict[str, Any] = {"usage": None} if parsed.include_usage else {}
+    legacy, freeform = bool(parsed.request.params.get("legacy")), _freeform(parsed)
 
     def chunk(
         delta: Mapping[str, Any], pause: float, tag: Tag, finish: str | None = None
     ) -> OutgoingFrame:
-        told = _logprobs(str(delta.get("content") or ""), asked)
-        choice = {"index": number, "delta": delta, "logprobs": told, "finish_reason": finish}
-        return OutgoingFrame(_sse(_head(asked, stamp) | {"choices": [choice]} | usage), pause, tag)
+        logprobs = _logprobs(str(delta.get("content") or ""), parsed)
+        choice = {"index": number, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
+        return OutgoingFrame(_sse(_head(parsed, stamp) | {"choices": [choice]} | usage), pause, tag)
 
     text = any(block.kind == "text" for block in reply.blocks)
     opening = {"role": "assistant", "content": "" if text else None, "refusal": None}
@@ -89,13 +89,13 @@ def _sayable(reply: ModelReply, legacy: bool) -> Iterator[ReplyBlock]:
             yield block
 
 
-def _freeform(asked: ParsedRequest) -> frozenset[str]:
-    return frozenset(tool.name for tool in asked.request.tools if tool.format is not None)
+def _freeform(parsed: ParsedRequest) -> frozenset[str]:
+    return frozenset(tool.name for tool in parsed.request.tools if tool.format is not None)
 
 
-def _logprobs(text: str, asked: ParsedRequest) -> dict[str, Any] | None:
+def _logprobs(text: str, parsed: ParsedRequest) -> dict[str, Any] | None:
     """One made-up token for the whole piece; None where nobody asked."""
-    if not text or not asked.request.params.get("logprobs"):
+    if not text or not parsed.request.params.get("logprobs"):
         return None
     data = list(text.encode("utf-8", "backslashreplace"))
     token = {"token": text, "logprob": -0.25, "bytes": data, "top_logprobs": []}
@@ -106,12 +106,12 @@ def _sse(chunk: Mapping[str, Any]) -> bytes:
     return b"data: %s\n\n" % encoded(chunk)
 
 
-def _head(asked: ParsedRequest, stamp: IdSource) -> dict[str, Any]:
+def _head(parsed: ParsedRequest, stamp: IdSource) -> dict[str, Any]:
     return {
         "id": stamp.id("chatcmpl-", 0, 29),
         "object": "chat.completion.chunk",
         "created": stamp.created,
-        "model": asked.request.model,
+        "model": parsed.request.model,
         "service_tier": "default",
         "system_fingerprint": _FINGERPRINT,
     }
@@ -122,8 +122,8 @@ def _opened(
 ) -> dict[str, Any]:
     if legacy:
         return {"function_call": {"name": block.name, "arguments": ""}}
-    called = _called(block, "", custom)
-    return {"tool_calls": [{"index": place, "id": _id(place, stamp), **called}]}
+    call = _called(block, "", custom)
+    return {"tool_calls": [{"index": place, "id": _id(place, stamp), **call}]}
 
 
 def _called(block: ReplyBlock, text: str, custom: bool) -> dict[str, Any]:
@@ -146,26 +146,26 @@ def _delta(block: ReplyBlock, piece: str, place: int, legacy: bool, custom: bool
             return {"tool_calls": [{"index": place, "function": {"arguments": piece}}]}
 
 
-def whole(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> bytes:
+def whole(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
     """The answer to a request with `stream` false."""
-    legacy = bool(asked.request.params.get("legacy"))
+    legacy = bool(parsed.request.params.get("legacy"))
     choices = [
         {
             "index": number,
-            "message": _message(reply, asked, stamp, legacy),
-            "logprobs": _logprobs(reply.text, asked),
+            "message": _message(reply, parsed, stamp, legacy),
+            "logprobs": _logprobs(reply.text, parsed),
             "finish_reason": _finish_reason(reply, legacy),
         }
-        for number in range(_choices(asked))
+        for number in range(_choices(parsed))
     ]
-    body = _head(asked, stamp) | {"object": "chat.completion", "choices": choices}
-    return encoded(body | {"usage": _usage(reply, asked)})
+    body = _head(parsed, stamp) | {"object": "chat.completion", "choices": choices}
+    return encoded(body | {"usage": _usage(reply, parsed)})
 
 
 def _message(
-    reply: ModelReply, asked: ParsedRequest, stamp: IdSource, legacy: bool
+    reply: ModelReply, parsed: ParsedRequest, stamp: IdSource, legacy: bool
 ) -> dict[str, Any]:
-    freeform, calls = _freeform(asked), [b for b in _sayable(reply, legacy) if b.kind == "call"]
+    freeform, calls = _freeform(parsed), [b for b in _sayable(reply, legacy) if b.kind == "call"]
     thinking = "".join(block.text for block in reply.blocks if block.kind == "thinking")
     message: dict[str, Any] = {
         "role": "assistant",
@@ -195,27 +195,27 @@ def _finish_reason(reply: ModelReply, legacy: bool) -> str:
     return _STOP.get(reply.stop, reply.stop)
 
 
-def _usage(reply: ModelReply, asked: ParsedRequest) -> dict[str, Any]:
-    spent = sum(tokens(b.text) + (8 if b.kind == "call" else 0) for b in reply.blocks)
-    spent *= _choices(asked)
+def _usage(reply: ModelReply, parsed: ParsedRequest) -> dict[str, Any]:
+    output_tokens = sum(tokens(b.text) + (8 if b.kind == "call" else 0) for b in reply.blocks)
+    output_tokens *= _choices(parsed)
     thought = sum(tokens(block.text) for block in reply.blocks if block.kind == "thinking")
     return {
-        "prompt_tokens": asked.input_tokens,
-        "completion_tokens": spent,
-        "total_tokens": asked.input_tokens + spent,
+        "prompt_tokens": parsed.input_tokens,
+        "completion_tokens": output_tokens,
+        "total_tokens": parsed.input_tokens + output_tokens,
         "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
         "completion_tokens_details": {"reasoning_tokens": thought, "audio_tokens": 0},
     }
 
 
 def _error_object(problem: BadRequest) -> dict[str, Any]:
-    told = {
+    body = {
         "message": str(problem),
         "type": problem.kind,
         "param": problem.param,
         "code": problem.code,
     }
-    return {"error": told}
+    return {"error": body}
 
 
 def error(problem: BadRequest, request_id: str) -> bytes:
@@ -229,8 +229,8 @@ def error_frame(problem: BadRequest) -> bytes:
 
 
 def key(headers: Mapping[str, str]) -> str:
-    scheme, _, given = headers.get("authorization", "").partition(" ")
-    return given.strip() if scheme.lower() == "bearer" else ""
+    scheme, _, credentials = headers.get("authorization", "").partition(" ")
+    return credentials.strip() if scheme.lower() == "bearer" else ""
 
 
 def _headers(request_id: str) -> Mapping[str, str]:
@@ -262,10 +262,10 @@ def _model(body: bytes, headers: Mapping[str, str], target: str, created: int) -
     return encoded(_listed(target.removeprefix("/models/"), created))
 
 
-def _bad_key(given: str) -> BadRequest:
-    shown = given if len(given) < 9 else f"{given[:4]}{'*' * (len(given) - 8)}{given[-4:]}"
+def _bad_key(key: str) -> BadRequest:
+    excerpt = key if len(key) < 9 else f"{key[:4]}{'*' * (len(key) - 8)}{key[-4:]}"
     return BadRequest(
-        f"Incorrect API key provided: {shown}. The simulator inside a server takes its token.",
+        f"Incorrect API key provided: {excerpt}. The simulator inside a server takes its token.",
         401,
         code="invalid_api_key",
         source=_KEYS,

@@ -140,15 +140,15 @@ class _Reader:
             return _INCOMPLETE.get(_text(details.get("reason")), "length"), self._meta
         if answer.raw_reason not in ("completed", "complete"):
             return "other", self._meta
-        refused = answer.has("refusal") and not answer.has("call")
-        return "refusal" if refused else "stop", self._meta
+        is_refusal = answer.has("refusal") and not answer.has("call")
+        return "refusal" if is_refusal else "stop", self._meta
 
     def settle(self, whole: bool) -> None:
         raw = self._answer.raw_reason
         self._items.settle(whole and raw in ("completed", "complete"))
         if self._error is not None:
-            told, self._error = self._error, None
-            self._answer.fail("error", error_sentence(told.words), error=told.error)
+            problem, self._error = self._error, None
+            self._answer.fail("error", error_sentence(problem.words), error=problem.error)
 
     # Events.
 
@@ -161,14 +161,14 @@ class _Reader:
         else:
             self._items.done(_index(value), item, (Quoted(text), "item"))
 
-    def _delta(self, found: tuple[str, PartKind, str, str], value: Mapping[str, Any]) -> None:
-        item, kind, member, number = found
+    def _delta(self, target: tuple[str, PartKind, str, str], value: Mapping[str, Any]) -> None:
+        item, kind, member, number = target
         slot = (member, _count(value.get(number)) or 0)
         self._items.delta(_index(value), item, slot, kind, _text(value.get("delta")))
         self._answer.tokens(value.get("logprobs"))
 
-    def _open(self, found: tuple[str, str], value: Mapping[str, Any]) -> None:
-        member, number = found
+    def _open(self, target: tuple[str, str], value: Mapping[str, Any]) -> None:
+        member, number = target
         match _mapping(value.get("part")).get("type"):
             case "output_text" | "text":
                 kind: PartKind = "text"
@@ -199,11 +199,11 @@ class _Reader:
 
     def _fail(self, response: Mapping[str, Any], status: str) -> None:
         error = response.get("error")
-        told = read_error({"error": error}) if error else None
-        if told is None:
+        problem = read_error({"error": error}) if error else None
+        if problem is None:
             words = f"the response has the status {status}"
-            told = self._error or ProviderError({"status": status, "message": words}, words)
-        self._error = told
+            problem = self._error or ProviderError({"status": status, "message": words}, words)
+        self._error = problem
         self.settle(whole=False)
 
     def _name(self, response: Mapping[str, Any]) -> None:
@@ -214,14 +214,14 @@ class _Reader:
     def _count(self, usage: Any) -> None:
         if not isinstance(usage, Mapping) or not usage:
             return
-        read = _mapping(usage.get("input_tokens_details"))
+        details = _mapping(usage.get("input_tokens_details"))
         wrote = _mapping(usage.get("output_tokens_details"))
         self._answer.usage = Usage(
             _count(usage.get("input_tokens")),
             _count(usage.get("output_tokens")),
             dict(usage),
-            cached_tokens=_count(read.get("cached_tokens")),
-            cache_write_tokens=_count(read.get("cache_write_tokens")),
+            cached_tokens=_count(details.get("cached_tokens")),
+            cache_write_tokens=_count(details.get("cache_write_tokens")),
             reasoning_tokens=_count(wrote.get("reasoning_tokens")),
         )
 
@@ -262,7 +262,7 @@ def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:
 
 def models(value: Any) -> tuple[ModelInfo, ...]:
     """GET /models. Spec: https://platform.openai.com/docs/api-reference/models/list"""
-    return tuple(ModelInfo(_text(one.get("id"))) for one in listed(value, "data"))
+    return tuple(ModelInfo(_text(entry.get("id"))) for entry in listed(value, "data"))
 
 
 # The items of one answer of OpenAI Responses, as they grow, and the parts they become.
@@ -345,25 +345,25 @@ class Items:
         return self._start(len(self._order) if index is None else index, item, where)
 
     def _start(self, index: int, item: Mapping[str, Any], where: Where) -> Item:
-        one = Item(_text(item.get("type")), _text(item.get("call_id")))
-        self._at[index] = one
-        self._order.append(one)
-        match one.kind:
+        state = Item(_text(item.get("type")), _text(item.get("call_id")))
+        self._at[index] = state
+        self._order.append(state)
+        match state.kind:
             case "call":
-                part = self._answer.start("call", _text(item.get("name")), one.call_id)
-                one.parts["arguments", 0] = part
-                self._keep(part, one, item, where)
-                one.first, _ = _written(item, CALLS[one.type], where)
+                part = self._answer.start("call", _text(item.get("name")), state.call_id)
+                state.parts["arguments", 0] = part
+                self._keep(part, state, item, where)
+                state.first, _ = _written(item, CALLS[state.type], where)
             case "thinking":
-                one.spare = self._answer.start("thinking")
+                state.spare = self._answer.start("thinking")
             case "server_call" | "server_result" | "other":
-                id_ = _text(item.get("id")) or one.call_id
-                part = self._answer.start(one.kind, _text(item.get("name")), id_)
+                id_ = _text(item.get("id")) or state.call_id
+                part = self._answer.start(state.kind, _text(item.get("name")), id_)
                 part.meta["block"] = dict(item)
-                one.parts["block", 0] = part
+                state.parts["block", 0] = part
             case _:
                 pass
-        return one
+        return state
 
     def delta(self, index: int | None, type_: str, slot: Slot, kind: PartKind, text: str) -> None:
         """A piece of an item of that type, which the event that brought it implies."""
@@ -432,29 +432,29 @@ class Items:
         A listed item that is another's double, be its ids new, is not taken twice: a call would
         run twice. An item that was done stays as it was then.
         """
-        listed = [(place, one) for place, one in enumerate(output) if isinstance(one, dict)]
+        entries = [(place, entry) for place, entry in enumerate(output) if isinstance(entry, dict)]
         calls: dict[tuple[str, str], deque[Item]] = defaultdict(deque)
         for item in self._order:
             if item.kind == "call" and item.call_id:
                 calls[item.type, item.call_id].append(item)
-        found: dict[int, Item] = {}
-        for place, one in listed:
-            if twins := calls.get((_text(one.get("type")), _text(one.get("call_id")))):
-                found[place] = twins.popleft()
+        matches: dict[int, Item] = {}
+        for place, entry in entries:
+            if twins := calls.get((_text(entry.get("type")), _text(entry.get("call_id")))):
+                matches[place] = twins.popleft()
         rest: dict[str, deque[Item]] = defaultdict(deque)
-        taken = {id(item) for item in found.values()}
+        matched_ids = {id(item) for item in matches.values()}
         for item in self._order:
-            if id(item) not in taken:
+            if id(item) not in matched_ids:
                 rest[item.type].append(item)
-        for place, one in listed:
-            waiting = rest[_text(one.get("type"))]
-            same = found.get(place) or (waiting.popleft() if waiting else None)
+        for place, entry in entries:
+            waiting = rest[_text(entry.get("type"))]
+            same = matches.get(place) or (waiting.popleft() if waiting else None)
             if same is None:
-                same = self._start(len(self._order), one, (*where, place))
+                same = self._start(len(self._order), entry, (*where, place))
             if same.done:
-                self._compare(same, one, (*where, place))
+                self._compare(same, entry, (*where, place))
             else:
-                self._finish(same, one, (*where, place))
+                self._finish(same, entry, (*where, place))
 
     def settle(self, complete: bool) -> None:
         """Nothing more comes; `complete` is whether the answer says that it is whole."""
@@ -503,8 +503,8 @@ class Items:
                 item.call_id = _text(value.get("call_id")) or item.call_id
                 part.provider_id = item.call_id
                 self._keep(part, item, value, where)
-                text, told = _written(value, CALLS[item.type], where)
-                if told:
+                text, present = _written(value, CALLS[item.type], where)
+                if present:
                     self._settle(part, text)
                     self._answer.trust(part)
                 elif not part.pieces:
@@ -516,7 +516,7 @@ class Items:
 
     def _finish_message(self, item: Item, value: Mapping[str, Any], complete: bool) -> None:
         """The pieces of a message, by their order: their numbers are not to be trusted."""
-        block = {key: one for key, one in value.items() if key != "content"}
+        block = {key: inner for key, inner in value.items() if key != "content"}
         streamed = deque(item.parts.values())
         content = value.get("content")
         for piece in content if isinstance(content, list) else []:
@@ -526,7 +526,7 @@ class Items:
             part = part or self._answer.start(kind)
             part.meta["block"] = block
             if member:
-                part.meta["content"] = {k: one for k, one in piece.items() if k != member}
+                part.meta["content"] = {k: inner for k, inner in piece.items() if k != member}
                 self._settle(part, _text(piece.get(member)))
             else:
                 part.meta["content"] = piece
@@ -567,7 +567,7 @@ class Items:
     def _keep(self, part: OpenPart, item: Item, value: Mapping[str, Any], where: Where) -> None:
         """What goes back with a call, beside what the model wrote."""
         member = CALLS[item.type]
-        part.meta["block"] = {key: one for key, one in value.items() if key != member}
+        part.meta["block"] = {key: inner for key, inner in value.items() if key != member}
         if item.type == "custom_tool_call":
             part.meta["type"] = "custom"
         elif value.get(member) is not None and not isinstance(value[member], str):

@@ -92,33 +92,33 @@ def encode(request: ModelRequest) -> WireRequest:
 def _add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> None:
     choice = request.choice
     native = "no_allowed_tools" not in request.quirks and choice.mode in ("auto", "required")
-    sent = request.tools if native else request.offered
-    if choice.mode == "tool" and not any(tool.name == choice.name for tool in sent):
-        sent = request.tools
-    body["tools"] = _grouped([_tool(tool, request, notes) for tool in sent])
-    foretell(sent, _TAKES, notes, request.model)
-    said = _choice(choice, request, limited=native and choice.allowed is not None)
-    if said != "auto":
-        body["tool_choice"] = said
+    tools = request.tools if native else request.offered
+    if choice.mode == "tool" and not any(tool.name == choice.name for tool in tools):
+        tools = request.tools
+    body["tools"] = _grouped([_tool(tool, request, notes) for tool in tools])
+    foretell(tools, _TAKES, notes, request.model)
+    tool_choice = _choice(choice, request, limited=native and choice.allowed is not None)
+    if tool_choice != "auto":
+        body["tool_choice"] = tool_choice
     if not choice.parallel:
         body["parallel_tool_calls"] = False
 
 
 def _grouped(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The tools, those of a namespace in it, where the first of them stands."""
-    listed: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     spaces: dict[str, dict[str, Any]] = {}
     for tool in tools:
         space = tool.pop("namespace", None)
         if not isinstance(space, Mapping):
-            listed.append(tool)
+            result.append(tool)
             continue
         name = str(space.get("name"))
         if name not in spaces:
             spaces[name] = {**space, "type": "namespace", "name": name, "tools": []}
-            listed.append(spaces[name])
+            result.append(spaces[name])
         spaces[name]["tools"].append(tool)
-    return listed
+    return result
 
 
 def _space(tool: Tool) -> str:
@@ -132,16 +132,16 @@ def _is_custom(tool: Tool, request: ModelRequest) -> bool:
 
 
 def _tool(tool: Tool, request: ModelRequest, notes: Notes) -> dict[str, Any]:
-    described = {"description": tool.description} if tool.description else {}
-    described = {**tool_extra(tool, PROTOCOL, notes), **described}
+    entry = {"description": tool.description} if tool.description else {}
+    entry = {**tool_extra(tool, PROTOCOL, notes), **entry}
     if _is_custom(tool, request):
-        given = dict(tool.format or {})
-        return {**described, "type": "custom", "name": tool.name, "format": given}
+        form = dict(tool.format or {})
+        return {**entry, "type": "custom", "name": tool.name, "format": form}
     if tool.format is not None:
         notes.add(f"The free-form tool {tool.name} was sent as a function with one text.")
     # Where `strict` is absent this protocol takes it for true.
     rest = {"parameters": dict(tool.parameters), "strict": tool.strict}
-    return {**described, "type": "function", "name": tool.name, **rest}
+    return {**entry, "type": "function", "name": tool.name, **rest}
 
 
 def _choice(choice: ToolChoice, request: ModelRequest, limited: bool) -> Any:
@@ -173,8 +173,8 @@ def _add_params(body: dict[str, Any], params: Mapping[str, Any], notes: Notes) -
             body["reasoning"] = {"summary": "auto"}
         case str(effort):
             body["reasoning"] = {"effort": effort, "summary": "auto"}
-        case dict(given):
-            body["reasoning"] = dict(given)
+        case dict(reasoning):
+            body["reasoning"] = dict(reasoning)
         case _:
             notes.add("The setting thinking was left out: this protocol takes low, medium, high.")
 
@@ -196,34 +196,34 @@ class _History:
         self._custom: set[str] = set()  # the ids of calls that were sent as custom ones
 
     def items(self) -> list[_Item]:
-        said: list[_Item] = []
+        items: list[_Item] = []
         for message in self._request.messages:
             match message.role:
                 case "user" | "system" as role:
-                    content = [item for part in message.parts for item in self._said(part)]
+                    content = [item for part in message.parts for item in self._prompt_items(part)]
                     is_system = role == "system"
                     word = role_word(message, PROTOCOL, "developer") if is_system else "user"
                     own = message_members(message, PROTOCOL, self._notes)
-                    said += [{**own, **_text_item(word, content)}] if content else []
+                    items += [{**own, **_text_item(word, content)}] if content else []
                 case "assistant":
-                    said += self._assistant(message)
+                    items += self._assistant(message)
                 case "results":
-                    said += [self._result(part) for part in message.parts]
-        return list(_once(said))
+                    items += [self._result(part) for part in message.parts]
+        return list(_once(items))
 
-    def _said(self, part: MessagePart) -> list[_Item]:
+    def _prompt_items(self, part: MessagePart) -> list[_Item]:
         """The pieces of one part of a prompt."""
         if part.kind == "other":
             return own_block(part.meta, part, PROTOCOL, self._notes)
         own = own_members(part.meta, part, PROTOCOL, self._notes)
-        return [item for one in _content(part) for item in _as_came(one, own)]
+        return [item for piece in _content(part) for item in _as_came(piece, own)]
 
     def _assistant(self, message: Message) -> list[_Item]:
         """The items of a turn. What is left out of it takes its reasoning along, and the other
         way round an item whose reasoning is missing goes without the id that asks for it.
         """
         items = list(self._turn(message))
-        kept: list[_Item] = []
+        sendable: list[_Item] = []
         lost = False
         follows = False
         for item in reversed(items):
@@ -231,7 +231,7 @@ class _History:
                 follows = False
             elif item.get("type") != "reasoning":
                 follows = True
-                kept.append(item)
+                sendable.append(item)
             elif item is _CUT:
                 lost = True
                 self._notes.add("Reasoning that was cut off before its end was left out.")
@@ -242,10 +242,10 @@ class _History:
                 lost = True
                 self._notes.add("Reasoning that came without its encrypted content was left out.")
             else:
-                kept.append(item)
+                sendable.append(item)
         if lost:
-            kept = [_without_id(item) for item in kept]
-        return kept[::-1]
+            sendable = [_without_id(item) for item in sendable]
+        return sendable[::-1]
 
     def _readable(self, item: _Item) -> bool:
         """Whether a server that stored nothing can make something of this reasoning."""
@@ -254,9 +254,9 @@ class _History:
 
     def _turn(self, message: Message) -> Iterator[_Item | None]:
         """The items of a turn; None where one was left out."""
-        answered = _call_ids(message, "server_result")
+        answered_ids = _call_ids(message, "server_result")
         open_block: Any = None  # of the message that the last part belongs to
-        said: list[_Item] = []
+        content: list[_Item] = []
         for part in message.parts:
             own = part.meta if part.protocol == PROTOCOL else {}
             block = own.get("block")
@@ -264,15 +264,15 @@ class _History:
             if block is not None and not part.complete:
                 block = _without_id(dict(block))
             if part.kind in ("text", "refusal") or (part.kind == "other" and "content" in own):
-                if said and (block is None or block != open_block):
-                    yield _message(open_block, said)
-                    said = []
+                if content and (block is None or block != open_block):
+                    yield _message(open_block, content)
+                    content = []
                 open_block = block
-                said += _spoken(part, own)
+                content += _spoken(part, own)
                 continue
-            if said:
-                yield _message(open_block, said)
-                said = []
+            if content:
+                yield _message(open_block, content)
+                content = []
             match part.kind:
                 case "call":
                     yield self._call(part, own, block)
@@ -287,20 +287,20 @@ class _History:
                 case _ if block is None:
                     pass  # a thinking part whose item rides on the one after it
                 case "server_call" if block.get("type") in _OURS and (
-                    block.get("call_id") not in answered
+                    block.get("call_id") not in answered_ids
                 ):
                     self._notes.add(f"A {block['type']} without an output was left out.")
                     yield None
                 case _:
                     yield dict(block)
-        if said:
-            yield _message(open_block, said)
+        if content:
+            yield _message(open_block, content)
 
     def _call(
         self, part: MessagePart, own: Mapping[str, Any], block: Mapping[str, Any] | None
     ) -> _Item:
-        given = self._ids.of_call(part.call_id)
-        item = {**(block or {}), "call_id": given, "name": self._names.of(part.name)}
+        call_id = self._ids.of_call(part.call_id)
+        item = {**(block or {}), "call_id": call_id, "name": self._names.of(part.name)}
         if "namespace" not in item and part.name in self._spaces:
             item["namespace"] = self._spaces[part.name]  # a call without it is refused
         if part.name in self._freeform or (
@@ -308,28 +308,28 @@ class _History:
         ):
             value = (sound_object(part.text) or {}).get("input")
             if isinstance(value, str):
-                self._custom.add(given)
+                self._custom.add(call_id)
                 return {**_typed(item, "custom_tool_call"), "input": value}
         return {**_typed(item, "function_call"), "arguments": part.text or "{}"}
 
     def _result(self, part: MessagePart) -> _Item:
-        given = self._ids.of_result(part.call_id)
-        type_ = "custom_tool_call_output" if given in self._custom else "function_call_output"
+        call_id = self._ids.of_result(part.call_id)
+        type_ = "custom_tool_call_output" if call_id in self._custom else "function_call_output"
         own = own_members(part.meta, part, PROTOCOL, self._notes)
         note_foreign(part, PROTOCOL, self._notes)
-        return {**own, "type": type_, "call_id": given, "output": self._output(part)}
+        return {**own, "type": type_, "call_id": call_id, "output": self._output(part)}
 
     def _output(self, part: MessagePart) -> Any:
         """A string; a list of pieces where there is an image among them."""
         text = "\n".join(piece.text for piece in part.content if piece.type == "text")
-        failed = part.is_error and not text.startswith("Error")
-        if failed:
+        is_error = part.is_error and not text.startswith("Error")
+        if is_error:
             self._notes.add("Failed results begin with Error: this protocol has no mark for them.")
-        if part.pieces and part.protocol == PROTOCOL and not failed:
+        if part.pieces and part.protocol == PROTOCOL and not is_error:
             return [item for piece, own in part.pieces for item in _as_came(piece, own)]
         if all(piece.type == "text" for piece in part.content):
-            return (f"Error: {text}" if text else "Error") if failed else text
-        lead = [{"type": "input_text", "text": "Error"}] if failed else []
+            return (f"Error: {text}" if text else "Error") if is_error else text
+        lead = [{"type": "input_text", "text": "Error"}] if is_error else []
         return lead + [
             _piece(content) for content in part.content if content.type == "image" or content.text
         ]
@@ -340,8 +340,8 @@ def _as_came(piece: Content | None, own: Mapping[str, Any]) -> list[_Item]:
     how closely an image is looked at."""
     if piece is None:
         return [dict(own)]
-    made = _piece(piece)
-    return [{**own, **made, **({"detail": own["detail"]} if "detail" in own else {})}]
+    item = _piece(piece)
+    return [{**own, **item, **({"detail": own["detail"]} if "detail" in own else {})}]
 
 
 def _typed(item: _Item, type_: str) -> _Item:
@@ -352,7 +352,7 @@ def _typed(item: _Item, type_: str) -> _Item:
 
 
 def _without_id(item: _Item) -> _Item:
-    return {key: one for key, one in item.items() if key != "id"}
+    return {key: value for key, value in item.items() if key != "id"}
 
 
 def _once(items: list[_Item]) -> Iterator[_Item]:

@@ -147,9 +147,9 @@ def _encrypted(value: Any, model: str) -> bool:
         return False
     if not isinstance(value, list):
         raise wrong_type("include", "an array of strings", value)
-    for place, one in enumerate(value):
-        if one not in _INCLUDE:
-            raise unsupported(f"include[{place}]", one, _INCLUDE)
+    for place, name in enumerate(value):
+        if name not in _INCLUDE:
+            raise unsupported(f"include[{place}]", name, _INCLUDE)
     if "reasoning.encrypted_content" not in value:
         return False
     if _UNTHINKING.match(model):
@@ -176,7 +176,7 @@ def _thinking(value: Any) -> bool:
     return summary is not None and effort != "none"
 
 
-def _format(text: Any, given: Any) -> Mapping[str, Any] | None:
+def _format(text: Any, source: Any) -> Mapping[str, Any] | None:
     """The form that the answer is to have: None for words."""
     if text is None:
         return None
@@ -193,7 +193,7 @@ def _format(text: Any, given: Any) -> Mapping[str, Any] | None:
         case "text":
             return None
         case "json_object":
-            if "json" not in compact(given).lower():
+            if "json" not in compact(source).lower():
                 raise refusal(
                     "Response input messages must contain the word 'json' in some form to use "
                     "'text.format' of type 'json_object'.",
@@ -216,9 +216,9 @@ def _schema(value: Mapping[str, Any]) -> Any:
         raise wrong_type("text.format.schema", "an object", schema)
     if strict is not None and not isinstance(strict, bool):
         raise wrong_type("text.format.strict", "a boolean", strict)
-    for said, source in openai_schema.errors(schema, strict=strict is True):
+    for problem, source in openai_schema.errors(schema, strict=strict is True):
         raise refusal(
-            f"Invalid schema for response_format '{name}': {said}",
+            f"Invalid schema for response_format '{name}': {problem}",
             "text.format.schema",
             "invalid_json_schema",
             source=source.words,
@@ -292,8 +292,8 @@ def _function(entry: Mapping[str, Any], where: str, model: str) -> Tool:
     if strict is not None and not isinstance(strict, bool):
         raise wrong_type(f"{where}.strict", "a boolean", strict)
     # Without a word on it the real one makes a schema strict by itself and refuses none.
-    for said, source in openai_schema.errors(schema, strict=strict is True):
-        raise _bad_schema(name, where, said, source)
+    for problem, source in openai_schema.errors(schema, strict=strict is True):
+        raise _bad_schema(name, where, problem, source)
     openai_schema.check_lookaround(schema, model, strict=strict is True, seen=True)
     return Tool(name, _described(entry, where), schema, strict=strict is True)
 
@@ -310,18 +310,18 @@ def _bad_schema(name: str, where: str, sentence: str, source: Citation) -> BadRe
 
 def _custom(entry: Mapping[str, Any], where: str) -> Tool:
     name = name_of(entry.get("name"), f"{where}.name")
-    given = entry.get("format")
-    if given is None:
-        given = {"type": "text"}
-    if not isinstance(given, dict):
-        raise wrong_type(f"{where}.format", "an object", given)
-    if given.get("type") not in ("text", "grammar"):
-        raise unsupported(f"{where}.format.type", given.get("type"), ("text", "grammar"))
-    if given["type"] == "grammar":
-        if given.get("syntax") not in ("lark", "regex"):
-            raise unsupported(f"{where}.format.syntax", given.get("syntax"), ("lark", "regex"))
-        text_of(given.get("definition"), f"{where}.format.definition")
-    return Tool(name, _described(entry, where), FREEFORM, format=given)
+    form = entry.get("format")
+    if form is None:
+        form = {"type": "text"}
+    if not isinstance(form, dict):
+        raise wrong_type(f"{where}.format", "an object", form)
+    if form.get("type") not in ("text", "grammar"):
+        raise unsupported(f"{where}.format.type", form.get("type"), ("text", "grammar"))
+    if form["type"] == "grammar":
+        if form.get("syntax") not in ("lark", "regex"):
+            raise unsupported(f"{where}.format.syntax", form.get("syntax"), ("lark", "regex"))
+        text_of(form.get("definition"), f"{where}.format.definition")
+    return Tool(name, _described(entry, where), FREEFORM, format=form)
 
 
 def _choice(
@@ -345,7 +345,7 @@ def _choice(
             _check_offered(kind, name, tools)
             return ToolChoice("tool", name, parallel=parallel)
         case {"type": "allowed_tools", "mode": "auto" | "required" as mode, "tools": list() as few}:
-            names = [_allowed(one, tools) for one in few]
+            names = [_allowed(entry, tools) for entry in few]
             allowed = tuple(name for name in names if name)
             return ToolChoice(mode, allowed=allowed, parallel=parallel)
         case {"type": str() as kind} if kind.startswith(_HOSTED):
@@ -353,8 +353,8 @@ def _choice(
                 raise _not_offered(kind)
             return ToolChoice(parallel=parallel)
         case _:
-            shown = value if isinstance(value, str) else compact(value)
-            raise unsupported("tool_choice", shown, ("none", "auto", "required"))
+            text = value if isinstance(value, str) else compact(value)
+            raise unsupported("tool_choice", text, ("none", "auto", "required"))
 
 
 def _allowed(value: Any, tools: Sequence[Tool]) -> str:
@@ -370,8 +370,8 @@ def _allowed(value: Any, tools: Sequence[Tool]) -> str:
 
 
 def _check_offered(kind: str, name: str, tools: Sequence[Tool]) -> None:
-    found = next((tool for tool in tools if tool.name == name), None)
-    if found is None or (found.format is not None) != (kind == "custom"):
+    match = next((tool for tool in tools if tool.name == name), None)
+    if match is None or (match.format is not None) != (kind == "custom"):
         raise _not_offered(kind)
 
 

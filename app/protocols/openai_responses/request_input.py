@@ -52,11 +52,11 @@ def refusal(
     return BadRequest(sentence, status, param=param, code=code, source=source, inferred=inferred)
 
 
-def wrong_type(param: str, wanted: str, value: Any) -> BadRequest:
+def wrong_type(param: str, expected: str, value: Any) -> BadRequest:
     kinds = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
-    got = "null" if value is None else kinds.get(type(value), "a number")
+    kind = "null" if value is None else kinds.get(type(value), "a number")
     return refusal(
-        f"Invalid type for '{param}': expected {wanted}, but got {got} instead.",
+        f"Invalid type for '{param}': expected {expected}, but got {kind} instead.",
         param,
         "invalid_type",
     )
@@ -72,11 +72,11 @@ def unknown(param: str) -> BadRequest:
 
 def unsupported(param: str, value: Any, known: tuple[str, ...]) -> BadRequest:
     """A value that is none of those known."""
-    quoted = [f"'{one}'" for one in known]
-    last = f" and {quoted[-1]}" if len(quoted) == 2 else f", and {quoted[-1]}"
-    said = quoted[0] if len(quoted) == 1 else ", ".join(quoted[:-1]) + last
+    words = [f"'{choice}'" for choice in known]
+    last = f" and {words[-1]}" if len(words) == 2 else f", and {words[-1]}"
+    listing = words[0] if len(words) == 1 else ", ".join(words[:-1]) + last
     return refusal(
-        f"Invalid value: '{value}'. Supported values are: {said}.", param, "invalid_value"
+        f"Invalid value: '{value}'. Supported values are: {listing}.", param, "invalid_value"
     )
 
 
@@ -192,8 +192,8 @@ def _seal(digest: str) -> str:
 
 
 def _is_sealed(text: str) -> bool:
-    found = re.fullmatch(r"gAAAAAB([0-9a-f]{64})([0-9a-f]{16})==", text)
-    return found is not None and _seal(found[1]) == found[2]
+    match = re.fullmatch(r"gAAAAAB([0-9a-f]{64})([0-9a-f]{16})==", text)
+    return match is not None and _seal(match[1]) == match[2]
 
 
 def read_input(value: Any, store: bool) -> tuple[tuple[Message, ...], str]:
@@ -215,7 +215,7 @@ def read_input(value: Any, store: bool) -> tuple[tuple[Message, ...], str]:
     _check_ids(items)
     _check_reasoning(items)
     _check_calls(items)
-    found: list[Message] = []
+    messages: list[Message] = []
     system: list[str] = []
     for place, item in enumerate(items):
         where = f"input[{place}]"
@@ -224,11 +224,11 @@ def read_input(value: Any, store: bool) -> tuple[tuple[Message, ...], str]:
             system += [part.text for part in parts if part.text]
             continue
         role, parts = _message(item, where)
-        if found and found[-1].role == role and role != "user":
-            found[-1] = Message(role, found[-1].parts + parts)
+        if messages and messages[-1].role == role and role != "user":
+            messages[-1] = Message(role, messages[-1].parts + parts)
         else:
-            found.append(Message(role, parts))
-    return tuple(found), "\n".join(system)
+            messages.append(Message(role, parts))
+    return tuple(messages), "\n".join(system)
 
 
 def _checked(item: Any, where: str, store: bool) -> dict[str, Any]:
@@ -270,10 +270,10 @@ def _checked(item: Any, where: str, store: bool) -> dict[str, Any]:
 
 
 def _check_id(item: Mapping[str, Any], type_: str, where: str) -> None:
-    given = item.get("id")
-    if given is None:
+    raw = item.get("id")
+    if raw is None:
         return
-    id_, prefix = text_of(given, f"{where}.id", _MOST), _PREFIXES.get(type_, "")
+    id_, prefix = text_of(raw, f"{where}.id", _MOST), _PREFIXES.get(type_, "")
     if not id_.startswith(prefix):
         raise refusal(
             f"Invalid '{where}.id': '{id_}'. Expected an ID that begins with '{prefix}'.",
@@ -309,9 +309,9 @@ def _check_sealed(item: Mapping[str, Any], where: str, store: bool) -> None:
         return
     text = text_of(sealed_text, f"{where}.encrypted_content")
     if not _is_sealed(text):
-        shown = text if len(text) < 9 else f"{text[:4]}...{text[-4:]}"
+        excerpt = text if len(text) < 9 else f"{text[:4]}...{text[-4:]}"
         raise refusal(
-            f"The encrypted content {shown} could not be verified.",
+            f"The encrypted content {excerpt} could not be verified.",
             None,
             "invalid_encrypted_content",
             source=ENCRYPTED,
@@ -355,21 +355,21 @@ def _check_reasoning(items: Sequence[Mapping[str, Any]]) -> None:
 def _check_calls(items: Iterable[Mapping[str, Any]]) -> None:
     """Every call has its output, every output its call before it."""
     open_calls: dict[str, str] = {}
-    made: set[tuple[str, str]] = set()
+    calls: set[tuple[str, str]] = set()
     for item in items:
         type_, call_id = str(item["type"]), str(item.get("call_id"))
         if type_ in _CALLS:
             open_calls[call_id] = type_
-            made.add((type_, call_id))
+            calls.add((type_, call_id))
             continue
-        called = type_.removesuffix("_output")
-        if type_.endswith("_output") and called in _CALLS:
-            if (called, call_id) not in made:
+        call_type = type_.removesuffix("_output")
+        if type_.endswith("_output") and call_type in _CALLS:
+            if (call_type, call_id) not in calls:
                 raise refusal(
-                    f"No tool call found for {_CALLS[called]} output with call_id {call_id}.",
+                    f"No tool call found for {_CALLS[call_type]} output with call_id {call_id}.",
                     "input",
                     source=NO_CALL,
-                    inferred=called != "function_call",
+                    inferred=call_type != "function_call",
                 )
             open_calls.pop(call_id, None)
     for call_id, type_ in open_calls.items():
@@ -393,8 +393,8 @@ def _message(item: Mapping[str, Any], where: str) -> tuple[Role, tuple[MessagePa
             part = MessagePart("call", item["arguments"], item["name"], item["call_id"])
             return "assistant", (part,)
         case "custom_tool_call":
-            written = compact({"input": item["input"]})
-            return "assistant", (MessagePart("call", written, item["name"], item["call_id"]),)
+            text = compact({"input": item["input"]})
+            return "assistant", (MessagePart("call", text, item["name"], item["call_id"]),)
         case "function_call_output" | "custom_tool_call_output":
             return "results", (_result(item, where),)
         case "reasoning":
@@ -411,9 +411,9 @@ def _result(item: Mapping[str, Any], where: str) -> MessagePart:
     content = [piece for part in parts for piece in part.content]
     content += [Content(text=part.text) for part in parts if part.text]
     # There is no field for a failure in this protocol: clients say it in the text.
-    failed = bool(_ERROR.match("\n".join(part.text for part in parts)))
+    is_error = bool(_ERROR.match("\n".join(part.text for part in parts)))
     id_ = item["call_id"]
-    return MessagePart("result", call_id=id_, content=tuple(content), is_error=failed)
+    return MessagePart("result", call_id=id_, content=tuple(content), is_error=is_error)
 
 
 def _content(value: Any, where: str, known: tuple[str, ...]) -> tuple[MessagePart, ...]:
@@ -448,20 +448,20 @@ def _image(piece: Mapping[str, Any], where: str) -> Content:
     url = text_of(piece.get("image_url"), f"{where}.image_url")
     if url.startswith(("http://", "https://")):
         return Content("image")
-    found = _DATA_URL.fullmatch(url)
-    if found is None:
+    match = _DATA_URL.fullmatch(url)
+    if match is None:
         raise refusal(
             f"Invalid '{where}.image_url'. Expected a valid URL, but got a value with an invalid "
             "format.",
             f"{where}.image_url",
             "invalid_value",
         )
-    if found[1] not in _IMAGES:
+    if match[1] not in _IMAGES:
         raise refusal(
             f"Invalid '{where}.image_url'. Expected a base64-encoded data URL with an image MIME "
             "type (e.g. 'data:image/png;base64,aW1nIGJ5dGVzIGhlcmU='), but got unsupported MIME "
-            f"type '{found[1]}'.",
+            f"type '{match[1]}'.",
             f"{where}.image_url",
             "invalid_value",
         )
-    return Content("image", media_type=found[1], data=found[2])
+    return Content("image", media_type=match[1], data=match[2])

@@ -112,27 +112,27 @@ class _Item:
                 content = [] if text is None else [_piece(text)]
                 return {**head, "status": status, "content": content, "role": "assistant"}
             case "function_call":
-                told = {"arguments": text or "", "call_id": self.call_id}
-                return {**head, "status": status, **told, "name": self.block.name}
+                members = {"arguments": text or "", "call_id": self.call_id}
+                return {**head, "status": status, **members, "name": self.block.name}
             case _:
-                told = {"call_id": self.call_id, "input": text or ""}
-                return {**head, "status": status, **told, "name": self.block.name}
+                members = {"call_id": self.call_id, "input": text or ""}
+                return {**head, "status": status, **members, "name": self.block.name}
 
 
 def _piece(text: str) -> dict[str, Any]:
     return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
 
 
-def _items(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> list[_Item]:
-    freeform = {tool.name for tool in asked.request.tools if tool.format is not None}
+def _items(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> list[_Item]:
+    freeform = {tool.name for tool in parsed.request.tools if tool.format is not None}
     cut = len(reply.blocks) - 1 if reply.stop == "length" else -1
-    found = []
+    items = []
     for index, block in enumerate(reply.blocks):
         encrypted = call_id = ""
         match block.kind:
             case "thinking":
                 type_, prefix = "reasoning", "rs_"
-                encrypted = sealed(block.text) if asked.request.params.get("encrypted") else ""
+                encrypted = sealed(block.text) if parsed.request.params.get("encrypted") else ""
             case "text":
                 type_, prefix = "message", "msg_"
             case "call" if block.name in freeform:
@@ -141,8 +141,8 @@ def _items(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> list[_It
             case "call":
                 type_, prefix, call_id = "function_call", "fc_", stamp.id("call_", index)
         id_ = stamp.id(prefix, index, 32)
-        found.append(_Item(index, type_, id_, block, call_id, encrypted, cut=index == cut))
-    return found
+        items.append(_Item(index, type_, id_, block, call_id, encrypted, cut=index == cut))
+    return items
 
 
 def _raw(block: ReplyBlock) -> ReplyBlock:
@@ -152,7 +152,7 @@ def _raw(block: ReplyBlock) -> ReplyBlock:
     return ReplyBlock(block.kind, text, block.name, block.piece)
 
 
-def frames(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
+def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
     """The stream of one answer: each item is announced, grows, is told whole and is done."""
     chance, number = stamp.chance(), count()
 
@@ -160,10 +160,10 @@ def frames(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> Iterator
         event = {"type": f"response.{type_}", "sequence_number": next(number), **members}
         return OutgoingFrame(_sse(event), pause, tag)
 
-    begun = _response(asked, stamp, "in_progress")
-    yield frame("created", chance.uniform(*FIRST_TOKEN_S), "start", response=begun)
-    yield frame("in_progress", response=begun)
-    items = _items(reply, asked, stamp)
+    response = _response(parsed, stamp, "in_progress")
+    yield frame("created", chance.uniform(*FIRST_TOKEN_S), "start", response=response)
+    yield frame("in_progress", response=response)
+    items = _items(reply, parsed, stamp)
     for item in items:
         opening: Tag = "args" if item.block.kind == "call" else "other"
         yield frame("output_item.added", 0.0, opening, output_index=item.index, item=item.begun())
@@ -171,8 +171,8 @@ def frames(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> Iterator
             place = {"item_id": item.id, "output_index": item.index}
             yield frame(type_, pause, tag, **place, **members)
         yield frame("output_item.done", output_index=item.index, item=item.ended())
-    status, ended = _ended(items, reply, asked, stamp)
-    yield frame(status, 0.0, "finish", response=ended)
+    status, final = _ended(items, reply, parsed, stamp)
+    yield frame(status, 0.0, "finish", response=final)
 
 
 def _growth(item: _Item, chance: Random) -> Iterator[tuple[str, float, Tag, dict[str, Any]]]:
@@ -182,7 +182,7 @@ def _growth(item: _Item, chance: Random) -> Iterator[tuple[str, float, Tag, dict
     opened = ""
     if item.type == "reasoning":
         place, opened = {"summary_index": 0}, "reasoning_summary_part"
-        part, whole = ({"type": "summary_text", "text": one} for one in ("", text))
+        part, whole = ({"type": "summary_text", "text": content} for content in ("", text))
     elif item.type == "message":
         place, opened, part, whole = {"content_index": 0}, "content_part", _piece(""), _piece(text)
     if opened:
@@ -203,25 +203,25 @@ def _sse(event: Mapping[str, Any]) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (event["type"].encode(), encoded(event))
 
 
-def _response(asked: ParsedRequest, stamp: IdSource, status: str) -> dict[str, Any]:
+def _response(parsed: ParsedRequest, stamp: IdSource, status: str) -> dict[str, Any]:
     head = {
         "id": stamp.id("resp_", 0, 32),
         "object": "response",
         "created_at": stamp.created,
         "status": status,
-        "model": asked.request.model,
+        "model": parsed.request.model,
         "output": [],
         "usage": None,
     }
-    return {**_DEFAULTS, **asked.request.params.get("echo", {}), **head}
+    return {**_DEFAULTS, **parsed.request.params.get("echo", {}), **head}
 
 
 def _ended(
-    items: list[_Item], reply: ModelReply, asked: ParsedRequest, stamp: IdSource
+    items: list[_Item], reply: ModelReply, parsed: ParsedRequest, stamp: IdSource
 ) -> tuple[str, dict[str, Any]]:
     """The status of the whole, and the response that tells it."""
     status = _STATUSES.get(reply.stop, "incomplete")
-    body = _response(asked, stamp, status) | {"usage": _usage(reply, asked)}
+    body = _response(parsed, stamp, status) | {"usage": _usage(reply, parsed)}
     if status == "incomplete":
         body["incomplete_details"] = {"reason": _REASONS.get(reply.stop, reply.stop)}
     elif status == "failed":
@@ -230,37 +230,37 @@ def _ended(
     return status, body
 
 
-def whole(reply: ModelReply, asked: ParsedRequest, stamp: IdSource) -> bytes:
+def whole(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
     """The answer to a request with `stream` false."""
-    return encoded(_ended(_items(reply, asked, stamp), reply, asked, stamp)[1])
+    return encoded(_ended(_items(reply, parsed, stamp), reply, parsed, stamp)[1])
 
 
-def _usage(reply: ModelReply, asked: ParsedRequest) -> dict[str, Any]:
-    spent = sum(tokens(b.text) + (8 if b.kind == "call" else 0) for b in reply.blocks)
+def _usage(reply: ModelReply, parsed: ParsedRequest) -> dict[str, Any]:
+    output_tokens = sum(tokens(b.text) + (8 if b.kind == "call" else 0) for b in reply.blocks)
     thought = sum(tokens(block.text) for block in reply.blocks if block.kind == "thinking")
     return {
-        "input_tokens": asked.input_tokens,
+        "input_tokens": parsed.input_tokens,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-        "output_tokens": spent,
+        "output_tokens": output_tokens,
         "output_tokens_details": {"reasoning_tokens": thought},
-        "total_tokens": asked.input_tokens + spent,
+        "total_tokens": parsed.input_tokens + output_tokens,
     }
 
 
 def error_frame(problem: BadRequest) -> bytes:
     """The error as the two events that end a stream which has begun."""
-    told = {"code": problem.code or problem.kind, "message": str(problem)}
+    body = {"code": problem.code or problem.kind, "message": str(problem)}
     event = {"type": "error", "sequence_number": 0}
-    full = {"type": problem.kind, **told, "param": problem.param}
-    response = {"object": "response", "status": "failed", "error": told, "output": []}
-    failed = {"type": "response.failed", "sequence_number": 1, "response": response}
-    return _sse({**event, "error": full}) + _sse(failed)
+    full = {"type": problem.kind, **body, "param": problem.param}
+    response = {"object": "response", "status": "failed", "error": body, "output": []}
+    failure = {"type": "response.failed", "sequence_number": 1, "response": response}
+    return _sse({**event, "error": full}) + _sse(failure)
 
 
 def _count(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
     """The answer to a request for a count of tokens, which is read like one for a response."""
-    spent = parse(body, headers).input_tokens
-    return encoded({"object": "response.input_tokens", "input_tokens": spent})
+    input_tokens = parse(body, headers).input_tokens
+    return encoded({"object": "response.input_tokens", "input_tokens": input_tokens})
 
 
 END = ProviderServer(
